@@ -1,0 +1,153 @@
+use core::fmt;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::de::DeserializeOwned;
+use wire::{Edits, Fields, Headers, Stamp};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::{FlowKey, FunctionReport, Verdict, hash_bytes};
+
+/// A network function: a deterministic state machine per flow.
+///
+/// Written once, run by every strategy. The crate's page has a whole one in 40 lines.
+pub trait NetworkFunction: Sized + Send + Sync + 'static {
+    /// What chain files call it: lower case, words joined by `-`.
+    const NAME: &'static str;
+    /// One line on what it does, for `paceline nfs`.
+    const SUMMARY: &'static str;
+    /// What it is written from: RFCs, papers.
+    const SPEC: &'static str;
+    /// Its options in the order people want to read them; see [`OptionDoc`].
+    const OPTIONS: &'static [OptionDoc] = &[];
+    /// Names of the reasons for which it drops: [`Verdict::Drop`] holds an index into them.
+    const DROP_REASONS: &'static [&'static str] = &[];
+    /// Names of the events it counts: [`Cx::count`] takes an index into them.
+    const EVENTS: &'static [&'static str] = &[];
+    /// The header fields that its edits may change. Sharding relies on it.
+    const EDITS: Fields = Fields::empty();
+
+    /// Selects the state.
+    type Key: FlowKey;
+    /// The header fields that key and step read (SCR §3.1, *f(p)*): plain bytes without padding.
+    type Meta: Copy + IntoBytes + Immutable + Send + 'static;
+    /// One flow's state: plain bytes without padding, so that replicas can be compared bit by bit.
+    type State: Copy + IntoBytes + Immutable + Send + 'static;
+    /// State that no key owns, such as a NAT's free ports; `()` for nearly all.
+    type Pool: Send + 'static;
+    /// What a chain file may say; derive `Deserialize` with `default, deny_unknown_fields`.
+    type Options: DeserializeOwned;
+
+    /// Makes a function from its options.
+    ///
+    /// # Errors
+    /// [`OptionError`] names the option that makes no sense, and says what would.
+    fn new(options: Self::Options) -> Result<Self, OptionError>;
+
+    /// The pool as a core finds it at start.
+    fn pool(&self) -> Self::Pool;
+
+    /// Reads the fields that the function needs; `None` if the packet is not its business, which
+    /// forwards the packet and leaves no trace. Malformed packets never come here.
+    fn project(headers: &Headers) -> Option<Self::Meta>;
+
+    /// The key of a packet. Must depend on nothing but the fields of [`FlowKey::SHARDING`].
+    fn key(meta: &Self::Meta) -> Self::Key;
+
+    /// One state transition. `flow` is `None` for a flow not seen, or expired; leaving `Some` creates
+    /// or keeps it, leaving `None` removes it.
+    fn step(&self, flow: &mut Option<Self::State>, meta: &Self::Meta, cx: &mut Cx<'_, Self::Pool>)
+    -> Verdict;
+
+    /// How long the flow may stay without a step before it expires, ns; asked after each step.
+    /// `u64::MAX` is never.
+    fn idle_timeout_ns(&self, state: &Self::State) -> u64;
+
+    /// The verdict for a packet whose step created `state` when the table was full and its policy is
+    /// to reject. Gives back to the pool what `state` took from it. By default the packet passes and
+    /// leaves no state; say in the function's docs if it is otherwise.
+    fn rejected(&self, _state: &Self::State, _meta: &Self::Meta, _cx: &mut Cx<'_, Self::Pool>) -> Verdict {
+        Verdict::Forward
+    }
+
+    /// A flow left the table because it expired or was evicted; the place to give back to the pool.
+    fn gone(&self, _key: &Self::Key, _state: &Self::State, _pool: &mut Self::Pool) {}
+
+    /// What to tell people after a run, from all live flows; called once, with time to spare.
+    /// Rows must not depend on the order of `flows`.
+    fn report<'a>(
+        &self,
+        _flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,
+        _now: Stamp,
+    ) -> Vec<FunctionReport> {
+        Vec::new()
+    }
+}
+
+/// One option of a function, as `paceline nfs` prints it. A test holds these to what
+/// [`NetworkFunction::Options`] accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionDoc {
+    /// As chain files write it, unit last: `window_ms`.
+    pub name: &'static str,
+    /// The default, as TOML.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// An option with a value that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// Which option.
+    pub option: &'static str,
+    /// What is wrong, and what would be right: `must be at least 1`.
+    pub message: String,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.option, self.message)
+    }
+}
+
+impl core::error::Error for OptionError {}
+
+/// What a step has beside its flow and meta.
+pub struct Cx<'a, Pool> {
+    /// The packet's sequence number and time.
+    pub stamp: Stamp,
+    /// The header changes for this packet, by this function and those before it.
+    pub edits: &'a mut Edits,
+    /// State that no key owns.
+    pub pool: &'a mut Pool,
+    events: &'a mut [u64],
+    seed: u64,
+}
+
+impl<'a, Pool> Cx<'a, Pool> {
+    /// For engines and tests; `events` is as long as [`NetworkFunction::EVENTS`].
+    #[inline]
+    pub fn new(
+        stamp: Stamp,
+        edits: &'a mut Edits,
+        pool: &'a mut Pool,
+        events: &'a mut [u64],
+        seed: u64,
+    ) -> Self {
+        Cx { stamp, edits, pool, events, seed }
+    }
+
+    /// A number that looks random and is the same on every replica: a hash of seed and sequence number.
+    #[inline]
+    pub fn random(&self) -> u64 {
+        hash_bytes(self.stamp.seq.as_bytes(), self.seed)
+    }
+
+    /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`].
+    #[inline]
+    pub fn count(&mut self, index: usize) {
+        self.events[index] += 1;
+    }
+}

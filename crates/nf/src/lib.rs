@@ -1,0 +1,72 @@
+//! The contract of a network function.
+//!
+//! A function states three things and nothing else: which header fields it reads
+//! ([`NetworkFunction::project`]), which key selects its state ([`NetworkFunction::key`]), and how
+//! one packet steps that state ([`NetworkFunction::step`]). Whoever knows these can shard it, lock
+//! it, replicate it, migrate it, batch and prefetch it.
+//!
+//! A step sees no packet bytes, no clock, no random generator and no thread: the same sequence of
+//! metas and stamps gives the same states and verdicts on every core, however batches were cut.
+//!
+//! ```
+//! use nf::{Cx, NetworkFunction, OptionError, SrcAddr, Verdict};
+//! use wire::Headers;
+//!
+//! /// Lets each source send one packet in a second.
+//! struct OneASecond;
+//!
+//! #[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable)]
+//! #[repr(C)]
+//! struct Meta { src: SrcAddr }
+//!
+//! #[derive(serde::Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct Options {}
+//!
+//! impl NetworkFunction for OneASecond {
+//!     const NAME: &'static str = "one-a-second";
+//!     const SUMMARY: &'static str = "lets each source send one packet in a second";
+//!     const SPEC: &'static str = "this example";
+//!     const DROP_REASONS: &'static [&'static str] = &["too-soon"];
+//!
+//!     type Key = SrcAddr;
+//!     type Meta = Meta;
+//!     type State = u64; // when the source may send again, ns
+//!     type Pool = ();
+//!     type Options = Options;
+//!
+//!     fn new(_: Options) -> Result<Self, OptionError> { Ok(OneASecond) }
+//!     fn pool(&self) {}
+//!     fn project(headers: &Headers) -> Option<Meta> {
+//!         headers.is_ip().then(|| Meta { src: SrcAddr::of(headers) })
+//!     }
+//!     fn key(meta: &Meta) -> SrcAddr { meta.src }
+//!     fn step(&self, flow: &mut Option<u64>, _: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+//!         let now = cx.stamp.time_ns;
+//!         if flow.is_some_and(|ready| now < ready) {
+//!             return Verdict::Drop(0);
+//!         }
+//!         *flow = Some(now + 1_000_000_000);
+//!         Verdict::Forward
+//!     }
+//!     fn idle_timeout_ns(&self, _: &u64) -> u64 { 1_000_000_000 }
+//! }
+//! ```
+#![no_std]
+
+extern crate alloc;
+// So that the crate's own examples read as a user's code does.
+#[cfg(doctest)]
+extern crate self as nf;
+
+mod function;
+mod hash;
+mod key;
+mod report;
+mod verdict;
+
+pub use function::{Cx, NetworkFunction, OptionDoc, OptionError};
+pub use hash::hash_bytes;
+pub use key::{AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, SrcAddr};
+pub use report::FunctionReport;
+pub use verdict::Verdict;

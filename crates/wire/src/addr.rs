@@ -1,0 +1,62 @@
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// An IP address: 16 bytes in network order, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2).
+///
+/// One representation for both families keeps keys plain bytes of one length.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(transparent)]
+pub struct Addr(pub [u8; 16]);
+
+impl Addr {
+    /// No address: what a packet that is not IP has.
+    pub const UNSPECIFIED: Addr = Addr([0; 16]);
+
+    /// The IPv4 address `a.b.c.d`, mapped.
+    pub const fn v4(octets: [u8; 4]) -> Addr {
+        let [a, b, c, d] = octets;
+        Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+    }
+
+    /// The four octets if this is a mapped IPv4 address.
+    pub fn to_v4(self) -> Option<[u8; 4]> {
+        match self.0 {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
+            _ => None,
+        }
+    }
+}
+
+impl From<IpAddr> for Addr {
+    fn from(ip: IpAddr) -> Addr {
+        match ip {
+            IpAddr::V4(v4) => Addr::v4(v4.octets()),
+            IpAddr::V6(v6) => Addr(v6.octets()),
+        }
+    }
+}
+
+impl From<Addr> for IpAddr {
+    fn from(addr: Addr) -> IpAddr {
+        match addr.to_v4() {
+            Some(octets) => IpAddr::V4(Ipv4Addr::from(octets)),
+            None => IpAddr::V6(Ipv6Addr::from(addr.0)),
+        }
+    }
+}
+
+impl fmt::Display for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&IpAddr::from(*self), f)
+    }
+}
+
+impl fmt::Debug for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,210 @@
+use bitflags::bitflags;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Addr, Malformed};
+
+/// The parsed header vector of one packet: one cache line of plain old data.
+///
+/// It holds every header field that a function's state may depend on, so that `project` needs
+/// nothing else: a packet's history in another core is a subset of these bytes.
+/// Multi-byte numbers are in host order. A field that a packet does not have is 0.
+///
+/// ```text
+///  0       16      32    36    40     44       46       48     50   52     54
+///  | src   | dst   | seq | ack | sack | sport  | dport  | win  | vlan | l3_len | ...
+///  54         56         57      58  59  60          61          62      63          64
+///  | l4_offset| protocol | flags | ttl| tos| l3_offset| tcp_shape | marks | malformed |
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Headers {
+    /// Source address.
+    pub src: Addr,
+    /// Destination address.
+    pub dst: Addr,
+    /// TCP sequence number. For ICMP and ICMPv6 the header's type, code and identifier: see [`Headers::icmp`].
+    pub seq: u32,
+    /// TCP acknowledgment number, also where the ACK flag is not set.
+    pub ack: u32,
+    /// Highest right edge of the SACK blocks (RFC 2018) that lies after `ack`; `ack` where there is none.
+    pub sack: u32,
+    /// Source port of TCP, UDP, SCTP, DCCP; 0 for others and for later fragments.
+    pub src_port: u16,
+    /// Destination port, likewise.
+    pub dst_port: u16,
+    /// TCP window, not scaled.
+    pub window: u16,
+    /// Tag control information of the outermost VLAN tag; see [`Marks::VLAN`].
+    pub vlan: u16,
+    /// Bytes of the IP packet with its header, as the header says (RFC 2697 counts these); the
+    /// frame's own count where IPv4 says 0 (segmentation offload) and for what is not IP.
+    pub l3_len: u16,
+    /// Offset of the transport header in the frame, after IPv6 extension headers.
+    pub l4_offset: u16,
+    /// IP protocol, after IPv6 extension headers.
+    pub protocol: u8,
+    /// TCP flags: see [`tcp_flags`].
+    pub tcp_flags: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Type of service (DSCP and ECN), or traffic class.
+    pub tos: u8,
+    /// Offset of the IP header in the frame.
+    pub l3_offset: u8,
+    /// High nibble: transport header length in 4-byte words. Low nibble: TCP window scale of a
+    /// SYN, 15 where there is none.
+    pub(crate) tcp_shape: u8,
+    /// What kind of packet this is.
+    pub marks: Marks,
+    /// 0 for a well-formed packet, else a [`Malformed`] code: see [`Headers::malformed`].
+    pub(crate) malformed: u8,
+}
+
+const _: () = assert!(size_of::<Headers>() == 64);
+
+/// What kind of packet this is, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct Marks(u8);
+
+bitflags! {
+    impl Marks: u8 {
+        /// An IPv4 packet.
+        const IPV4 = 1 << 0;
+        /// An IPv6 packet.
+        const IPV6 = 1 << 1;
+        /// The first fragment of several: has ports, and its payload ends early.
+        const FIRST_FRAGMENT = 1 << 2;
+        /// A later fragment: has no transport header, hence no ports.
+        const LATER_FRAGMENT = 1 << 3;
+        /// Has a VLAN tag.
+        const VLAN = 1 << 4;
+        /// Has two VLAN tags (802.1ad QinQ); `vlan` is the outer one.
+        const QINQ = 1 << 5;
+        /// The capture cut the frame (snap length); lengths are those of the wire.
+        const SNAPPED = 1 << 6;
+        /// A TCP SYN that permits selective acknowledgment (RFC 2018).
+        const SACK_PERMITTED = 1 << 7;
+    }
+}
+
+/// IP protocol numbers that Paceline parses (IANA).
+pub mod protocol {
+    /// ICMP for IPv4.
+    pub const ICMP: u8 = 1;
+    /// Transmission Control Protocol.
+    pub const TCP: u8 = 6;
+    /// User Datagram Protocol.
+    pub const UDP: u8 = 17;
+    /// Datagram Congestion Control Protocol.
+    pub const DCCP: u8 = 33;
+    /// ICMP for IPv6.
+    pub const ICMPV6: u8 = 58;
+    /// Stream Control Transmission Protocol.
+    pub const SCTP: u8 = 132;
+}
+
+/// TCP flags (RFC 9293 §3.1), as bits of [`Headers::tcp_flags`].
+pub mod tcp_flags {
+    /// No more data from the sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgment number is significant.
+    pub const ACK: u8 = 0x10;
+    /// The urgent pointer is significant.
+    pub const URG: u8 = 0x20;
+    /// ECN echo.
+    pub const ECE: u8 = 0x40;
+    /// Congestion window reduced.
+    pub const CWR: u8 = 0x80;
+}
+
+/// The first four bytes of meaning in an ICMP or ICMPv6 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Type of message.
+    pub kind: u8,
+    /// Code within the type.
+    pub code: u8,
+    /// Identifier, of echo requests and replies; 0 for other types.
+    pub identifier: u16,
+}
+
+impl Headers {
+    /// Why the packet is malformed, if it is.
+    #[inline]
+    pub fn malformed(&self) -> Option<Malformed> {
+        Malformed::from_code(self.malformed)
+    }
+
+    /// Whether every header was whole and made sense.
+    #[inline]
+    pub fn is_well_formed(&self) -> bool {
+        self.malformed == 0
+    }
+
+    /// Whether this is an IP packet, version 4 or 6.
+    #[inline]
+    pub fn is_ip(&self) -> bool {
+        self.marks.intersects(Marks::IPV4.union(Marks::IPV6))
+    }
+
+    /// Whether the transport header is here to be read: well-formed IP, and not a later fragment.
+    #[inline]
+    pub fn has_transport(&self) -> bool {
+        self.is_ip() && self.is_well_formed() && !self.marks.contains(Marks::LATER_FRAGMENT)
+    }
+
+    /// Whether this is TCP with its header here to be read.
+    #[inline]
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == protocol::TCP && self.has_transport()
+    }
+
+    /// Whether the packet is a fragment, first or later.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        self.marks.intersects(Marks::FIRST_FRAGMENT.union(Marks::LATER_FRAGMENT))
+    }
+
+    /// Length of the transport header, bytes: 20 to 60 for TCP, 8 for UDP and ICMP, else 0.
+    #[inline]
+    pub fn l4_header_len(&self) -> u16 {
+        u16::from(self.tcp_shape >> 4) * 4
+    }
+
+    /// Offset of what follows the transport header in the frame.
+    #[inline]
+    pub fn payload_offset(&self) -> u16 {
+        self.l4_offset.saturating_add(self.l4_header_len())
+    }
+
+    /// Bytes on the wire after the transport header and within the IP packet (without link padding).
+    #[inline]
+    pub fn payload_len(&self) -> u16 {
+        let headers_len = self.payload_offset() - u16::from(self.l3_offset).min(self.payload_offset());
+        self.l3_len.saturating_sub(headers_len)
+    }
+
+    /// TCP window scale (RFC 7323) that a SYN offers; `None` without the option.
+    #[inline]
+    pub fn window_scale(&self) -> Option<u8> {
+        let scale = self.tcp_shape & 0x0f;
+        (self.is_tcp() && scale != 15).then_some(scale)
+    }
+
+    /// The ICMP or ICMPv6 header; `None` for other packets.
+    #[inline]
+    pub fn icmp(&self) -> Option<Icmp> {
+        let is_icmp = matches!(self.protocol, protocol::ICMP | protocol::ICMPV6) && self.has_transport();
+        is_icmp.then(|| {
+            let [kind, code, high, low] = self.seq.to_be_bytes();
+            Icmp { kind, code, identifier: u16::from_be_bytes([high, low]) }
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! Packets as Paceline sees them.
+//!
+//! | layer | what it is |
+//! |---|---|
+//! | [`parse`](fn@parse) | one pass over a frame's bytes gives one [`Headers`], 64 bytes, plain old data |
+//! | [`Headers`] | the parsed header vector: everything that state may depend on |
+//! | [`Edits`] | header changes as data; [`apply`] writes them and mends checksums (RFC 1624) |
+//! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
+//!
+//! Parsing never panics and never reads outside the frame, on any bytes.
+//! This crate is `no_std` and allocates nothing.
+#![no_std]
+
+mod addr;
+mod edits;
+mod fields;
+mod headers;
+mod link;
+mod malformed;
+mod parse;
+mod stamp;
+
+pub use addr::Addr;
+pub use edits::{ApplyError, Edits, VlanEdit, apply};
+pub use fields::Fields;
+pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
+pub use link::LinkType;
+pub use malformed::Malformed;
+pub use parse::parse;
+pub use stamp::{Stamp, Stamper};

@@ -1,0 +1,110 @@
+/// Why a packet is malformed: which header could not be believed.
+///
+/// The order is stable: reports index by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Malformed {
+    /// The frame ends inside its link header (Ethernet, VLAN tag, cooked, loopback).
+    LinkTruncated = 1,
+    /// More than two VLAN tags.
+    TooManyVlanTags,
+    /// The IP version nibble contradicts the link header, or is neither 4 nor 6.
+    IpVersion,
+    /// The frame ends inside the IPv4 header.
+    Ipv4Truncated,
+    /// The IPv4 header length is below 20 bytes.
+    Ipv4HeaderLength,
+    /// The IPv4 total length is below the header length, or beyond the frame.
+    Ipv4TotalLength,
+    /// The frame ends inside the IPv6 header.
+    Ipv6Truncated,
+    /// The IPv6 payload length is beyond the frame.
+    Ipv6PayloadLength,
+    /// The frame ends inside an IPv6 extension header.
+    Ipv6ExtensionTruncated,
+    /// More IPv6 extension headers than [`Malformed::MAX_IPV6_EXTENSIONS`].
+    TooManyIpv6Extensions,
+    /// A fragment whose offset and length go past 65,535 bytes ("ping of death").
+    FragmentOverflow,
+    /// The packet ends inside the TCP header.
+    TcpTruncated,
+    /// The TCP data offset is below 20 bytes, or beyond the packet.
+    TcpDataOffset,
+    /// The packet ends inside the UDP header.
+    UdpTruncated,
+    /// The UDP length is below 8, or beyond the packet.
+    UdpLength,
+    /// The packet ends inside the ICMP or ICMPv6 header.
+    IcmpTruncated,
+    /// The packet ends before both ports of an SCTP or DCCP header.
+    PortsTruncated,
+}
+
+impl Malformed {
+    /// How many IPv6 extension headers a packet may have; more are malformed, so parsing is bounded.
+    pub const MAX_IPV6_EXTENSIONS: usize = 8;
+
+    /// Every reason, in order.
+    pub const ALL: [Malformed; 17] = [
+        Malformed::LinkTruncated,
+        Malformed::TooManyVlanTags,
+        Malformed::IpVersion,
+        Malformed::Ipv4Truncated,
+        Malformed::Ipv4HeaderLength,
+        Malformed::Ipv4TotalLength,
+        Malformed::Ipv6Truncated,
+        Malformed::Ipv6PayloadLength,
+        Malformed::Ipv6ExtensionTruncated,
+        Malformed::TooManyIpv6Extensions,
+        Malformed::FragmentOverflow,
+        Malformed::TcpTruncated,
+        Malformed::TcpDataOffset,
+        Malformed::UdpTruncated,
+        Malformed::UdpLength,
+        Malformed::IcmpTruncated,
+        Malformed::PortsTruncated,
+    ];
+
+    /// A stable name for reports, such as `tcp-data-offset`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Malformed::LinkTruncated => "link-truncated",
+            Malformed::TooManyVlanTags => "too-many-vlan-tags",
+            Malformed::IpVersion => "ip-version",
+            Malformed::Ipv4Truncated => "ipv4-truncated",
+            Malformed::Ipv4HeaderLength => "ipv4-header-length",
+            Malformed::Ipv4TotalLength => "ipv4-total-length",
+            Malformed::Ipv6Truncated => "ipv6-truncated",
+            Malformed::Ipv6PayloadLength => "ipv6-payload-length",
+            Malformed::Ipv6ExtensionTruncated => "ipv6-extension-truncated",
+            Malformed::TooManyIpv6Extensions => "too-many-ipv6-extensions",
+            Malformed::FragmentOverflow => "fragment-overflow",
+            Malformed::TcpTruncated => "tcp-truncated",
+            Malformed::TcpDataOffset => "tcp-data-offset",
+            Malformed::UdpTruncated => "udp-truncated",
+            Malformed::UdpLength => "udp-length",
+            Malformed::IcmpTruncated => "icmp-truncated",
+            Malformed::PortsTruncated => "ports-truncated",
+        }
+    }
+
+    /// The reason with number `code`, the inverse of `self as u8`; `None` for 0 (well-formed).
+    pub fn from_code(code: u8) -> Option<Malformed> {
+        Malformed::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_reasons_agree() {
+        for (index, reason) in Malformed::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index + 1);
+            assert_eq!(Malformed::from_code(reason as u8), Some(reason));
+        }
+        assert_eq!(Malformed::from_code(0), None);
+        assert_eq!(Malformed::from_code(Malformed::ALL.len() as u8 + 1), None);
+    }
+}
