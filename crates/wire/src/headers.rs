@@ -13,7 +13,7 @@ use crate::{Addr, Malformed};
 ///  0       16      32    36    40     44       46       48     50   52     54
 ///  | src   | dst   | seq | ack | sack | sport  | dport  | win  | vlan | l3_len | ...
 ///  54         56         57      58  59  60          61          62      63          64
-///  | l4_offset| protocol | flags | ttl| tos| l3_offset| tcp_shape | marks | malformed |
+///  | l4_offset| protocol | flags | ttl| tos| l3_offset| tcp_shape | marks | malformed_code |
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
@@ -53,11 +53,11 @@ pub struct Headers {
     pub l3_offset: u8,
     /// High nibble: transport header length in 4-byte words. Low nibble: TCP window scale of a
     /// SYN, 15 where there is none.
-    pub(crate) tcp_shape: u8,
+    pub tcp_shape: u8,
     /// What kind of packet this is.
     pub marks: Marks,
     /// 0 for a well-formed packet, else a [`Malformed`] code: see [`Headers::malformed`].
-    pub(crate) malformed: u8,
+    pub malformed_code: u8,
 }
 
 const _: () = assert!(size_of::<Headers>() == 64);
@@ -139,13 +139,13 @@ impl Headers {
     /// Why the packet is malformed, if it is.
     #[inline]
     pub fn malformed(&self) -> Option<Malformed> {
-        Malformed::from_code(self.malformed)
+        Malformed::from_code(self.malformed_code)
     }
 
     /// Whether every header was whole and made sense.
     #[inline]
     pub fn is_well_formed(&self) -> bool {
-        self.malformed == 0
+        self.malformed_code == 0
     }
 
     /// Whether this is an IP packet, version 4 or 6.
