@@ -9,6 +9,7 @@
 //! metas and stamps gives the same states and verdicts on every core, however batches were cut.
 //!
 //! ```
+//! # use paceline_nf as nf;
 //! use nf::{Cx, NetworkFunction, OptionError, SrcAddr, Verdict};
 //! use wire::Headers;
 //!
@@ -55,18 +56,17 @@
 #![no_std]
 
 extern crate alloc;
-// So that the crate's own examples read as a user's code does.
-#[cfg(doctest)]
-extern crate self as nf;
 
 mod function;
 mod hash;
 mod key;
 mod report;
+mod rig;
 mod verdict;
 
 pub use function::{Cx, NetworkFunction, OptionDoc, OptionError};
 pub use hash::hash_bytes;
 pub use key::{AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, SrcAddr};
 pub use report::FunctionReport;
+pub use rig::Rig;
 pub use verdict::Verdict;
