@@ -1,1 +1,61 @@
-//! stub
+//! How packets are spread over cores.
+//!
+//! A strategy differs from another only in which core gets a packet ([`Assign`]), what rides with
+//! the packet, and how a core reaches state. The two here need nothing to ride along and give each
+//! core private state: [`Strategy::Single`] and [`Strategy::Rss`].
+//!
+//! Which header fields `rss` hashes is never asked: [`HashFields::derive`] finds the fields that
+//! keep every key of the chain on one core, or says which two functions cannot agree on any.
+//!
+//! ```
+//! # use paceline_strategy as strategy;
+//! use nf::{Connection, FlowKey, SrcAddr};
+//! use strategy::{FunctionShape, HashFields};
+//! use wire::Fields;
+//!
+//! let tracker = FunctionShape { name: "conntrack", sharding: Connection::SHARDING, edits: Fields::empty() };
+//! let scrubber = FunctionShape { name: "ddos", sharding: SrcAddr::SHARDING, edits: Fields::empty() };
+//!
+//! let fields = HashFields::derive(&[tracker]).unwrap();
+//! assert_eq!(fields.to_string(), "source address, destination address, source port, destination port");
+//! let conflict = HashFields::derive(&[tracker, scrubber]).unwrap_err();
+//! assert_eq!((conflict.first.name, conflict.second.name), ("conntrack", "ddos"));
+//! ```
+
+mod assign;
+mod hash_fields;
+mod toeplitz;
+
+pub use assign::{Assign, INDIRECTION_ENTRIES, Rss, Single};
+pub use hash_fields::{Conflict, FunctionShape, HashFields};
+pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
+
+/// A way to run one chain on several cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// One core: what every other strategy must equal.
+    Single,
+    /// Receive-side scaling: a hash of header fields picks the core; each core has private state.
+    Rss,
+}
+
+impl Strategy {
+    /// Every strategy.
+    pub const ALL: [Strategy; 2] = [Strategy::Single, Strategy::Rss];
+
+    /// What command lines and reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Single => "single",
+            Strategy::Rss => "rss",
+        }
+    }
+
+    /// One line for `--help`.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Strategy::Single => "one core; what every other strategy is compared with",
+            Strategy::Rss => "receive-side scaling: packets go to cores by a hash of their headers",
+        }
+    }
+}
