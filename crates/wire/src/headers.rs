@@ -10,10 +10,10 @@ use crate::{Addr, Malformed};
 /// Multi-byte numbers are in host order. A field that a packet does not have is 0.
 ///
 /// ```text
-///  0       16      32    36    40     44       46       48     50   52     54
-///  | src   | dst   | seq | ack | sack | sport  | dport  | win  | vlan | l3_len | ...
-///  54         56         57      58  59  60          61          62      63          64
-///  | l4_offset| protocol | flags | ttl| tos| l3_offset| tcp_shape | marks | malformed_code |
+///  0           16         32          36    40     44         46         48       50     52
+///  | src       | dst      | seq       | ack | sack | src_port | dst_port | window | vlan |
+///  52       54          56         57          58    59    60          61          62      63               64
+///  | l3_len | l4_offset | protocol | tcp_flags | ttl | tos | l3_offset | tcp_shape | marks | malformed_code |
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
@@ -22,11 +22,13 @@ pub struct Headers {
     pub src: Addr,
     /// Destination address.
     pub dst: Addr,
-    /// TCP sequence number. For ICMP and ICMPv6 the header's type, code and identifier: see [`Headers::icmp`].
+    /// TCP sequence number. For ICMP and ICMPv6 the header's type, code and identifier: see
+    /// [`Headers::icmp`]. For UDP the header's length field, which [`Headers::payload_len`] obeys.
     pub seq: u32,
     /// TCP acknowledgment number, also where the ACK flag is not set.
     pub ack: u32,
-    /// Highest right edge of the SACK blocks (RFC 2018) that lies after `ack`; `ack` where there is none.
+    /// Highest right edge of the SACK blocks (RFC 2018) that lies after `ack`; `ack` where there is
+    /// none, or no ACK flag.
     pub sack: u32,
     /// Source port of TCP, UDP, SCTP, DCCP; 0 for others and for later fragments.
     pub src_port: u16,
@@ -36,12 +38,15 @@ pub struct Headers {
     pub window: u16,
     /// Tag control information of the outermost VLAN tag; see [`Marks::VLAN`].
     pub vlan: u16,
-    /// Bytes of the IP packet with its header, as the header says (RFC 2697 counts these); the
-    /// frame's own count where IPv4 says 0 (segmentation offload) and for what is not IP.
+    /// Bytes of the IP packet with its header, as the header says (RFC 2697 counts these); the count
+    /// on the wire after the link header where IP says 0 (segmentation offload, jumbograms) and for
+    /// what is not IP. 65,535 for all that is longer.
     pub l3_len: u16,
-    /// Offset of the transport header in the frame, after IPv6 extension headers.
+    /// Offset of the transport header in the frame, after IPv6 extension headers; of what follows the
+    /// link header where there is no IP header. Never past the captured bytes.
     pub l4_offset: u16,
-    /// IP protocol, after IPv6 extension headers.
+    /// IP protocol, after IPv6 extension headers; in a later fragment, which has none of those that
+    /// the whole packet may have, what the fragment header says.
     pub protocol: u8,
     /// TCP flags: see [`tcp_flags`].
     pub tcp_flags: u8,
@@ -49,10 +54,11 @@ pub struct Headers {
     pub ttl: u8,
     /// Type of service (DSCP and ECN), or traffic class.
     pub tos: u8,
-    /// Offset of the IP header in the frame.
+    /// Offset of what follows the link header and its VLAN tags: of the IP header, if there is one.
+    /// 14, 18 or 22 in an Ethernet frame, and only there.
     pub l3_offset: u8,
     /// High nibble: transport header length in 4-byte words. Low nibble: TCP window scale of a
-    /// SYN, 15 where there is none.
+    /// SYN, at most 14; 15 for TCP without one, 0 for other protocols.
     pub tcp_shape: u8,
     /// What kind of packet this is.
     pub marks: Marks,
@@ -136,6 +142,9 @@ pub struct Icmp {
 }
 
 impl Headers {
+    /// Low nibble of `tcp_shape` of TCP that offers no window scale.
+    pub(crate) const NO_WINDOW_SCALE: u8 = 15;
+
     /// Why the packet is malformed, if it is.
     #[inline]
     pub fn malformed(&self) -> Option<Malformed> {
@@ -184,18 +193,22 @@ impl Headers {
         self.l4_offset.saturating_add(self.l4_header_len())
     }
 
-    /// Bytes on the wire after the transport header and within the IP packet (without link padding).
+    /// Bytes on the wire after the transport header, without link padding: to the end of the IP
+    /// packet, or of the UDP datagram where that ends earlier. Of a fragment, what this packet carries.
     #[inline]
     pub fn payload_len(&self) -> u16 {
-        let headers_len = self.payload_offset() - u16::from(self.l3_offset).min(self.payload_offset());
-        self.l3_len.saturating_sub(headers_len)
+        let headers_len = self.payload_offset().saturating_sub(u16::from(self.l3_offset));
+        let len = self.l3_len.saturating_sub(headers_len);
+        let is_whole_udp =
+            self.protocol == protocol::UDP && self.has_transport() && !self.is_fragment() && self.seq != 0;
+        if is_whole_udp { len.min(self.seq.saturating_sub(8) as u16) } else { len }
     }
 
     /// TCP window scale (RFC 7323) that a SYN offers; `None` without the option.
     #[inline]
     pub fn window_scale(&self) -> Option<u8> {
         let scale = self.tcp_shape & 0x0f;
-        (self.is_tcp() && scale != 15).then_some(scale)
+        (self.is_tcp() && scale != Headers::NO_WINDOW_SCALE).then_some(scale)
     }
 
     /// The ICMP or ICMPv6 header; `None` for other packets.

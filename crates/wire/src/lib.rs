@@ -12,6 +12,7 @@
 #![no_std]
 
 mod addr;
+mod checksum;
 mod edits;
 mod fields;
 mod headers;

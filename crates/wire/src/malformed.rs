@@ -94,6 +94,38 @@ impl Malformed {
     }
 }
 
+/// A layer of headers, outermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Layer {
+    Link,
+    Ip,
+    Transport,
+}
+
+impl Malformed {
+    /// The layer whose header could not be believed; those before it are whole.
+    pub(crate) fn layer(self) -> Layer {
+        match self {
+            Malformed::LinkTruncated | Malformed::TooManyVlanTags => Layer::Link,
+            Malformed::IpVersion
+            | Malformed::Ipv4Truncated
+            | Malformed::Ipv4HeaderLength
+            | Malformed::Ipv4TotalLength
+            | Malformed::Ipv6Truncated
+            | Malformed::Ipv6PayloadLength
+            | Malformed::Ipv6ExtensionTruncated
+            | Malformed::TooManyIpv6Extensions
+            | Malformed::FragmentOverflow => Layer::Ip,
+            Malformed::TcpTruncated
+            | Malformed::TcpDataOffset
+            | Malformed::UdpTruncated
+            | Malformed::UdpLength
+            | Malformed::IcmpTruncated
+            | Malformed::PortsTruncated => Layer::Transport,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,63 @@
-use crate::{Headers, LinkType};
+mod ip;
+mod link;
+mod tcp_options;
+mod transport;
 
-/// Parses a frame.
-pub fn parse(_link: LinkType, _frame: &[u8], _wire_len: u32) -> Headers {
-    Headers::default()
+pub(crate) use ip::{extension_len, protocol as ip_protocol};
+
+use crate::{Headers, LinkType, Malformed, Marks};
+use link::Network;
+
+/// Parses a frame: one pass, no allocation, never panics, reads nothing outside `frame`.
+///
+/// `frame` is what was captured, `wire_len` how many bytes there were on the wire; less than
+/// `frame.len()` counts as `frame.len()`. Where the capture cut the frame ([`Marks::SNAPPED`]),
+/// lengths in headers are judged by the wire, and a header that the cut goes through is truncated.
+///
+/// A malformed packet keeps the fields of the headers before the defect, and those of the defective
+/// header that could be read. A tunnel is what it is outside. What is not IP is well-formed.
+pub fn parse(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
+    let wire_len = usize::try_from(wire_len).unwrap_or(usize::MAX).max(frame.len());
+    let mut headers = Headers::default();
+    headers.marks.set(Marks::SNAPPED, wire_len > frame.len());
+    if let Err(reason) = parse_layers(link, frame, wire_len, &mut headers) {
+        headers.malformed_code = reason as u8;
+    }
+    headers
+}
+
+fn parse_layers(
+    link: LinkType,
+    frame: &[u8],
+    wire_len: usize,
+    headers: &mut Headers,
+) -> Result<(), Malformed> {
+    let network = link::parse_link(link, frame, headers);
+    headers.l4_offset = u16::from(headers.l3_offset);
+    headers.l3_len = saturate(wire_len - usize::from(headers.l3_offset));
+    let packet = match network? {
+        Network::Ipv4 => ip::parse_ipv4(frame, wire_len, headers)?,
+        Network::Ipv6 => ip::parse_ipv6(frame, wire_len, headers)?,
+        Network::NotIp => return Ok(()),
+    };
+    if headers.marks.contains(Marks::LATER_FRAGMENT) {
+        return Ok(());
+    }
+    transport::parse_transport(frame, packet, headers)
+}
+
+fn saturate(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+/// The big-endian number at `offset` of a header of known length: the check is done at compile time
+/// once inlined.
+#[inline(always)]
+fn be16<const LEN: usize>(header: &[u8; LEN], offset: usize) -> u16 {
+    u16::from_be_bytes([header[offset], header[offset + 1]])
+}
+
+#[inline(always)]
+fn be32<const LEN: usize>(header: &[u8; LEN], offset: usize) -> u32 {
+    u32::from(be16(header, offset)) << 16 | u32::from(be16(header, offset + 2))
 }

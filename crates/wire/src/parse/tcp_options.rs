@@ -1,0 +1,72 @@
+use crate::{Headers, Marks, tcp_flags};
+
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+
+/// `NOP NOP timestamp`: what nearly every segment of an established connection has (RFC 7323
+/// appendix A), and nothing here is in it.
+const TIMESTAMP_ONLY: [u8; 4] = [NO_OPERATION, NO_OPERATION, 8, 10];
+
+/// Parses TCP options. One with a length that cannot be ends them; the segment is well-formed still,
+/// as receivers take it (RFC 9293 §3.1 leaves the rest of the header unread).
+pub(super) fn parse_options(mut options: &[u8], headers: &mut Headers) {
+    if options.is_empty() || (options.len() == 12 && options.starts_with(&TIMESTAMP_ONLY)) {
+        return;
+    }
+    while let [kind, rest @ ..] = options {
+        options = match (*kind, rest) {
+            (END, _) => return,
+            (NO_OPERATION, _) => rest,
+            (kind, [len, ..]) if (2..=options.len()).contains(&usize::from(*len)) => {
+                let (option, following) = options.split_at(usize::from(*len));
+                if !parse_option(kind, &option[2..], headers) {
+                    return;
+                }
+                following
+            }
+            _ => return,
+        }
+    }
+}
+
+/// Whether the length of `value` is right for an option of this kind.
+fn parse_option(kind: u8, value: &[u8], headers: &mut Headers) -> bool {
+    // RFC 7323 §2.2, RFC 2018 §2: without SYN these two mean nothing.
+    let is_syn = headers.tcp_flags & tcp_flags::SYN != 0;
+    match (kind, value) {
+        (WINDOW_SCALE, [shift]) => {
+            if is_syn {
+                // RFC 7323 §2.3: more than 14 counts as 14.
+                headers.tcp_shape = headers.tcp_shape & 0xf0 | (*shift).min(14);
+            }
+            true
+        }
+        (SACK_PERMITTED, []) => {
+            headers.marks.set(Marks::SACK_PERMITTED, is_syn);
+            true
+        }
+        (SACK, blocks) if !blocks.is_empty() && blocks.len() % 8 == 0 => {
+            // Blocks lie after the acknowledgment number, so there must be one (RFC 2018 §3).
+            if headers.tcp_flags & tcp_flags::ACK != 0 {
+                headers.sack = highest_right_edge(headers.ack, blocks);
+            }
+            true
+        }
+        (WINDOW_SCALE | SACK_PERMITTED | SACK, _) => false,
+        _ => true,
+    }
+}
+
+/// The right edge farthest after `ack` in sequence space; `ack` if none is after it, as with the
+/// duplicates that RFC 2883 reports.
+fn highest_right_edge(ack: u32, blocks: &[u8]) -> u32 {
+    let distances = blocks.chunks_exact(8).map(|block| {
+        let right = u32::from_be_bytes([block[4], block[5], block[6], block[7]]);
+        right.wrapping_sub(ack).cast_signed()
+    });
+    let farthest = distances.fold(0, i32::max);
+    ack.wrapping_add_signed(farthest)
+}

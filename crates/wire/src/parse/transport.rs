@@ -1,0 +1,88 @@
+use super::ip::Packet;
+use super::{be16, be32, tcp_options};
+use crate::{Headers, Malformed, Marks, protocol};
+
+/// Parses the transport header at `headers.l4_offset`.
+pub(super) fn parse_transport(frame: &[u8], packet: Packet, headers: &mut Headers) -> Result<(), Malformed> {
+    let start = usize::from(headers.l4_offset);
+    let bytes = frame.get(start..packet.end.min(frame.len())).unwrap_or_default();
+    let wire_len = packet.end.saturating_sub(start);
+    match headers.protocol {
+        protocol::TCP => parse_tcp(bytes, wire_len, headers),
+        protocol::UDP => parse_udp(bytes, wire_len, packet.is_jumbogram, headers),
+        protocol::ICMP => parse_icmp(bytes, [0, 8], headers),
+        protocol::ICMPV6 => parse_icmp(bytes, [128, 129], headers),
+        protocol::SCTP | protocol::DCCP => {
+            let ports = bytes.first_chunk::<4>().ok_or(Malformed::PortsTruncated)?;
+            headers.src_port = be16(ports, 0);
+            headers.dst_port = be16(ports, 2);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// RFC 9293 §3.1.
+///
+/// ```text
+/// 0 source port | 2 destination port | 4 sequence number | 8 acknowledgment number
+/// 12 data offset | 13 flags | 14 window | 16 checksum | 18 urgent pointer | 20 options
+/// ```
+fn parse_tcp(bytes: &[u8], wire_len: usize, headers: &mut Headers) -> Result<(), Malformed> {
+    let header = bytes.first_chunk::<20>().ok_or(Malformed::TcpTruncated)?;
+    headers.src_port = be16(header, 0);
+    headers.dst_port = be16(header, 2);
+    headers.seq = be32(header, 4);
+    headers.ack = be32(header, 8);
+    headers.sack = headers.ack;
+    headers.tcp_flags = header[13];
+    headers.window = be16(header, 14);
+    headers.tcp_shape = Headers::NO_WINDOW_SCALE;
+    let words = header[12] >> 4;
+    let header_len = usize::from(words) * 4;
+    if header_len < 20 || header_len > wire_len {
+        return Err(Malformed::TcpDataOffset);
+    }
+    let options = bytes.get(20..header_len).ok_or(Malformed::TcpTruncated)?;
+    headers.tcp_shape |= words << 4;
+    tcp_options::parse_options(options, headers);
+    Ok(())
+}
+
+/// RFC 768: `0 source port | 2 destination port | 4 length | 6 checksum | 8`.
+fn parse_udp(
+    bytes: &[u8],
+    wire_len: usize,
+    is_jumbogram: bool,
+    headers: &mut Headers,
+) -> Result<(), Malformed> {
+    let header = bytes.first_chunk::<8>().ok_or(Malformed::UdpTruncated)?;
+    headers.src_port = be16(header, 0);
+    headers.dst_port = be16(header, 2);
+    let len = be16(header, 4);
+    headers.seq = u32::from(len);
+    headers.tcp_shape = 2 << 4;
+    // RFC 2675 §4: a jumbogram's UDP length is 0. Elsewhere 0 is as wrong as 1.
+    if len == 0 && is_jumbogram {
+        return Ok(());
+    }
+    // A first fragment's length is that of the whole datagram. A length shorter than the IP payload
+    // is allowed: the rest is not UDP's (RFC 9868 puts options there).
+    let is_beyond = usize::from(len) > wire_len && !headers.marks.contains(Marks::FIRST_FRAGMENT);
+    if len < 8 || is_beyond {
+        return Err(Malformed::UdpLength);
+    }
+    Ok(())
+}
+
+/// RFC 792, RFC 4443: `0 type | 1 code | 2 checksum | 4 identifier of an echo | 8`. Every message that
+/// is defined has these 8 bytes.
+fn parse_icmp(bytes: &[u8], echo: [u8; 2], headers: &mut Headers) -> Result<(), Malformed> {
+    let header = bytes.first_chunk::<8>().ok_or(Malformed::IcmpTruncated)?;
+    headers.seq = u32::from(be16(header, 0)) << 16;
+    if echo.contains(&header[0]) {
+        headers.seq |= u32::from(be16(header, 4));
+    }
+    headers.tcp_shape = 2 << 4;
+    Ok(())
+}
