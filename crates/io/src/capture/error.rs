@@ -1,0 +1,170 @@
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::link_names;
+
+/// Why a capture could not be read or written, where, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// The file is missing, or may not be read.
+    #[error("cannot open {}: {source}; check the name and its permissions", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A directory where a file was expected.
+    #[error("{} is a directory; name a capture file", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Not one byte.
+    #[error("{} is empty; the program that recorded it wrote nothing, so record it again", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Neither pcap nor pcapng.
+    #[error(
+        "{} is not a capture: {found}; Paceline reads pcap and pcapng, plain or packed with gzip or zstd \
+         (`editcap -F pcapng IN OUT` converts other captures)",
+        path.display()
+    )]
+    NotACapture {
+        /// The file.
+        path: PathBuf,
+        /// What its first bytes look like.
+        found: String,
+    },
+    /// A capture, in a version or dialect that is not read.
+    #[error("{} is {found}, which Paceline does not read; convert it with `editcap -F pcapng IN OUT`", path.display())]
+    Dialect {
+        /// The file.
+        path: PathBuf,
+        /// The version or dialect.
+        found: String,
+    },
+    /// Packets of a link type that cannot be parsed.
+    #[error(
+        "{}: link type {number} ({}) at {at} is not supported; supported are {}; record or convert to one of these",
+        path.display(), link_names::of(*number), link_names::SUPPORTED
+    )]
+    LinkType {
+        /// The file.
+        path: PathBuf,
+        /// Where the first packet of that type, or the pcap header that announces it, begins.
+        at: At,
+        /// The number in the pcap link-type registry.
+        number: u32,
+    },
+    /// The capture ends inside a record. All records before it were returned.
+    #[error(
+        "{} is cut short: {item} at {at} needs {needed} bytes and {present} are there; \
+         the {records} packets before it are whole, copy the file again for the rest",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Where the cut record begins.
+        at: At,
+        /// What is cut.
+        item: &'static str,
+        /// Bytes needed, from `at`.
+        needed: u64,
+        /// Bytes present, from `at`.
+        present: u64,
+        /// Packets returned before.
+        records: u64,
+    },
+    /// Bytes that the format forbids. All records before them were returned.
+    #[error(
+        "{} is damaged at {at}: expected {expected}, found {found}; \
+         the {records} packets before it were read, copy or record the file again for the rest",
+        path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where the field in question begins.
+        at: At,
+        /// What the format asks for.
+        expected: String,
+        /// What is there.
+        found: String,
+        /// Packets returned before.
+        records: u64,
+    },
+    /// The bytes could not be read, or the gzip or zstd data is damaged or cut short.
+    #[error(
+        "cannot read {} past {at}: {source}; the {records} packets before it were read, copy the file again for the rest",
+        path.display()
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// How far the capture could be read.
+        at: At,
+        /// Packets returned before.
+        records: u64,
+        /// What the system or the unpacker said.
+        source: io::Error,
+    },
+    /// The output could not be created, written or renamed. What was there before is untouched.
+    #[error("cannot {action} {}: {source}; {remedy}", path.display())]
+    Write {
+        /// The output.
+        path: PathBuf,
+        /// What failed.
+        action: &'static str,
+        /// What to do, and where the packets written so far are.
+        remedy: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A packet that no reader would accept. Nothing was written.
+    #[error(
+        "cannot write a packet of {len} bytes to {}: a capture holds at most {} bytes a packet; cut it to that",
+        path.display(), super::MAX_PACKET_BYTES
+    )]
+    TooLong {
+        /// The output.
+        path: PathBuf,
+        /// The packet's length in bytes.
+        len: usize,
+    },
+}
+
+/// A place in a capture. Shown as `byte 24`, or `byte 24 of the unpacked capture`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Bytes from the start of the capture, after unpacking.
+    pub offset: u64,
+    /// Whether the file is packed, so that its own offsets differ.
+    pub unpacked: bool,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}{}", self.offset, if self.unpacked { " of the unpacked capture" } else { "" })
+    }
+}
+
+/// What a format reader reports; [`CaptureReader`](super::CaptureReader) adds the file.
+pub(super) enum Fault {
+    Truncated { offset: u64, item: &'static str, needed: u64, present: u64 },
+    Corrupt { offset: u64, expected: String, found: String },
+    LinkType { offset: u64, number: u32 },
+    Dialect(String),
+    Input(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(source: io::Error) -> Fault {
+        Fault::Input(source)
+    }
+}

@@ -1,0 +1,62 @@
+//! Names of link types that Paceline does not parse, for errors.
+
+/// What [`wire::LinkType::from_pcap`] accepts.
+pub(super) const SUPPORTED: &str = "Ethernet (1), raw IP (12, 14, 101, 228, 229), BSD loopback (0, 108) \
+                                    and Linux cooked (113, 276)";
+
+/// The name of a pcap link-type number, `unknown` if it is not among the common ones.
+pub(super) fn of(number: u32) -> &'static str {
+    match number {
+        3 => "AX.25",
+        6 => "Token Ring",
+        7 => "ARCNET",
+        8 => "SLIP",
+        9 | 50 => "PPP",
+        10 => "FDDI",
+        51 => "PPPoE",
+        99 => "Symantec firewall",
+        100 | 123 => "ATM",
+        104 => "Cisco HDLC",
+        105 => "IEEE 802.11",
+        107 => "Frame Relay",
+        117 => "OpenBSD pflog",
+        119 => "IEEE 802.11 with Prism header",
+        122 => "IP over Fibre Channel",
+        127 => "IEEE 802.11 with radiotap header",
+        140 => "SS7 MTP2",
+        141 => "SS7 MTP3",
+        142 => "SS7 SCCP",
+        143 => "DOCSIS",
+        144 => "Linux IrDA",
+        147..=162 => "private use",
+        163 => "IEEE 802.11 with AVS header",
+        177 => "Linux LAPD",
+        187 | 201 => "Bluetooth HCI",
+        189 | 220 => "Linux USB",
+        192 => "PPI",
+        195 | 215 | 230 | 283 => "IEEE 802.15.4",
+        197 => "ERF",
+        203 => "LAPD",
+        210 => "FlexRay",
+        212 => "LIN",
+        224 => "Fibre Channel FC-2",
+        227 => "SocketCAN",
+        231 => "D-Bus",
+        239 => "NFLOG",
+        240 | 241 => "netANALYZER",
+        242 => "IP over InfiniBand",
+        243 => "MPEG-2 transport stream",
+        247 => "InfiniBand",
+        248 => "SCTP",
+        249 => "USBPcap",
+        251 | 256 => "Bluetooth low energy",
+        252 => "Wireshark upper PDU",
+        253 => "Linux netlink",
+        254 => "Bluetooth Linux monitor",
+        266 => "macOS USB",
+        271 => "vsock",
+        272 => "Nordic BLE sniffer",
+        288 | 293 | 294 | 295 => "USB 2.0",
+        _ => "unknown",
+    }
+}
