@@ -1,1 +1,66 @@
-//! stub
+//! Paceline's stock network functions.
+//!
+//! | function | key | what it does | written from |
+//! |---|---|---|---|
+//! | [`ddos`] | source address | refuses sources that send too many packets | SCR Table 1 |
+//! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
+//! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
+//! | [`port-knock`](port_knock) | source address | opens to sources that know a sequence of ports | SCR Fig. 12 |
+//!
+//! One file each: its page says what it does, its options with their units, its drop reasons and
+//! events, and what happens when a flow expires or the table is full. [`for_each`] visits them all.
+//!
+//! A function has no clock, no random numbers and no threads; it allocates only to be set up and to
+//! report.
+#![no_std]
+
+extern crate alloc;
+
+use nf::NetworkFunction;
+
+mod common;
+mod prefix;
+mod window;
+
+pub mod ddos;
+pub mod heavy_hitters;
+pub mod policer;
+pub mod port_knock;
+
+pub use common::{Metered, PassOrDrop};
+pub use ddos::Ddos;
+pub use heavy_hitters::HeavyHitters;
+pub use policer::Policer;
+pub use port_knock::PortKnock;
+pub use window::SlidingCount;
+
+/// Something to do with every stock function, whatever its types: [`for_each`] calls it.
+pub trait Visitor {
+    /// Called once for each function.
+    fn visit<F: NetworkFunction>(&mut self);
+}
+
+/// The list of stock functions: the one place that a new one is added to.
+macro_rules! stock_functions {
+    ($($function:ty),* $(,)?) => {
+        /// Visits every stock function, in the order of their names.
+        pub fn for_each(visitor: &mut impl Visitor) {
+            $(visitor.visit::<$function>();)*
+        }
+
+        #[cfg(test)]
+        mod documented_defaults {
+            $(crate::tests::documented_defaults_are_the_default!($function);)*
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests;
+
+stock_functions! {
+    Ddos,
+    HeavyHitters,
+    Policer,
+    PortKnock,
+}

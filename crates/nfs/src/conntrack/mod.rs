@@ -1,0 +1,234 @@
+//! TCP connection tracker: a stateful firewall's idea of which packets belong.
+//!
+//! | page | what it is |
+//! |---|---|
+//! | this | the function: options, verdicts, events, report |
+//! | `segment` | what is read of a packet (SCR's *f(p)*) |
+//! | `state` | what is kept of a connection |
+//! | `transition` | the table of TCP states |
+//! | `follow` | one packet on one connection: the table's answer, and its exceptions |
+//! | `window` | whether sequence numbers fit the connection |
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use nf::{Connection, Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use wire::{Headers, Stamp};
+
+mod follow;
+mod options;
+mod segment;
+mod state;
+mod transition;
+mod window;
+
+pub use options::{Options, Policy};
+pub use segment::Meta;
+pub use state::{State, TcpState};
+
+use follow::Fate;
+use options::Timeouts;
+use segment::Segment;
+use transition::Kind;
+
+/// Follows every TCP connection, and drops what cannot belong to one.
+///
+/// State is one for both directions, from packets that pass in the middle, in the way of Linux's
+/// connection tracker: RFC 9293's states, and its windows as seen by neither end (van Rooij). The
+/// tests hold it to verdicts, states and time-outs that a Linux 6.18 kernel gave.
+///
+/// - Not TCP, and later fragments: forwarded untouched. A first fragment counts as a segment of
+///   any length that the receiver's window allows.
+/// - Full table: see the option `when_full`; by default new connections are dropped, as a firewall
+///   fails closed. Connections that exist go on.
+/// - Invalid packets are dropped, or only counted: options `invalid` and `out_of_window`. Neither
+///   they nor packets that are ignored keep a connection alive.
+/// - Time-outs are in seconds, 1 to 2,147,483. The clock ticks in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Conntrack {
+    options: Options,
+    timeouts: Timeouts,
+}
+
+/// Indices into `DROP_REASONS`.
+mod reason {
+    pub(super) const FLAGS: u8 = 0;
+    pub(super) const NO_CONNECTION: u8 = 1;
+    pub(super) const TRANSITION: u8 = 2;
+    pub(super) const RESET: u8 = 3;
+    pub(super) const SEQ: u8 = 4;
+    pub(super) const ACK: u8 = 5;
+    pub(super) const TABLE_FULL: u8 = 6;
+}
+
+/// Indices into `EVENTS`.
+mod event {
+    pub(super) const OPENED: usize = 0;
+    pub(super) const PICKED_UP: usize = 1;
+    pub(super) const REOPENED: usize = 2;
+    pub(super) const ESTABLISHED: usize = 3;
+    pub(super) const CLOSED_BY_FIN: usize = 4;
+    pub(super) const CLOSED_BY_RESET: usize = 5;
+    pub(super) const IGNORED: usize = 6;
+    pub(super) const PASSED_INVALID: usize = 7;
+    pub(super) const PASSED_OUT_OF_WINDOW: usize = 8;
+}
+
+impl NetworkFunction for Conntrack {
+    const NAME: &'static str = "conntrack";
+    const SUMMARY: &'static str = "follows TCP connections, and drops what cannot belong to one";
+    const SPEC: &'static str = "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
+         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1";
+    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
+    const DROP_REASONS: &'static [&'static str] = &[
+        "invalid-flags",
+        "no-connection",
+        "invalid-transition",
+        "invalid-reset",
+        "seq-out-of-window",
+        "ack-out-of-window",
+        "table-full",
+    ];
+    const EVENTS: &'static [&'static str] = &[
+        "opened",
+        "picked-up",
+        "reopened",
+        "established",
+        "closed-by-fin",
+        "closed-by-reset",
+        "ignored",
+        "passed-invalid",
+        "passed-out-of-window",
+    ];
+
+    type Key = Connection;
+    type Meta = Meta;
+    type State = State;
+    type Pool = ();
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Conntrack, OptionError> {
+        Ok(Conntrack { options, timeouts: Timeouts::new(&options)? })
+    }
+
+    fn pool(&self) {}
+
+    fn project(headers: &Headers) -> Option<Meta> {
+        Meta::of(headers)
+    }
+
+    fn key(meta: &Meta) -> Connection {
+        meta.connection()
+    }
+
+    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let now_ms = (cx.stamp.time_ns / 1_000_000) as u32; // wraps; see `State::count_down`
+        if let Some(state) = flow {
+            state.count_down(now_ms);
+        }
+        let Some(kind) = Kind::of(meta.tcp_flags) else { return self.refuse(reason::FLAGS, cx) };
+        let segment = Segment::new(meta, kind);
+
+        let Some(state) = flow else { return self.open(flow, &segment, meta, now_ms, cx) };
+        let tcp = state.tcp();
+        let fate = self.follow(state, &segment, meta.is_from_low(), now_ms);
+        count_transition(tcp, state.tcp(), cx);
+        match fate {
+            Fate::Pass => Verdict::Forward,
+            Fate::Ignore => {
+                cx.count(event::IGNORED);
+                Verdict::Forward
+            }
+            Fate::Refuse(reason) => self.refuse(reason, cx),
+            Fate::Remove => {
+                *flow = None;
+                Verdict::Forward
+            }
+            Fate::Reopen => {
+                cx.count(event::REOPENED);
+                self.open(flow, &segment, meta, now_ms, cx)
+            }
+        }
+    }
+
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        u64::from(state.remaining_ms()) * 1_000_000
+    }
+
+    fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
+        match self.options.when_full {
+            Policy::Drop => Verdict::Drop(reason::TABLE_FULL),
+            Policy::Pass => Verdict::Forward,
+        }
+    }
+
+    fn report<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a Connection, &'a State)>,
+        _now: Stamp,
+    ) -> Vec<FunctionReport> {
+        let mut counts = [0u64; TcpState::COUNT];
+        flows.for_each(|(_, state)| counts[state.tcp() as usize] += 1);
+        let total: u64 = counts.iter().sum();
+        let half_open: u64 =
+            TcpState::ALL.iter().filter(|tcp| tcp.is_half_open()).map(|tcp| counts[*tcp as usize]).sum();
+        let row = |tcp: TcpState| vec![tcp.name().to_string(), counts[tcp as usize].to_string()];
+        vec![FunctionReport {
+            title: format!("{total} TCP connections, {half_open} half-open"),
+            columns: vec!["state", "connections"],
+            rows: TcpState::ALL.map(row).to_vec(),
+        }]
+    }
+}
+
+impl Conntrack {
+    /// Begins a connection with `segment`, if it may.
+    fn open(
+        &self,
+        flow: &mut Option<State>,
+        segment: &Segment,
+        meta: &Meta,
+        now_ms: u32,
+        cx: &mut Cx<'_, ()>,
+    ) -> Verdict {
+        *flow = None;
+        match segment.kind {
+            Kind::Syn => cx.count(event::OPENED),
+            Kind::Ack if self.options.pick_up => cx.count(event::PICKED_UP),
+            _ => return self.refuse(reason::NO_CONNECTION, cx),
+        }
+        let mut state = State::open(segment, meta.is_from_low());
+        self.follow(&mut state, segment, meta.is_from_low(), now_ms);
+        *flow = Some(state);
+        Verdict::Forward
+    }
+
+    /// The verdict for a packet that is not valid, for `reason`.
+    fn refuse(&self, reason: u8, cx: &mut Cx<'_, ()>) -> Verdict {
+        let (policy, passed) = match reason {
+            reason::SEQ | reason::ACK => (self.options.out_of_window, event::PASSED_OUT_OF_WINDOW),
+            _ => (self.options.invalid, event::PASSED_INVALID),
+        };
+        match policy {
+            Policy::Drop => Verdict::Drop(reason),
+            Policy::Pass => {
+                cx.count(passed);
+                Verdict::Forward
+            }
+        }
+    }
+}
+
+fn count_transition(from: TcpState, to: TcpState, cx: &mut Cx<'_, ()>) {
+    if from == to {
+        return;
+    }
+    match to {
+        TcpState::Established => cx.count(event::ESTABLISHED),
+        TcpState::TimeWait => cx.count(event::CLOSED_BY_FIN),
+        TcpState::Closed => cx.count(event::CLOSED_BY_RESET),
+        _ => {}
+    }
+}

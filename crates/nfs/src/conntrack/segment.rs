@@ -1,0 +1,153 @@
+//! What is read of a packet.
+
+use bitflags::bitflags;
+use nf::Connection;
+use wire::{Addr, Headers, Marks, protocol, tcp_flags};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::state::Half;
+use super::transition::Kind;
+
+/// The fields of a packet that the tracker reads: 54 bytes.
+///
+/// ```text
+///  0     16      32         34          36    40    44     48       50            52      53      54
+///  | low | high  | low_port | high_port | seq | ack | sack | window | payload_len | flags | shape |
+/// ```
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C, packed(2))]
+pub struct Meta {
+    low: Addr,
+    high: Addr,
+    low_port: u16,
+    high_port: u16,
+    seq: u32,
+    ack: u32,
+    /// Right edge of the highest SACK block, or `ack`.
+    sack: u32,
+    /// Not scaled.
+    window: u16,
+    payload_len: u16,
+    pub(super) tcp_flags: u8,
+    shape: Shape,
+}
+
+const _: () = assert!(size_of::<Meta>() == 54);
+
+impl Meta {
+    pub(super) fn of(headers: &Headers) -> Option<Meta> {
+        if !headers.is_tcp() {
+            return None;
+        }
+        let Connection { low, high, low_port, high_port, .. } = Connection::of(headers);
+        let mut shape = Shape::empty();
+        shape.set(Shape::FROM_LOW, Connection::is_from_low(headers));
+        shape.set(Shape::FIRST_FRAGMENT, headers.marks.contains(Marks::FIRST_FRAGMENT));
+        if headers.tcp_flags & tcp_flags::SYN != 0 {
+            shape.set(Shape::SACK_PERMITTED, headers.marks.contains(Marks::SACK_PERMITTED));
+            shape.set_scale(headers.window_scale());
+        }
+        let Headers { seq, ack, sack, window, tcp_flags, .. } = *headers;
+        let payload_len = headers.payload_len();
+        Some(Meta { low, high, low_port, high_port, seq, ack, sack, window, payload_len, tcp_flags, shape })
+    }
+
+    pub(super) fn connection(&self) -> Connection {
+        let Meta { low, high, low_port, high_port, .. } = *self;
+        Connection { low, high, low_port, high_port, protocol: protocol::TCP, zero: [0; 3] }
+    }
+
+    pub(super) fn is_from_low(&self) -> bool {
+        self.shape.contains(Shape::FROM_LOW)
+    }
+}
+
+/// A byte with a window scale in its low bits, and flags: of a packet, of one half of a connection,
+/// or of a SYN that was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(transparent)]
+pub(super) struct Shape(u8);
+
+bitflags! {
+    impl Shape: u8 {
+        /// Window scale (RFC 7323 §2.2), 0 to 14.
+        const SCALE = 0x0f;
+        /// The SYN had the window scale option.
+        const SCALE_OFFERED = 1 << 4;
+        /// The SYN permitted selective acknowledgment (RFC 2018 §2).
+        const SACK_PERMITTED = 1 << 5;
+        /// Packet: goes from the key's low end to its high end.
+        const FROM_LOW = 1 << 6;
+        /// Packet: a first fragment; the segment goes on in later ones.
+        const FIRST_FRAGMENT = 1 << 7;
+        /// Half: it sent an ACK, so that `max_ack` says something.
+        const ACKED = 1 << 6;
+        /// Half: it sent data that waits for its acknowledgment.
+        const UNACKNOWLEDGED = 1 << 7;
+    }
+}
+
+impl Shape {
+    /// What a SYN says of its sender: scale and permissions.
+    const OFFER: Shape = Shape::SCALE.union(Shape::SCALE_OFFERED).union(Shape::SACK_PERMITTED);
+
+    pub(super) fn scale(self) -> u32 {
+        u32::from(self.bits() & Shape::SCALE.bits())
+    }
+
+    pub(super) fn offer(self) -> Shape {
+        self & Shape::OFFER
+    }
+
+    fn set_scale(&mut self, offered: Option<u8>) {
+        if let Some(scale) = offered {
+            // RFC 7323 §2.3: more than 14 is to be taken as 14.
+            *self |= Shape::SCALE_OFFERED | Shape::from_bits_retain(scale.min(14));
+        }
+    }
+}
+
+/// A packet as a connection sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) kind: Kind,
+    pub(super) seq: u32,
+    /// One past its last sequence number; SYN and FIN take one each (RFC 9293 §3.4).
+    pub(super) end: u32,
+    pub(super) ack: u32,
+    pub(super) sack: u32,
+    pub(super) window: u16,
+    pub(super) offer: Shape,
+    pub(super) has_ack: bool,
+    pub(super) is_fragment: bool,
+}
+
+impl Segment {
+    pub(super) fn new(meta: &Meta, kind: Kind) -> Segment {
+        let flag = |flag: u8| u32::from(meta.tcp_flags & flag != 0);
+        let len = u32::from(meta.payload_len) + flag(tcp_flags::SYN) + flag(tcp_flags::FIN);
+        Segment {
+            kind,
+            seq: meta.seq,
+            end: meta.seq.wrapping_add(len),
+            ack: meta.ack,
+            sack: meta.sack,
+            window: meta.window,
+            offer: meta.shape.offer(),
+            has_ack: meta.tcp_flags & tcp_flags::ACK != 0,
+            is_fragment: meta.shape.contains(Shape::FIRST_FRAGMENT),
+        }
+    }
+
+    /// The right edge that the sender has; SACK blocks count if `receiver` permitted them.
+    pub(super) fn sack_for(&self, receiver: &Half) -> u32 {
+        match receiver.shape.contains(Shape::SACK_PERMITTED) {
+            true => self.sack,
+            false => self.ack,
+        }
+    }
+
+    pub(super) fn is_syn(&self) -> bool {
+        matches!(self.kind, Kind::Syn | Kind::SynAck)
+    }
+}

@@ -1,0 +1,250 @@
+//! What is kept of a connection.
+
+use bitflags::bitflags;
+use zerocopy::{Immutable, IntoBytes};
+
+use super::segment::{Segment, Shape};
+use super::transition::Kind;
+
+/// State of a connection as the middle sees it, one for both ends (RFC 9293 §3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
+#[repr(u8)]
+pub enum TcpState {
+    /// Not seen yet; no flow in a table has it.
+    None,
+    /// The originator sent a SYN.
+    SynSent,
+    /// The responder answered with a SYN-ACK.
+    SynReceived,
+    /// Open.
+    Established,
+    /// One side sent a FIN.
+    FinWait,
+    /// The first FIN was acknowledged.
+    CloseWait,
+    /// Both sides sent a FIN.
+    LastAck,
+    /// The second FIN was acknowledged.
+    TimeWait,
+    /// Reset.
+    Closed,
+    /// Both sides sent a SYN: simultaneous open (RFC 9293 §3.5, figure 7).
+    SynSent2,
+}
+
+impl TcpState {
+    pub(super) const COUNT: usize = 10;
+
+    /// Every state that a connection may be in, in order of its life.
+    pub const ALL: [TcpState; 9] = [
+        TcpState::SynSent,
+        TcpState::SynSent2,
+        TcpState::SynReceived,
+        TcpState::Established,
+        TcpState::FinWait,
+        TcpState::CloseWait,
+        TcpState::LastAck,
+        TcpState::TimeWait,
+        TcpState::Closed,
+    ];
+
+    /// A name for reports, such as `syn-sent`.
+    pub fn name(self) -> &'static str {
+        match self {
+            TcpState::None => "none",
+            TcpState::SynSent => "syn-sent",
+            TcpState::SynReceived => "syn-received",
+            TcpState::Established => "established",
+            TcpState::FinWait => "fin-wait",
+            TcpState::CloseWait => "close-wait",
+            TcpState::LastAck => "last-ack",
+            TcpState::TimeWait => "time-wait",
+            TcpState::Closed => "closed",
+            TcpState::SynSent2 => "syn-sent-2",
+        }
+    }
+
+    /// Whether the handshake has begun and not ended.
+    pub fn is_half_open(self) -> bool {
+        matches!(self, TcpState::SynSent | TcpState::SynSent2 | TcpState::SynReceived)
+    }
+
+    /// Whether a FIN or a reset was seen.
+    pub(super) fn is_closing(self) -> bool {
+        (TcpState::FinWait..=TcpState::Closed).contains(&self)
+    }
+}
+
+/// Which end sent a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(u8)]
+pub(super) enum Side {
+    /// The end whose packet opened the connection.
+    Originator,
+    /// The other.
+    Responder,
+}
+
+/// What is known of one end from the packets that passed. Sequence numbers wrap around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub(super) struct Half {
+    /// One past the highest sequence number that it sent.
+    pub(super) end: u32,
+    /// One past the highest sequence number that the other end's window lets it send.
+    pub(super) max_end: u32,
+    /// The largest window that it offered, scaled, bytes; 0 if no packet of it was seen.
+    pub(super) max_window: u32,
+    /// The highest acknowledgment number that it sent, if [`Shape::ACKED`].
+    pub(super) max_ack: u32,
+    pub(super) shape: Shape,
+}
+
+impl Half {
+    /// An end of which no packet was seen.
+    pub(super) const UNSEEN: Half =
+        Half { end: 0, max_end: 0, max_window: 0, max_ack: 0, shape: Shape::empty() };
+}
+
+/// The last ACK that passed, to tell retransmissions by, or the last packet that was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Last {
+    pub(super) end: u32,
+    pub(super) ack: u32,
+    /// Sequence numbers that it took, low 16 bits.
+    pub(super) len: u16,
+    /// Not scaled.
+    pub(super) window: u16,
+}
+
+impl Last {
+    pub(super) fn of(segment: &Segment) -> Last {
+        let len = segment.end.wrapping_sub(segment.seq) as u16;
+        Last { end: segment.end, ack: segment.ack, len, window: segment.window }
+    }
+}
+
+/// What is kept of a connection: 60 bytes.
+///
+/// Eight of them are the deadline: packets that are refused or ignored must not keep a connection
+/// alive, or whoever knows its ports could.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct State {
+    /// Originator, responder.
+    pub(super) halves: [Half; 2],
+    pub(super) tcp: TcpState,
+    pub(super) flags: Flags,
+    pub(super) last: Last,
+    /// When the connection expires, ms; the epoch's low 32 bits.
+    deadline_ms: u32,
+    /// How long that was from the last step.
+    remaining_ms: u32,
+    /// What the last SYN that was ignored offered.
+    pub(super) last_offer: Shape,
+    /// Kind and sender of the last packet that passed, or was ignored.
+    pub(super) last_kind: Kind,
+    pub(super) last_from: Side,
+    /// How often the last ACK came again.
+    pub(super) retransmissions: u8,
+}
+
+const _: () = assert!(size_of::<State>() == 60);
+
+/// What is true of a connection as a whole, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(transparent)]
+pub(super) struct Flags(u8);
+
+bitflags! {
+    impl Flags: u8 {
+        /// The originator is the key's low end.
+        const ORIGINATOR_IS_LOW = 1 << 0;
+        /// A packet of the responder passed.
+        const ANSWERED = 1 << 1;
+        /// The handshake was completed, or a picked-up connection was answered.
+        const CONFIRMED = 1 << 2;
+        /// Picked up: scales are not known, so windows do not hold.
+        const LIBERAL = 1 << 3;
+        /// A FIN was seen, so a SYN may open anew once all is closed.
+        const CLOSED_BY_FIN = 1 << 4;
+        /// Both ends sent a SYN.
+        const SIMULTANEOUS_OPEN = 1 << 5;
+        /// A SYN was ignored in LAST-ACK: an ACK may be the challenge to it (RFC 5961 §4.2).
+        const CHALLENGE_EXPECTED = 1 << 6;
+    }
+}
+
+impl State {
+    /// A connection that `segment` opens: a SYN, or any other packet as a pick-up.
+    pub(super) fn open(segment: &Segment, from_low: bool) -> State {
+        let mut originator = Half {
+            end: segment.end,
+            max_end: segment.end,
+            max_window: u32::from(segment.window).max(1),
+            max_ack: 0,
+            shape: segment.offer,
+        };
+        let mut responder = Half::UNSEEN;
+        let mut flags = Flags::empty();
+        flags.set(Flags::ORIGINATOR_IS_LOW, from_low);
+        if segment.kind != Kind::Syn {
+            originator.max_end = segment.end.wrapping_add(originator.max_window);
+            originator.shape = Shape::SACK_PERMITTED;
+            responder.shape = Shape::SACK_PERMITTED;
+            flags |= Flags::LIBERAL;
+        }
+        State {
+            halves: [originator, responder],
+            tcp: TcpState::None,
+            flags,
+            last: Last { end: 0, ack: 0, len: 0, window: 0 },
+            deadline_ms: 0,
+            remaining_ms: 0,
+            last_offer: Shape::empty(),
+            last_kind: Kind::None,
+            last_from: Side::Originator,
+            retransmissions: 0,
+        }
+    }
+
+    /// The state of TCP.
+    pub fn tcp(&self) -> TcpState {
+        self.tcp
+    }
+
+    /// Which end a packet is from.
+    pub(super) fn side(&self, from_low: bool) -> Side {
+        match self.flags.contains(Flags::ORIGINATOR_IS_LOW) == from_low {
+            true => Side::Originator,
+            false => Side::Responder,
+        }
+    }
+
+    /// The sender and the receiver of a packet from `side`.
+    pub(super) fn sender_and_receiver(&mut self, side: Side) -> (&mut Half, &mut Half) {
+        let [originator, responder] = &mut self.halves;
+        match side {
+            Side::Originator => (originator, responder),
+            Side::Responder => (responder, originator),
+        }
+    }
+
+    /// What remains until the connection expires, at `now_ms`.
+    pub(super) fn count_down(&mut self, now_ms: u32) {
+        // Milliseconds round down, so a connection that still lives may have none left.
+        let left_ms = self.deadline_ms.wrapping_sub(now_ms) as i32;
+        self.remaining_ms = left_ms.max(1).unsigned_abs();
+    }
+
+    /// Gives the connection `timeout_ms` from `now_ms` on.
+    pub(super) fn renew(&mut self, now_ms: u32, timeout_ms: u32) {
+        self.deadline_ms = now_ms.wrapping_add(timeout_ms);
+        self.remaining_ms = timeout_ms;
+    }
+
+    pub(super) fn remaining_ms(&self) -> u32 {
+        self.remaining_ms
+    }
+}
