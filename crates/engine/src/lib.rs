@@ -1,1 +1,30 @@
-//! stub
+//! Paceline's data path: chains of network functions over batches of packets, on many cores.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`run`](mod@run) | the way of a packet, on one page: start reading here |
+//! | [`Batch`], [`Stage`] | a batch of packets, and one function of a chain on one core |
+//! | [`Chain`], [`Registry`] | a chain as its TOML file states it, and the functions it may name |
+//! | [`replay_capture`] | a chain over a capture with real threads |
+//! | [`verify()`] | the same under two strategies, compared packet by packet |
+//! | [`report`] | what a run has to tell, as data |
+
+mod batch;
+mod chain;
+mod config;
+mod plan;
+mod registry;
+pub mod report;
+pub mod run;
+mod session;
+mod stage;
+mod verify;
+
+pub use batch::{BATCH_PACKETS, Batch};
+pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
+pub use config::ConfigError;
+pub use plan::{MAX_CORES, Plan, PlanError};
+pub use registry::{Function, FunctionInfo, Registry};
+pub use session::{Progress, RunError, RunOutcome, Seen, replay_capture};
+pub use stage::{Stage, StageCounters, StageSpec};
+pub use verify::{Answer, Mismatch, Verified, VerifyError, verify};

@@ -1,1 +1,16 @@
-//! stub
+//! Where packets come from and where they go.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`capture`] | pcap and pcapng files, read and written |
+//! | [`Port`] | one queue, received from and sent to in batches; frames live in the port's own pool |
+//! | [`replay()`] | a port with several queues that is fed from memory |
+
+pub mod capture;
+mod frame;
+mod port;
+mod replay;
+
+pub use frame::Frame;
+pub use port::{Closed, Done, EngineDrop, Fate, Port, Received};
+pub use replay::{Collector, Feeder, ReplayPort, replay};

@@ -1,0 +1,121 @@
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use strategy::Strategy;
+
+/// Stateful packet processing on many cores, proved equal to one core.
+///
+/// A chain of network functions is a TOML file (see examples/). `run` takes a capture through it,
+/// `verify` shows that many cores give the answer of one.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  paceline run examples/edge.toml --pcap captures/edge.pcap
+  paceline run examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 2 --out out.pcap
+  paceline verify examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 4
+  paceline inspect captures/edge.pcap
+  paceline nfs conntrack
+
+Exit status: 0 fine; 1 a check failed (verify found a difference, or the input is cut short);
+2 wrong usage or configuration; 130 interrupted.";
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a chain over a capture
+    Run(RunArgs),
+    /// Show that a strategy on many cores gives the answer of a single core
+    Verify(VerifyArgs),
+    /// Show what is in a capture: flows, skew, and how often packets of one flow come close
+    Inspect(InspectArgs),
+    /// List the network functions with their options, keys and sizes
+    Nfs(NfsArgs),
+}
+
+#[derive(Args)]
+pub struct ChainArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// The capture: pcap or pcapng, plain, .gz or .zst
+    #[arg(long, value_name = "IN")]
+    pub pcap: PathBuf,
+    /// How many cores [default: 1 for single, else all processors]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<usize>,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub chain: ChainArgs,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
+    pub strategy: StrategyArg,
+    /// Write the packets that leave (forwarded or sent back), in order of arrival, to this pcap
+    #[arg(long, value_name = "OUT.pcap")]
+    pub out: Option<PathBuf>,
+    /// Write the report as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    pub chain: ChainArgs,
+    /// The strategy to compare with a single core
+    #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
+    pub strategy: StrategyArg,
+    /// Write the result as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct InspectArgs {
+    /// The capture: pcap or pcapng, plain, .gz or .zst
+    #[arg(value_name = "IN")]
+    pub pcap: PathBuf,
+    /// Packets of one flow conflict if fewer than this many cycles apart, one packet a cycle
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: u64,
+    /// Write the result as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct NfsArgs {
+    /// Only this function
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Write the list as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// [`Strategy`] as clap sees it.
+#[derive(Clone, Copy)]
+pub struct StrategyArg(pub Strategy);
+
+#[allow(non_upper_case_globals, reason = "read as the variants they stand for")]
+impl StrategyArg {
+    pub const Single: StrategyArg = StrategyArg(Strategy::Single);
+    pub const Rss: StrategyArg = StrategyArg(Strategy::Rss);
+}
+
+impl ValueEnum for StrategyArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[StrategyArg::Single, StrategyArg::Rss]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}

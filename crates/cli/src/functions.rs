@@ -1,0 +1,108 @@
+use std::process::ExitCode;
+
+use engine::{FunctionInfo, Registry};
+use serde::Serialize;
+
+use crate::args::NfsArgs;
+use crate::failure::Failure;
+use crate::output::{self, heading, table};
+
+pub fn command(args: &NfsArgs) -> Result<ExitCode, Failure> {
+    let registry = Registry::stock();
+    let wanted = |info: &&FunctionInfo| args.name.as_deref().is_none_or(|name| name == info.name);
+    let infos: Vec<&FunctionInfo> = registry.functions().filter(wanted).collect();
+    if infos.is_empty() {
+        let all: Vec<_> = registry.functions().map(|info| info.name).collect();
+        let name = args.name.as_deref().unwrap_or_default();
+        return Err(Failure::usage(format!("there is no function `{name}`\nThere are: {}", all.join(", "))));
+    }
+    if let Some(path) = &args.json {
+        let list: Vec<_> = infos.iter().map(|info| as_json(info)).collect();
+        output::write_json(&list, path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&infos))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(infos: &[&FunctionInfo]) -> String {
+    let row = |info: &&FunctionInfo| {
+        let mut row = vec![info.name.to_owned(), key(info)];
+        row.extend([info.meta_bytes, info.key_bytes, info.state_bytes].map(|bytes| bytes.to_string()));
+        row
+    };
+    let rows: Vec<_> = infos.iter().map(row).collect();
+    let header = ["function", "key", "meta bytes", "key bytes", "state bytes"];
+    let mut text = table(&header, &rows, 2);
+    for info in infos {
+        text += &heading(&format!("{}: {}\n  from {}", info.name, info.summary, info.spec));
+        let rows: Vec<_> = info
+            .options
+            .iter()
+            .map(|option| vec![option.name.to_owned(), option.default.to_owned(), option.help.to_owned()])
+            .collect();
+        if !rows.is_empty() {
+            text += &table(&["option", "default", "what it does"], &rows, 3);
+        }
+        if !info.drop_reasons.is_empty() {
+            text += &format!("  drops: {}\n", info.drop_reasons.join(", "));
+        }
+        if !info.events.is_empty() {
+            text += &format!("  counts: {}\n", info.events.join(", "));
+        }
+    }
+    text + "\nEvery function also takes `flows` (what each core's table holds, default 65536) and `table_full` \
+            (\"reject\" or \"evict-oldest\").\n"
+}
+
+fn key(info: &FunctionInfo) -> String {
+    let fields = info.sharding.fields.names().collect::<Vec<_>>().join(", ");
+    let both = if info.sharding.symmetric { " (both directions as one)" } else { "" };
+    let five_tuple = wire::Fields::FIVE_TUPLE;
+    if info.sharding.fields == five_tuple { format!("5-tuple{both}") } else { format!("{fields}{both}") }
+}
+
+#[derive(Serialize)]
+struct Json {
+    name: &'static str,
+    summary: &'static str,
+    spec: &'static str,
+    key_fields: Vec<&'static str>,
+    symmetric: bool,
+    key_bytes: usize,
+    meta_bytes: usize,
+    state_bytes: usize,
+    options: Vec<JsonOption>,
+    drop_reasons: &'static [&'static str],
+    events: &'static [&'static str],
+    edits: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct JsonOption {
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+}
+
+fn as_json(info: &FunctionInfo) -> Json {
+    Json {
+        name: info.name,
+        summary: info.summary,
+        spec: info.spec,
+        key_fields: info.sharding.fields.names().collect(),
+        symmetric: info.sharding.symmetric,
+        key_bytes: info.key_bytes,
+        meta_bytes: info.meta_bytes,
+        state_bytes: info.state_bytes,
+        options: info
+            .options
+            .iter()
+            .map(|option| JsonOption { name: option.name, default: option.default, help: option.help })
+            .collect(),
+        drop_reasons: info.drop_reasons,
+        events: info.events,
+        edits: info.edits.names().collect(),
+    }
+}

@@ -1,0 +1,200 @@
+use std::path::Path;
+use std::process::ExitCode;
+
+use engine::report::{FunctionSummary, RunReport, Verdicts};
+use engine::{Plan, RunError, RunOutcome, Seen, replay_capture};
+use io::Fate;
+use io::capture::CaptureWriter;
+use wire::LinkType;
+
+use crate::args::RunArgs;
+use crate::failure::Failure;
+use crate::output::{self, count, heading, percent, plural, table};
+use crate::session::{self, Bar, INTERRUPTED};
+
+pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
+    let reader = session::open(&args.chain.pcap)?;
+    let progress = session::interruptible();
+    let bar = Bar::new(&chain.name, reader.size_bytes());
+    let mut out = args.out.as_deref().map(Output::new);
+    let mut see = |seen: &Seen<'_>| {
+        bar.packet(seen.stamp.seq, &progress);
+        match &mut out {
+            Some(out) => out.packet(seen),
+            None => Ok(()),
+        }
+    };
+    let outcome = replay_capture(&chain, &plan, reader, &progress, &mut see).map_err(|error| match error {
+        RunError::Seen(failure) => failure,
+        panicked @ RunError::CorePanicked { .. } => Failure::check(describe(&panicked)),
+    })?;
+    if let Some(out) = out {
+        out.finish()?;
+    }
+    drop(bar);
+
+    let report = RunReport::new(&chain, &plan, &outcome);
+    if let Some(path) = &args.json {
+        output::write_json(&report, path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&report, &plan, args))?;
+    }
+    exit_status(outcome)
+}
+
+fn describe(error: &RunError<Failure>) -> String {
+    match error {
+        RunError::CorePanicked { core, packets } => {
+            format!("core {core} panicked after {packets} packets\nThis is a defect: please report it with the packet that did it.")
+        }
+        RunError::Seen(_) => String::new(),
+    }
+}
+
+fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
+    match outcome.input_error {
+        Some(error) => Err(Failure::check(error)),
+        None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The capture of packets that leave.
+struct Output<'a> {
+    path: &'a Path,
+    writer: Option<(CaptureWriter, LinkType)>,
+}
+
+impl<'a> Output<'a> {
+    fn new(path: &'a Path) -> Output<'a> {
+        Output { path, writer: None }
+    }
+
+    fn packet(&mut self, seen: &Seen<'_>) -> Result<(), Failure> {
+        let (writer, link) = match &mut self.writer {
+            Some(opened) => opened,
+            none => none.insert((CaptureWriter::create(self.path, seen.link).map_err(Failure::usage)?, seen.link)),
+        };
+        if !matches!(seen.fate, Fate::Forward | Fate::TransmitBack) {
+            return Ok(());
+        }
+        if *link != seen.link {
+            return Err(Failure::usage(format!(
+                "packet {} has link type {:?} and those before it {link:?}: a pcap file holds one\n\
+                 Split the input by interface first, or run without --out.",
+                seen.stamp.seq + 1,
+                seen.link
+            )));
+        }
+        writer.write(seen.stamp.time_ns, seen.wire_len, seen.bytes).map_err(Failure::usage)
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let writer = match self.writer {
+            Some((writer, _)) => writer,
+            None => CaptureWriter::create(self.path, LinkType::Ethernet).map_err(Failure::usage)?,
+        };
+        writer.finish().map_err(Failure::usage)
+    }
+}
+
+fn render(report: &RunReport, plan: &Plan, args: &RunArgs) -> String {
+    let mut text = format!(
+        "{}: {} ({} bytes) in {:.3} s, {:.2} Mpps with reading{} (measured), strategy {} on {}\n",
+        report.chain,
+        plural(report.packets, "packet"),
+        count(report.bytes),
+        report.seconds,
+        report.mpps,
+        if args.out.is_some() { " and writing" } else { "" },
+        report.strategy,
+        plural(report.cores.len() as u64, "core"),
+    );
+    if let Some(fields) = plan.hash_fields {
+        text += &format!("cores are picked by a hash of {fields} (derived from the functions' keys)\n");
+    }
+    if let Some(out) = &args.out {
+        let left = report.verdicts.forward + report.verdicts.transmit_back;
+        text += &format!("{} written to {}\n", plural(left, "packet"), out.display());
+    }
+    text += &verdicts(report);
+    text += &functions(report);
+    text += &cores(report);
+    for function in &report.functions {
+        text += &own_reports(function);
+    }
+    text + &format!("\ndigest of all flows: {}\n", report.digest)
+}
+
+fn verdicts(report: &RunReport) -> String {
+    let share = |packets: u64| percent(packets as f64 / report.packets.max(1) as f64);
+    let Verdicts { forward, drop, transmit_back, host } = report.verdicts;
+    let named = [("forward", forward), ("drop", drop), ("transmit back", transmit_back), ("host", host)];
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (name, packets) in named {
+        if packets > 0 || matches!(name, "forward" | "drop") {
+            rows.push(vec![name.to_owned(), count(packets), share(packets)]);
+        }
+    }
+    let mut text = heading("Verdicts") + &table(&["verdict", "packets", "share"], &rows, 1);
+    if !report.drops.is_empty() {
+        let row = |(reason, packets): (&String, &u64)| vec![reason.clone(), count(*packets), share(*packets)];
+        let mut rows: Vec<_> = report.drops.iter().collect();
+        rows.sort_by_key(|(reason, packets)| (std::cmp::Reverse(**packets), (*reason).clone()));
+        let rows: Vec<_> = rows.into_iter().map(row).collect();
+        text += &(heading("Drops") + &table(&["function/reason", "packets", "share"], &rows, 1));
+    }
+    let malformed: u64 = report.malformed.values().sum();
+    if malformed > 0 && !report.drops.keys().any(|reason| reason.starts_with("malformed/")) {
+        let rows: Vec<_> = report.malformed.iter().map(|(why, n)| vec![why.clone(), count(*n)]).collect();
+        text += &(heading("Malformed, passed") + &table(&["reason", "packets"], &rows, 1));
+    }
+    text
+}
+
+fn functions(report: &RunReport) -> String {
+    let row = |function: &FunctionSummary| {
+        let FunctionSummary { name, packets, verdicts, flows, .. } = function;
+        let mut row = vec![name.clone()];
+        row.extend([*packets, verdicts.forward, verdicts.drop].map(count));
+        let ended = flows.removed + flows.expired;
+        row.extend([flows.live, flows.created, ended, flows.evicted, flows.rejected].map(count));
+        row.push(percent(flows.load));
+        row
+    };
+    let header = [
+        "function", "packets", "forward", "drop", "flows live", "created", "ended", "evicted", "rejected", "table load",
+    ];
+    let rows: Vec<_> = report.functions.iter().map(row).collect();
+    heading("Functions") + &table(&header, &rows, 1)
+}
+
+fn cores(report: &RunReport) -> String {
+    let row = |core: &engine::report::CoreReport| {
+        let mut row = vec![core.core.to_string()];
+        row.extend([core.packets, core.bytes, core.verdicts.forward, core.verdicts.drop, core.flows].map(count));
+        let ns = core.busy_seconds * 1e9 / core.packets.max(1) as f64;
+        row.extend([percent(core.share), format!("{ns:.0}")]);
+        row
+    };
+    let header = ["core", "packets", "bytes", "forward", "drop", "flows live", "share", "ns/packet"];
+    let rows: Vec<_> = report.cores.iter().map(row).collect();
+    heading("Cores") + &table(&header, &rows, 1)
+}
+
+fn own_reports(function: &FunctionSummary) -> String {
+    let mut text = String::new();
+    let events: Vec<_> = function.events.iter().filter(|(_, n)| **n > 0).collect();
+    if !events.is_empty() {
+        let rows: Vec<_> = events.into_iter().map(|(event, n)| vec![event.clone(), count(*n)]).collect();
+        text += &(heading(&format!("{}: events", function.name)) + &table(&["event", "count"], &rows, 1));
+    }
+    for report in function.reports.iter().filter(|report| !report.rows.is_empty()) {
+        let header: Vec<&str> = report.columns.iter().map(String::as_str).collect();
+        text += &heading(&format!("{}: {}", function.name, report.title));
+        text += &table(&header, &report.rows, 1);
+    }
+    text
+}

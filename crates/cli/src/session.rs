@@ -1,0 +1,92 @@
+//! What `run` and `verify` share: reading the chain, planning, progress, Ctrl-C.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use engine::{Chain, Plan, Progress, Registry};
+use indicatif::{ProgressBar, ProgressStyle};
+use io::capture::CaptureReader;
+use strategy::Strategy;
+
+use crate::args::ChainArgs;
+use crate::failure::Failure;
+
+/// Exit status of a program ended by Ctrl-C: 128 and the signal's number.
+pub const INTERRUPTED: u8 = 130;
+
+/// Reads the chain and checks that it can run so.
+pub fn prepare(args: &ChainArgs, strategy: Strategy) -> Result<(Chain, Plan), Failure> {
+    let path = &args.chain;
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read the chain file {}: {error}", path.display())))?;
+    let name = path.display().to_string();
+    let chain = Chain::parse(&name, &text, &Registry::stock())
+        .map_err(|error| Failure::Usage(miette::Report::new(error)))?;
+    let cores = args.cores.unwrap_or(match strategy {
+        Strategy::Single => 1,
+        Strategy::Rss => thread::available_parallelism().map_or(1, usize::from),
+    });
+    let plan = Plan::new(&chain, strategy, cores).map_err(Failure::usage)?;
+    Ok((chain, plan))
+}
+
+/// Opens the capture.
+pub fn open(path: &Path) -> Result<CaptureReader, Failure> {
+    CaptureReader::open(path).map_err(Failure::usage)
+}
+
+/// Progress that Ctrl-C can stop: the first one ends the run after the packets on their way, the
+/// second one at once.
+pub fn interruptible() -> Arc<Progress> {
+    let progress = Arc::new(Progress::default());
+    let shared = Arc::clone(&progress);
+    let handler = move || {
+        if shared.stop.swap(true, Ordering::Relaxed) {
+            process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    // Without a handler Ctrl-C just ends the program, which is what it did before.
+    let _ = ctrlc::set_handler(handler);
+    progress
+}
+
+/// A bar on the terminal that follows the reading of a file; none where there is no terminal.
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+/// Packets between two looks at the progress.
+const PACKETS_PER_UPDATE: u64 = 4096;
+
+impl Bar {
+    pub fn new(what: &str, size_bytes: Option<u64>) -> Bar {
+        let bar = match size_bytes {
+            Some(size) if std::io::stderr().is_terminal() => ProgressBar::new(size),
+            _ => return Bar { bar: ProgressBar::hidden() },
+        };
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Bar { bar }
+    }
+
+    /// Called for each packet.
+    pub fn packet(&self, seq: u64, progress: &Progress) {
+        if seq.is_multiple_of(PACKETS_PER_UPDATE) {
+            self.bar.set_position(progress.read_bytes.load(Ordering::Relaxed));
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,178 @@
+use std::process::ExitCode;
+
+use engine::report::hex;
+use engine::{Answer, Chain, Mismatch, Plan, Verified, VerifyError, verify};
+use io::capture::CaptureReader;
+use io::{EngineDrop, Fate};
+use serde::Serialize;
+
+use crate::args::VerifyArgs;
+use crate::failure::Failure;
+use crate::output::{self, count, plural, table};
+use crate::session::{self, INTERRUPTED};
+
+pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
+    let path = &args.chain.pcap;
+    if path.as_os_str() == "-" {
+        return Err(Failure::usage("verify reads its input more than once\nGive a file instead of `-`."));
+    }
+    let progress = session::interruptible();
+    let verified = verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
+        VerifyError::Plan(error) => Failure::usage(error),
+        VerifyError::Input(error) => Failure::usage(error),
+        other => Failure::check(other),
+    })?;
+    if let Some(path) = &args.json {
+        output::write_json(&as_json(&chain, &plan, &verified), path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&chain, &plan, &verified))?;
+    }
+    let holds = verified.holds();
+    match verified.input_error {
+        Some(error) => Err(Failure::check(error)),
+        None if verified.stopped => Ok(ExitCode::from(INTERRUPTED)),
+        None => Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+    }
+}
+
+fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
+    let strategy = plan.strategy.name();
+    let is_same = verified.different == 0 && verified.digests.iter().all(|(_, single, other)| single == other);
+    let partly = match (verified.stopped, &verified.input_error) {
+        (true, _) => " as far as it went before it was interrupted",
+        (_, Some(_)) => " up to the end of the input, which is cut short",
+        _ => "",
+    };
+    let mut text = format!(
+        "{}: {strategy} on {} {} single{partly}\n",
+        chain.name,
+        plural(plan.cores as u64, "core"),
+        if is_same { "EQUALS" } else { "DIFFERS FROM" },
+    );
+    text += &match verified.different {
+        0 => format!(" {}: every verdict and every byte sent is the same\n", plural(verified.packets, "packet")),
+        different => format!(" {} of {} have another answer\n", count(different), plural(verified.packets, "packet")),
+    };
+    if let Some(first) = &verified.first {
+        text += &mismatch(chain, strategy, first);
+    }
+    if !verified.filled.is_empty() {
+        text += &format!(
+            " note: the table of {} was full at some time; a full table makes strategies differ, because \
+             each core has its own: raise `flows`\n",
+            verified.filled.join(", ")
+        );
+    }
+    let rows: Vec<_> = verified
+        .digests
+        .iter()
+        .map(|(name, single, other)| {
+            let same = if single == other { "same" } else { "DIFFERENT" };
+            vec![name.clone(), hex(*single), hex(*other), same.to_owned()]
+        })
+        .collect();
+    text + "\n" + &table(&["state of", "single", strategy, ""], &rows, 4)
+}
+
+fn mismatch(chain: &Chain, strategy: &str, first: &Mismatch) -> String {
+    let flow = first.flow.map_or("not IP, or malformed".to_owned(), |flow| flow.to_string());
+    let width = strategy.len().max("single".len());
+    format!(
+        " first: packet {} of the capture, {flow}\n  {:width$}  {}\n  {strategy:width$}  {}\n",
+        count(first.number),
+        "single",
+        describe(chain, &first.single, &first.other),
+        describe(chain, &first.other, &first.single),
+    )
+}
+
+/// An answer in words; where only bytes differ, the first of them.
+fn describe(chain: &Chain, answer: &Answer, other: &Answer) -> String {
+    let fate = fate(chain, answer.fate);
+    if answer.fate != other.fate {
+        return fate;
+    }
+    let (a, b) = (&answer.bytes, &other.bytes);
+    let differs = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
+    let end = a.len().min(differs + 8);
+    let shown: Vec<_> = a[differs..end].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{fate}, {} bytes, from byte {differs}: {}", a.len(), shown.join(" "))
+}
+
+fn fate(chain: &Chain, fate: Fate) -> String {
+    match fate {
+        Fate::Forward => "forward".to_owned(),
+        Fate::TransmitBack => "transmit back".to_owned(),
+        Fate::Host => "pass to the host".to_owned(),
+        Fate::Drop(EngineDrop::Malformed) => "drop: malformed".to_owned(),
+        Fate::Drop(EngineDrop::NoRoom) => "drop: no room for its edits".to_owned(),
+        Fate::DropBy { function, reason } => {
+            let spec = chain.functions.get(usize::from(function));
+            let name = spec.map_or("?", |spec| spec.name.as_str());
+            let reasons = spec.map_or(&[][..], |spec| spec.function.info().drop_reasons);
+            format!("drop by {name}: {}", reasons.get(usize::from(reason)).unwrap_or(&"unnamed"))
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    paceline: &'static str,
+    chain: &'a str,
+    strategy: &'static str,
+    cores: usize,
+    holds: bool,
+    packets: u64,
+    different: u64,
+    first: Option<JsonMismatch>,
+    digests: Vec<JsonDigest<'a>>,
+    filled: &'a [String],
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct JsonMismatch {
+    packet: u64,
+    flow: Option<String>,
+    single: String,
+    other: String,
+}
+
+#[derive(Serialize)]
+struct JsonDigest<'a> {
+    function: &'a str,
+    single: String,
+    other: String,
+}
+
+fn as_json<'a>(chain: &'a Chain, plan: &Plan, verified: &'a Verified) -> Json<'a> {
+    let error = match (&verified.input_error, verified.stopped) {
+        (Some(error), _) => Some(error.to_string()),
+        (None, true) => Some("interrupted".to_owned()),
+        (None, false) => None,
+    };
+    Json {
+        paceline: env!("CARGO_PKG_VERSION"),
+        chain: &chain.name,
+        strategy: plan.strategy.name(),
+        cores: plan.cores,
+        holds: verified.holds(),
+        packets: verified.packets,
+        different: verified.different,
+        first: verified.first.as_ref().map(|first| JsonMismatch {
+            packet: first.number,
+            flow: first.flow.map(|flow| flow.to_string()),
+            single: describe(chain, &first.single, &first.other),
+            other: describe(chain, &first.other, &first.single),
+        }),
+        digests: verified
+            .digests
+            .iter()
+            .map(|(function, single, other)| JsonDigest { function, single: hex(*single), other: hex(*other) })
+            .collect(),
+        filled: &verified.filled,
+        error,
+    }
+}

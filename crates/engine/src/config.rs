@@ -1,0 +1,279 @@
+//! Chain files.
+//!
+//! ```toml
+//! name = "edge"
+//! malformed = "drop"            # or "pass"
+//! seed = 1
+//!
+//! [[function]]
+//! use = "conntrack"
+//! flows = 65536                 # what each core's table holds
+//! table_full = "evict-oldest"   # or "reject"
+//! pick_up = true                # the function's own options
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use miette::{Diagnostic, NamedSource, SourceSpan};
+use nf::OptionError;
+use serde::Deserialize;
+use table::{MAX_FLOWS, WhenFull};
+use thiserror::Error;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
+use crate::registry::{MakeError, Registry};
+
+/// Flows per core where a chain file does not say.
+const DEFAULT_FLOWS: usize = 1 << 16;
+
+/// The most functions in a chain: fates hold the index in 8 bits.
+const MAX_FUNCTIONS: usize = 64;
+
+const CHAIN_OPTIONS: [&str; 4] = ["name", "malformed", "seed", "function"];
+
+/// What is wrong with a chain file, and where.
+#[derive(Debug, Error, Diagnostic)]
+#[error("{message}")]
+#[diagnostic(code(chain))]
+pub struct ConfigError {
+    message: String,
+    #[source_code]
+    source_code: NamedSource<String>,
+    #[label("{label}")]
+    span: SourceSpan,
+    label: String,
+    #[help]
+    help: Option<String>,
+}
+
+impl ConfigError {
+    /// Line and column, from 1, at which the mistake begins.
+    pub fn position(&self) -> (usize, usize) {
+        let before = &self.source_code.inner()[..self.span.offset()];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+pub(crate) fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, ConfigError> {
+    parse_chain(source_name, text, registry).map_err(|Mistake { span, message, label, help }| {
+        // A span at the very end would point at nothing.
+        let start = span.start.min(text.len());
+        let span = SourceSpan::from(start..span.end.clamp(start, text.len()));
+        let source_code = NamedSource::new(source_name, text.to_owned()).with_language("TOML");
+        ConfigError { message, source_code, span, label, help }
+    })
+}
+
+/// A mistake before it knows its file.
+struct Mistake {
+    span: Range<usize>,
+    message: String,
+    label: String,
+    help: Option<String>,
+}
+
+fn mistake(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Mistake {
+    Mistake { span, message: message.into(), label: label.into(), help: None }
+}
+
+impl Mistake {
+    fn help(self, help: impl Into<String>) -> Mistake {
+        Mistake { help: Some(help.into()), ..self }
+    }
+}
+
+impl From<toml::de::Error> for Mistake {
+    fn from(error: toml::de::Error) -> Mistake {
+        mistake(error.span().unwrap_or(0..0), error.message(), "here")
+    }
+}
+
+fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Mistake> {
+    let mut chain = Fields::new(DeTable::parse(text)?);
+    let name = chain.take::<String>("name")?.unwrap_or_else(|| file_stem(source_name));
+    let malformed = chain.take::<Malformed>("malformed")?.unwrap_or_default();
+    let seed = chain.take::<u64>("seed")?.unwrap_or_default();
+    let tables = chain.remove("function");
+    chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
+
+    let tables = function_tables(tables, registry)?;
+    let mut functions = Vec::new();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for table in tables {
+        let mut spec = parse_function(table, registry)?;
+        let count = seen.entry(spec.function.info().name).or_insert(0);
+        *count += 1;
+        if *count > 1 {
+            spec.name += &format!("#{count}");
+        }
+        functions.push(spec);
+    }
+    let malformed = match malformed {
+        Malformed::Drop => MalformedPolicy::Drop,
+        Malformed::Pass => MalformedPolicy::Pass,
+    };
+    Ok(Chain { name, malformed, seed, functions })
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+enum Malformed {
+    #[default]
+    Drop,
+    Pass,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+enum TableFull {
+    #[default]
+    Reject,
+    EvictOldest,
+}
+
+fn function_tables<'i>(
+    value: Option<Spanned<DeValue<'i>>>,
+    registry: &Registry,
+) -> Result<Vec<Spanned<DeValue<'i>>>, Mistake> {
+    let how = format!(
+        "begin each function with a line `[[function]]`, then `use = \"…\"`: {}",
+        names(registry.functions().map(|info| info.name))
+    );
+    let Some(value) = value else {
+        return Err(mistake(0..0, "the chain has no functions", "no `[[function]]` in this file").help(how));
+    };
+    let span = value.span();
+    let DeValue::Array(tables) = value.into_inner() else {
+        return Err(mistake(span, "`function` is not a list of tables", "here").help(how));
+    };
+    if tables.is_empty() || tables.len() > MAX_FUNCTIONS {
+        let message = format!("a chain has 1 to {MAX_FUNCTIONS} functions, this one {}", tables.len());
+        return Err(mistake(span, message, "here").help(how));
+    }
+    Ok(tables.into_iter().collect())
+}
+
+fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<FunctionSpec, Mistake> {
+    let span = table.span();
+    let DeValue::Table(table) = table.into_inner() else {
+        return Err(mistake(span, "a function is a table of options", "this is something else"));
+    };
+    let mut fields = Fields::new(Spanned::new(span.clone(), table));
+    let choices = names(registry.functions().map(|info| info.name));
+    let Some((use_span, name)) = fields.take_spanned::<String>("use")? else {
+        let message = "this function does not say which function it is";
+        return Err(mistake(span, message, "`use` is missing").help(format!("add `use = \"…\"`: {choices}")));
+    };
+    let flows = fields.take_spanned::<u64>("flows")?;
+    let when_full = match fields.take::<TableFull>("table_full")?.unwrap_or_default() {
+        TableFull::Reject => WhenFull::Reject,
+        TableFull::EvictOldest => WhenFull::EvictOldest,
+    };
+    let flows = match flows {
+        None => DEFAULT_FLOWS,
+        Some((_, flows)) if (1..=MAX_FLOWS as u64).contains(&flows) => flows as usize,
+        Some((span, flows)) => {
+            let message = format!("a table for {flows} flows");
+            return Err(mistake(span, message, format!("must be 1 to {MAX_FLOWS}")));
+        }
+    };
+    let spans = fields.spans();
+    let options = ValueDeserializer::from(fields.into_value());
+    let Some(made) = registry.make(&name, options) else {
+        let message = format!("there is no function `{name}`");
+        let near = nearest(&name, registry.functions().map(|info| info.name));
+        let help = near.map_or_else(|| choices.clone(), |near| format!("did you mean `{near}`? {choices}"));
+        return Err(mistake(use_span, message, "not a function").help(help));
+    };
+    let function = made.map_err(|error| match error {
+        MakeError::Option(OptionError { option, message }) => {
+            let span = spans.get(option).cloned().unwrap_or(use_span);
+            mistake(span, format!("`{name}`: `{option}` {message}"), "this value")
+        }
+        MakeError::Toml(error) => unknown_option(error, &name, registry),
+    })?;
+    Ok(FunctionSpec { name, function, flows, when_full })
+}
+
+/// A wrong option, with those that the function has.
+fn unknown_option(error: toml::de::Error, name: &str, registry: &Registry) -> Mistake {
+    let info = registry.functions().find(|info| info.name == name);
+    let options = info.map_or(&[][..], |info| info.options);
+    let mut found = Mistake::from(error);
+    found.message = format!("`{name}`: {}", found.message);
+    let all = options.iter().map(|option| option.name).chain(["flows", "table_full"]);
+    found.help(format!("options of `{name}`: {}", names(all)))
+}
+
+/// The entries of a table, taken out one by one.
+struct Fields<'i> {
+    span: Range<usize>,
+    table: DeTable<'i>,
+}
+
+impl<'i> Fields<'i> {
+    fn new(table: Spanned<DeTable<'i>>) -> Fields<'i> {
+        Fields { span: table.span(), table: table.into_inner() }
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Spanned<DeValue<'i>>> {
+        self.table.remove(name)
+    }
+
+    fn take_spanned<T: for<'de> Deserialize<'de>>(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<(Range<usize>, T)>, Mistake> {
+        let Some(value) = self.remove(name) else { return Ok(None) };
+        let span = value.span();
+        match T::deserialize(ValueDeserializer::from(value)) {
+            Ok(value) => Ok(Some((span, value))),
+            Err(error) => Err(mistake(span, format!("`{name}`: {}", error.message()), "this value")),
+        }
+    }
+
+    fn take<T: for<'de> Deserialize<'de>>(&mut self, name: &str) -> Result<Option<T>, Mistake> {
+        Ok(self.take_spanned(name)?.map(|(_, value)| value))
+    }
+
+    fn refuse_rest(&self, choices: &[&str], of: &str) -> Result<(), Mistake> {
+        let Some((key, _)) = self.table.iter().next() else { return Ok(()) };
+        let name: &str = key.get_ref();
+        let message = format!("{of} has no option `{name}`");
+        let near = nearest(name, choices.iter().copied());
+        let valid = format!("valid: {}", names(choices.iter().copied()));
+        let help = near.map_or_else(|| valid.clone(), |near| format!("did you mean `{near}`? {valid}"));
+        Err(mistake(key.span(), message, "unknown").help(help))
+    }
+
+    fn spans(&self) -> BTreeMap<String, Range<usize>> {
+        let entry = |(key, value): (&Spanned<toml::de::DeString<'i>>, &Spanned<DeValue<'i>>)| {
+            (key.get_ref().to_string(), value.span())
+        };
+        self.table.iter().map(entry).collect()
+    }
+
+    fn into_value(self) -> Spanned<DeValue<'i>> {
+        Spanned::new(self.span, DeValue::Table(self.table))
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The choice that `name` was probably meant to be.
+fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = choices.map(|choice| (strsim::jaro_winkler(name, choice), choice));
+    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(score, _)| *score > 0.75).map(|(_, choice)| choice)
+}
+
+fn file_stem(source_name: &str) -> String {
+    let stem = std::path::Path::new(source_name).file_stem();
+    stem.map_or_else(|| "chain".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}

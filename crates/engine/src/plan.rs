@@ -1,0 +1,91 @@
+use strategy::{Assign, HashFields, INDIRECTION_ENTRIES, Rss, Single, Strategy};
+
+use crate::Chain;
+
+/// The most cores that a chain can be spread over: one entry of the indirection table each.
+pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
+
+/// A chain's strategy with everything that follows from it, checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The strategy.
+    pub strategy: Strategy,
+    /// How many cores.
+    pub cores: usize,
+    /// What is hashed to pick a core, where the strategy hashes.
+    pub hash_fields: Option<HashFields>,
+}
+
+/// Why a chain cannot run as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A number of cores that makes no sense.
+    #[error("{cores} cores: the number of cores must be 1 to {MAX_CORES}")]
+    Cores {
+        /// What was asked.
+        cores: usize,
+    },
+    /// `single` with several cores.
+    #[error("strategy `single` runs on one core, and {cores} were asked for; use `--strategy rss`, or leave out `--cores`")]
+    SingleCore {
+        /// What was asked.
+        cores: usize,
+    },
+    /// Two functions' keys cannot be kept on one core.
+    #[error("strategy `rss` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
+    Conflict {
+        /// The chain.
+        chain: String,
+        /// Which functions, and their keys.
+        conflict: String,
+        /// What would work.
+        remedy: String,
+    },
+}
+
+impl Plan {
+    /// Checks that `chain` can run under `strategy` on `cores` cores.
+    ///
+    /// # Errors
+    /// [`PlanError`] says why it cannot, and what would work.
+    pub fn new(chain: &Chain, strategy: Strategy, cores: usize) -> Result<Plan, PlanError> {
+        if !(1..=MAX_CORES).contains(&cores) {
+            return Err(PlanError::Cores { cores });
+        }
+        let hash_fields = match strategy {
+            Strategy::Single if cores > 1 => return Err(PlanError::SingleCore { cores }),
+            Strategy::Single => None,
+            Strategy::Rss => Some(derive(chain)?),
+        };
+        Ok(Plan { strategy, cores, hash_fields })
+    }
+
+    /// Which core gets a packet.
+    pub fn assign(&self) -> Box<dyn Assign> {
+        match self.hash_fields {
+            None => Box::new(Single),
+            Some(fields) => Box::new(Rss::new(fields, self.cores)),
+        }
+    }
+}
+
+fn derive(chain: &Chain) -> Result<HashFields, PlanError> {
+    let shapes = chain.shapes();
+    HashFields::derive(&shapes).map_err(|conflict| {
+        // Without either of the two the rest may still conflict: only promise what was checked.
+        let without = |name: &str| -> bool {
+            let rest: Vec<_> = shapes.iter().copied().filter(|shape| shape.name != name).collect();
+            !rest.is_empty() && HashFields::derive(&rest).is_ok()
+        };
+        let (first, second) = (conflict.first.name, conflict.second.name);
+        let mut remedy = "What works: `--strategy single`".to_owned();
+        for name in [second, first] {
+            if without(name) {
+                remedy += &format!(", or `{name}` in a chain of its own");
+                break;
+            }
+        }
+        remedy += ".";
+        PlanError::Conflict { chain: chain.name.clone(), conflict: conflict.to_string(), remedy }
+    })
+}

@@ -1,0 +1,303 @@
+//! What a run has to tell, as data: the JSON of `paceline run --json`. Documented by
+//! `docs/run.schema.json`; fields are added, never renamed or removed.
+
+use std::collections::BTreeMap;
+
+use nf::FunctionReport;
+use schemars::JsonSchema;
+use serde::Serialize;
+use wire::Malformed;
+
+use crate::chain::{Chain, ChainCore, FunctionSpec};
+use crate::plan::Plan;
+use crate::run::CoreCounters;
+use crate::session::RunOutcome;
+use crate::stage::{Stage, StageCounters};
+
+/// A run of a chain over packets.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RunReport {
+    /// Version of Paceline.
+    pub paceline: String,
+    /// Name of the chain.
+    pub chain: String,
+    /// How packets were spread: `single`, `rss`.
+    pub strategy: String,
+    /// Header fields that picked the core; empty where none did.
+    pub hash_fields: Vec<String>,
+    /// Packets processed.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// From the first packet in to the last packet out, reading and writing files included.
+    pub seconds: f64,
+    /// Million packets per second of that time.
+    pub mpps: f64,
+    /// Packets by verdict; they add up to `packets`.
+    pub verdicts: Verdicts,
+    /// Dropped packets by reason: `function/reason`, `malformed/reason`, `engine/no-room`. Reasons
+    /// that dropped nothing are left out.
+    pub drops: BTreeMap<String, u64>,
+    /// Malformed packets by reason, dropped or not. Reasons that did not occur are left out.
+    pub malformed: BTreeMap<String, u64>,
+    /// Each core.
+    pub cores: Vec<CoreReport>,
+    /// Each function, all cores together, in the order of the chain.
+    pub functions: Vec<FunctionSummary>,
+    /// Hash of all functions' live flows at the last packet's time, hexadecimal: the same under
+    /// every strategy.
+    pub digest: String,
+    /// Whether the whole input was processed.
+    pub complete: bool,
+    /// Why it was not, if so.
+    pub error: Option<String>,
+}
+
+/// Packets by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Verdicts {
+    /// Forwarded.
+    pub forward: u64,
+    /// Dropped.
+    pub drop: u64,
+    /// Sent back out of the port they came from.
+    pub transmit_back: u64,
+    /// Passed to the host's network stack.
+    pub host: u64,
+}
+
+/// One core.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CoreReport {
+    /// Its number, from 0.
+    pub core: usize,
+    /// Packets received.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Of all packets, 0 to 1.
+    pub share: f64,
+    /// Time spent on packets, without waiting.
+    pub busy_seconds: f64,
+    /// Packets by verdict.
+    pub verdicts: Verdicts,
+    /// Live flows over all functions.
+    pub flows: u64,
+}
+
+/// One function of the chain, over all cores.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FunctionSummary {
+    /// What the chain calls it.
+    pub name: String,
+    /// Packets that were its business and reached it.
+    pub packets: u64,
+    /// Of these, by verdict.
+    pub verdicts: Verdicts,
+    /// Its drops by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// What it counted.
+    pub events: BTreeMap<String, u64>,
+    /// Its flows.
+    pub flows: Flows,
+    /// Hash of its live flows, hexadecimal.
+    pub digest: String,
+    /// What else it has to tell.
+    pub reports: Vec<Report>,
+}
+
+/// The flows of one function, over all cores.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct Flows {
+    /// Alive at the last packet's time.
+    pub live: u64,
+    /// Created.
+    pub created: u64,
+    /// Ended by a packet.
+    pub removed: u64,
+    /// Ended by time.
+    pub expired: u64,
+    /// Ended to make room.
+    pub evicted: u64,
+    /// Refused because the table was full.
+    pub rejected: u64,
+    /// What each core's table holds.
+    pub capacity_per_core: u64,
+    /// Live flows of the fullest core over `capacity_per_core`, 0 to 1.
+    pub load: f64,
+}
+
+/// A small table.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Its title.
+    pub title: String,
+    /// Column names, units last.
+    pub columns: Vec<String>,
+    /// Rows as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl RunReport {
+    /// What `outcome` tells. Takes a pass over every table.
+    pub fn new(chain: &Chain, plan: &Plan, outcome: &RunOutcome) -> RunReport {
+        let cores: Vec<CoreReport> = core_reports(outcome);
+        let functions: Vec<FunctionSummary> =
+            (0..chain.functions.len()).map(|index| function_summary(chain, outcome, index)).collect();
+        let counted = |count: fn(&CoreCounters) -> u64| -> u64 {
+            outcome.cores.iter().map(|(counters, _)| count(counters)).sum()
+        };
+        let seconds = outcome.elapsed.as_secs_f64();
+        let malformed = malformed(outcome);
+        let mut drops = BTreeMap::new();
+        for function in &functions {
+            for (reason, count) in &function.drops {
+                drops.insert(format!("{}/{reason}", function.name), *count);
+            }
+        }
+        if counted(|core| core.dropped_malformed) > 0 {
+            drops.extend(malformed.iter().map(|(reason, count)| (format!("malformed/{reason}"), *count)));
+        }
+        let no_room = counted(|core| core.dropped_no_room);
+        if no_room > 0 {
+            drops.insert("engine/no-room".to_owned(), no_room);
+        }
+        let error = match (&outcome.input_error, outcome.stopped) {
+            (Some(error), _) => Some(error.to_string()),
+            (None, true) => Some("interrupted".to_owned()),
+            (None, false) => None,
+        };
+        RunReport {
+            paceline: env!("CARGO_PKG_VERSION").to_owned(),
+            chain: chain.name.clone(),
+            strategy: plan.strategy.name().to_owned(),
+            hash_fields: plan
+                .hash_fields
+                .map(|fields| fields.fields().names().map(str::to_owned).collect())
+                .unwrap_or_default(),
+            packets: outcome.packets,
+            bytes: counted(|core| core.bytes),
+            seconds,
+            mpps: if seconds > 0.0 { outcome.packets as f64 / seconds / 1e6 } else { 0.0 },
+            verdicts: cores.iter().fold(Verdicts::default(), |sum, core| sum.plus(core.verdicts)),
+            drops,
+            malformed,
+            cores,
+            digest: hex(digest(chain, outcome)),
+            functions,
+            complete: error.is_none(),
+            error,
+        }
+    }
+}
+
+/// The digest of each function's flows, over all cores.
+pub(crate) fn function_digests(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
+    let of = |index| stages(outcome, index).map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
+    (0..chain.functions.len()).map(of).collect()
+}
+
+/// One number for the digests of all functions, in order.
+fn digest(chain: &Chain, outcome: &RunOutcome) -> u64 {
+    let digests = function_digests(chain, outcome);
+    digests.iter().fold(0, |seed, digest| nf::hash_bytes(&digest.to_le_bytes(), seed))
+}
+
+/// A digest as reports write it.
+pub fn hex(digest: u64) -> String {
+    format!("{digest:016x}")
+}
+
+impl Verdicts {
+    fn plus(self, other: Verdicts) -> Verdicts {
+        Verdicts {
+            forward: self.forward + other.forward,
+            drop: self.drop + other.drop,
+            transmit_back: self.transmit_back + other.transmit_back,
+            host: self.host + other.host,
+        }
+    }
+}
+
+fn stages(outcome: &RunOutcome, index: usize) -> impl Iterator<Item = &dyn Stage> {
+    outcome.cores.iter().map(move |(_, chain): &(_, ChainCore)| &*chain.stages()[index])
+}
+
+fn core_reports(outcome: &RunOutcome) -> Vec<CoreReport> {
+    let report = |(core, (counters, chain)): (usize, &(CoreCounters, ChainCore))| CoreReport {
+        core,
+        packets: counters.packets,
+        bytes: counters.bytes,
+        share: counters.packets as f64 / outcome.packets.max(1) as f64,
+        busy_seconds: counters.busy_ns as f64 / 1e9,
+        verdicts: Verdicts {
+            forward: counters.forward,
+            drop: counters.dropped_by_function + counters.dropped_malformed + counters.dropped_no_room,
+            transmit_back: counters.transmit_back,
+            host: counters.host,
+        },
+        flows: chain.stages().iter().map(|stage| stage.counters().live as u64).sum(),
+    };
+    outcome.cores.iter().enumerate().map(report).collect()
+}
+
+fn malformed(outcome: &RunOutcome) -> BTreeMap<String, u64> {
+    let count = |reason: &Malformed| -> u64 {
+        outcome.cores.iter().map(|(counters, _)| counters.malformed[*reason as usize - 1]).sum()
+    };
+    let counts = Malformed::ALL.iter().map(|reason| (reason.name().to_owned(), count(reason)));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize) -> FunctionSummary {
+    let FunctionSpec { name, function, .. } = &chain.functions[index];
+    let info = function.info();
+    let mut verdicts = Verdicts::default();
+    let mut flows = Flows::default();
+    let mut packets = 0;
+    let mut drops = BTreeMap::new();
+    let mut events = BTreeMap::new();
+    for stage in stages(outcome, index) {
+        let counters = stage.counters();
+        packets += counters.packets;
+        verdicts = verdicts.plus(Verdicts {
+            forward: counters.forward,
+            drop: counters.drops.iter().sum(),
+            transmit_back: counters.transmit_back,
+            host: counters.host,
+        });
+        let reasons = info.drop_reasons.iter().copied().chain(["unnamed"]);
+        add_named(&mut drops, reasons, counters.drops);
+        add_named(&mut events, info.events.iter().copied(), counters.events);
+        add_flows(&mut flows, &counters);
+    }
+    drops.retain(|_, count| *count > 0);
+    let all: Vec<&dyn Stage> = stages(outcome, index).collect();
+    let digest = all.iter().map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
+    let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
+    FunctionSummary { name: name.clone(), packets, verdicts, drops, events, flows, digest: hex(digest), reports }
+}
+
+fn add_named<'a>(sums: &mut BTreeMap<String, u64>, names: impl Iterator<Item = &'a str>, counts: &[u64]) {
+    for (name, count) in names.zip(counts) {
+        *sums.entry(name.to_owned()).or_default() += count;
+    }
+}
+
+fn add_flows(flows: &mut Flows, counters: &StageCounters<'_>) {
+    flows.live += counters.live as u64;
+    flows.created += counters.flows.created;
+    flows.removed += counters.flows.removed;
+    flows.expired += counters.flows.expired;
+    flows.evicted += counters.flows.evicted;
+    flows.rejected += counters.flows.rejected;
+    flows.capacity_per_core = counters.capacity as u64;
+    flows.load = flows.load.max(counters.live as f64 / counters.capacity as f64);
+}
+
+impl From<FunctionReport> for Report {
+    fn from(report: FunctionReport) -> Report {
+        let FunctionReport { title, columns, rows } = report;
+        Report { title, columns: columns.into_iter().map(str::to_owned).collect(), rows }
+    }
+}

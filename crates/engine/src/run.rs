@@ -1,0 +1,121 @@
+//! The way of a packet, on one core.
+//!
+//! ```text
+//!  receive -> parse -> function by function:  project -> hash -> locate (bulk, prefetch) -> step
+//!                                                                                             |
+//!                                                             apply edits -> send  <----------+
+//! ```
+//!
+//! Packets arrive stamped and already on the right core: a port's business (see `io`) with a
+//! strategy's advice (see `strategy`). The middle of the path, from project to step, is
+//! [`Stage::process`](crate::Stage::process).
+
+use std::time::Instant;
+
+use crossbeam_utils::Backoff;
+use io::{Closed, EngineDrop, Fate, Port, Received};
+use wire::Malformed;
+
+use crate::chain::ChainCore;
+use crate::{BATCH_PACKETS, Batch};
+
+/// Takes packets from `port` through `chain` until the port ends. Allocates nothing; `batch` is empty
+/// before and after.
+///
+/// # Errors
+/// [`Closed`] if nobody takes the packets back.
+pub fn run(
+    port: &mut impl Port,
+    chain: &mut ChainCore,
+    batch: &mut Batch,
+) -> Result<CoreCounters, Closed> {
+    let mut counters = CoreCounters::default();
+    let mut idle = Backoff::new();
+    loop {
+        match port.receive(&mut batch.frames, BATCH_PACKETS) {
+            Received::End => return Ok(counters),
+            Received::Idle => idle.snooze(),
+            Received::Frames => {
+                idle = Backoff::new();
+                let begin = Instant::now();
+                parse(port, batch);
+                chain.process(batch);
+                apply_edits(port, batch);
+                counters.count(batch);
+                counters.busy_ns += begin.elapsed().as_nanos() as u64;
+                port.send(batch.finish())?;
+            }
+        }
+    }
+}
+
+fn parse(port: &impl Port, batch: &mut Batch) {
+    for frame in &batch.frames {
+        batch.headers.push(wire::parse(frame.link, port.bytes(frame), frame.wire_len));
+    }
+}
+
+fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
+    for i in 0..batch.len() {
+        let is_dropped = matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. });
+        if is_dropped || batch.edits[i].is_empty() {
+            continue;
+        }
+        let frame = &mut batch.frames[i];
+        let mut data = frame.data();
+        let link = frame.link;
+        let buffer = port.buffer_mut(frame);
+        match wire::apply(&batch.edits[i], &batch.headers[i], link, buffer, &mut data) {
+            Ok(()) => frame.set_data(data),
+            Err(wire::ApplyError::NoRoom) => batch.fates[i] = Fate::Drop(EngineDrop::NoRoom),
+        }
+    }
+}
+
+/// What one core did.
+#[derive(Clone, Debug, Default)]
+pub struct CoreCounters {
+    /// Packets received.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Batches received.
+    pub batches: u64,
+    /// Packets forwarded.
+    pub forward: u64,
+    /// Packets sent back.
+    pub transmit_back: u64,
+    /// Packets passed to the host.
+    pub host: u64,
+    /// Packets dropped by a function.
+    pub dropped_by_function: u64,
+    /// Malformed packets dropped.
+    pub dropped_malformed: u64,
+    /// Packets dropped because their edits had no room.
+    pub dropped_no_room: u64,
+    /// Malformed packets, dropped or not, in the order of [`Malformed::ALL`].
+    pub malformed: [u64; Malformed::ALL.len()],
+    /// Time spent on packets, without waiting for them or for room to send them, ns.
+    pub busy_ns: u64,
+}
+
+impl CoreCounters {
+    fn count(&mut self, batch: &Batch) {
+        self.batches += 1;
+        self.packets += batch.len() as u64;
+        for ((frame, headers), fate) in batch.frames.iter().zip(&batch.headers).zip(&batch.fates) {
+            self.bytes += u64::from(frame.wire_len);
+            if let Some(reason) = headers.malformed() {
+                self.malformed[reason as usize - 1] += 1;
+            }
+            *match fate {
+                Fate::Forward => &mut self.forward,
+                Fate::TransmitBack => &mut self.transmit_back,
+                Fate::Host => &mut self.host,
+                Fate::DropBy { .. } => &mut self.dropped_by_function,
+                Fate::Drop(EngineDrop::Malformed) => &mut self.dropped_malformed,
+                Fate::Drop(EngineDrop::NoRoom) => &mut self.dropped_no_room,
+            } += 1;
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use std::panic;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use io::capture::{CaptureError, CaptureReader};
+use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, replay};
+use strategy::Assign;
+use thiserror::Error;
+use wire::{LinkType, Stamp};
+
+use crate::chain::{Chain, ChainCore};
+use crate::Batch;
+use crate::plan::Plan;
+use crate::run::{self, CoreCounters};
+
+/// One packet as it comes out of a chain, in the order in which it went in.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// Order and time.
+    pub stamp: Stamp,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Its bytes with all edits applied.
+    pub bytes: &'a [u8],
+    /// Its bytes on the wire, more where the capture cut it.
+    pub wire_len: u32,
+    /// What its bytes begin with.
+    pub link: LinkType,
+}
+
+/// How a run goes on, to be read from outside while it does.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Set to end the run after the packets that are on their way.
+    pub stop: AtomicBool,
+    /// Bytes of the input file read so far.
+    pub read_bytes: AtomicU64,
+}
+
+/// What a run leaves behind.
+pub struct RunOutcome {
+    /// Packets that came out: all that went in.
+    pub packets: u64,
+    /// From the first packet in to the last packet out.
+    pub elapsed: Duration,
+    /// The last packet's stamp: the time at which flows are counted and digested.
+    pub last: Stamp,
+    /// Per core, what it did and its functions with their flows, settled at `last`.
+    pub cores: Vec<(CoreCounters, ChainCore)>,
+    /// Why the input ended early, if it did. Everything whole before that was processed.
+    pub input_error: Option<CaptureError>,
+    /// Whether [`Progress::stop`] ended the run.
+    pub stopped: bool,
+}
+
+/// Why a run has no outcome.
+#[derive(Debug, Error)]
+pub enum RunError<E> {
+    /// A core panicked, which is a defect of Paceline or of a function.
+    #[error("core {core} panicked after {packets} packets; this is a defect, please report it with the packet that did it")]
+    CorePanicked {
+        /// Which core.
+        core: usize,
+        /// Packets that had come out by then.
+        packets: u64,
+    },
+    /// The caller's `see` said so.
+    #[error(transparent)]
+    Seen(E),
+}
+
+/// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
+/// comes out, in order of arrival.
+///
+/// # Errors
+/// [`RunError`]; a capture that is cut short or corrupt is no error here but in the outcome.
+pub fn replay_capture<E: Send>(
+    chain: &Chain,
+    plan: &Plan,
+    reader: CaptureReader,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let (feeder, ports, collector) = replay(plan.cores);
+    let assign = plan.assign();
+    // All memory is taken before the clock starts.
+    let chains: Vec<ChainCore> = ports.iter().map(|_| chain.core()).collect();
+    thread::scope(|scope| {
+        let begin = Instant::now();
+        let workers: Vec<_> = ports
+            .into_iter()
+            .zip(chains)
+            .enumerate()
+            .map(|(core, (port, chain))| scope.spawn(move || work(core, port, chain)))
+            .collect();
+        let feeding = scope.spawn(move || feed(reader, feeder, assign, progress));
+        let mut collected = collect(collector, see);
+        let elapsed = begin.elapsed();
+
+        let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        let mut cores = Vec::new();
+        for (core, worker) in workers.into_iter().enumerate() {
+            match worker.join() {
+                Ok((counters, mut chain)) => {
+                    chain.settle(collected.last);
+                    cores.push((counters, chain));
+                }
+                Err(_) => return Err(RunError::CorePanicked { core, packets: collected.packets }),
+            }
+        }
+        if let Some(error) = collected.error.take() {
+            return Err(RunError::Seen(error));
+        }
+        Ok(RunOutcome {
+            packets: collected.packets,
+            elapsed,
+            last: collected.last,
+            cores,
+            input_error: fed.err(),
+            stopped: progress.stop.load(Ordering::Relaxed),
+        })
+    })
+}
+
+/// Reads the capture and sends each packet to its core.
+fn feed(
+    mut reader: CaptureReader,
+    mut feeder: Feeder,
+    mut assign: Box<dyn Assign>,
+    progress: &Progress,
+) -> Result<(), CaptureError> {
+    let reads_headers = assign.reads_headers();
+    let mut packets = 0u64;
+    while let Some(record) = reader.next()? {
+        let sent = feeder.take(&record).and_then(|frame| {
+            // What a card does in hardware: parse and hash, to pick the queue.
+            let core = match reads_headers {
+                true => assign.core(&wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len)),
+                false => 0,
+            };
+            feeder.send(core, frame)
+        });
+        // Nobody takes packets any more: why is for the others to say.
+        let Ok(()) = sent else { return Ok(()) };
+        packets += 1;
+        if packets.is_multiple_of(256) {
+            progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
+            if progress.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One core: pinned, with private state.
+fn work(core: usize, mut port: ReplayPort, mut chain: ChainCore) -> (CoreCounters, ChainCore) {
+    pin(core);
+    match run::run(&mut port, &mut chain, &mut Batch::new()) {
+        Ok(counters) => (counters, chain),
+        // The collector left; so do we, and it says why.
+        Err(Closed) => (CoreCounters::default(), chain),
+    }
+}
+
+/// Pins this thread to a processor, several threads to one where there are too few. Where that is not
+/// allowed the thread runs where it may: slower perhaps, never wrong.
+fn pin(core: usize) {
+    let processors = core_affinity::get_core_ids().unwrap_or_default();
+    if !processors.is_empty() {
+        core_affinity::set_for_current(processors[core % processors.len()]);
+    }
+}
+
+struct Collected<E> {
+    packets: u64,
+    last: Stamp,
+    error: Option<E>,
+}
+
+fn collect<E>(
+    mut collector: Collector,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Collected<E> {
+    let mut collected = Collected { packets: 0, last: Stamp::default(), error: None };
+    while let Some(done) = collector.collect() {
+        let Done { frame, fate } = &done;
+        let seen = Seen {
+            stamp: frame.stamp,
+            fate: *fate,
+            bytes: collector.bytes(&done),
+            wire_len: frame.wire_len,
+            link: frame.link,
+        };
+        if let Err(error) = see(&seen) {
+            // Dropping the collector makes every core end.
+            collected.error = Some(error);
+            return collected;
+        }
+        collected.packets += 1;
+        collected.last = collector.release(done).0;
+    }
+    collected
+}

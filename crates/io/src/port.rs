@@ -1,0 +1,79 @@
+use crate::Frame;
+
+/// One receive and transmit queue of something packets come from: one core's, and nobody else's.
+///
+/// Frames live in a pool that the port owns. Receiving moves tokens, not bytes; so does sending. A
+/// network card's ring, an AF_XDP socket's shared memory and a capture's replay fit alike.
+pub trait Port: Send {
+    /// Appends up to `max` frames that have arrived, in order of arrival. Does not wait.
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received;
+
+    /// The packet's bytes.
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8];
+
+    /// The buffer around the packet, with room for headers to grow; the packet is at
+    /// [`Frame::data`].
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8];
+
+    /// Takes each frame back with what is to become of it, in order, and leaves `done` empty. Waits
+    /// where the other side is slow.
+    ///
+    /// # Errors
+    /// [`Closed`] if nobody will ever take frames again.
+    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed>;
+}
+
+/// What [`Port::receive`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// At least one frame.
+    Frames,
+    /// Nothing now.
+    Idle,
+    /// Nothing, ever again.
+    End,
+}
+
+/// A frame that has been worked on.
+#[derive(Debug)]
+pub struct Done {
+    /// The frame.
+    pub frame: Frame,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a frame at its port: the verdict on it, and for a drop by whom and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Fate {
+    /// Out of the other side.
+    #[default]
+    Forward,
+    /// Back out of the port it came from.
+    TransmitBack,
+    /// To the host's own network stack.
+    Host,
+    /// Gone: reason `reason` of function number `function` in the chain.
+    DropBy {
+        /// Index into the chain.
+        function: u8,
+        /// Index into the function's drop reasons.
+        reason: u8,
+    },
+    /// Gone, by the engine itself.
+    Drop(EngineDrop),
+}
+
+/// Why the engine drops a packet before or after any function saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineDrop {
+    /// Malformed, and the chain says `malformed = "drop"`.
+    Malformed,
+    /// Its edits need room that its buffer does not have.
+    NoRoom,
+}
+
+/// The other side of a port is gone for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the other side of the port is gone")]
+pub struct Closed;

@@ -1,0 +1,202 @@
+use std::sync::Arc;
+
+use crossbeam_utils::Backoff;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use wire::{Stamp, Stamper};
+
+use super::arena::{Arena, Taker};
+use crate::capture::Record;
+use crate::{Closed, Done, Frame, Port, Received};
+
+/// Bytes of all frames between feeder and collector.
+const ARENA_BYTES: usize = 8 << 20;
+
+/// Frames on their way to one queue, and on their way back from it: descriptors of a common card.
+const RING_FRAMES: usize = 1024;
+
+const _: () = assert!(ARENA_BYTES / 2 > crate::capture::MAX_PACKET_BYTES + 4096);
+
+/// Makes the three ends of a port with `queues` queues.
+pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    let (taker, arena) = Arena::new(ARENA_BYTES);
+    let mut to_queues = Vec::new();
+    let mut from_queues = Vec::new();
+    let mut ports = Vec::new();
+    for _ in 0..queues {
+        let (to_queue, receive) = RingBuffer::new(RING_FRAMES);
+        let (send, from_queue) = RingBuffer::new(RING_FRAMES);
+        to_queues.push(to_queue);
+        from_queues.push(from_queue);
+        ports.push(ReplayPort { arena: Arc::clone(&arena), receive, send });
+    }
+    let feeder = Feeder { taker, arena: Arc::clone(&arena), stamper: Stamper::default(), to_queues };
+    (feeder, ports, Collector { arena, from_queues, next_seq: 0, likely: 0 })
+}
+
+/// Where packets enter: copies them into the arena as a card's DMA would, stamps them, and sends
+/// each to a queue.
+pub struct Feeder {
+    taker: Taker,
+    arena: Arc<Arena>,
+    stamper: Stamper,
+    to_queues: Vec<Producer<Frame>>,
+}
+
+impl Feeder {
+    /// Takes a packet in. Waits while there is no room.
+    ///
+    /// # Errors
+    /// [`Closed`] if a queue or the collector is gone.
+    ///
+    /// # Panics
+    /// If the record is longer than any that a capture may hold.
+    pub fn take(&mut self, record: &Record<'_>) -> Result<Frame, Closed> {
+        assert!(record.data.len() <= self.taker.longest(), "{} bytes in one record", record.data.len());
+        let backoff = Backoff::new();
+        let mut place = loop {
+            if let Some(place) = self.taker.take(record.data.len()) {
+                break place;
+            }
+            if self.is_closed() {
+                return Err(Closed);
+            }
+            backoff.snooze();
+        };
+        let data = place.data.clone();
+        self.arena.buffer_mut(&mut place)[data].copy_from_slice(record.data);
+        Ok(Frame {
+            stamp: self.stamper.stamp(record.time_ns),
+            wire_len: record.wire_len,
+            link: record.link,
+            place,
+        })
+    }
+
+    /// The packet's bytes.
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.arena.bytes(&frame.place)
+    }
+
+    /// Sends a packet to a queue. Frames are sent in the order in which they were taken. Waits while
+    /// the queue is full.
+    ///
+    /// # Errors
+    /// [`Closed`] if the queue is gone.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
+        push(&mut self.to_queues[queue], frame)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.to_queues.iter().any(Producer::is_abandoned)
+    }
+}
+
+/// One queue of the port.
+pub struct ReplayPort {
+    arena: Arc<Arena>,
+    receive: Consumer<Frame>,
+    send: Producer<Done>,
+}
+
+impl Port for ReplayPort {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        // In this order: what was sent before the feeder left is seen after seeing it leave.
+        let last = self.receive.is_abandoned();
+        let ready = self.receive.slots().min(max);
+        let Ok(chunk) = self.receive.read_chunk(ready) else { return Received::Idle };
+        frames.extend(chunk);
+        match (ready, last) {
+            (0, true) => Received::End,
+            (0, false) => Received::Idle,
+            _ => Received::Frames,
+        }
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.arena.bytes(&frame.place)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.arena.buffer_mut(&mut frame.place)
+    }
+
+    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
+        done.drain(..).try_for_each(|done| push(&mut self.send, done))
+    }
+}
+
+/// Where packets leave, in the order in which they entered.
+pub struct Collector {
+    arena: Arc<Arena>,
+    from_queues: Vec<Consumer<Done>>,
+    next_seq: u64,
+    /// The queue that had the last packet: packets come in trains.
+    likely: usize,
+}
+
+impl Collector {
+    /// The next packet, in order; waits for it. `None` when every queue has ended.
+    ///
+    /// A queue that went away with packets in its hands ends the collection there: the count of
+    /// packets tells.
+    pub fn collect(&mut self) -> Option<Done> {
+        let backoff = Backoff::new();
+        loop {
+            if let Some(done) = self.pop_next() {
+                self.next_seq += 1;
+                return Some(done);
+            }
+            let ended = self.from_queues.iter().all(Consumer::is_abandoned);
+            if ended {
+                // What the last queue sent just before it ended.
+                let done = self.pop_next()?;
+                self.next_seq += 1;
+                return Some(done);
+            }
+            backoff.snooze();
+        }
+    }
+
+    /// The packet's bytes.
+    pub fn bytes<'a>(&'a self, done: &'a Done) -> &'a [u8] {
+        self.arena.bytes(&done.frame.place)
+    }
+
+    /// Gives the packet's memory back.
+    pub fn release(&mut self, done: Done) -> (Stamp, crate::Fate) {
+        let Done { frame, fate } = done;
+        self.arena.give_back(frame.place);
+        (frame.stamp, fate)
+    }
+
+    fn pop_next(&mut self) -> Option<Done> {
+        let queues = self.from_queues.len();
+        for queue in (self.likely..queues).chain(0..self.likely) {
+            let is_next = |done: &Done| done.frame.stamp.seq == self.next_seq;
+            if self.from_queues[queue].peek().is_ok_and(is_next) {
+                self.likely = queue;
+                return self.from_queues[queue].pop().ok();
+            }
+        }
+        None
+    }
+}
+
+/// Pushes, waiting while the ring is full.
+fn push<T>(ring: &mut Producer<T>, item: T) -> Result<(), Closed> {
+    let mut item = item;
+    let backoff = Backoff::new();
+    loop {
+        if ring.is_abandoned() {
+            return Err(Closed);
+        }
+        match ring.push(item) {
+            Ok(()) => return Ok(()),
+            Err(PushError::Full(back)) => item = back,
+        }
+        backoff.snooze();
+    }
+}

@@ -1,0 +1,20 @@
+//! A port with several queues that is fed from memory: what a network card does, in software.
+//!
+//! ```text
+//!            send(queue, frame)                      send(done)
+//!   Feeder ───────────────────────► ReplayPort 0 ──────────────────┐
+//!     ▲   ├───────────────────────► ReplayPort 1 ──────────────────┤
+//!     │   └───────────────────────► ReplayPort … ──────────────────┴──► Collector
+//!     │                                                                    │
+//!     └────────────── the arena: bytes, given back in order ◄──────────────┘
+//! ```
+//!
+//! Every frame comes out of the [`Collector`] once, dropped or not, in the order in which the
+//! [`Feeder`] took them: so the output is the same for any number of queues. Each arrow is a bounded
+//! single-producer ring. A side that goes away, by ending or by panic, is noticed by the others; no
+//! one waits for ever.
+
+mod arena;
+mod ends;
+
+pub use ends::{Collector, Feeder, ReplayPort, replay};

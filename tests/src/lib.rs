@@ -1,0 +1,147 @@
+//! What the conformance tests share: captures, packets in memory, ports that cut batches anyhow.
+
+use std::path::{Path, PathBuf};
+
+use engine::run::{CoreCounters, run};
+use engine::{Batch, Chain, ChainCore, Registry};
+use etherparse::PacketBuilder;
+use io::capture::Record;
+use io::{Closed, Done, Fate, Frame, Port, Received, ReplayPort, replay};
+use wire::{LinkType, Stamp};
+
+/// The project's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The captures there are: the recorded one, and the large one where it is beside the project.
+pub fn captures() -> Vec<PathBuf> {
+    let recorded = root().join("captures/edge.pcap");
+    let large = root().join("../shared/captures/apps-mix.pcap.gz");
+    let mut captures = vec![recorded];
+    match large.exists() {
+        true => captures.push(large),
+        false => eprintln!("skipped: {} is absent", large.display()),
+    }
+    captures
+}
+
+/// An example chain.
+pub fn example(name: &str) -> Chain {
+    let path = root().join("examples").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Chain::parse(name, &text, &Registry::stock()).unwrap_or_else(|error| panic!("{:?}", miette(error)))
+}
+
+/// A chain written in the test.
+pub fn chain(toml: &str, registry: &Registry) -> Chain {
+    Chain::parse("test", toml, registry).unwrap_or_else(|error| panic!("{error} at {:?}", error.position()))
+}
+
+fn miette(error: engine::ConfigError) -> String {
+    format!("{error} at {:?}", error.position())
+}
+
+/// One packet to be: plain enough to be shrunk and printed.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// When it arrives.
+    pub time_ns: u64,
+    /// Its bytes, Ethernet.
+    pub bytes: Vec<u8>,
+}
+
+/// A TCP packet between small hosts and ports.
+pub fn tcp(time_ns: u64, src: u8, dst: u8, ports: (u16, u16), flags: u8, seq: u32, payload: usize) -> Packet {
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([10, 0, 0, src], [10, 0, 0, dst], 64)
+        .tcp(ports.0, ports.1, seq, 65_000);
+    let payload = vec![0; payload];
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &payload).expect("writing to memory");
+    bytes[14 + 20 + 13] = flags;
+    Packet { time_ns, bytes }
+}
+
+/// A UDP packet over IPv6.
+pub fn udp6(time_ns: u64, src: u8, dst: u8, ports: (u16, u16), payload: usize) -> Packet {
+    let addr = |host| {
+        let mut addr = [0xfd; 16];
+        addr[15] = host;
+        addr
+    };
+    let builder =
+        PacketBuilder::ethernet2([2; 6], [4; 6]).ipv6(addr(src), addr(dst), 64).udp(ports.0, ports.1);
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &vec![0; payload]).expect("writing to memory");
+    Packet { time_ns, bytes }
+}
+
+/// What a core made of packets in memory.
+pub struct Ran {
+    /// For each packet: what became of it, and its bytes with all edits applied.
+    pub answers: Vec<(Fate, Vec<u8>)>,
+    /// What the core counted.
+    pub counters: CoreCounters,
+    /// The last packet's stamp.
+    pub last: Stamp,
+}
+
+/// Runs packets through a chain on this thread, in batches of the sizes given, over and over.
+pub fn run_in_batches(core: &mut ChainCore, packets: &[Packet], sizes: &[usize]) -> Ran {
+    let mut ran = Ran { answers: Vec::new(), counters: CoreCounters::default(), last: Stamp::default() };
+    let mut batch = Batch::new();
+    let (mut feeder, mut ports, mut collector) = replay(1);
+    // Everything is fed first: the rings hold this many.
+    assert!(packets.len() <= 1000, "too many packets for one port");
+    for packet in packets {
+        let record = Record {
+            time_ns: packet.time_ns,
+            wire_len: packet.bytes.len() as u32,
+            link: LinkType::Ethernet,
+            data: &packet.bytes,
+        };
+        let frame = feeder.take(&record).expect("open");
+        ran.last = frame.stamp;
+        feeder.send(0, frame).expect("open");
+    }
+    drop(feeder);
+    let mut port = Chopped { port: ports.remove(0), sizes: sizes.to_vec(), next: 0 };
+    ran.counters = run(&mut port, core, &mut batch).expect("open");
+    drop(port);
+    while let Some(done) = collector.collect() {
+        ran.answers.push((done.fate, collector.bytes(&done).to_vec()));
+        collector.release(done);
+    }
+    ran
+}
+
+/// A port that gives out batches of given sizes.
+pub struct Chopped {
+    /// The port.
+    pub port: ReplayPort,
+    /// Sizes, over and over.
+    pub sizes: Vec<usize>,
+    /// The next size's index.
+    pub next: usize,
+}
+
+impl Port for Chopped {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let size = self.sizes[self.next % self.sizes.len()];
+        self.next += 1;
+        self.port.receive(frames, size.clamp(1, max))
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.port.bytes(frame)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.port.buffer_mut(frame)
+    }
+
+    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
+        self.port.send(done)
+    }
+}

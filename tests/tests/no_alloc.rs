@@ -1,0 +1,94 @@
+//! After start, a core does not allocate.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use engine::Batch;
+use engine::run::run;
+use io::capture::CaptureReader;
+use io::replay;
+use paceline_conformance::{captures, example};
+
+/// Counts what this thread allocates; other threads, such as the test runner's, do not matter.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[allow(unsafe_code)]
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller keeps `dealloc`'s contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `realloc`'s contract.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // At a thread's end its counter may be gone already.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+fn allocations(f: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    f();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 2);
+    assert_eq!(allocations(|| ()), 0);
+}
+
+#[test]
+fn the_data_path_does_not_allocate() {
+    for name in ["edge.toml", "perimeter.toml", "ddos.toml", "knock.toml"] {
+        for capture in captures() {
+            let mut chain = example(name).core();
+            let mut batch = Batch::new();
+            let mut reader = CaptureReader::open(&capture).expect("a capture");
+            let mut packets = 0;
+            // As much as the rings hold at a time: run() is called when everything is in its place.
+            loop {
+                let (mut feeder, mut ports, collector) = replay(1);
+                let mut fed = 0;
+                while fed < 1000 {
+                    let Some(record) = reader.next().expect("whole") else { break };
+                    let frame = feeder.take(&record).expect("open");
+                    feeder.send(0, frame).expect("open");
+                    fed += 1;
+                }
+                drop(feeder);
+                let mut port = ports.remove(0);
+                let allocated = allocations(|| {
+                    run(&mut port, &mut chain, &mut batch).expect("open");
+                });
+                assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
+                drop(collector);
+                packets += fed;
+                if fed < 1000 {
+                    break;
+                }
+            }
+            assert!(packets > 1_000);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The rules of the house, as a test: what a reviewer would otherwise have to say every time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use paceline_conformance::root;
+
+/// Past this many lines a file has a seam.
+const MAX_LINES: usize = 800;
+
+/// Unfinished work.
+const UNFINISHED: [&str; 3] = ["todo!(", "unimplemented!(", "dbg!("];
+
+/// What a function must not touch: it would make replicas differ.
+const BANNED_IN_FUNCTIONS: [&str; 9] =
+    ["Instant", "SystemTime", "rand::", "HashMap", "HashSet", "thread", "std::env", "RandomState", "std::time"];
+
+/// Crates from the bottom up. Each may use those before it, less the exceptions below.
+const LAYERS: [&str; 10] =
+    ["wire", "nf", "nfs", "table", "strategy", "io", "engine", "traffic", "cli", "conformance"];
+
+/// Uses that the order would allow and that are not wanted.
+const FORBIDDEN: [(&str, &str); 6] = [
+    ("table", "nfs"),
+    ("strategy", "nfs"),
+    ("strategy", "table"),
+    ("io", "nfs"),
+    ("io", "table"),
+    ("io", "strategy"),
+];
+
+fn sources(under: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![under.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = entry.expect("a folder entry").path();
+            let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            if path.is_dir() && !is_hidden && !path.ends_with("target") && !path.ends_with("corpus") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "sh") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Every line of every source, with its file and number, less this file.
+fn lines(under: &str) -> Vec<(PathBuf, usize, String)> {
+    let files = sources(&root().join(under)).into_iter().filter(|path| !path.ends_with("tests/tidy.rs"));
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let number = |(i, line): (usize, &str)| (path.clone(), i + 1, line.to_owned());
+        text.lines().enumerate().map(number).collect::<Vec<_>>()
+    };
+    files.flat_map(read).collect()
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}
+
+/// What is wrong with a line of code, if anything.
+fn fault(line: &str, banned: &[&'static str]) -> Option<&'static str> {
+    if is_comment(line) {
+        return None;
+    }
+    banned.iter().copied().find(|word| line.contains(word))
+}
+
+#[test]
+fn files_are_short_enough() {
+    let mut lengths: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for (path, _, _) in lines("") {
+        *lengths.entry(path).or_default() += 1;
+    }
+    assert!(lengths.len() > 30, "the walk found only {} files", lengths.len());
+    let long: Vec<_> = lengths.iter().filter(|(_, length)| **length > MAX_LINES).collect();
+    assert!(long.is_empty(), "past {MAX_LINES} lines, split by meaning: {long:?}");
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let left: Vec<_> = lines("").into_iter().filter(|(_, _, line)| fault(line, &UNFINISHED).is_some()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn functions_are_deterministic_by_construction() {
+    for krate in ["crates/nf/src", "crates/nfs/src"] {
+        let all = lines(krate);
+        assert!(all.len() > 100);
+        let is_test = |path: &Path| path.ends_with("tests.rs") || path.components().any(|c| c.as_os_str() == "tests");
+        let bad: Vec<_> = all
+            .into_iter()
+            .filter(|(path, _, line)| !is_test(path) && fault(line, &BANNED_IN_FUNCTIONS).is_some())
+            .collect();
+        assert!(bad.is_empty(), "{bad:?}");
+    }
+}
+
+#[test]
+fn the_innermost_crates_need_no_operating_system() {
+    for krate in ["wire", "nf", "nfs"] {
+        let path = root().join("crates").join(krate).join("src/lib.rs");
+        let text = fs::read_to_string(&path).expect("a crate");
+        assert!(text.contains("#![no_std]"), "{krate}");
+    }
+}
+
+/// The project's crates that a crate uses, tests aside.
+fn uses(manifest: &str) -> Vec<String> {
+    let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+    let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().trim().to_owned();
+    dependencies.lines().map(name).filter(|name| LAYERS.contains(&name.as_str())).collect()
+}
+
+fn wrong_uses(krate: &str, used: &[String]) -> Vec<String> {
+    let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
+    let is_wrong = |other: &&String| {
+        let is_forbidden = FORBIDDEN.contains(&(krate, other.as_str()));
+        let is_upward = layer(other) >= layer(krate);
+        is_forbidden || is_upward
+    };
+    used.iter().filter(is_wrong).cloned().collect()
+}
+
+#[test]
+fn dependencies_point_down() {
+    let mut crates = 0;
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let path = entry.expect("a folder entry").path();
+        let krate = path.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(LAYERS.contains(&krate.as_str()), "say in which layer `{krate}` is");
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).expect("a manifest");
+        let wrong = wrong_uses(&krate, &uses(&manifest));
+        assert!(wrong.is_empty(), "{krate} must not use {wrong:?}");
+        crates += 1;
+    }
+    assert!(crates >= 8);
+}
+
+/// A check that cannot fail is a defect: each of the above, failing.
+#[test]
+fn the_rules_can_be_broken() {
+    assert!(fault("    todo!()", &UNFINISHED).is_some());
+    assert!(fault("    // todo!() is banned", &UNFINISHED).is_none());
+    assert!(fault("use std::time::Instant;", &BANNED_IN_FUNCTIONS).is_some());
+    let manifest = "[package]\nname = \"x\"\n\n[dependencies]\nwire.workspace = true\nengine.workspace = true\n\n[dev-dependencies]\ncli.workspace = true\n";
+    assert_eq!(uses(manifest), ["wire", "engine"]);
+    assert_eq!(wrong_uses("nfs", &uses(manifest)), ["engine"]);
+    assert_eq!(wrong_uses("io", &["strategy".to_owned()]), ["strategy"]);
+}

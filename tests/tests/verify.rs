@@ -1,0 +1,201 @@
+//! Many cores equal one: every function alone and the example chains, over the captures.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
+use io::Fate;
+use io::capture::CaptureReader;
+use nf::{Cx, FiveTuple, NetworkFunction, OptionError, Verdict};
+use paceline_conformance::{captures, chain, example, root};
+use strategy::Strategy;
+use wire::{Fields, Headers};
+
+fn verify_rss(chain: &Chain, capture: &std::path::Path, cores: usize) -> Verified {
+    let plan = Plan::new(chain, Strategy::Rss, cores).expect("shardable");
+    verify(chain, &plan, &|| CaptureReader::open(capture), &Progress::default()).expect("runs")
+}
+
+fn assert_holds(chain: &Chain, cores: &[usize]) {
+    for capture in captures() {
+        for cores in cores {
+            let verified = verify_rss(chain, &capture, *cores);
+            assert!(verified.packets > 1_000, "{}", capture.display());
+            assert!(verified.filled.is_empty(), "{}: {:?} filled up", chain.name, verified.filled);
+            assert!(
+                verified.holds(),
+                "{} on {cores} cores over {}: {verified:#?}",
+                chain.name,
+                capture.display()
+            );
+        }
+    }
+}
+
+const CORES: [usize; 4] = [1, 2, 3, 8];
+
+macro_rules! alone {
+    ($($test:ident: $name:literal, $options:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            let toml = format!("[[function]]\nuse = \"{}\"\n{}", $name, $options);
+            assert_holds(&chain(&toml, &Registry::stock()), &CORES);
+        }
+    )*};
+}
+
+// Options low enough that every verdict occurs on the captures.
+alone! {
+    conntrack_alone: "conntrack", "";
+    conntrack_without_pick_up_alone: "conntrack", "pick_up = false";
+    ddos_alone: "ddos", "threshold_packets = 100\nwindow_ms = 1000\nblock_ms = 2000";
+    heavy_hitters_alone: "heavy-hitters", "threshold_bytes = 10000";
+    policer_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
+    policer_marking_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000\naction = \"mark\"";
+    port_knock_alone: "port-knock", "";
+}
+
+#[test]
+fn the_edge_chain() {
+    assert_holds(&example("edge.toml"), &CORES);
+}
+
+#[test]
+fn chains_by_source_address() {
+    assert_holds(&example("ddos.toml"), &CORES);
+    assert_holds(&example("knock.toml"), &CORES);
+}
+
+#[test]
+fn every_stock_function_is_verified_alone() {
+    let verified = ["conntrack", "ddos", "heavy-hitters", "policer", "port-knock"];
+    let mut stock: Vec<_> = Registry::stock().functions().map(|info| info.name).collect();
+    stock.sort();
+    assert_eq!(stock, verified, "add the new function above");
+}
+
+#[test]
+fn the_perimeter_chain_is_refused_with_the_reason() {
+    let chain = example("perimeter.toml");
+    assert!(Plan::new(&chain, Strategy::Single, 1).is_ok());
+    let error = Plan::new(&chain, Strategy::Rss, 2).expect_err("keys by connection and by source");
+    assert!(matches!(error, PlanError::Conflict { .. }));
+    let message = error.to_string();
+    for part in ["`conntrack`", "source address", "--strategy single"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn one_core_for_single() {
+    let chain = example("edge.toml");
+    assert_eq!(
+        Plan::new(&chain, Strategy::Single, 2).expect_err("two"),
+        PlanError::SingleCore { cores: 2 }
+    );
+    for cores in [0, 129] {
+        assert_eq!(Plan::new(&chain, Strategy::Rss, cores).expect_err("bad"), PlanError::Cores { cores });
+    }
+}
+
+/// A packet counter that can be told to go wrong from its second run on.
+struct Faulty<const FAULT: u8>;
+
+/// Verdicts differ; state differs where verdicts do not; edits differ.
+const FORGETS_VERDICT: u8 = 0;
+const FORGETS_STATE: u8 = 1;
+const FORGETS_EDIT: u8 = 2;
+
+/// Cores of all runs so far, for each fault: those of the first run are well.
+static POOLS_MADE: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoOptions {}
+
+impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
+    const NAME: &'static str = "faulty";
+    const SUMMARY: &'static str = "";
+    const SPEC: &'static str = "";
+    const DROP_REASONS: &'static [&'static str] = &["every-tenth"];
+    const EDITS: Fields = Fields::TTL;
+    type Key = FiveTuple;
+    type Meta = FiveTuple;
+    type State = u64;
+    /// Whether this core is of a later run, and packets so far.
+    type Pool = (bool, u64);
+    type Options = NoOptions;
+
+    fn new(_: NoOptions) -> Result<Self, OptionError> {
+        Ok(Faulty)
+    }
+
+    fn pool(&self) -> (bool, u64) {
+        (POOLS_MADE[usize::from(FAULT)].fetch_add(1, Ordering::Relaxed) == 1, 0)
+    }
+
+    fn project(headers: &Headers) -> Option<FiveTuple> {
+        headers.is_ip().then(|| FiveTuple::of(headers))
+    }
+
+    fn key(meta: &FiveTuple) -> FiveTuple {
+        *meta
+    }
+
+    fn step(&self, flow: &mut Option<u64>, _: &FiveTuple, cx: &mut Cx<'_, (bool, u64)>) -> Verdict {
+        let (is_faulty, packets) = &mut *cx.pool;
+        *packets += 1;
+        let is_hit = *is_faulty && *packets == 500;
+        let seen = flow.get_or_insert(0);
+        if !(is_hit && FAULT == FORGETS_STATE) {
+            *seen += 1;
+        }
+        if !(is_hit && FAULT == FORGETS_EDIT) {
+            cx.edits.set_ttl(7);
+        }
+        match is_hit && FAULT == FORGETS_VERDICT {
+            true => Verdict::Drop(0),
+            false => Verdict::Forward,
+        }
+    }
+
+    fn idle_timeout_ns(&self, _: &u64) -> u64 {
+        u64::MAX
+    }
+}
+
+fn verify_faulty<const FAULT: u8>() -> Verified {
+    let mut registry = Registry::stock();
+    registry.add::<Faulty<FAULT>>();
+    let chain = chain("[[function]]\nuse = \"faulty\"", &registry);
+    // One core, so that exactly one pool of the second run is made second.
+    verify_rss(&chain, &root().join("captures/edge.pcap"), 1)
+}
+
+#[test]
+fn a_state_that_is_not_updated_is_found_though_no_verdict_shows_it() {
+    let verified = verify_faulty::<FORGETS_STATE>();
+    assert_eq!(verified.different, 0, "no answer differs");
+    assert!(!verified.holds());
+    let (_, single, other) = verified.digests[0];
+    assert_ne!(single, other);
+}
+
+#[test]
+fn a_wrong_verdict_is_found_and_named() {
+    let verified = verify_faulty::<FORGETS_VERDICT>();
+    assert!(!verified.holds());
+    assert_eq!(verified.different, 1);
+    let first = verified.first.expect("one differs");
+    assert!(first.flow.is_some() && first.number >= 500, "{first:?}");
+    assert_eq!((first.single.fate, first.other.fate), (Fate::Forward, Fate::DropBy { function: 0, reason: 0 }));
+}
+
+#[test]
+fn a_missing_edit_is_found() {
+    let verified = verify_faulty::<FORGETS_EDIT>();
+    assert_eq!(verified.different, 1);
+    let first = verified.first.expect("one differs");
+    assert_eq!(first.single.fate, first.other.fate);
+    assert_ne!(first.single.bytes, first.other.bytes);
+    assert!(verified.digests.iter().all(|(_, single, other)| single == other));
+}
