@@ -2,6 +2,7 @@
 //!
 //! | function | key | what it does | written from |
 //! |---|---|---|---|
+//! | [`conntrack`] | connection | follows TCP connections, and drops what cannot belong to one | SCR Table 1, RFC 9293 |
 //! | [`ddos`] | source address | refuses sources that send too many packets | SCR Table 1 |
 //! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
 //! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
@@ -15,6 +16,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 use nf::NetworkFunction;
 
@@ -22,12 +25,14 @@ mod common;
 mod prefix;
 mod window;
 
+pub mod conntrack;
 pub mod ddos;
 pub mod heavy_hitters;
 pub mod policer;
 pub mod port_knock;
 
 pub use common::{Metered, PassOrDrop};
+pub use conntrack::Conntrack;
 pub use ddos::Ddos;
 pub use heavy_hitters::HeavyHitters;
 pub use policer::Policer;
@@ -49,16 +54,20 @@ macro_rules! stock_functions {
         }
 
         #[cfg(test)]
-        mod documented_defaults {
-            $(crate::tests::documented_defaults_are_the_default!($function);)*
+        #[test]
+        fn documented_defaults_are_the_default() {
+            $(tests::documented_defaults_are_the_default::<$function>();)*
         }
     };
 }
 
 #[cfg(test)]
+mod test_util;
+#[cfg(test)]
 mod tests;
 
 stock_functions! {
+    Conntrack,
     Ddos,
     HeavyHitters,
     Policer,

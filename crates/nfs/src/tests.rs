@@ -1,0 +1,111 @@
+//! What holds for every stock function.
+
+use core::fmt::Debug;
+use std::collections::BTreeSet;
+use std::string::String;
+use std::vec::Vec;
+use std::{format, println};
+
+use nf::NetworkFunction;
+use serde::de::{DeserializeOwned, Deserializer, Error, Visitor as FieldVisitor};
+
+use crate::{Visitor, for_each};
+
+/// Words of lower-case letters and digits, joined by `joint`.
+fn is_words(name: &str, joint: char) -> bool {
+    name.split(joint).all(|word| {
+        !word.is_empty() && word.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit())
+    })
+}
+
+/// The names that a struct's derived `Deserialize` takes.
+fn fields_of<T: DeserializeOwned>() -> Vec<&'static str> {
+    struct Recorder<'a>(&'a mut Vec<&'static str>);
+
+    impl<'de> Deserializer<'de> for Recorder<'_> {
+        type Error = serde::de::value::Error;
+
+        fn deserialize_struct<V: FieldVisitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            _: V,
+        ) -> Result<V::Value, Self::Error> {
+            self.0.extend(fields);
+            Err(Error::custom("recorded"))
+        }
+
+        fn deserialize_any<V: FieldVisitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(Error::custom("options must be a struct"))
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    let mut fields = Vec::new();
+    let _ = T::deserialize(Recorder(&mut fields));
+    fields
+}
+
+fn documented_options<F: NetworkFunction>() -> String {
+    F::OPTIONS.iter().map(|option| format!("{} = {}\n", option.name, option.default)).collect()
+}
+
+pub(crate) fn documented_defaults_are_the_default<F: NetworkFunction>()
+where
+    F::Options: Default + PartialEq + Debug,
+{
+    let documented: F::Options = toml::from_str(&documented_options::<F>()).unwrap();
+    assert_eq!(documented, F::Options::default(), "{}", F::NAME);
+    assert_eq!(toml::from_str::<F::Options>("").unwrap(), F::Options::default(), "{}", F::NAME);
+}
+
+#[test]
+fn every_function_says_what_people_need_to_know() {
+    struct Check(Vec<&'static str>);
+    impl Visitor for Check {
+        fn visit<F: NetworkFunction>(&mut self) {
+            assert!(is_words(F::NAME, '-'), "{}", F::NAME);
+            assert!(!F::SUMMARY.is_empty() && !F::SPEC.is_empty(), "{}", F::NAME);
+            for name in F::DROP_REASONS.iter().chain(F::EVENTS) {
+                assert!(is_words(name, '-'), "{}: {name}", F::NAME);
+            }
+            for names in [F::DROP_REASONS, F::EVENTS] {
+                assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}", F::NAME);
+            }
+            for option in F::OPTIONS {
+                assert!(is_words(option.name, '_') && !option.help.is_empty(), "{}: {option:?}", F::NAME);
+            }
+            println!(
+                "{:15} key {} meta {} state {}",
+                F::NAME,
+                size_of::<F::Key>(),
+                size_of::<F::Meta>(),
+                size_of::<F::State>()
+            );
+            self.0.push(F::NAME);
+        }
+    }
+    let mut check = Check(Vec::new());
+    for_each(&mut check);
+    assert!(check.0.is_sorted_by(|a, b| a < b), "names are in order, each once: {:?}", check.0);
+}
+
+#[test]
+fn every_option_is_documented_and_unknown_ones_are_refused() {
+    struct Check;
+    impl Visitor for Check {
+        fn visit<F: NetworkFunction>(&mut self) {
+            let documented: Vec<&str> = F::OPTIONS.iter().map(|option| option.name).collect();
+            assert_eq!(documented, fields_of::<F::Options>(), "{}", F::NAME);
+            let options = toml::from_str::<F::Options>(&documented_options::<F>());
+            assert!(F::new(options.unwrap()).is_ok(), "{}", F::NAME);
+            let error = toml::from_str::<F::Options>("no_such_option = 1").err().expect("refused");
+            assert!(error.message().contains("no_such_option"), "{}: {error}", F::NAME);
+        }
+    }
+    for_each(&mut Check);
+}
