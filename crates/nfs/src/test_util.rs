@@ -5,6 +5,7 @@ use std::string::String;
 use std::vec::Vec;
 
 use nf::{Cx, NetworkFunction, Verdict};
+use proptest::prelude::*;
 use wire::{Addr, Edits, Headers, Marks, Stamp, protocol};
 use zerocopy::IntoBytes;
 
@@ -81,4 +82,59 @@ pub(crate) fn verdict_when_full<F: NetworkFunction>(function: &F, headers: &Head
     let mut flow = None;
     function.step(&mut flow, &meta, &mut cx);
     function.rejected(&flow.expect("a packet that begins a flow"), &meta, &mut cx)
+}
+
+/// What [`SlidingCount`](crate::SlidingCount) counts, written plainly: a log of all that came.
+pub(crate) struct Log {
+    window_ns: u64,
+    start_ns: u64,
+    /// When, and how much.
+    seen: Vec<(u64, u64)>,
+}
+
+impl Log {
+    pub(crate) fn new(window_ns: u64) -> Log {
+        Log { window_ns, start_ns: 0, seen: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, now_ns: u64, amount: u64) {
+        if self.seen.is_empty() || now_ns >= self.start_ns + 2 * self.window_ns {
+            self.start_ns = now_ns;
+        } else if now_ns >= self.start_ns + self.window_ns {
+            self.start_ns += self.window_ns;
+        }
+        self.seen.push((now_ns, amount));
+    }
+
+    /// What came from `from_ns` on and before `to_ns`.
+    pub(crate) fn between(&self, from_ns: u64, to_ns: u64) -> u64 {
+        self.seen.iter().filter(|(at, _)| (from_ns..to_ns).contains(at)).map(|(_, amount)| amount).sum()
+    }
+
+    pub(crate) fn previous(&self) -> u64 {
+        self.between(self.start_ns.saturating_sub(self.window_ns), self.start_ns)
+    }
+
+    /// How far `now_ns` is into the current window.
+    pub(crate) fn elapsed_ns(&self, now_ns: u64) -> u64 {
+        now_ns - self.start_ns
+    }
+
+    /// The estimate for the window that ends now, times the window.
+    pub(crate) fn estimate_by_window(&self, now_ns: u64) -> u64 {
+        let remaining_ns = self.window_ns - self.elapsed_ns(now_ns);
+        self.between(self.start_ns, u64::MAX) * self.window_ns + self.previous() * remaining_ns
+    }
+}
+
+/// Times of packets, ns: dense at times, with pauses long and short.
+pub(crate) fn arrivals() -> impl Strategy<Value = Vec<u64>> {
+    let gap = prop_oneof![8 => 0_u64..ms(4), 2 => ms(4)..ms(40), 1 => ms(40)..ms(400)];
+    proptest::collection::vec(gap, 1..300).prop_map(|gaps| {
+        let running = |now_ns: &mut u64, gap| {
+            *now_ns += gap;
+            Some(*now_ns)
+        };
+        gaps.into_iter().scan(0, running).collect()
+    })
 }

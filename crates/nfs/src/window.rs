@@ -68,3 +68,6 @@ impl SlidingCount {
         previous.saturating_add(current) > u128::from(limit) * u128::from(window_ns)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,8 @@ use wire::Headers;
 
 use super::*;
 use crate::test_util::{
-    function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full, verdicts_without_expiry,
+    Log, arrivals, function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full,
+    verdicts_without_expiry,
 };
 
 const PASS: Verdict = Verdict::Forward;
@@ -138,19 +139,20 @@ fn huge_options_and_times_saturate() {
 }
 
 /// The same, written plainly: a log of every packet since the source was fresh.
-#[derive(Default)]
 struct Model {
     window_ns: u64,
-    start_ns: u64,
-    seen_ns: Vec<u64>,
+    log: Log,
     blocked_until_ns: Option<u64>,
 }
 
 impl Model {
+    fn new(window_ns: u64) -> Model {
+        Model { window_ns, log: Log::new(window_ns), blocked_until_ns: None }
+    }
+
     fn packet(&mut self, now_ns: u64, threshold: u64, block_ns: u64, extend: bool) -> Verdict {
-        let window_ns = self.window_ns;
         if self.blocked_until_ns.is_some_and(|until| until <= now_ns) {
-            *self = Model { window_ns, ..Model::default() };
+            *self = Model::new(self.window_ns);
         }
         if let Some(until) = &mut self.blocked_until_ns {
             if extend {
@@ -158,37 +160,13 @@ impl Model {
             }
             return REFUSED;
         }
-        if self.seen_ns.is_empty() || now_ns >= self.start_ns + 2 * window_ns {
-            (self.start_ns, self.seen_ns) = (now_ns, Vec::new());
-        } else if now_ns >= self.start_ns + window_ns {
-            self.start_ns += window_ns;
-        }
-        self.seen_ns.push(now_ns);
-        let (start_ns, seen_ns) = (self.start_ns, &self.seen_ns);
-        let current = seen_ns.iter().filter(|t| **t >= start_ns).count() as u64;
-        let previous =
-            seen_ns.iter().filter(|t| **t < start_ns && **t + window_ns >= start_ns).count() as u64;
-        let weight = window_ns - (now_ns - start_ns);
-        if current * window_ns + previous * weight > threshold * window_ns {
+        self.log.add(now_ns, 1);
+        if self.log.estimate_by_window(now_ns) > threshold * self.window_ns {
             self.blocked_until_ns = Some(now_ns + block_ns);
             return REFUSED;
         }
         PASS
     }
-}
-
-/// Times of packets of one source, ns: dense at times, with pauses.
-fn arrivals() -> impl Strategy<Value = Vec<u64>> {
-    let gap = prop_oneof![8 => 0_u64..ms(4), 2 => ms(4)..ms(40), 1 => ms(40)..ms(400)];
-    proptest::collection::vec(gap, 1..300).prop_map(|gaps| {
-        let mut now_ns = 0;
-        gaps.iter()
-            .map(|gap| {
-                now_ns += gap;
-                now_ns
-            })
-            .collect()
-    })
 }
 
 proptest! {
@@ -201,7 +179,7 @@ proptest! {
             "threshold_packets = {threshold}\nwindow_ms = {window}\nblock_ms = {block}\nextend = {extend}"
         );
         let mut rig = rig(&options);
-        let mut model = Model { window_ns: ms(window), ..Model::default() };
+        let mut model = Model::new(ms(window));
         for &time_ns in &times {
             let expected = model.packet(time_ns, threshold, ms(block), extend);
             prop_assert_eq!(rig.packet(time_ns, &tcp(1)), expected, "at {}", time_ns);
