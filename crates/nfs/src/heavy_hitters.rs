@@ -259,3 +259,6 @@ fn rate_text(bytes: u64, duration_ns: u64) -> String {
         None => "-".into(),
     }
 }
+
+#[cfg(test)]
+mod tests;
