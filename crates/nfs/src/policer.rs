@@ -262,3 +262,6 @@ impl Policer {
         debt_nanobytes.div_ceil(self.rate_nanobytes_per_ns)
     }
 }
+
+#[cfg(test)]
+mod tests;
