@@ -297,3 +297,6 @@ impl PortKnock {
         self.idle_timeout_ns(state).saturating_sub(now_ns.saturating_sub(state.last_ns))
     }
 }
+
+#[cfg(test)]
+mod tests;
