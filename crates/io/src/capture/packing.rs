@@ -71,7 +71,7 @@ impl Read for Input {
     }
 }
 
-/// Counts the bytes that pass.
+/// Counts the bytes that pass, and reads on when a signal interrupts: the unpackers would not.
 pub(super) struct Counted {
     source: Source,
     bytes: u64,
@@ -79,7 +79,12 @@ pub(super) struct Counted {
 
 impl Read for Counted {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let len = self.source.read(into)?;
+        let len = loop {
+            match self.source.read(into) {
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         self.bytes += len as u64;
         Ok(len)
     }
