@@ -1,0 +1,122 @@
+//! Edits: packets whose checksums were right have right ones after, computed in full by etherparse;
+//! all others are as wrong as before; headers and frame agree.
+
+extern crate paceline_wire as wire;
+
+mod invariants;
+mod packets;
+
+use invariants::PLAN_LEN;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use wire::{Edits, Headers, LinkType, Marks, apply, parse, protocol};
+use zerocopy::FromBytes;
+
+fn plan() -> impl Strategy<Value = [u8; PLAN_LEN]> {
+    vec(any::<u8>(), PLAN_LEN).prop_map(|plan| plan.try_into().unwrap())
+}
+
+fn room() -> impl Strategy<Value = (usize, usize)> {
+    (0..6_usize, 0..6_usize)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn right_checksums_stay_right(packet in packets::packet(), plan in plan(), room in room()) {
+        let is_v4 = packet.headers.marks.contains(Marks::IPV4);
+        let edits = invariants::edits_of(&plan, is_v4);
+        let wire_len = packet.frame.len() as u32;
+        let edited = invariants::check_edits(&edits, packet.link, &packet.frame, wire_len, room);
+        for frame in [&packet.frame, &edited] {
+            let headers = parse(packet.link, frame, wire_len);
+            let l3 = usize::from(headers.l3_offset);
+            let end = l3 + usize::from(headers.l3_len);
+            let l4 = usize::from(headers.l4_offset) - l3;
+            packets::check_checksums(&frame[l3..end], l4, &headers);
+        }
+    }
+
+    #[test]
+    fn mangled_and_cut_packets_are_as_wrong_as_before(
+        packet in packets::packet(),
+        changes in vec((any::<Index>(), any::<u8>()), 0..4),
+        captured in any::<Index>(),
+        plan in plan(),
+        is_v4 in any::<bool>(),
+        room in room(),
+    ) {
+        let mut frame = packet.frame;
+        for (index, byte) in changes {
+            *index.get_mut(&mut frame) = byte;
+        }
+        let wire_len = frame.len() as u32;
+        frame.truncate(captured.index(frame.len() * 2));
+        let edits = invariants::edits_of(&plan, is_v4);
+        invariants::check_edits(&edits, packet.link, &frame, wire_len, room);
+        invariants::check_edits(&edits, packet.link, &frame, 0, room);
+    }
+
+    #[test]
+    fn headers_of_other_frames_do_no_harm(
+        headers in vec(any::<u8>(), 64),
+        plan in plan(),
+        link in select(&invariants::LINKS),
+        buffer in vec(any::<u8>(), 0..120),
+        start in 0..130_usize,
+        end in 0..130_usize,
+    ) {
+        let is_v4 = plan[63] & 1 != 0;
+        let mut headers = Headers::read_from_bytes(&headers).unwrap();
+        // Few bytes say Ethernet, well-formed, near offsets: most of these do.
+        headers.malformed_code = [0, 0, 12, headers.malformed_code][usize::from(plan[62] % 4)];
+        headers.l3_offset = [0, 14, 18, 22][usize::from(plan[61] % 4)];
+        headers.l4_offset %= 128;
+        headers.protocol = [6, 17, 58, 132][usize::from(plan[60] % 4)];
+        let edits = invariants::edits_of(&plan, is_v4);
+        invariants::check_mismatched(&edits, &headers, link, &buffer, start..end);
+    }
+}
+
+proptest! {
+    // Two of three packets cannot be cut so.
+    #![proptest_config(ProptestConfig { cases: 3_000, max_global_rejects: 100_000, ..Default::default() })]
+
+    #[test]
+    fn a_datagram_edited_in_fragments_is_the_datagram_edited(
+        packet in packets::any_ip(),
+        plan in plan(),
+        words in 2..20_usize,
+    ) {
+        let headers = packet.headers;
+        let l4 = usize::from(headers.l4_offset);
+        let cut = words * 8;
+        let is_v4 = headers.marks.contains(Marks::IPV4);
+        // The first fragment has the transport header whole: else its ports cannot be edited. SCTP's
+        // never are.
+        prop_assume!(is_v4 && cut >= usize::from(headers.l4_header_len()));
+        prop_assume!(l4 + cut < packet.frame.len() && headers.protocol != protocol::SCTP);
+        let edits = invariants::edits_of(&plan, is_v4);
+        let mut fragments = [packet.frame[..l4 + cut].to_vec(), packet.frame.clone()];
+        fragments[1].drain(l4..l4 + cut);
+        for (fragment, field) in fragments.iter_mut().zip([0x2000, words as u16]) {
+            let len = fragment.len() as u16;
+            fragment[2..4].copy_from_slice(&len.to_be_bytes());
+            fragment[6..8].copy_from_slice(&field.to_be_bytes());
+            apply_to(&edits, fragment);
+        }
+        let mut whole = packet.frame;
+        apply_to(&edits, &mut whole);
+        let reassembled = [&fragments[0][l4..], &fragments[1][l4..]].concat();
+        prop_assert_eq!(&whole[l4..], reassembled);
+        prop_assert_eq!(&whole[12..20], &fragments[1][12..20]);
+    }
+}
+
+fn apply_to(edits: &Edits, packet: &mut [u8]) {
+    let headers = parse(LinkType::RawIp, packet, packet.len() as u32);
+    let mut range = 0..packet.len();
+    apply(edits, &headers, LinkType::RawIp, packet, &mut range).unwrap();
+}
