@@ -1,7 +1,7 @@
 //! `port-knock`: opens to sources that know a secret sequence of ports.
 //!
 //! SCR (NSDI'25) Table 1, "Port-knocking firewall", §C and Fig. 12: key source IP, state how far the
-//! source has come. It stands before the protected side and sees packets on their way in.
+//! source has come. It stands before the protected side.
 //!
 //! ```text
 //!               ports[0]            ports[1]            ports[2]
@@ -17,7 +17,9 @@
 //! | `protocol` | | `"tcp"` | what knocks are: `"tcp"` or `"udp"` |
 //! | `step_ms` | ms | 10000 | most time between two knocks; 0 = no limit |
 //! | `open_ms` | ms | 600000 | how long a source stays open without a packet; 0 = for ever |
+//! | `guard` | ports | all | what is closed to sources that did not knock: these and `ports` |
 //! | `other` | | `"drop"` | IP packets of other protocols, from sources that are not open |
+//! | `allow` | prefixes | none | sources that need not knock, such as the protected side itself |
 //!
 //! As in the paper:
 //! - Any transition not shown leads to CLOSED_1. A wrong knock does, *even one that equals the first
@@ -30,10 +32,15 @@
 //! And where the paper leaves it open:
 //! - An open source has all of its IP packets forwarded ("all further communication is permitted"),
 //!   where the paper's listing forwards TCP only.
+//! - With `guard = [22]` the rest of the server stays reachable: packets to other ports pass, and
+//!   are wrong knocks all the same, so a scan of all ports in order opens nothing.
 //! - With `other = "pass"` only the protocol is guarded: ICMP, say, passes from everyone.
-//! - A later fragment has no port: it is no knock, right or wrong, and from a source that is not
-//!   open it is dropped if it is of the protocol. Since a closed source's first fragment is dropped
-//!   too, no datagram of the protocol can be put together behind the firewall.
+//! - A later fragment has no port: it is no knock, right or wrong. From a source that is not
+//!   open it is dropped if it is of the protocol; with `guard` it passes. It brings nothing in
+//!   either way: a datagram is put together from its first fragment on, which has the ports and
+//!   shares the fate of a whole packet; later fragments begin behind them (8 bytes at least).
+//! - Where both directions pass here, the protected side's own packets have to: name it in `allow`,
+//!   and make sure that nobody outside can forge its addresses (RFC 2827).
 //! - The time-outs; 0 for both is the paper's program. Only right knocks count for `step_ms`: other
 //!   packets do not stretch it.
 //! - What is not IP (ARP) is forwarded.
@@ -42,12 +49,12 @@
 //!
 //! # Drops, events, expiry, full table
 //!
-//! - `not-open`: of the protocol, from a source that is not open. `later-fragment`,
+//! - `not-open`: of the protocol, guarded, from a source that is not open. `later-fragment`,
 //!   `other-protocol`: likewise, see above. `table-full`: see below.
 //! - Events: `sources-opened`; `sequences-broken` counts wrong knocks after right ones.
 //! - A source is forgotten, which is CLOSED_1, when its time-out has passed. The step checks
 //!   the same limits, so expiry changes no verdict.
-//! - When the table is full a new source's first knock is dropped as `table-full` and not
+//! - When the table is full, a new source's first knock is dropped as `table-full` and not
 //!   remembered: it stays closed.
 
 use alloc::string::{String, ToString};
@@ -60,6 +67,7 @@ use wire::{Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never};
+use crate::prefix::PrefixSet;
 
 const NOT_OPEN: u8 = 0;
 const LATER_FRAGMENT: u8 = 1;
@@ -78,7 +86,10 @@ pub struct PortKnock {
     protocol: u8,
     step_ns: u64,
     open_ns: u64,
+    /// Ascending; empty for all.
+    guard: Vec<u16>,
     other: PassOrDrop,
+    allow: PrefixSet,
 }
 
 /// What knocks are.
@@ -103,8 +114,12 @@ pub struct Options {
     pub step_ms: u64,
     /// How long a source stays open without a packet, ms; 0 is for ever.
     pub open_ms: u64,
+    /// Destination ports that are closed to sources that did not knock; none means all.
+    pub guard: Vec<u16>,
     /// What happens to IP packets of other protocols from sources that are not open.
     pub other: PassOrDrop,
+    /// Prefixes of sources that need not knock.
+    pub allow: Vec<String>,
 }
 
 impl Default for Options {
@@ -114,7 +129,9 @@ impl Default for Options {
             protocol: KnockProtocol::Tcp,
             step_ms: 10_000,
             open_ms: 600_000,
+            guard: Vec::new(),
             other: PassOrDrop::Drop,
+            allow: Vec::new(),
         }
     }
 }
@@ -158,9 +175,19 @@ impl NetworkFunction for PortKnock {
             help: "how long a source stays open without a packet; 0 = for ever",
         },
         OptionDoc {
+            name: "guard",
+            default: "[]",
+            help: "what is closed to sources that did not knock: these ports and the sequence; [] = all ports",
+        },
+        OptionDoc {
             name: "other",
             default: "\"drop\"",
             help: "other protocols from sources that are not open: \"drop\" or \"pass\"",
+        },
+        OptionDoc {
+            name: "allow",
+            default: "[]",
+            help: "prefixes of sources that need not knock, such as the protected side itself",
         },
     ];
     const DROP_REASONS: &'static [&'static str] =
@@ -181,6 +208,12 @@ impl NetworkFunction for PortKnock {
         if options.ports.contains(&0) {
             return error("has port 0, which no packet goes to; write ports from 1 to 65535".into());
         }
+        let mut guard = options.guard;
+        if !guard.is_empty() {
+            guard.extend(&options.ports);
+            guard.sort_unstable();
+            guard.dedup();
+        }
         Ok(PortKnock {
             ports: options.ports,
             protocol: match options.protocol {
@@ -189,7 +222,9 @@ impl NetworkFunction for PortKnock {
             },
             step_ns: ns_from_ms_or_never(options.step_ms),
             open_ns: ns_from_ms_or_never(options.open_ms),
+            guard,
             other: options.other,
+            allow: PrefixSet::parse("allow", &options.allow)?,
         })
     }
 
@@ -220,6 +255,9 @@ impl NetworkFunction for PortKnock {
             state.last_ns = now_ns;
             return Verdict::Forward;
         }
+        if flow.is_none() && self.allow.contains(meta.src.0) {
+            return Verdict::Forward;
+        }
         if meta.protocol != self.protocol {
             return match self.other {
                 PassOrDrop::Pass => Verdict::Forward,
@@ -227,7 +265,7 @@ impl NetworkFunction for PortKnock {
             };
         }
         if meta.has_port == 0 {
-            return Verdict::Drop(LATER_FRAGMENT);
+            return if self.guard.is_empty() { Verdict::Drop(LATER_FRAGMENT) } else { Verdict::Forward };
         }
         self.knock(flow, meta.dst_port, cx)
     }
@@ -275,7 +313,7 @@ impl PortKnock {
                 cx.count(SEQUENCES_BROKEN);
             }
             *flow = None;
-            return Verdict::Drop(NOT_OPEN);
+            return if self.guards(port) { Verdict::Drop(NOT_OPEN) } else { Verdict::Forward };
         }
         let state = State { knocks: knocks + 1, last_ns: cx.stamp.time_ns };
         *flow = Some(state);
@@ -284,6 +322,12 @@ impl PortKnock {
             return Verdict::Forward;
         }
         Verdict::Drop(NOT_OPEN)
+    }
+
+    /// Whether packets to `port` are for open sources only.
+    #[inline]
+    fn guards(&self, port: u16) -> bool {
+        self.guard.is_empty() || self.guard.binary_search(&port).is_ok()
     }
 
     #[inline]

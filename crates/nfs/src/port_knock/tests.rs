@@ -99,6 +99,42 @@ fn with_other_pass_no_fragment_of_the_guarded_protocol_passes() {
 }
 
 #[test]
+fn with_guard_other_ports_pass_and_are_wrong_knocks_all_the_same() {
+    let mut rig = rig("guard = [22]");
+    let steps = [
+        (knock(1, 80), PASS, None),
+        (knock(1, 22), CLOSED, None),
+        (knock(1, 9000), CLOSED, None),
+        (knock(1, 7000), CLOSED, Some((1, 0))),
+        (later_fragment(tcp(1)), PASS, Some((1, 0))),
+        (knock(1, 7001), PASS, None), // a scan in order gets no further
+        (knock(1, 8000), CLOSED, None),
+        (knock(1, 7000), CLOSED, Some((1, 0))),
+        (knock(1, 8000), CLOSED, Some((2, 0))),
+        (knock(1, 9000), PASS, Some((3, 0))),
+        (knock(1, 22), PASS, Some((3, 0))),
+    ];
+    for (packet, verdict, expected) in steps {
+        assert_eq!(rig.packet(0, &packet), verdict, "{packet:?}");
+        assert_eq!(state(&rig, &packet), expected, "{packet:?}");
+    }
+}
+
+#[test]
+fn allowed_sources_need_not_knock_and_leave_no_trace() {
+    let mut rig = rig("allow = [\"10.0.0.8/29\", \"2001:db8::7\"]");
+    let anything = |source: Headers| [source, Headers { dst_port: 7000, ..source }, udp(source)];
+    for source in [tcp(8), tcp(15), tcp_v6(7)] {
+        assert_eq!(anything(source).map(|packet| rig.packet(0, &packet)), [PASS; 3]);
+    }
+    assert!(rig.is_empty());
+    for source in [tcp(16), tcp_v6(8)] {
+        assert_eq!(anything(source).map(|packet| rig.packet(0, &packet)), [CLOSED, CLOSED, OTHER]);
+    }
+    assert!(option_error::<PortKnock>("allow = [\"10.0.0.8/28x\"]").contains("10.0.0.8/28x"));
+}
+
+#[test]
 fn only_knocks_change_the_state_of_a_closed_source_and_only_they_restart_the_clock() {
     let mut rig = rig("step_ms = 1000");
     let steps = [
