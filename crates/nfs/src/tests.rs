@@ -109,3 +109,39 @@ fn every_option_is_documented_and_unknown_ones_are_refused() {
     }
     for_each(&mut Check);
 }
+
+/// Chain files in `examples/` name functions that exist, with options that they take.
+#[test]
+fn examples_make_sense() {
+    struct Check<'a> {
+        function: &'a toml::Table,
+        found: bool,
+    }
+    impl Visitor for Check<'_> {
+        fn visit<F: NetworkFunction>(&mut self) {
+            if self.function["use"].as_str() != Some(F::NAME) {
+                return;
+            }
+            let mut options = self.function.clone();
+            options.retain(|name, _| !["use", "flows", "table_full"].contains(&name));
+            let options = options.try_into().unwrap_or_else(|error| panic!("{}: {error}", F::NAME));
+            if let Err(error) = F::new(options) {
+                panic!("{}: {error}", F::NAME);
+            }
+            self.found = true;
+        }
+    }
+    for example in [
+        include_str!("../../../examples/ddos.toml"),
+        include_str!("../../../examples/edge.toml"),
+        include_str!("../../../examples/knock.toml"),
+        include_str!("../../../examples/perimeter.toml"),
+    ] {
+        let chain: toml::Table = toml::from_str(example).unwrap();
+        for function in chain["function"].as_array().unwrap() {
+            let mut check = Check { function: function.as_table().unwrap(), found: false };
+            for_each(&mut check);
+            assert!(check.found, "no such function: {function:?}");
+        }
+    }
+}
