@@ -59,7 +59,7 @@ flows = FLOWS
 table_full = \"FULL\"
 threshold_packets = 20
 window_ms = 1000
-block_ms = 300
+block_ms = 1000
 [[function]]
 use = \"policer\"
 flows = FLOWS

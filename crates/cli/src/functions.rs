@@ -1,6 +1,7 @@
 use std::process::ExitCode;
 
 use engine::{FunctionInfo, Registry};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::NfsArgs;
@@ -63,31 +64,48 @@ fn key(info: &FunctionInfo) -> String {
     if info.sharding.fields == five_tuple { format!("5-tuple{both}") } else { format!("{fields}{both}") }
 }
 
-#[derive(Serialize)]
-struct Json {
+/// A function, as JSON: `docs/nfs.schema.json` has a list of these.
+#[derive(Serialize, JsonSchema)]
+pub struct FunctionEntry {
+    /// What chain files call it.
     name: &'static str,
+    /// What it does.
     summary: &'static str,
+    /// What it is written from.
     spec: &'static str,
+    /// The header fields that its key is made of.
     key_fields: Vec<&'static str>,
+    /// Whether both directions have one key.
     symmetric: bool,
+    /// Bytes of the key.
     key_bytes: usize,
+    /// Bytes of the header fields that its steps read.
     meta_bytes: usize,
+    /// Bytes of one flow's state.
     state_bytes: usize,
-    options: Vec<JsonOption>,
-    drop_reasons: &'static [&'static str],
-    events: &'static [&'static str],
+    /// Its options.
+    options: Vec<FunctionOption>,
+    /// Names of its drop reasons.
+    drop_reasons: Vec<&'static str>,
+    /// Names of what it counts.
+    events: Vec<&'static str>,
+    /// The header fields that it may change.
     edits: Vec<&'static str>,
 }
 
-#[derive(Serialize)]
-struct JsonOption {
+/// An option of a function.
+#[derive(Serialize, JsonSchema)]
+struct FunctionOption {
+    /// As chain files write it.
     name: &'static str,
+    /// Its default, as TOML.
     default: &'static str,
+    /// What it does.
     help: &'static str,
 }
 
-fn as_json(info: &FunctionInfo) -> Json {
-    Json {
+fn as_json(info: &FunctionInfo) -> FunctionEntry {
+    FunctionEntry {
         name: info.name,
         summary: info.summary,
         spec: info.spec,
@@ -99,10 +117,10 @@ fn as_json(info: &FunctionInfo) -> Json {
         options: info
             .options
             .iter()
-            .map(|option| JsonOption { name: option.name, default: option.default, help: option.help })
+            .map(|option| FunctionOption { name: option.name, default: option.default, help: option.help })
             .collect(),
-        drop_reasons: info.drop_reasons,
-        events: info.events,
+        drop_reasons: info.drop_reasons.to_vec(),
+        events: info.events.to_vec(),
         edits: info.edits.names().collect(),
     }
 }

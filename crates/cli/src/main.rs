@@ -7,6 +7,8 @@ mod functions;
 mod inspect;
 mod output;
 mod run;
+#[cfg(test)]
+mod schema;
 mod session;
 mod verify;
 
@@ -17,6 +19,8 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
+    let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
     let result = match Cli::parse().command {
         Command::Run(args) => run::command(&args),
         Command::Verify(args) => verify::command(&args),

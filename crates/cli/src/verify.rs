@@ -4,6 +4,7 @@ use engine::report::hex;
 use engine::{Answer, Chain, Mismatch, Plan, Verified, VerifyError, verify};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::VerifyArgs;
@@ -117,51 +118,72 @@ fn fate(chain: &Chain, fate: Fate) -> String {
     }
 }
 
-#[derive(Serialize)]
-struct Json<'a> {
+/// What `verify` found, as JSON: `docs/verify.schema.json`.
+#[derive(Serialize, JsonSchema)]
+pub struct VerifyReport {
+    /// Version of Paceline.
     paceline: &'static str,
-    chain: &'a str,
+    /// Name of the chain.
+    chain: String,
+    /// The strategy compared with `single`.
     strategy: &'static str,
+    /// Its cores.
     cores: usize,
+    /// Whether everything is the same, over the whole input.
     holds: bool,
+    /// Packets compared.
     packets: u64,
+    /// Packets with another verdict or other bytes.
     different: u64,
-    first: Option<JsonMismatch>,
-    digests: Vec<JsonDigest<'a>>,
-    filled: &'a [String],
+    /// The first of them.
+    first: Option<Different>,
+    /// Each function's state at the end.
+    digests: Vec<Digests>,
+    /// Functions whose table was full at some time.
+    filled: Vec<String>,
+    /// Why the input was not processed to its end, if so.
     error: Option<String>,
 }
 
-#[derive(Serialize)]
-struct JsonMismatch {
+/// A packet with two answers.
+#[derive(Serialize, JsonSchema)]
+struct Different {
+    /// Its number in the capture, from 1.
     packet: u64,
+    /// Its flow; null if it is not IP or is malformed.
     flow: Option<String>,
+    /// What `single` answers, in words.
     single: String,
+    /// What the other strategy answers.
     other: String,
 }
 
-#[derive(Serialize)]
-struct JsonDigest<'a> {
-    function: &'a str,
+/// Hashes of a function's live flows, hexadecimal.
+#[derive(Serialize, JsonSchema)]
+struct Digests {
+    /// What the chain calls the function.
+    function: String,
+    /// Under `single`.
     single: String,
+    /// Under the other strategy.
     other: String,
 }
 
-fn as_json<'a>(chain: &'a Chain, plan: &Plan, verified: &'a Verified) -> Json<'a> {
+fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
     let error = match (&verified.input_error, verified.stopped) {
         (Some(error), _) => Some(error.to_string()),
         (None, true) => Some("interrupted".to_owned()),
         (None, false) => None,
     };
-    Json {
+    VerifyReport {
         paceline: env!("CARGO_PKG_VERSION"),
-        chain: &chain.name,
+        chain: chain.name.clone(),
         strategy: plan.strategy.name(),
         cores: plan.cores,
         holds: verified.holds(),
         packets: verified.packets,
         different: verified.different,
-        first: verified.first.as_ref().map(|first| JsonMismatch {
+        first: verified.first.as_ref().map(|first| Different {
             packet: first.number,
             flow: first.flow.map(|flow| flow.to_string()),
             single: describe(chain, &first.single, &first.other),
@@ -170,9 +192,13 @@ fn as_json<'a>(chain: &'a Chain, plan: &Plan, verified: &'a Verified) -> Json<'a
         digests: verified
             .digests
             .iter()
-            .map(|(function, single, other)| JsonDigest { function, single: hex(*single), other: hex(*other) })
+            .map(|(function, single, other)| Digests {
+                function: function.clone(),
+                single: hex(*single),
+                other: hex(*other),
+            })
             .collect(),
-        filled: &verified.filled,
+        filled: verified.filled.clone(),
         error,
     }
 }

@@ -37,7 +37,6 @@ const CHAIN_OPTIONS: [&str; 4] = ["name", "malformed", "seed", "function"];
 /// What is wrong with a chain file, and where.
 #[derive(Debug, Error, Diagnostic)]
 #[error("{message}")]
-#[diagnostic(code(chain))]
 pub struct ConfigError {
     message: String,
     #[source_code]

@@ -18,13 +18,17 @@ const _: () = assert!(ARENA_BYTES / 2 > crate::capture::MAX_PACKET_BYTES + 4096)
 
 /// Makes the three ends of a port with `queues` queues.
 pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    let (taker, arena) = Arena::new(ARENA_BYTES);
+    sized(queues, ARENA_BYTES, RING_FRAMES)
+}
+
+fn sized(queues: usize, arena_bytes: usize, ring_frames: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    let (taker, arena) = Arena::new(arena_bytes);
     let mut to_queues = Vec::new();
     let mut from_queues = Vec::new();
     let mut ports = Vec::new();
     for _ in 0..queues {
-        let (to_queue, receive) = RingBuffer::new(RING_FRAMES);
-        let (send, from_queue) = RingBuffer::new(RING_FRAMES);
+        let (to_queue, receive) = RingBuffer::new(ring_frames);
+        let (send, from_queue) = RingBuffer::new(ring_frames);
         to_queues.push(to_queue);
         from_queues.push(from_queue);
         ports.push(ReplayPort { arena: Arc::clone(&arena), receive, send });
@@ -200,3 +204,6 @@ fn push<T>(ring: &mut Producer<T>, item: T) -> Result<(), Closed> {
         backoff.snooze();
     }
 }
+
+#[cfg(test)]
+mod tests;

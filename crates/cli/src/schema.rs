@@ -1,0 +1,30 @@
+//! The JSON reports' schemas: files in `docs/`, held to the code. `UPDATE_SCHEMA=1` rewrites them.
+
+use std::{env, fs, path::Path};
+
+use schemars::{JsonSchema, schema_for};
+
+fn check<T: JsonSchema>(name: &str) {
+    let schema = serde_json::to_string_pretty(&schema_for!(T)).expect("a schema is JSON") + "\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    if env::var_os("UPDATE_SCHEMA").is_some() {
+        fs::write(&path, &schema).expect("docs/ can be written");
+    }
+    let documented = fs::read_to_string(&path).unwrap_or_default();
+    assert!(documented == schema, "docs/{name} is out of date: run the tests with UPDATE_SCHEMA=1");
+}
+
+#[test]
+fn run_is_documented() {
+    check::<engine::report::RunReport>("run.schema.json");
+}
+
+#[test]
+fn verify_is_documented() {
+    check::<crate::verify::VerifyReport>("verify.schema.json");
+}
+
+#[test]
+fn nfs_is_documented() {
+    check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
+}

@@ -1,0 +1,225 @@
+//! The program as a user meets it: what it prints, where, and with which exit status.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn paceline(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root()).args(args).output();
+    output.expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// What was said on standard error, its lines joined as if they had not been wrapped.
+fn stderr(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).expect("text");
+    text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A file for one test, gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, content: &[u8]) -> Scratch {
+        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
+        fs::write(&path, content).expect("a temporary file");
+        Scratch(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_str(&stdout(output)).expect("nothing but JSON")
+}
+
+const EDGE: &str = "examples/edge.toml";
+const CAPTURE: &str = "captures/edge.pcap";
+
+#[test]
+fn run_reports_and_writes_the_same_capture_for_any_number_of_cores() {
+    let outs: Vec<_> = ["1", "2", "5"].map(|cores| {
+        let out = Scratch::new(&format!("out-{cores}.pcap"), b"");
+        let run = paceline(&[
+            "run", EDGE, "--pcap", CAPTURE, "--strategy", "rss", "--cores", cores, "--out", out.path(),
+        ]);
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        for part in ["Verdicts", "Functions", "Cores", "conntrack", "digest of all flows"] {
+            assert!(stdout(&run).contains(part), "{}", stdout(&run));
+        }
+        fs::read(&out.0).expect("written")
+    })
+    .into();
+    assert!(outs[0].len() > 10_000);
+    assert!(outs.iter().all(|out| *out == outs[0]), "order or bytes differ");
+}
+
+#[test]
+fn json_on_standard_output_is_all_there_is() {
+    let run = paceline(&["run", EDGE, "--pcap", CAPTURE, "--json", "-"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let report = json(&run);
+    let names = [
+        "packets", "bytes", "seconds", "mpps", "verdicts", "drops", "malformed", "cores", "functions", "digest",
+    ];
+    for name in names {
+        assert!(report.get(name).is_some(), "{name}");
+    }
+    let verdicts = report["verdicts"].as_object().expect("an object");
+    let sum: u64 = verdicts.values().filter_map(|count| count.as_u64()).sum();
+    assert_eq!(Some(sum), report["packets"].as_u64());
+    let drops: u64 = report["drops"].as_object().expect("an object").values().filter_map(|n| n.as_u64()).sum();
+    assert_eq!(Some(drops), report["verdicts"]["drop"].as_u64(), "every drop has a reason");
+
+    let rss = json(&paceline(&["run", EDGE, "--pcap", CAPTURE, "--strategy", "rss", "--cores", "3", "--json", "-"]));
+    assert_eq!(report["digest"], rss["digest"]);
+    assert_eq!(report["drops"], rss["drops"]);
+    assert_eq!(rss["cores"].as_array().expect("a list").len(), 3);
+}
+
+#[test]
+fn verify_says_what_it_compared() {
+    let verify = paceline(&["verify", EDGE, "--pcap", CAPTURE, "--strategy", "rss", "--cores", "2"]);
+    assert_eq!(verify.status.code(), Some(0), "{}", stderr(&verify));
+    assert!(stdout(&verify).contains("rss on 2 cores EQUALS single"), "{}", stdout(&verify));
+    let report = json(&paceline(&["verify", EDGE, "--pcap", CAPTURE, "--json", "-"]));
+    assert_eq!(report["holds"], true);
+    assert_eq!(report["different"], 0);
+}
+
+#[test]
+fn chains_that_rss_cannot_run_are_refused() {
+    let run = paceline(&["run", "examples/perimeter.toml", "--pcap", CAPTURE, "--strategy", "rss", "--cores", "2"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(stdout(&run).is_empty());
+    let text = stderr(&run);
+    for part in ["conntrack", "source address", "--strategy single"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let single = paceline(&["run", "examples/perimeter.toml", "--pcap", CAPTURE]);
+    assert_eq!(single.status.code(), Some(0), "{}", stderr(&single));
+}
+
+#[test]
+fn a_capture_cut_short_is_processed_as_far_as_it_is_whole() {
+    let whole = fs::read(root().join(CAPTURE)).expect("the capture");
+    let cut = Scratch::new("cut.pcap", &whole[..whole.len() - 7]);
+    let run = paceline(&["run", EDGE, "--pcap", cut.path()]);
+    assert_eq!(run.status.code(), Some(1));
+    assert!(stdout(&run).contains("Verdicts"), "{}", stdout(&run));
+    assert!(stderr(&run).contains("at byte 21"), "{}", stderr(&run));
+    let report = json(&paceline(&["run", EDGE, "--pcap", cut.path(), "--json", "-"]));
+    let all = json(&paceline(&["run", EDGE, "--pcap", CAPTURE, "--json", "-"]));
+    assert_eq!(report["complete"], false);
+    assert_eq!(report["packets"].as_u64().map(|packets| packets + 1), all["packets"].as_u64());
+
+    let verify = paceline(&["verify", EDGE, "--pcap", cut.path()]);
+    assert_eq!(verify.status.code(), Some(1));
+    let inspect = paceline(&["inspect", cut.path()]);
+    assert_eq!(inspect.status.code(), Some(1));
+}
+
+/// Wrong usage, each with a word that the message must have.
+#[test]
+fn mistakes_are_explained() {
+    let text = Scratch::new("text.pcap", b"this is no capture, it is a text of some length");
+    let empty = Scratch::new("empty.pcap", b"");
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "nowhere.toml", "--pcap", CAPTURE], "nowhere.toml"),
+        (&["run", EDGE, "--pcap", "nowhere.pcap"], "nowhere.pcap"),
+        (&["run", EDGE, "--pcap", "examples"], "examples"),
+        (&["run", EDGE, "--pcap", text.path()], "text.pcap"),
+        (&["run", EDGE, "--pcap", empty.path()], "empty.pcap"),
+        (&["run", EDGE, "--pcap", CAPTURE, "--cores", "0"], "0 cores"),
+        (&["run", EDGE, "--pcap", CAPTURE, "--cores", "2"], "--strategy rss"),
+        (&["run", EDGE, "--pcap", CAPTURE, "--strategy", "magic"], "rss"),
+        (&["run", EDGE, "--pcap", CAPTURE, "--out", "/nowhere/out.pcap"], "/nowhere/out.pcap"),
+        (&["verify", EDGE, "--pcap", "-"], "file"),
+        (&["inspect", "nowhere.pcap"], "nowhere.pcap"),
+        (&["inspect", CAPTURE, "--window", "0"], "0"),
+        (&["nfs", "natt"], "conntrack"),
+        (&["fly"], "unrecognized"),
+    ];
+    for (args, word) in cases {
+        let output = paceline(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(word), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("panicked"), "{args:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{args:?}: {}", stdout(&output));
+    }
+}
+
+/// Mistakes in chain files, each with the line that the message must point at and what it must name.
+#[test]
+fn mistakes_in_chain_files_are_pointed_at() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("name = \"x\"\n", ":1:", &["[[function]]", "conntrack"]),
+        ("name = \"x\"\nmalfromed = \"drop\"\n", ":2:1", &["malformed"]),
+        ("malformed = \"maybe\"\n[[function]]\nuse = \"ddos\"\n", ":1:13", &["drop", "pass"]),
+        ("[[function]]\nuse = \"contrack\"\n", ":2:7", &["did you mean `conntrack`"]),
+        ("[[function]]\nflows = 5\n", ":1:", &["use"]),
+        ("[[function]]\nuse = \"policer\"\nrate = 5\n", ":3:1", &["rate_bytes_per_s"]),
+        ("[[function]]\nuse = \"policer\"\nrate_bytes_per_s = \"fast\"\n", ":3:20", &["rate_bytes_per_s"]),
+        ("[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 0\n", ":3:20", &["rate_bytes_per_s"]),
+        ("[[function]]\nuse = \"policer\"\nflows = 0\n", ":3:9", &["must be 1 to"]),
+        ("[[function]]\nuse = \"policer\"\ntable_full = \"explode\"\n", ":3:14", &["reject", "evict-oldest"]),
+        ("function = 3\n", ":1:12", &["[[function]]"]),
+        ("[[function]\nuse = 1\n", ":1:", &[]),
+    ];
+    for (i, (toml, position, words)) in cases.iter().enumerate() {
+        let chain = Scratch::new(&format!("chain-{i}.toml"), toml.as_bytes());
+        let output = paceline(&["run", chain.path(), "--pcap", CAPTURE]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{toml}: {text}");
+        assert!(text.contains(position), "{toml}\n{position}: {text}");
+        for word in *words {
+            assert!(text.contains(word), "{toml}\n{word}: {text}");
+        }
+    }
+}
+
+#[test]
+fn every_function_is_listed_with_its_options() {
+    let list = json(&paceline(&["nfs", "--json", "-"]));
+    let names: Vec<_> = list.as_array().expect("a list").iter().map(|f| f["name"].as_str().expect("a name")).collect();
+    for name in ["conntrack", "ddos", "heavy-hitters", "policer", "port-knock"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let one = paceline(&["nfs", "policer"]);
+    let text = stdout(&one);
+    for part in ["rate_bytes_per_s", "burst_bytes", "meta bytes", "5-tuple"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("conntrack"), "{text}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_reason_to_panic() {
+    let script = format!("{} nfs | true", env!("CARGO_BIN_EXE_paceline"));
+    let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
+    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+}
+
+#[test]
+fn help_shows_examples_and_exit_statuses() {
+    let help = paceline(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    for part in ["Examples:", "paceline verify", "Exit status"] {
+        assert!(stdout(&help).contains(part), "{}", stdout(&help));
+    }
+}

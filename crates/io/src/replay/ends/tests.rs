@@ -1,0 +1,141 @@
+use std::thread;
+
+use super::*;
+use crate::Fate;
+use wire::LinkType;
+
+const PACKETS: u64 = if cfg!(miri) { 60 } else { 20_000 };
+
+/// A port so small that arena and rings are full and empty again all the time.
+fn small(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    sized(queues, 8192, 4)
+}
+
+fn record(data: &[u8]) -> Record<'_> {
+    Record { time_ns: 5, wire_len: data.len() as u32, link: LinkType::Ethernet, data }
+}
+
+/// Bytes that only packet `seq` has, of a length of its own.
+fn content(seq: u64) -> Vec<u8> {
+    let len = 1 + seq as usize * 7 % 1500;
+    vec![seq as u8 ^ (seq >> 8) as u8; len]
+}
+
+/// Takes frames and gives them back, in batches of its own size, with a byte changed.
+fn work(mut port: ReplayPort, batch: usize) {
+    let (mut frames, mut done) = (Vec::new(), Vec::new());
+    loop {
+        match port.receive(&mut frames, batch) {
+            Received::End => return,
+            Received::Idle => thread::yield_now(),
+            Received::Frames => {
+                for mut frame in frames.drain(..) {
+                    assert_eq!(port.bytes(&frame), content(frame.stamp.seq));
+                    let data = frame.data();
+                    port.buffer_mut(&mut frame)[data.start] = 0xee;
+                    done.push(Done { frame, fate: Fate::Forward });
+                }
+                if port.send(&mut done).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_come_out_in_the_order_in_which_they_went_in() {
+    for queues in [1, 2, 5] {
+        let (mut feeder, ports, mut collector) = small(queues);
+        thread::scope(|scope| {
+            for (queue, port) in ports.into_iter().enumerate() {
+                scope.spawn(move || work(port, 1 + queue * 13));
+            }
+            scope.spawn(move || {
+                for seq in 0..PACKETS {
+                    let frame = feeder.take(&record(&content(seq))).expect("open");
+                    let queue = (seq * seq % 7) as usize % queues;
+                    feeder.send(queue, frame).expect("open");
+                }
+            });
+            for seq in 0..PACKETS {
+                let done = collector.collect().expect("not the end yet");
+                let mut expected = content(seq);
+                expected[0] = 0xee;
+                assert_eq!(collector.bytes(&done), expected);
+                assert_eq!(collector.release(done).0.seq, seq);
+            }
+            assert!(collector.collect().is_none());
+        });
+    }
+}
+
+#[test]
+fn a_queue_that_dies_ends_everything_and_nobody_waits_for_ever() {
+    let (mut feeder, mut ports, mut collector) = small(2);
+    let dies = ports.remove(0);
+    let lives = ports.remove(0);
+    thread::scope(|scope| {
+        scope.spawn(move || work(lives, 8));
+        scope.spawn(move || {
+            let (mut port, mut frames) = (dies, Vec::new());
+            while port.receive(&mut frames, 1) != Received::Frames {
+                thread::yield_now();
+            }
+        });
+        scope.spawn(move || {
+            // More than rings and arena hold: it must notice.
+            for seq in 0..PACKETS {
+                let Ok(frame) = feeder.take(&record(&content(seq))) else { return };
+                let Ok(()) = feeder.send(seq as usize % 2, frame) else { return };
+            }
+            panic!("the feeder did not notice");
+        });
+        // The first packet went to the queue that died.
+        assert!(collector.collect().is_none());
+    });
+}
+
+#[test]
+fn a_collector_that_leaves_ends_everything() {
+    let (mut feeder, ports, collector) = small(3);
+    thread::scope(|scope| {
+        for port in ports {
+            scope.spawn(move || work(port, 8));
+        }
+        scope.spawn(move || {
+            let send = |seq: u64, feeder: &mut Feeder| {
+                let frame = feeder.take(&record(&content(seq)))?;
+                feeder.send(seq as usize % 3, frame)
+            };
+            let closed = (0..PACKETS).any(|seq| send(seq, &mut feeder) == Err(Closed));
+            assert!(closed);
+        });
+        drop(collector);
+    });
+}
+
+#[test]
+fn the_packet_may_move_in_its_buffer() {
+    let (mut feeder, mut ports, mut collector) = small(1);
+    let frame = feeder.take(&record(&[1, 2, 3])).expect("open");
+    feeder.send(0, frame).expect("open");
+    drop(feeder);
+    let mut port = ports.remove(0);
+    let mut frames = Vec::new();
+    assert_eq!(port.receive(&mut frames, 8), Received::Frames);
+    let mut frame = frames.remove(0);
+    let data = frame.data();
+    assert!(data.start >= 32, "headroom");
+    port.buffer_mut(&mut frame)[data.start - 1] = 0;
+    frame.set_data(data.start - 1..data.end - 1);
+    assert_eq!(port.bytes(&frame), [0, 1, 2]);
+    assert_eq!((frame.len(), frame.wire_len), (3, 3));
+    port.send(&mut vec![Done { frame, fate: Fate::Host }]).expect("open");
+    assert_eq!(port.receive(&mut frames, 8), Received::End);
+    drop(port);
+    let done = collector.collect().expect("one packet");
+    assert_eq!(collector.bytes(&done), [0, 1, 2]);
+    assert_eq!(collector.release(done).1, Fate::Host);
+    assert!(collector.collect().is_none());
+}
