@@ -31,7 +31,7 @@ proptest! {
         let wire_len = packet.frame.len() as u32;
         let edited = invariants::check_edits(&edits, packet.link, &packet.frame, wire_len, room);
         for frame in [&packet.frame, &edited] {
-            let headers = parse(packet.link, frame, wire_len);
+            let headers = parse(packet.link, frame, frame.len() as u32);
             let l3 = usize::from(headers.l3_offset);
             let end = l3 + usize::from(headers.l3_len);
             let l4 = usize::from(headers.l4_offset) - l3;

@@ -90,7 +90,7 @@ fn source_nat_of_a_syn() {
 /// Ethernet, 802.1ad 0xa064, 802.1Q 0x000a, IPv6, UDP to port 53, five bytes.
 const QINQ: &str = "
     0200 0000 0002 0200 0000 0001 88a8 a064 8100 000a 86dd
-    6b80 0000 000d 1140 2001 0db8 0000 0000 0000 0000 0000 0001 2001 0db8 0000 0000 0000 0000 0000 0002
+    6b8c 1234 000d 1140 2001 0db8 0000 0000 0000 0000 0000 0001 2001 0db8 0000 0000 0000 0000 0000 0002
     1388 0035 000d 4cd0 6865 6c6c 6f";
 
 #[test]
@@ -129,7 +129,7 @@ fn destination_nat_of_udp_over_ipv6_without_its_outer_tag() {
             edits.set_vlan(VlanEdit::Pop);
         },
         "0200 0000 0002 0200 0000 0001 8100 000a 86dd
-         6000 0000 000d 1140 2001 0db8 0000 0000 0000 0000 0000 0001 2001 0db8 0001 0000 0000 0000 0000 beef
+         600c 1234 000d 1140 2001 0db8 0000 0000 0000 0000 0000 0001 2001 0db8 0001 0000 0000 0000 0000 beef
          1388 1f75 000d 6ea1 6865 6c6c 6f",
     );
 }
@@ -291,6 +291,35 @@ fn icmpv6_behind_a_routing_header_sums_the_final_destination() {
     let icmp = headers.icmp().unwrap();
     assert_eq!((icmp.kind, icmp.code, icmp.identifier), (128, 0, 0x1234));
     assert_eq!((headers.l3_offset, headers.l4_offset, headers.payload_len()), (20, 84, 4));
+}
+
+#[test]
+fn what_has_no_checksum_that_edits_could_mend_keeps_its_bytes() {
+    let nat = |edits: &mut Edits| {
+        edits.set_src(Addr::v4([10, 0, 0, 9]));
+        edits.set_dst_port(9);
+    };
+    let check_rest = |before: &str, after: &str, rest: &str| {
+        check(LinkType::RawIp, &format!("{before} {rest}"), nat, &format!("{after} {rest}"));
+    };
+    // ICMPv6 in IPv4, where there is no pseudo-header to sum.
+    check_rest(
+        "4500 001c 0000 0000 403a 66a6 0a00 0001 0a00 0002",
+        "4500 001c 0000 0000 403a 669e 0a00 0009 0a00 0002",
+        "8000 7fff 0000 0000",
+    );
+    // 4 bytes of TCP, then padding where its checksum would be.
+    check_rest(
+        "4500 0018 0000 0000 4006 66de 0a00 0001 0a00 0002",
+        "4500 0018 0000 0000 4006 66d6 0a00 0009 0a00 0002",
+        "03e8 07d0 eeee eeee eeee eeee eeee eeee eeee eeee",
+    );
+    // The first fragment of SCTP: its CRC32c covers bytes that are not here, so its ports stay.
+    check_rest(
+        "4500 0024 0000 2000 4084 4654 0a00 0001 0a00 0002",
+        "4500 0024 0000 2000 4084 464c 0a00 0009 0a00 0002",
+        "8e3c 8e3d 0102 0304 d940 4c2f 0b00 0004",
+    );
 }
 
 #[test]

@@ -149,7 +149,7 @@ pub fn check_edits(
     let edited_packet = &edited[start.saturating_add_signed(added)..];
     assert_eq!(packet.len(), edited_packet.len());
     assert_eq!(sums(&before, packet), sums(&before, edited_packet), "{before:?} {edits:?}");
-    check_payload_kept(&before, packet, edited_packet);
+    check_others_kept(&before, packet, edited_packet);
     edited
 }
 
@@ -178,7 +178,26 @@ fn check_headers_follow(
     assert_eq!(after, expected, "{before:?} {edits:?}");
 }
 
-/// Nothing behind the transport header changes, and nothing at all behind a later fragment's IP header.
+/// Nothing changes that no edit is about: lengths, flow label, fragmentation, options, extension
+/// headers, and all behind the transport header, or behind a later fragment's IP header.
+fn check_others_kept(before: &Headers, packet: &[u8], edited_packet: &[u8]) {
+    let l4 = usize::from(before.l4_offset) - usize::from(before.l3_offset);
+    for (at, (byte, edited_byte)) in packet.iter().zip(edited_packet).enumerate().take(l4) {
+        let kept = match at {
+            _ if before.marks.contains(Marks::IPV4) => match at {
+                1 | 8 | 10..20 => 0,
+                _ => 0xff,
+            },
+            0 => 0xf0,
+            1 => 0x0f,
+            7..40 => 0,
+            _ => 0xff,
+        };
+        assert_eq!(byte & kept, edited_byte & kept, "byte {at} of the IP header");
+    }
+    check_payload_kept(before, packet, edited_packet);
+}
+
 fn check_payload_kept(before: &Headers, packet: &[u8], edited_packet: &[u8]) {
     let mut start = usize::from(before.payload_offset()) - usize::from(before.l3_offset);
     if matches!(before.protocol, protocol::SCTP | protocol::DCCP) || !before.is_well_formed() {
