@@ -203,7 +203,8 @@ impl State {
         Course::Decided(Fate::Ignore)
     }
 
-    /// A SYN that was ignored got its SYN-ACK: the connection is a new one.
+    /// A SYN that was ignored got its SYN-ACK: the connection is a new one. A responder that had been
+    /// picked up stays liberal, as it does in Linux.
     fn begin_from_ignored_syn(&mut self) {
         let Last { end, window, .. } = self.last;
         let max_window = u32::from(window).max(1);
@@ -211,7 +212,7 @@ impl State {
         let (sender, receiver) = self.sender_and_receiver(self.last_from);
         *sender = Half { end, max_end: end, max_window, max_ack: 0, shape };
         *receiver = Half::UNSEEN;
-        self.flags.remove(Flags::LIBERAL | Flags::CLOSED_BY_FIN | Flags::CHALLENGE_EXPECTED);
+        self.flags.remove(Flags::ORIGINATOR_LIBERAL | Flags::CLOSED_BY_FIN | Flags::CHALLENGE_EXPECTED);
     }
 
     /// How much a reset must prove. RFC 5961 §3.2: a reset at exactly the next sequence number
@@ -242,7 +243,7 @@ impl State {
             }
             to = self.tcp;
         }
-        match self.refuses_what_was_ignored(segment) {
+        match self.refuses_what_was_ignored(segment, side) {
             true => Course::Straight(to),
             false => Course::IfInWindow(to),
         }
@@ -250,7 +251,7 @@ impl State {
 
     /// Whether a reset answers a SYN, or an ACK on a half-open connection, that had been ignored. The
     /// tracker's numbers are not those that the ends have in mind.
-    fn refuses_what_was_ignored(&self, reset: &Segment) -> bool {
+    fn refuses_what_was_ignored(&self, reset: &Segment, side: Side) -> bool {
         let answered = self.flags.contains(Flags::ANSWERED);
         let confirmed = self.flags.contains(Flags::CONFIRMED);
         let ends_it =
@@ -259,6 +260,6 @@ impl State {
             && self.last_kind == Kind::Ack
             && self.last_from == Side::Responder
             && reset.seq == self.last.ack;
-        (ends_it && reset.ack == self.last.end) || refuses_challenge
+        (ends_it && self.last_from != side && reset.ack == self.last.end) || refuses_challenge
     }
 }

@@ -17,6 +17,8 @@ use alloc::vec::Vec;
 use nf::{Connection, Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
 use wire::{Headers, Stamp};
 
+use crate::PassOrDrop;
+
 mod follow;
 mod options;
 mod segment;
@@ -24,7 +26,10 @@ mod state;
 mod transition;
 mod window;
 
-pub use options::{Options, Policy};
+#[cfg(test)]
+mod tests;
+
+pub use options::Options;
 pub use segment::Meta;
 pub use state::{State, TcpState};
 
@@ -159,8 +164,8 @@ impl NetworkFunction for Conntrack {
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
         match self.options.when_full {
-            Policy::Drop => Verdict::Drop(reason::TABLE_FULL),
-            Policy::Pass => Verdict::Forward,
+            PassOrDrop::Drop => Verdict::Drop(reason::TABLE_FULL),
+            PassOrDrop::Pass => Verdict::Forward,
         }
     }
 
@@ -212,8 +217,8 @@ impl Conntrack {
             _ => (self.options.invalid, event::PASSED_INVALID),
         };
         match policy {
-            Policy::Drop => Verdict::Drop(reason),
-            Policy::Pass => {
+            PassOrDrop::Drop => Verdict::Drop(reason),
+            PassOrDrop::Pass => {
                 cx.count(passed);
                 Verdict::Forward
             }

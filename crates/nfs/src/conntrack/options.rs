@@ -3,6 +3,7 @@ use alloc::format;
 use nf::{OptionDoc, OptionError};
 
 use super::state::TcpState;
+use crate::PassOrDrop;
 
 /// What a chain file may say about the connection tracker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -11,11 +12,11 @@ pub struct Options {
     /// Whether to pick up connections whose handshake was not seen.
     pub pick_up: bool,
     /// What becomes of packets that no connection can explain.
-    pub invalid: Policy,
+    pub invalid: PassOrDrop,
     /// What becomes of packets outside of their connection's window.
-    pub out_of_window: Policy,
+    pub out_of_window: PassOrDrop,
     /// What becomes of packets that would open a connection when the table is full.
-    pub when_full: Policy,
+    pub when_full: PassOrDrop,
     /// Accept what lies outside of the window; resets are checked still.
     pub liberal: bool,
     /// Time-out after the first SYN.
@@ -40,23 +41,13 @@ pub struct Options {
     pub unacknowledged_timeout_s: u32,
 }
 
-/// Whether packets are dropped, or pass and are only counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// They are dropped.
-    Drop,
-    /// They pass, leave no trace in the connection, and are counted.
-    Pass,
-}
-
 impl Default for Options {
     fn default() -> Options {
         Options {
             pick_up: true,
-            invalid: Policy::Drop,
-            out_of_window: Policy::Drop,
-            when_full: Policy::Drop,
+            invalid: PassOrDrop::Drop,
+            out_of_window: PassOrDrop::Drop,
+            when_full: PassOrDrop::Drop,
             liberal: false,
             syn_sent_timeout_s: 120,
             syn_received_timeout_s: 60,

@@ -165,14 +165,16 @@ bitflags! {
         const ANSWERED = 1 << 1;
         /// The handshake was completed, or a picked-up connection was answered.
         const CONFIRMED = 1 << 2;
-        /// Picked up: scales are not known, so windows do not hold.
-        const LIBERAL = 1 << 3;
         /// A FIN was seen, so a SYN may open anew once all is closed.
-        const CLOSED_BY_FIN = 1 << 4;
+        const CLOSED_BY_FIN = 1 << 3;
         /// Both ends sent a SYN.
-        const SIMULTANEOUS_OPEN = 1 << 5;
+        const SIMULTANEOUS_OPEN = 1 << 4;
         /// A SYN was ignored in LAST-ACK: an ACK may be the challenge to it (RFC 5961 §4.2).
-        const CHALLENGE_EXPECTED = 1 << 6;
+        const CHALLENGE_EXPECTED = 1 << 5;
+        /// Picked up: scales are not known, so windows do not hold for what the originator sends.
+        const ORIGINATOR_LIBERAL = 1 << 6;
+        /// Nor for what the responder sends.
+        const RESPONDER_LIBERAL = 1 << 7;
     }
 }
 
@@ -193,7 +195,7 @@ impl State {
             originator.max_end = segment.end.wrapping_add(originator.max_window);
             originator.shape = Shape::SACK_PERMITTED;
             responder.shape = Shape::SACK_PERMITTED;
-            flags |= Flags::LIBERAL;
+            flags |= Flags::ORIGINATOR_LIBERAL | Flags::RESPONDER_LIBERAL;
         }
         State {
             halves: [originator, responder],
@@ -220,6 +222,14 @@ impl State {
             true => Side::Originator,
             false => Side::Responder,
         }
+    }
+
+    /// Whether packets from `side` pass whatever their window says.
+    pub(super) fn is_liberal(&self, side: Side) -> bool {
+        self.flags.contains(match side {
+            Side::Originator => Flags::ORIGINATOR_LIBERAL,
+            Side::Responder => Flags::RESPONDER_LIBERAL,
+        })
     }
 
     /// The sender and the receiver of a packet from `side`.

@@ -66,10 +66,11 @@ pub(super) fn next(state: TcpState, side: Side, kind: Kind) -> Next {
 ///   SYNs from both sides are a simultaneous open (`S2`), which a SYN-ACK from either completes.
 /// - The first FIN leads to `FW`, its ACK (any ACK) to `CW`, the second FIN to `LA`, its ACK to
 ///   `TW`. A second FIN before the first one's ACK, a simultaneous close, leads to `LA` likewise.
-/// - A SYN on a live connection, and what may answer it, is ignored: only the ends know whether it
-///   is old, forged, or a true new connection. A SYN on a closed one opens anew.
+/// - An originator's SYN on a live connection, and what may answer it, is ignored: only the ends know
+///   whether it is old, forged, or a true new connection. A SYN on a closed one opens anew.
 /// - A reset closes whatever there is; how much it must prove is another page.
 /// - A responder cannot open, and nothing but SYN and, as a pick-up, ACK opens.
+#[rustfmt::skip]
 const TRANSITIONS: [[[Next; 5]; 2]; TcpState::COUNT] = {
     const SS: Next = Next::To(TcpState::SynSent);
     const SR: Next = Next::To(TcpState::SynReceived);
@@ -83,18 +84,17 @@ const TRANSITIONS: [[[Next; 5]; 2]; TcpState::COUNT] = {
     const IG: Next = Next::Ignore;
     const NO: Next = Next::Invalid;
     [
-        //      from the originator       from the responder
-        //      SYN SYNACK FIN ACK RST    SYN SYNACK FIN ACK RST
-        /* - */
-        [[SS, NO, NO, ES, NO], [NO, NO, NO, NO, NO]],
-        /* SS */ [[SS, NO, NO, NO, CL], [S2, SR, NO, IG, CL]],
-        /* SR */ [[IG, SR, FW, ES, CL], [IG, IG, FW, SR, CL]],
-        /* ES */ [[IG, NO, FW, ES, CL], [IG, IG, FW, ES, CL]],
-        /* FW */ [[IG, NO, LA, CW, CL], [IG, IG, LA, CW, CL]],
-        /* CW */ [[IG, NO, LA, CW, CL], [IG, IG, LA, CW, CL]],
-        /* LA */ [[IG, NO, LA, TW, CL], [IG, IG, LA, TW, CL]],
-        /* TW */ [[SS, NO, TW, TW, CL], [SS, IG, TW, TW, CL]],
-        /* CL */ [[SS, NO, CL, CL, CL], [IG, IG, CL, CL, CL]],
-        /* S2 */ [[S2, SR, NO, NO, CL], [S2, SR, NO, IG, CL]],
+        //            from the originator        from the responder
+        //             SYN  S-A  FIN  ACK  RST    SYN  S-A  FIN  ACK  RST
+        /* none */  [[ SS,  NO,  NO,  ES,  NO ], [ NO,  NO,  NO,  NO,  NO ]],
+        /* SS   */  [[ SS,  NO,  NO,  NO,  CL ], [ S2,  SR,  NO,  IG,  CL ]],
+        /* SR   */  [[ IG,  SR,  FW,  ES,  CL ], [ NO,  IG,  FW,  SR,  CL ]],
+        /* ES   */  [[ IG,  NO,  FW,  ES,  CL ], [ NO,  IG,  FW,  ES,  CL ]],
+        /* FW   */  [[ IG,  NO,  LA,  CW,  CL ], [ NO,  IG,  LA,  CW,  CL ]],
+        /* CW   */  [[ IG,  NO,  LA,  CW,  CL ], [ NO,  IG,  LA,  CW,  CL ]],
+        /* LA   */  [[ IG,  NO,  LA,  TW,  CL ], [ NO,  IG,  LA,  TW,  CL ]],
+        /* TW   */  [[ SS,  NO,  TW,  TW,  CL ], [ SS,  IG,  TW,  TW,  CL ]],
+        /* CL   */  [[ SS,  NO,  CL,  CL,  CL ], [ NO,  IG,  CL,  CL,  CL ]],
+        /* S2   */  [[ S2,  SR,  NO,  NO,  CL ], [ S2,  SR,  NO,  IG,  CL ]],
     ]
 };

@@ -17,7 +17,7 @@
 //! receiver does not, and the other way round; the bounds hold in either case.
 
 use super::segment::{Segment, Shape};
-use super::state::{Flags, Half, Last, Side, State, TcpState};
+use super::state::{Half, Last, Side, State, TcpState};
 use super::transition::Kind;
 
 /// What the window says to a segment.
@@ -45,7 +45,7 @@ impl State {
     /// Holds `segment` to the bounds, and learns from it. `liberal` lets through what fails.
     pub(super) fn check_window(&mut self, segment: &Segment, side: Side, liberal: bool) -> Window {
         let tcp = self.tcp;
-        let liberal = liberal || self.flags.contains(Flags::LIBERAL);
+        let liberal = liberal || self.is_liberal(side);
         let (sender, receiver) = self.sender_and_receiver(side);
         if sender.meet(receiver, segment, side, tcp) == Met::SimultaneousSyn {
             return Window::Inside;
