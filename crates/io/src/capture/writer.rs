@@ -20,9 +20,9 @@ const _: () = assert!(HEADER_LEN + RECORD_LEN + MAX_PACKET_BYTES <= BUFFER_BYTES
 ///
 /// Packets go to `NAME.partial` beside the output; [`finish`](CaptureWriter::finish) renames it.
 /// So a run that fails or is interrupted leaves an older output untouched, and what it wrote in the
-/// partial file, a capture that can be read: only whole packets are written out, and dropping the
-/// writer writes the rest. A partial file is never overwritten, the next one is `NAME.partial2`;
-/// one without packets is removed when the writer is dropped.
+/// partial file, a capture that can be read: packets are written out whole (only a full disk cuts
+/// the last one), and dropping the writer writes the rest. A partial file is never overwritten, the
+/// next one is `NAME.partial2`; one without packets is removed when the writer is dropped.
 ///
 /// An output that is not a regular file (a pipe, `/dev/null`, or `-` for standard output) is
 /// written as it is.
