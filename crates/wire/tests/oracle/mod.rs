@@ -5,7 +5,7 @@
 use etherparse::{
     EtherType, Ethernet2Slice, Icmpv4Slice, Icmpv6Slice, IpFragOffset, IpNumber, Ipv4Slice,
     Ipv6ExtensionSlice, Ipv6Slice, LinuxSllProtocolType, LinuxSllSlice, SingleVlanSlice, TcpHeaderSlice,
-    TcpOptionElement, TcpOptionReadError, TcpOptionsIterator, UdpHeaderSlice, UdpSlice, err, ip_number,
+    TcpOptionElement, TcpOptionsIterator, UdpHeaderSlice, UdpSlice, err, ip_number,
 };
 use wire::{Addr, Headers, LinkType, Marks, parse};
 
@@ -287,7 +287,7 @@ fn tcp(bytes: &[u8], mut headers: Headers) -> Result<(Headers, usize), Doubt> {
             }
             Some(Ok(_)) => {}
             // etherparse ends at what it does not know; the lengths say where that ends.
-            Some(Err(error)) if is_skippable(&error, before) => {
+            Some(Err(_)) if is_skippable(before) => {
                 options = TcpOptionsIterator::from_slice(&before[usize::from(before[1])..]);
             }
             Some(Err(_)) | None => break,
@@ -296,9 +296,8 @@ fn tcp(bytes: &[u8], mut headers: Headers) -> Result<(Headers, usize), Doubt> {
     Ok((headers, bytes.len() - tcp.slice().len()))
 }
 
-fn is_skippable(error: &TcpOptionReadError, before: &[u8]) -> bool {
-    let is_whole = matches!(before, [_, len, ..] if (2..=before.len()).contains(&usize::from(*len)));
-    is_whole
-        && !matches!(before[0], 3..=5)
-        && !matches!(error, TcpOptionReadError::UnexpectedEndOfSlice { option_id, .. } if matches!(option_id, 3..=5))
+/// Whether an option that etherparse gave up at is one that is not read here, with a length that can be.
+fn is_skippable(option: &[u8]) -> bool {
+    matches!(option, [kind, len, ..]
+        if !matches!(kind, 3..=5) && (2..=option.len()).contains(&usize::from(*len)))
 }
