@@ -12,8 +12,7 @@
 
 use std::time::Instant;
 
-use crossbeam_utils::Backoff;
-use io::{Closed, EngineDrop, Fate, Port, Received};
+use io::{Closed, EngineDrop, Fate, Port, Received, Waiting};
 use wire::Malformed;
 
 use crate::chain::ChainCore;
@@ -30,13 +29,13 @@ pub fn run(
     batch: &mut Batch,
 ) -> Result<CoreCounters, Closed> {
     let mut counters = CoreCounters::default();
-    let mut idle = Backoff::new();
+    let idle = Waiting::default();
     loop {
         match port.receive(&mut batch.frames, BATCH_PACKETS) {
             Received::End => return Ok(counters),
-            Received::Idle => idle.snooze(),
+            Received::Idle => idle.wait(),
             Received::Frames => {
-                idle = Backoff::new();
+                idle.over();
                 let begin = Instant::now();
                 parse(port, batch);
                 chain.process(batch);

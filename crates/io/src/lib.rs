@@ -10,7 +10,9 @@ pub mod capture;
 mod frame;
 mod port;
 mod replay;
+mod waiting;
 
 pub use frame::Frame;
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Received};
 pub use replay::{Collector, Feeder, ReplayPort, replay};
+pub use waiting::Waiting;

@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
-use crossbeam_utils::Backoff;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use wire::{Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
 use crate::capture::Record;
-use crate::{Closed, Done, Frame, Port, Received};
+use crate::{Closed, Done, Frame, Port, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -56,7 +55,7 @@ impl Feeder {
     /// If the record is longer than any that a capture may hold.
     pub fn take(&mut self, record: &Record<'_>) -> Result<Frame, Closed> {
         assert!(record.data.len() <= self.taker.longest(), "{} bytes in one record", record.data.len());
-        let backoff = Backoff::new();
+        let waiting = Waiting::default();
         let mut place = loop {
             if let Some(place) = self.taker.take(record.data.len()) {
                 break place;
@@ -64,7 +63,7 @@ impl Feeder {
             if self.is_closed() {
                 return Err(Closed);
             }
-            backoff.snooze();
+            waiting.wait();
         };
         let data = place.data.clone();
         self.arena.buffer_mut(&mut place)[data].copy_from_slice(record.data);
@@ -147,7 +146,7 @@ impl Collector {
     /// A queue that went away with packets in its hands ends the collection there: the count of
     /// packets tells.
     pub fn collect(&mut self) -> Option<Done> {
-        let backoff = Backoff::new();
+        let waiting = Waiting::default();
         loop {
             if let Some(done) = self.pop_next() {
                 self.next_seq += 1;
@@ -160,7 +159,7 @@ impl Collector {
                 self.next_seq += 1;
                 return Some(done);
             }
-            backoff.snooze();
+            waiting.wait();
         }
     }
 
@@ -192,7 +191,7 @@ impl Collector {
 /// Pushes, waiting while the ring is full.
 fn push<T>(ring: &mut Producer<T>, item: T) -> Result<(), Closed> {
     let mut item = item;
-    let backoff = Backoff::new();
+    let waiting = Waiting::default();
     loop {
         if ring.is_abandoned() {
             return Err(Closed);
@@ -201,7 +200,7 @@ fn push<T>(ring: &mut Producer<T>, item: T) -> Result<(), Closed> {
             Ok(()) => return Ok(()),
             Err(PushError::Full(back)) => item = back,
         }
-        backoff.snooze();
+        waiting.wait();
     }
 }
 
