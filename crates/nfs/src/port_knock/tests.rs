@@ -168,6 +168,16 @@ fn udp_can_knock_and_the_sequence_may_repeat_a_port() {
 }
 
 #[test]
+fn limits_are_exact_to_the_nanosecond() {
+    for (gap_ns, verdict) in [(999_999, PASS), (1_000_000, CLOSED)] {
+        let mut rig = rig("ports = [1, 2]\nstep_ms = 1\nopen_ms = 1");
+        rig.packet(0, &knock(1, 1));
+        assert_eq!(rig.packet(gap_ns, &knock(1, 2)), verdict, "a knock after {gap_ns}");
+        assert_eq!(rig.packet(2 * gap_ns, &knock(1, 22)), verdict, "a packet after {gap_ns}");
+    }
+}
+
+#[test]
 fn zero_means_no_limit() {
     let mut rig = rig("ports = [1, 2]\nstep_ms = 0\nopen_ms = 0");
     assert_eq!(rig.packet(0, &knock(1, 1)), CLOSED);
