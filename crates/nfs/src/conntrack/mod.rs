@@ -41,16 +41,19 @@ use transition::Kind;
 /// Follows every TCP connection, and drops what cannot belong to one.
 ///
 /// State is one for both directions, from packets that pass in the middle, in the way of Linux's
-/// connection tracker: RFC 9293's states, and its windows as seen by neither end (van Rooij). The
-/// tests hold it to verdicts, states and time-outs that a Linux 6.18 kernel gave.
+/// connection tracker: RFC 9293's states, and its windows as seen by neither end (van Rooij). A test
+/// holds it to verdicts, states and time-outs that a Linux kernel gave for the same packets.
 ///
 /// - Not TCP, and later fragments: forwarded untouched. A first fragment counts as a segment of
-///   any length that the receiver's window allows.
+///   any length that the receiver's window allows (Linux reassembles before it tracks).
 /// - Full table: see the option `when_full`; by default new connections are dropped, as a firewall
 ///   fails closed. Connections that exist go on.
 /// - Invalid packets are dropped, or only counted: options `invalid` and `out_of_window`. Neither
 ///   they nor packets that are ignored keep a connection alive.
 /// - Time-outs are in seconds, 1 to 2,147,483. The clock ticks in milliseconds.
+/// - It must see both directions, and each packet. Where a capture has gaps, what follows
+///   acknowledges data never seen, and is out of the window from there on: set `liberal`. Where it
+///   has one direction only, the connection stays at its SYN: set `invalid = "pass"`.
 #[derive(Clone, Debug)]
 pub struct Conntrack {
     options: Options,
