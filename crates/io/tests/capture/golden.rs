@@ -76,7 +76,7 @@ fn pcapng_time_ns(options: &str, ticks: u64) -> u64 {
 #[test]
 fn clocks_of_pcapng_interfaces() {
     let second = 1_000_000_000;
-    let cases: [(&str, u64, u64); 13] = [
+    let cases: [(&str, u64, u64); 14] = [
         ("", 5_000_001, 5 * second + 1_000),
         ("0900 0100 06000000", 5_000_001, 5 * second + 1_000),
         ("0900 0100 00000000", 5, 5 * second),
@@ -88,6 +88,8 @@ fn clocks_of_pcapng_interfaces() {
         ("0900 0100 a0000000", 3 << 31, second * 3 / 2),
         ("0900 0100 ff000000", u64::MAX, 0),
         ("0e00 0800 0a00000000000000", 5_000_000, 15 * second),
+        // What follows the end of the options is none.
+        ("0000 0000 0900 0200 ffffffff", 5_000_000, 5 * second),
         // Before 1970, and after 2554.
         ("0e00 0800 faffffffffffffff", 5_000_000, 0),
         ("0900 0100 00000000", u64::MAX, u64::MAX),
@@ -116,6 +118,27 @@ fn a_packet_as_long_as_the_bound_is_read_and_a_longer_one_is_not() {
     let (records, error) = read_bytes(&pcap(262_145));
     assert!(records.is_empty());
     assert!(matches!(error, Some(CaptureError::Corrupt { at, .. }) if at.offset == 32));
+}
+
+#[test]
+fn the_bound_holds_also_where_a_block_has_room_for_more() {
+    let packet = |captured: u32| {
+        let len = (32 + 262_148_u32).to_le_bytes();
+        let mut bytes = samples::pcapng_blocks().bytes[..28].to_vec();
+        bytes.extend(hex("01000000 14000000 0100 0000 00000000 14000000 06000000"));
+        bytes.extend(len);
+        bytes.extend([0; 12]);
+        bytes.extend(captured.to_le_bytes());
+        bytes.extend(captured.to_le_bytes());
+        bytes.extend(vec![0; 262_148]);
+        bytes.extend(len);
+        bytes
+    };
+    let (records, error) = read_bytes(&packet(262_144));
+    assert!(error.is_none() && records[0].data.len() == 262_144);
+    let (records, error) = read_bytes(&packet(262_145));
+    assert!(records.is_empty());
+    assert!(matches!(error, Some(CaptureError::Corrupt { at, .. }) if at.offset == 68));
 }
 
 #[test]
