@@ -4,11 +4,13 @@ use super::*;
 use crate::Fate;
 use wire::LinkType;
 
-const PACKETS: u64 = if cfg!(miri) { 60 } else { 20_000 };
+/// Interpreted, each byte takes its time.
+const LONGEST: usize = if cfg!(miri) { 100 } else { 1500 };
+const PACKETS: u64 = if cfg!(miri) { 40 } else { 20_000 };
 
 /// A port so small that arena and rings are full and empty again all the time.
 fn small(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    sized(queues, 8192, 4)
+    sized(queues, if cfg!(miri) { 1024 } else { 8192 }, 4)
 }
 
 fn record(data: &[u8]) -> Record<'_> {
@@ -17,7 +19,7 @@ fn record(data: &[u8]) -> Record<'_> {
 
 /// Bytes that only packet `seq` has, of a length of its own.
 fn content(seq: u64) -> Vec<u8> {
-    let len = 1 + seq as usize * 7 % 1500;
+    let len = 1 + seq as usize * 7 % LONGEST;
     vec![seq as u8 ^ (seq >> 8) as u8; len]
 }
 
