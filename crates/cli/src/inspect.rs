@@ -1,8 +1,94 @@
+mod chart;
+mod text;
+
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use engine::Progress;
+use io::capture::{CaptureError, CaptureReader};
+use schemars::JsonSchema;
+use serde::Serialize;
+use traffic::{Analysis, Profile};
 
 use crate::args::InspectArgs;
 use crate::failure::Failure;
+use crate::output;
+use crate::session::{self, Bar};
 
-pub fn command(_: &InspectArgs) -> Result<ExitCode, Failure> {
-    Ok(ExitCode::SUCCESS)
+pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
+    let reader = session::open(&args.pcap)?;
+    let (profile, input_error) = analyse(reader, args.window);
+    let inspection = Inspection {
+        paceline: env!("CARGO_PKG_VERSION").to_owned(),
+        profile,
+        complete: input_error.is_none(),
+        error: input_error.as_ref().map(CaptureError::to_string),
+    };
+    if let Some(path) = &args.json {
+        output::write_json(&inspection, path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&text::render(&args.pcap, &inspection.profile, inspection.complete))?;
+    }
+    match input_error {
+        Some(error) => Err(Failure::check(error)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The JSON of `paceline inspect --json`. Documented by `docs/inspect.schema.json`; fields are added,
+/// never renamed or removed.
+#[derive(Serialize, JsonSchema)]
+struct Inspection {
+    /// Version of Paceline.
+    paceline: String,
+    #[serde(flatten)]
+    profile: Profile,
+    /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
+    complete: bool,
+    /// Why it was not, if so.
+    error: Option<String>,
+}
+
+/// Every whole packet of the capture, and why there are no more, if not because it ends.
+fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Option<CaptureError>) {
+    let bar = Bar::new("inspecting", reader.size_bytes());
+    let progress = Progress::default();
+    let mut analysis = Analysis::new(conflict_window);
+    let mut packets = 0;
+    let error = loop {
+        match reader.next() {
+            Ok(Some(record)) => {
+                let headers = wire::parse(record.link, record.data, record.wire_len);
+                analysis.packet(&headers, record.wire_len, record.time_ns);
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+        progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
+        bar.packet(packets, &progress);
+        packets += 1;
+    };
+    (analysis.profile(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::{env, fs};
+
+    use super::Inspection;
+
+    /// `UPDATE_SCHEMA=1 cargo test -p paceline` writes the file anew.
+    #[test]
+    fn the_schema_is_the_documented_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/inspect.schema.json");
+        let schema = schemars::schema_for!(Inspection);
+        let derived = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+        if env::var_os("UPDATE_SCHEMA").is_some() {
+            fs::write(&path, &derived).expect("docs/ can be written");
+        }
+        let documented = fs::read_to_string(&path).unwrap_or_default();
+        assert!(derived == documented, "the report changed: see it with UPDATE_SCHEMA=1 and git diff");
+    }
 }

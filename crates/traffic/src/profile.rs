@@ -14,7 +14,7 @@ pub const BYTES_PER_CYCLE: u32 = 64;
 pub struct Profile {
     /// Packets.
     pub packets: u64,
-    /// Their bytes on the wire, as the capture states them: link header included, checksum mostly not.
+    /// Their bytes on the wire as the capture states them: with link headers, mostly without frame checksums.
     pub bytes: u64,
     /// From the earliest packet to the latest, by their timestamps.
     pub seconds: f64,
@@ -155,4 +155,21 @@ pub struct FlowSizePoint {
 /// `part` of `whole`; 0 of nothing.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl Profile {
+    /// The share of 5-tuple flows that have at most `packets` packets.
+    pub fn share_of_flows_up_to(&self, packets: u64) -> f64 {
+        let after = self.flow_size_cdf.partition_point(|point| point.packets <= packets);
+        after.checked_sub(1).map_or(0.0, |last| self.flow_size_cdf[last].flows_share)
+    }
+
+    /// The least size that `share` of the 5-tuple flows do not exceed; `None` without flows.
+    pub fn flow_size_quantile(&self, share: f64) -> Option<FlowSizePoint> {
+        self.flow_size_cdf
+            .iter()
+            .find(|point| point.flows_share >= share)
+            .or(self.flow_size_cdf.last())
+            .copied()
+    }
 }

@@ -123,6 +123,9 @@ fn the_cdf_has_a_point_for_each_size() {
         .map(|point| (point.packets, point.flows_share, point.packets_share))
         .collect();
     assert_eq!(points, [(1, 0.5, 0.25), (2, 0.75, 0.5), (4, 1.0, 1.0)]);
+    assert_eq!([0, 1, 3, 4, 9].map(|size| profile.share_of_flows_up_to(size)), [0.0, 0.5, 0.75, 1.0, 1.0]);
+    let quantile = |share| profile.flow_size_quantile(share).map(|point| point.packets);
+    assert_eq!([0.0, 0.5, 0.51, 0.76, 1.0].map(quantile), [1, 1, 2, 4, 4].map(Some));
 }
 
 #[test]
