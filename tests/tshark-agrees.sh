@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Holds `paceline inspect` against tshark: both count the packets, bytes, flows and protocols of the
+# captures, and must agree on every number. usage:
+#   tests/tshark-agrees.sh [CAPTURE...]     the recorded capture, and the large one where it is there
+#   PACELINE=path tests/tshark-agrees.sh    with this program instead of a release build
+#
+# Exit status: 0 they agree, or there was nothing to compare; 1 they disagree; 2 it could not be done.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+main() {
+    command -v tshark >/dev/null || { echo "skipped: tshark is not here (apt-get install tshark)"; exit 0; }
+    [ $# -gt 0 ] || set -- "$root/captures/edge.pcap" "$root/../shared/captures/apps-mix.pcap.gz"
+    [ -n "${PACELINE:-}" ] || build
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    local capture agree=0
+    for capture; do
+        if [ -f "$capture" ]; then compare "$capture" || agree=1; else echo "skipped: $capture is not here"; fi
+    done
+    exit $agree
+}
+
+build() {
+    (cd "$root" && cargo build --quiet --release -p paceline) || fail "the build failed"
+    local target=${CARGO_TARGET_DIR:-target}
+    PACELINE=$(cd "$root" && realpath "$target")/release/paceline
+}
+
+compare() { # capture
+    "$PACELINE" inspect "$1" --json "$work/inspect.json" >/dev/null || fail "paceline inspect $1 failed"
+    dissect "$1" >"$work/packets"
+    count_packets <"$work/packets" >"$work/tshark"
+    realpath "$1"
+    printf ' %-16s %12s %12s\n' "" paceline tshark
+    local what key theirs ours verdict agree=0
+    while read -r what key theirs; do
+        ours=$(field "$key")
+        verdict=agree
+        [ "$ours" = "$theirs" ] || { verdict=DISAGREE; agree=1; }
+        printf ' %-16s %12s %12s  %s\n' "$what" "${ours:-none}" "$theirs" "$verdict"
+    done <"$work/tshark"
+    return $agree
+}
+
+# A number of the report: "packets", or in an object "flows.five_tuple". Each stands on its own line.
+field() { # key
+    local object=${1%.*} name=${1##*.}
+    if [ "$object" = "$name" ]; then
+        sed -n "s/^  \"$name\": \([0-9]*\),*$/\1/p" "$work/inspect.json"
+    else
+        sed -n "/^  \"$object\": {/,/^  }/s/^    \"$name\": \([0-9]*\),*$/\1/p" "$work/inspect.json"
+    fi
+}
+
+# What tshark is asked for; of fields that occur again in an inner packet (tunnels, ICMP errors), the
+# first, which is the outer one.
+asked=(frame.len frame.cap_len frame.protocols
+    ip.src ip.dst ip.proto ip.hdr_len ip.len ip.frag_offset ip.flags.mf
+    ipv6.src ipv6.dst ipv6.nxt ipv6.plen ipv6.fraghdr.offset ipv6.fraghdr.more
+    ipv6.hopopts.nxt ipv6.routing.nxt ipv6.fraghdr.nxt ipv6.dstopts.nxt ah.next_header
+    tcp.srcport tcp.dstport tcp.hdr_len udp.srcport udp.dstport udp.length
+    sctp.srcport sctp.dstport dccp.srcport dccp.dstport)
+
+# One line a packet. Nothing is put together from fragments or segments, as Paceline does not.
+dissect() { # capture
+    local field columns=()
+    for field in "${asked[@]}"; do columns+=(-e "$field"); done
+    WIRESHARK_CONFIG_DIR="$work/no-profile" tshark -n -r "$1" \
+        -o ip.defragment:FALSE -o ipv6.defragment:FALSE -o tcp.desegment_tcp_streams:FALSE \
+        -T fields -E separator=/t -E occurrence=f "${columns[@]}" \
+        2>"$work/complaints" || { cat "$work/complaints" >&2; fail "tshark could not read $1"; }
+}
+
+# tshark's packets, counted: lines of "what, key of the report, number".
+count_packets() {
+    awk -F'\t' "$(names) $(cat <<'AWK'
+    { count["packets"]++; count["bytes"] += $frame_len; outer_headers(); next }
+
+    # frame.protocols is the chain of dissectors. What counts is its head: tshark goes on into tunnels and
+    # into the packets that ICMP errors quote, where Paceline stops.
+    function outer_headers(    parts, n, i, tags, offset) {
+        n = split($frame_protocols, parts, ":")
+        for (i = 1; i <= n && parts[i] ~ /^(eth|ethertype|vlan|ieee8021ad)$/; i++) {
+            # An Ethernet header inside another is a tunnel (Cisco FabricPath): not IP, to Paceline.
+            if (i > 1 && parts[i] == "eth") { count["not_ip"]++; return }
+            if (parts[i] ~ /^(vlan|ieee8021ad)$/) tags++
+        }
+        if (tags > 0) count["vlan"]++
+        if (tags > 1) count["qinq"]++
+        offset = 14 + 4 * tags
+        # A frame shorter than its link header has no dissector after Ethernet.
+        if ($frame_cap_len < offset) count["malformed"]++
+        else if (parts[i] == "ip") ipv4(parts[i + 1], $frame_len - offset)
+        else if (parts[i] == "ipv6") ipv6(parts, i + 1, $frame_len - offset)
+        else count["not_ip"]++
+    }
+
+    function ipv4(transport, on_wire,    fragment_offset, len) {
+        # tshark shows no addresses where the version or the header length cannot be; it shows the rest
+        # of a packet whose length goes past the frame or, put together, past 65,535: malformed here.
+        len = $ip_len == 0 ? on_wire : $ip_len
+        fragment_offset = $ip_frag_offset * 8
+        if ($ip_src == "" || len > on_wire || len < $ip_hdr_len ||
+            fragment_offset > 0 && fragment_offset + len > 65535) { count["malformed"]++; return }
+        packet("ipv4", $ip_src, $ip_dst, $ip_proto, transport, len - $ip_hdr_len, fragment_offset, $ip_flags_mf)
+    }
+
+    function ipv6(parts, i, on_wire,    protocol, len, fragment_offset) {
+        if ($ipv6_src == "" || $ipv6_plen + 40 > on_wire) { count["malformed"]++; return }
+        len = $ipv6_plen == 0 ? on_wire - 40 : $ipv6_plen
+        protocol = $ipv6_nxt
+        for (; parts[i] in next_header; i++) protocol = $next_header[parts[i]]
+        # The length is that with extension headers: an upper bound is enough for what is judged by it.
+        fragment_offset = $ipv6_fraghdr_offset * 8
+        packet("ipv6", $ipv6_src, $ipv6_dst, protocol, parts[i], len, fragment_offset, $ipv6_fraghdr_more)
+    }
+
+    function packet(network, src, dst, protocol, transport, len, fragment_offset, more,    ports) {
+        ports = "0 0"
+        if (fragment_offset > 0) transport = "later fragment"
+        else if (protocol == 6) { transport = "tcp"; ports = $tcp_srcport " " $tcp_dstport }
+        else if (protocol == 17) { transport = "udp"; ports = $udp_srcport " " $udp_dstport }
+        else if (protocol == 132) ports = $sctp_srcport " " $sctp_dstport
+        else if (protocol == 33) ports = $dccp_srcport " " $dccp_dstport
+        if (is_malformed(transport, len, more)) { count["malformed"]++; return }
+        count[network]++
+        count[transport ~ /^(tcp|udp|icmp|icmpv6|later fragment)$/ ? transport : "other"]++
+        if (fragment_offset > 0 || more == 1) count["fragments"]++
+        pairs[src, dst]
+        flows[src, dst, ports, protocol]
+    }
+
+    # Lengths that tshark remarks on and goes past.
+    function is_malformed(transport, len, more) {
+        if (transport == "tcp") return $tcp_hdr_len < 20 || $tcp_hdr_len > len
+        # Of a first fragment, UDP's length is that of the whole datagram.
+        if (transport == "udp") return $udp_length < 8 || $udp_length > len && more != 1
+        return transport ~ /^icmp/ && len < 8
+    }
+
+    END {
+        for (flow in flows) count["flows"]++
+        for (pair in pairs) count["pairs"]++
+        row("packets", "packets"); row("bytes", "bytes")
+        row("5-tuples", "flows.five_tuple", "flows"); row("address-pairs", "flows.address_pair", "pairs")
+        row("IPv4", "protocols.ipv4", "ipv4"); row("IPv6", "protocols.ipv6", "ipv6")
+        row("not-IP", "protocols.not_ip", "not_ip"); row("malformed", "protocols.malformed", "malformed")
+        row("TCP", "protocols.tcp", "tcp"); row("UDP", "protocols.udp", "udp")
+        row("ICMP", "protocols.icmp", "icmp"); row("ICMPv6", "protocols.icmpv6", "icmpv6")
+        row("other-transport", "protocols.other", "other")
+        row("fragments", "protocols.fragments", "fragments")
+        row("later-fragments", "protocols.later_fragments", "later fragment")
+        row("VLAN", "protocols.vlan", "vlan"); row("QinQ", "protocols.qinq", "qinq")
+    }
+    function row(what, key, counted) { print what, key, count[counted == "" ? key : counted] + 0 }
+AWK
+)"
+}
+
+# Names for awk's columns: frame.len is $frame_len. And where each IPv6 extension says what follows it.
+names() {
+    local number=0 field
+    echo 'BEGIN {'
+    for field in "${asked[@]}"; do echo "${field//./_} = $((++number))"; done
+    for field in ipv6.hopopts ipv6.routing ipv6.fraghdr ipv6.dstopts; do
+        echo "next_header[\"$field\"] = ${field//./_}_nxt"
+    done
+    echo 'next_header["ah"] = ah_next_header }'
+}
+
+fail() {
+    echo "tests/tshark-agrees.sh: $*" >&2
+    exit 2
+}
+
+main "$@"
