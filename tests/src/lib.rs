@@ -30,16 +30,13 @@ pub fn captures() -> Vec<PathBuf> {
 pub fn example(name: &str) -> Chain {
     let path = root().join("examples").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Chain::parse(name, &text, &Registry::stock()).unwrap_or_else(|error| panic!("{:?}", miette(error)))
+    Chain::parse(name, &text, &Registry::stock())
+        .unwrap_or_else(|error| panic!("{error} at {:?}", error.position()))
 }
 
 /// A chain written in the test.
 pub fn chain(toml: &str, registry: &Registry) -> Chain {
     Chain::parse("test", toml, registry).unwrap_or_else(|error| panic!("{error} at {:?}", error.position()))
-}
-
-fn miette(error: engine::ConfigError) -> String {
-    format!("{error} at {:?}", error.position())
 }
 
 /// One packet to be: plain enough to be shrunk and printed.

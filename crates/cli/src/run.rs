@@ -25,10 +25,11 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             None => Ok(()),
         }
     };
-    let outcome = replay_capture(&chain, &plan, reader, &progress, &mut see).map_err(|error| match error {
-        RunError::Seen(failure) => failure,
-        panicked @ RunError::CorePanicked { .. } => Failure::check(describe(&panicked)),
-    })?;
+    let outcome =
+        replay_capture(&chain, &plan, reader, &progress, &mut see).map_err(|error| match error {
+            RunError::Seen(failure) => failure,
+            panicked @ RunError::CorePanicked { .. } => Failure::check(describe(&panicked)),
+        })?;
     if let Some(out) = out {
         out.finish()?;
     }
@@ -47,7 +48,9 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
 fn describe(error: &RunError<Failure>) -> String {
     match error {
         RunError::CorePanicked { core, packets } => {
-            format!("core {core} panicked after {packets} packets\nThis is a defect: please report it with the packet that did it.")
+            format!(
+                "core {core} panicked after {packets} packets\nThis is a defect: please report it with the packet that did it."
+            )
         }
         RunError::Seen(_) => String::new(),
     }
@@ -75,7 +78,9 @@ impl<'a> Output<'a> {
     fn packet(&mut self, seen: &Seen<'_>) -> Result<(), Failure> {
         let (writer, link) = match &mut self.writer {
             Some(opened) => opened,
-            none => none.insert((CaptureWriter::create(self.path, seen.link).map_err(Failure::usage)?, seen.link)),
+            none => {
+                none.insert((CaptureWriter::create(self.path, seen.link).map_err(Failure::usage)?, seen.link))
+            }
         };
         if !matches!(seen.fate, Fate::Forward | Fate::TransmitBack) {
             return Ok(());
@@ -118,6 +123,9 @@ fn render(report: &RunReport, plan: &Plan, args: &RunArgs) -> String {
     if let Some(out) = &args.out {
         let left = report.verdicts.forward + report.verdicts.transmit_back;
         text += &format!("{} written to {}\n", plural(left, "packet"), out.display());
+    }
+    if let Some(error) = &report.error {
+        text += &format!("INCOMPLETE, this is the report so far: {error}\n");
     }
     text += &verdicts(report);
     text += &functions(report);
@@ -165,7 +173,16 @@ fn functions(report: &RunReport) -> String {
         row
     };
     let header = [
-        "function", "packets", "forward", "drop", "flows live", "created", "ended", "evicted", "rejected", "table load",
+        "function",
+        "packets",
+        "forward",
+        "drop",
+        "flows live",
+        "created",
+        "ended",
+        "evicted",
+        "rejected",
+        "table load",
     ];
     let rows: Vec<_> = report.functions.iter().map(row).collect();
     heading("Functions") + &table(&header, &rows, 1)
@@ -174,7 +191,9 @@ fn functions(report: &RunReport) -> String {
 fn cores(report: &RunReport) -> String {
     let row = |core: &engine::report::CoreReport| {
         let mut row = vec![core.core.to_string()];
-        row.extend([core.packets, core.bytes, core.verdicts.forward, core.verdicts.drop, core.flows].map(count));
+        row.extend(
+            [core.packets, core.bytes, core.verdicts.forward, core.verdicts.drop, core.flows].map(count),
+        );
         let ns = core.busy_seconds * 1e9 / core.packets.max(1) as f64;
         row.extend([percent(core.share), format!("{ns:.0}")]);
         row

@@ -27,7 +27,7 @@ pub fn prepare(args: &ChainArgs, strategy: Strategy) -> Result<(Chain, Plan), Fa
         .map_err(|error| Failure::usage(format!("cannot read the chain file {}: {error}", path.display())))?;
     let name = path.display().to_string();
     let chain = Chain::parse(&name, &text, &Registry::stock())
-        .map_err(|error| Failure::Usage(miette::Report::new(error)))?;
+        .map_err(|error| Failure::Usage(miette::Report::new(*error)))?;
     let cores = args.cores.unwrap_or(match strategy {
         Strategy::Single => 1,
         Strategy::Rss => thread::available_parallelism().map_or(1, usize::from),

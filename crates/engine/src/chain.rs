@@ -4,10 +4,10 @@ use strategy::FunctionShape;
 use table::WhenFull;
 use wire::Stamp;
 
+use crate::Batch;
 use crate::config::{self, ConfigError};
 use crate::registry::{Function, Registry};
 use crate::stage::{Stage, StageSpec};
-use crate::Batch;
 
 /// A chain of functions as its file states it: what to run, not yet running.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Chain {
     ///
     /// # Errors
     /// [`ConfigError`] points at the line, says what is wrong, and names the valid choices.
-    pub fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, ConfigError> {
+    pub fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Box<ConfigError>> {
         config::parse(source_name, text, registry)
     }
 

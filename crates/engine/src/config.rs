@@ -57,13 +57,13 @@ impl ConfigError {
     }
 }
 
-pub(crate) fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, ConfigError> {
+pub(crate) fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Box<ConfigError>> {
     parse_chain(source_name, text, registry).map_err(|Mistake { span, message, label, help }| {
         // A span at the very end would point at nothing.
         let start = span.start.min(text.len());
         let span = SourceSpan::from(start..span.end.clamp(start, text.len()));
         let source_code = NamedSource::new(source_name, text.to_owned()).with_language("TOML");
-        ConfigError { message, source_code, span, label, help }
+        Box::new(ConfigError { message, source_code, span, label, help })
     })
 }
 

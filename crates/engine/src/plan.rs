@@ -26,7 +26,9 @@ pub enum PlanError {
         cores: usize,
     },
     /// `single` with several cores.
-    #[error("strategy `single` runs on one core, and {cores} were asked for; use `--strategy rss`, or leave out `--cores`")]
+    #[error(
+        "strategy `single` runs on one core, and {cores} were asked for; use `--strategy rss`, or leave out `--cores`"
+    )]
     SingleCore {
         /// What was asked.
         cores: usize,

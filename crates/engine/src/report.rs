@@ -193,7 +193,8 @@ impl RunReport {
 
 /// The digest of each function's flows, over all cores.
 pub(crate) fn function_digests(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
-    let of = |index| stages(outcome, index).map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
+    let of =
+        |index| stages(outcome, index).map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
     (0..chain.functions.len()).map(of).collect()
 }
 
@@ -275,7 +276,16 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize) -> Functi
     let all: Vec<&dyn Stage> = stages(outcome, index).collect();
     let digest = all.iter().map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
     let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
-    FunctionSummary { name: name.clone(), packets, verdicts, drops, events, flows, digest: hex(digest), reports }
+    FunctionSummary {
+        name: name.clone(),
+        packets,
+        verdicts,
+        drops,
+        events,
+        flows,
+        digest: hex(digest),
+        reports,
+    }
 }
 
 fn add_named<'a>(sums: &mut BTreeMap<String, u64>, names: impl Iterator<Item = &'a str>, counts: &[u64]) {

@@ -23,11 +23,7 @@ use crate::{BATCH_PACKETS, Batch};
 ///
 /// # Errors
 /// [`Closed`] if nobody takes the packets back.
-pub fn run(
-    port: &mut impl Port,
-    chain: &mut ChainCore,
-    batch: &mut Batch,
-) -> Result<CoreCounters, Closed> {
+pub fn run(port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Result<CoreCounters, Closed> {
     let mut counters = CoreCounters::default();
     let idle = Waiting::default();
     loop {

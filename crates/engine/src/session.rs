@@ -9,8 +9,8 @@ use strategy::Assign;
 use thiserror::Error;
 use wire::{LinkType, Stamp};
 
-use crate::chain::{Chain, ChainCore};
 use crate::Batch;
+use crate::chain::{Chain, ChainCore};
 use crate::plan::Plan;
 use crate::run::{self, CoreCounters};
 
@@ -58,7 +58,9 @@ pub struct RunOutcome {
 #[derive(Debug, Error)]
 pub enum RunError<E> {
     /// A core panicked, which is a defect of Paceline or of a function.
-    #[error("core {core} panicked after {packets} packets; this is a defect, please report it with the packet that did it")]
+    #[error(
+        "core {core} panicked after {packets} packets; this is a defect, please report it with the packet that did it"
+    )]
     CorePanicked {
         /// Which core.
         core: usize,
@@ -179,10 +181,7 @@ struct Collected<E> {
     error: Option<E>,
 }
 
-fn collect<E>(
-    mut collector: Collector,
-    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-) -> Collected<E> {
+fn collect<E>(mut collector: Collector, see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>) -> Collected<E> {
     let mut collected = Collected { packets: 0, last: Stamp::default(), error: None };
     while let Some(done) = collector.collect() {
         let Done { frame, fate } = &done;

@@ -64,7 +64,9 @@ pub enum VerifyError {
     #[error(transparent)]
     Run(RunError<std::convert::Infallible>),
     /// The runs do not have the same packets: the input changed in between, or packets were lost.
-    #[error("`single` saw {single} packets and `{strategy}` {other}: the input changed in between, or packets were lost")]
+    #[error(
+        "`single` saw {single} packets and `{strategy}` {other}: the input changed in between, or packets were lost"
+    )]
     Packets {
         /// The other strategy.
         strategy: &'static str,
@@ -182,13 +184,14 @@ fn explain(
     }
     let mut found = None;
     let progress = Progress::default();
-    let _: Result<RunOutcome, RunError<()>> = replay_capture(chain, single, open()?, &progress, &mut |seen| {
-        if seen.stamp.seq < seq {
-            return Ok(());
-        }
-        found = Some(answer(seen));
-        Err(())
-    });
+    let _: Result<RunOutcome, RunError<()>> =
+        replay_capture(chain, single, open()?, &progress, &mut |seen| {
+            if seen.stamp.seq < seq {
+                return Ok(());
+            }
+            found = Some(answer(seen));
+            Err(())
+        });
     let single = found.unwrap_or(Answer { fate: Fate::Forward, bytes: Vec::new() });
     Ok(Mismatch { number: seq + 1, flow, single, other })
 }
