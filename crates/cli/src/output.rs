@@ -95,12 +95,8 @@ mod tests {
     #[test]
     fn numbers_stand_to_the_right() {
         let rows = [vec!["a".into(), "1".into()], vec!["bcd".into(), "1,000".into()]];
-        let expected = concat!(
-            "  name | packets\n",
-            " ------+---------\n",
-            "  a    |       1\n",
-            "  bcd  |   1,000\n",
-        );
+        let expected =
+            concat!("  name | packets\n", " ------+---------\n", "  a    |       1\n", "  bcd  |   1,000\n",);
         assert_eq!(table(&["name", "packets"], &rows, 1), expected);
     }
 }

@@ -19,11 +19,12 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("verify reads its input more than once\nGive a file instead of `-`."));
     }
     let progress = session::interruptible();
-    let verified = verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
-        VerifyError::Plan(error) => Failure::usage(error),
-        VerifyError::Input(error) => Failure::usage(error),
-        other => Failure::check(other),
-    })?;
+    let verified =
+        verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
+            VerifyError::Plan(error) => Failure::usage(error),
+            VerifyError::Input(error) => Failure::usage(error),
+            other => Failure::check(other),
+        })?;
     if let Some(path) = &args.json {
         output::write_json(&as_json(&chain, &plan, &verified), path)?;
     }
@@ -40,7 +41,8 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 
 fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     let strategy = plan.strategy.name();
-    let is_same = verified.different == 0 && verified.digests.iter().all(|(_, single, other)| single == other);
+    let is_same =
+        verified.different == 0 && verified.digests.iter().all(|(_, single, other)| single == other);
     let partly = match (verified.stopped, &verified.input_error) {
         (true, _) => " as far as it went before it was interrupted",
         (_, Some(_)) => " up to the end of the input, which is cut short",
@@ -53,8 +55,13 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         if is_same { "EQUALS" } else { "DIFFERS FROM" },
     );
     text += &match verified.different {
-        0 => format!(" {}: every verdict and every byte sent is the same\n", plural(verified.packets, "packet")),
-        different => format!(" {} of {} have another answer\n", count(different), plural(verified.packets, "packet")),
+        0 => format!(
+            " {}: every verdict and every byte sent is the same\n",
+            plural(verified.packets, "packet")
+        ),
+        different => {
+            format!(" {} of {} have another answer\n", count(different), plural(verified.packets, "packet"))
+        }
     };
     if let Some(first) = &verified.first {
         text += &mismatch(chain, strategy, first);

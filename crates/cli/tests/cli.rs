@@ -53,18 +53,28 @@ const CAPTURE: &str = "captures/edge.pcap";
 
 #[test]
 fn run_reports_and_writes_the_same_capture_for_any_number_of_cores() {
-    let outs: Vec<_> = ["1", "2", "5"].map(|cores| {
-        let out = Scratch::new(&format!("out-{cores}.pcap"), b"");
-        let run = paceline(&[
-            "run", EDGE, "--pcap", CAPTURE, "--strategy", "rss", "--cores", cores, "--out", out.path(),
-        ]);
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-        for part in ["Verdicts", "Functions", "Cores", "conntrack", "digest of all flows"] {
-            assert!(stdout(&run).contains(part), "{}", stdout(&run));
-        }
-        fs::read(&out.0).expect("written")
-    })
-    .into();
+    let outs: Vec<_> = ["1", "2", "5"]
+        .map(|cores| {
+            let out = Scratch::new(&format!("out-{cores}.pcap"), b"");
+            let run = paceline(&[
+                "run",
+                EDGE,
+                "--pcap",
+                CAPTURE,
+                "--strategy",
+                "rss",
+                "--cores",
+                cores,
+                "--out",
+                out.path(),
+            ]);
+            assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+            for part in ["Verdicts", "Functions", "Cores", "conntrack", "digest of all flows"] {
+                assert!(stdout(&run).contains(part), "{}", stdout(&run));
+            }
+            fs::read(&out.0).expect("written")
+        })
+        .into();
     assert!(outs[0].len() > 10_000);
     assert!(outs.iter().all(|out| *out == outs[0]), "order or bytes differ");
 }
@@ -75,7 +85,16 @@ fn json_on_standard_output_is_all_there_is() {
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     let report = json(&run);
     let names = [
-        "packets", "bytes", "seconds", "mpps", "verdicts", "drops", "malformed", "cores", "functions", "digest",
+        "packets",
+        "bytes",
+        "seconds",
+        "mpps",
+        "verdicts",
+        "drops",
+        "malformed",
+        "cores",
+        "functions",
+        "digest",
     ];
     for name in names {
         assert!(report.get(name).is_some(), "{name}");
@@ -83,10 +102,22 @@ fn json_on_standard_output_is_all_there_is() {
     let verdicts = report["verdicts"].as_object().expect("an object");
     let sum: u64 = verdicts.values().filter_map(|count| count.as_u64()).sum();
     assert_eq!(Some(sum), report["packets"].as_u64());
-    let drops: u64 = report["drops"].as_object().expect("an object").values().filter_map(|n| n.as_u64()).sum();
+    let drops: u64 =
+        report["drops"].as_object().expect("an object").values().filter_map(|n| n.as_u64()).sum();
     assert_eq!(Some(drops), report["verdicts"]["drop"].as_u64(), "every drop has a reason");
 
-    let rss = json(&paceline(&["run", EDGE, "--pcap", CAPTURE, "--strategy", "rss", "--cores", "3", "--json", "-"]));
+    let rss = json(&paceline(&[
+        "run",
+        EDGE,
+        "--pcap",
+        CAPTURE,
+        "--strategy",
+        "rss",
+        "--cores",
+        "3",
+        "--json",
+        "-",
+    ]));
     assert_eq!(report["digest"], rss["digest"]);
     assert_eq!(report["drops"], rss["drops"]);
     assert_eq!(rss["cores"].as_array().expect("a list").len(), 3);
@@ -104,7 +135,8 @@ fn verify_says_what_it_compared() {
 
 #[test]
 fn chains_that_rss_cannot_run_are_refused() {
-    let run = paceline(&["run", "examples/perimeter.toml", "--pcap", CAPTURE, "--strategy", "rss", "--cores", "2"]);
+    let run =
+        paceline(&["run", "examples/perimeter.toml", "--pcap", CAPTURE, "--strategy", "rss", "--cores", "2"]);
     assert_eq!(run.status.code(), Some(2));
     assert!(stdout(&run).is_empty());
     let text = stderr(&run);
@@ -196,7 +228,8 @@ fn mistakes_in_chain_files_are_pointed_at() {
 #[test]
 fn every_function_is_listed_with_its_options() {
     let list = json(&paceline(&["nfs", "--json", "-"]));
-    let names: Vec<_> = list.as_array().expect("a list").iter().map(|f| f["name"].as_str().expect("a name")).collect();
+    let names: Vec<_> =
+        list.as_array().expect("a list").iter().map(|f| f["name"].as_str().expect("a name")).collect();
     for name in ["conntrack", "ddos", "heavy-hitters", "policer", "port-knock"] {
         assert!(names.contains(&name), "{names:?}");
     }
@@ -222,4 +255,37 @@ fn help_shows_examples_and_exit_statuses() {
     for part in ["Examples:", "paceline verify", "Exit status"] {
         assert!(stdout(&help).contains(part), "{}", stdout(&help));
     }
+}
+
+/// The README's `$ paceline` commands print what it shows, times aside.
+#[test]
+fn the_readme_shows_what_the_program_prints() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
+    let shown = readme.split("```console\n").nth(1).expect("a console block");
+    let shown = shown.split("```").next().expect("its end");
+    let out = Scratch::new("readme.pcap", b"");
+    let mut commands = 0;
+    for part in shown.split("$ paceline ").skip(1) {
+        let (command, expected) = part.split_once('\n').expect("a command line");
+        let mut args: Vec<&str> = command.split_whitespace().collect();
+        if let Some(at) = args.iter().position(|arg| *arg == "--out") {
+            args[at + 1] = out.path();
+        }
+        let printed = stdout(&paceline(&args));
+        let is_timed = |line: &&str| line.contains("(measured)") || line.contains("written to");
+        // Cores' lines end in their nanoseconds per packet.
+        let untimed = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !is_timed(line) && !line.trim().is_empty());
+            let mut in_cores = false;
+            let cut = |line: &str| {
+                in_cores = (in_cores || line == "Cores") && !line.contains("events");
+                let end = if in_cores { line.rfind('|').unwrap_or(line.len()) } else { line.len() };
+                line[..end].trim_end().to_owned()
+            };
+            lines.map(cut).collect()
+        };
+        assert_eq!(untimed(expected), untimed(&printed), "paceline {command}");
+        commands += 1;
+    }
+    assert_eq!(commands, 2);
 }

@@ -75,7 +75,8 @@ fn flows(profile: &Profile) -> String {
     heading("Flows")
         + &table(&header, &rows, 1)
         + &format!(
-            " flow: what goes one way between two ends. Packets in none: {} (not IP, or malformed).\n \
+            " flow: what goes one way between two ends; later fragments, without ports, are flows of their own.\n \
+             packets in no flow: {}, which are not IP or malformed.\n \
              top-10 share: of all packets, those of the ten biggest flows.\n \
              conflict ratio: of all packets, those that come fewer than {} cycles after the one before of\n  \
              their flow, if all are fed back to back into a pipeline that takes one packet a cycle; in the\n  \
@@ -223,7 +224,7 @@ mod tests {
             "a.pcap: 4 packets, 400 bytes in 3.000 s (1 packets/s, 1.07 kbit/s)\n",
             "  5-tuple      |     2 |          1.5 |        75.0% |          25.0% |         25.0%\n",
             "  address pair |     1 |          3.0 |        75.0% |          50.0% |         50.0%\n",
-            "Packets in none: 1 (not IP, or malformed)",
+            " packets in no flow: 1, which are not IP or malformed.\n",
             "  udp 10.0.0.1:1 -> 10.0.0.2:53 |       2 |   200 |          50.0%\n",
             " 50% of flows have at most 1 packet, 90% at most 2, 99% at most 2; the biggest has 2.\n",
             "  udp-length |       1 | 25.0%\n",
