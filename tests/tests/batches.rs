@@ -12,7 +12,8 @@ fn packet() -> impl Strategy<Value = (u64, Packet)> {
     let tcp = (1..6u8, 1..6u8, ports.clone(), any::<u8>(), any::<u32>(), 0..60usize).prop_map(
         |(src, dst, ports, flags, seq, payload)| {
             // Half of the flag bytes as they are in nature.
-            let flags = if flags & 1 == 0 { [0x02, 0x12, 0x10, 0x18, 0x11, 0x04][flags as usize % 6] } else { flags };
+            let flags =
+                if flags & 1 == 0 { [0x02, 0x12, 0x10, 0x18, 0x11, 0x04][flags as usize % 6] } else { flags };
             tcp(0, src, dst, ports, flags, seq >> 20, payload)
         },
     );

@@ -13,8 +13,17 @@ const MAX_LINES: usize = 800;
 const UNFINISHED: [&str; 3] = ["todo!(", "unimplemented!(", "dbg!("];
 
 /// What a function must not touch: it would make replicas differ.
-const BANNED_IN_FUNCTIONS: [&str; 9] =
-    ["Instant", "SystemTime", "rand::", "HashMap", "HashSet", "thread", "std::env", "RandomState", "std::time"];
+const BANNED_IN_FUNCTIONS: [&str; 9] = [
+    "Instant",
+    "SystemTime",
+    "rand::",
+    "HashMap",
+    "HashSet",
+    "thread",
+    "std::env",
+    "RandomState",
+    "std::time",
+];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
 const LAYERS: [&str; 10] =
@@ -83,7 +92,8 @@ fn files_are_short_enough() {
 
 #[test]
 fn nothing_is_left_to_do() {
-    let left: Vec<_> = lines("").into_iter().filter(|(_, _, line)| fault(line, &UNFINISHED).is_some()).collect();
+    let left: Vec<_> =
+        lines("").into_iter().filter(|(_, _, line)| fault(line, &UNFINISHED).is_some()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -92,7 +102,8 @@ fn functions_are_deterministic_by_construction() {
     for krate in ["crates/nf/src", "crates/nfs/src"] {
         let all = lines(krate);
         assert!(all.len() > 100);
-        let is_test = |path: &Path| path.ends_with("tests.rs") || path.components().any(|c| c.as_os_str() == "tests");
+        let is_test =
+            |path: &Path| path.ends_with("tests.rs") || path.components().any(|c| c.as_os_str() == "tests");
         let bad: Vec<_> = all
             .into_iter()
             .filter(|(path, _, line)| !is_test(path) && fault(line, &BANNED_IN_FUNCTIONS).is_some())

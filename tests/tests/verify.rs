@@ -88,10 +88,7 @@ fn the_perimeter_chain_is_refused_with_the_reason() {
 #[test]
 fn one_core_for_single() {
     let chain = example("edge.toml");
-    assert_eq!(
-        Plan::new(&chain, Strategy::Single, 2).expect_err("two"),
-        PlanError::SingleCore { cores: 2 }
-    );
+    assert_eq!(Plan::new(&chain, Strategy::Single, 2).expect_err("two"), PlanError::SingleCore { cores: 2 });
     for cores in [0, 129] {
         assert_eq!(Plan::new(&chain, Strategy::Rss, cores).expect_err("bad"), PlanError::Cores { cores });
     }
@@ -187,7 +184,10 @@ fn a_wrong_verdict_is_found_and_named() {
     assert_eq!(verified.different, 1);
     let first = verified.first.expect("one differs");
     assert!(first.flow.is_some() && first.number >= 500, "{first:?}");
-    assert_eq!((first.single.fate, first.other.fate), (Fate::Forward, Fate::DropBy { function: 0, reason: 0 }));
+    assert_eq!(
+        (first.single.fate, first.other.fate),
+        (Fate::Forward, Fate::DropBy { function: 0, reason: 0 })
+    );
 }
 
 #[test]
