@@ -35,6 +35,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
+    /// Measure on this machine
+    Bench(BenchArgs),
 }
 
 #[derive(Args)]
@@ -96,6 +98,33 @@ pub struct NfsArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Write the list as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+#[derive(Subcommand)]
+pub enum BenchCommand {
+    /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
+    Table(BenchTableArgs),
+}
+
+#[derive(Args)]
+pub struct BenchTableArgs {
+    /// Sizes of the table, entries
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "131072,1048576,4194304",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 26))]
+    pub entries: Vec<usize>,
+    /// Rounds of which the median is shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+    /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

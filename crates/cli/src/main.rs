@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a program, not a library")]
 
 mod args;
+mod bench;
 mod failure;
 mod functions;
 mod inspect;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::command(&args),
         Command::Inspect(args) => inspect::command(&args),
         Command::Nfs(args) => functions::command(&args),
+        Command::Bench(args) => bench::command(&args),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

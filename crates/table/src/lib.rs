@@ -23,6 +23,7 @@
 //! memory back.
 
 mod bucket;
+mod memory;
 mod prefetch;
 mod table;
 

@@ -2,6 +2,7 @@ use nf::{FlowKey, hash_bytes};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::bucket::{Bucket, ENTRIES};
+use crate::memory::Array;
 use crate::prefetch::prefetch;
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
@@ -71,9 +72,9 @@ pub struct Counters {
 ///
 /// Memory: about `7 + size_of(block)` bytes per flow, all taken at start; a block is key, state and
 /// 16 bytes, rounded up to 64.
-pub struct FlowTable<K, S> {
-    buckets: Box<[Bucket]>,
-    blocks: Box<[Block<K, S>]>,
+pub struct FlowTable<K: Copy, S: Copy> {
+    buckets: Array<Bucket>,
+    blocks: Array<Block<K, S>>,
     /// Blocks without a flow; the last one is taken next.
     free: Vec<u32>,
     /// The next block that the sweep looks at.
@@ -107,8 +108,8 @@ where
         assert!((1..=MAX_FLOWS).contains(&capacity), "capacity {capacity} not in 1..={MAX_FLOWS}");
         let empty = Block { key: K::new_zeroed(), deadline_ns: 0, hash: 0, state: None };
         FlowTable {
-            buckets: vec![Bucket::EMPTY; capacity.div_ceil(MEAN_ENTRIES_MAX).next_power_of_two()].into(),
-            blocks: vec![empty; capacity].into(),
+            buckets: Array::filled(Bucket::EMPTY, capacity.div_ceil(MEAN_ENTRIES_MAX).next_power_of_two()),
+            blocks: Array::filled(empty, capacity),
             free: (0..capacity as u32).rev().collect(),
             hand: 0,
             steps_until_sweep: STEPS_PER_SWEPT_BLOCK,
@@ -134,11 +135,7 @@ where
     #[inline]
     pub fn prefetch_block(&self, hash: u32) {
         if let Some((_, block)) = self.buckets[self.primary(hash)].matches(tag(hash)).next() {
-            let block = &self.blocks[block as usize];
-            prefetch(block);
-            if size_of::<Block<K, S>>() > 64 {
-                prefetch(&block.state);
-            }
+            prefetch(&self.blocks[block as usize]);
         }
     }
 

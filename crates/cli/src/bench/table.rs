@@ -1,0 +1,193 @@
+//! `paceline bench table`: the flow table alone, at full load, in random order.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use nf::{SrcAddr, hash_bytes};
+use schemars::JsonSchema;
+use serde::Serialize;
+use table::{FlowTable, Insert, WhenFull};
+use wire::Addr;
+
+use crate::args::BenchTableArgs;
+use crate::bench::machine::Machine;
+use crate::failure::Failure;
+use crate::output::{self, count, table};
+
+/// What a look-up touches: a cache line of state.
+type State = [u64; 8];
+
+/// Keys looked up per measurement, so that each takes a good part of a second.
+const LOOKUPS: usize = 8 << 20;
+
+/// Operations, in the order in which each table undergoes them.
+const OPERATIONS: [&str; 4] = ["insert", "lookup", "lookup+touch", "remove"];
+
+/// The most keys looked up together.
+const BATCH_MAX: usize = 64;
+
+/// A table's figures, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub struct TableBench {
+    /// Version of Paceline.
+    paceline: &'static str,
+    /// Where it was measured.
+    machine: Machine,
+    /// Bytes of a key.
+    key_bytes: usize,
+    /// Bytes of a flow's state.
+    state_bytes: usize,
+    /// One row per size, operation and batch.
+    rows: Vec<Row>,
+}
+
+/// One figure.
+#[derive(Clone, Serialize, JsonSchema)]
+struct Row {
+    /// Entries in the table, all that it holds.
+    entries: usize,
+    /// Keys looked up together.
+    batch: usize,
+    /// `insert`, `lookup`, `lookup+touch`, `remove`.
+    operation: &'static str,
+    /// Million operations per second, measured: the median of the rounds.
+    mops: f64,
+}
+
+pub fn command(args: &BenchTableArgs) -> Result<ExitCode, Failure> {
+    let mut rows = Vec::new();
+    for entries in &args.entries {
+        rows.extend(measure(*entries, args.rounds));
+    }
+    let bench = TableBench {
+        paceline: env!("CARGO_PKG_VERSION"),
+        machine: Machine::here(),
+        key_bytes: size_of::<SrcAddr>(),
+        state_bytes: size_of::<State>(),
+        rows,
+    };
+    if let Some(path) = &args.json {
+        output::write_json(&bench, path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&bench))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(bench: &TableBench) -> String {
+    let cell = |row: &Row| {
+        vec![
+            count(row.entries as u64),
+            row.batch.to_string(),
+            row.operation.to_owned(),
+            format!("{:.1}", row.mops),
+        ]
+    };
+    let rows: Vec<_> = bench.rows.iter().map(cell).collect();
+    format!(
+        "flow table, {} byte keys, {} bytes of state, full, random order (measured)\non {}\n\n{}",
+        bench.key_bytes,
+        bench.state_bytes,
+        bench.machine.describe(),
+        table(&["entries", "batch", "operation", "million/s"], &rows, 0)
+    )
+}
+
+fn key(number: u64) -> SrcAddr {
+    let (high, low) = (hash_bytes(&number.to_le_bytes(), 1), hash_bytes(&number.to_le_bytes(), 2));
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&high.to_le_bytes());
+    bytes[8..].copy_from_slice(&low.to_le_bytes());
+    SrcAddr(Addr(bytes))
+}
+
+fn measure(entries: usize, rounds: usize) -> Vec<Row> {
+    // The order in which keys are looked up is that of neither insertion nor memory.
+    let keys: Vec<SrcAddr> = (0..entries as u64).map(key).collect();
+    let mut shuffled = keys.clone();
+    for i in (1..shuffled.len()).rev() {
+        let j = hash_bytes(&i.to_le_bytes(), 3) % (i as u64 + 1);
+        shuffled.swap(i, j as usize);
+    }
+    let mut flows: FlowTable<SrcAddr, State> = FlowTable::new(entries, WhenFull::Reject, 0);
+    let mut rows: Vec<Row> = Vec::new();
+    for batch in [1, 32, BATCH_MAX] {
+        let mut figures: Vec<Vec<f64>> = vec![Vec::new(); OPERATIONS.len()];
+        for _ in 0..rounds {
+            figures[0].push(timed(keys.len(), || insert(&mut flows, &keys, batch)));
+            let repeats = (LOOKUPS / entries).max(1);
+            figures[1].push(timed(keys.len() * repeats, || {
+                (0..repeats).for_each(|_| lookup::<false>(&mut flows, &shuffled, batch));
+            }));
+            figures[2].push(timed(keys.len() * repeats, || {
+                (0..repeats).for_each(|_| lookup::<true>(&mut flows, &shuffled, batch));
+            }));
+            figures[3].push(timed(keys.len(), || remove(&mut flows, &shuffled, batch)));
+        }
+        for (operation, mut figures) in OPERATIONS.into_iter().zip(figures) {
+            figures.sort_by(f64::total_cmp);
+            rows.push(Row { entries, batch, operation, mops: figures[figures.len() / 2] });
+        }
+    }
+    rows
+}
+
+/// Million operations per second.
+fn timed(operations: usize, work: impl FnOnce()) -> f64 {
+    let begin = Instant::now();
+    work();
+    operations as f64 / begin.elapsed().as_secs_f64() / 1e6
+}
+
+/// The three passes of a batch: buckets, blocks, then one by one.
+#[inline(always)]
+fn locate(flows: &FlowTable<SrcAddr, State>, keys: &[SrcAddr]) -> [u32; BATCH_MAX] {
+    let mut hashes = [0; BATCH_MAX];
+    for (hash, key) in hashes.iter_mut().zip(keys) {
+        *hash = flows.hash(key);
+        flows.prefetch_bucket(*hash);
+    }
+    for hash in &hashes[..keys.len()] {
+        flows.prefetch_block(*hash);
+    }
+    hashes
+}
+
+fn insert(flows: &mut FlowTable<SrcAddr, State>, keys: &[SrcAddr], batch: usize) {
+    for keys in keys.chunks(batch) {
+        let hashes = locate(flows, keys);
+        for (key, hash) in keys.iter().zip(hashes) {
+            let found = flows.find(hash, key);
+            let inserted = flows.insert(hash, key, [0; 8], u64::MAX, 0, &mut |_, _| ());
+            assert!(found.is_none() && inserted == Insert::Done, "every key is new and fits");
+        }
+    }
+}
+
+fn lookup<const TOUCH: bool>(flows: &mut FlowTable<SrcAddr, State>, keys: &[SrcAddr], batch: usize) {
+    for keys in keys.chunks(batch) {
+        let hashes = locate(flows, keys);
+        for (key, hash) in keys.iter().zip(hashes) {
+            let slot = flows.find(hash, key);
+            if !TOUCH {
+                black_box(slot);
+            } else if let Some(state) = slot.and_then(|slot| flows.state_mut(slot).as_mut()) {
+                state.iter_mut().for_each(|word| *word += 1);
+            }
+        }
+    }
+}
+
+fn remove(flows: &mut FlowTable<SrcAddr, State>, keys: &[SrcAddr], batch: usize) {
+    for keys in keys.chunks(batch) {
+        let hashes = locate(flows, keys);
+        for (key, hash) in keys.iter().zip(hashes) {
+            if let Some(slot) = flows.find(hash, key) {
+                flows.remove(slot);
+            }
+        }
+    }
+    assert!(flows.is_empty(), "every key was found");
+}
