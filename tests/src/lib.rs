@@ -104,7 +104,7 @@ pub fn run_in_batches(core: &mut ChainCore, packets: &[Packet], sizes: &[usize])
     }
     drop(feeder);
     let mut port = Chopped { port: ports.remove(0), sizes: sizes.to_vec(), next: 0 };
-    ran.counters = run(&mut port, core, &mut batch).expect("open");
+    ran.counters = run(&mut port, core, &mut batch, &mut ()).expect("open");
     drop(port);
     while let Some(done) = collector.collect() {
         ran.answers.push((done.fate, collector.bytes(&done).to_vec()));

@@ -110,8 +110,66 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 pub enum BenchCommand {
+    /// Measure a chain over packets in memory: rate, and time of each stage
+    Chain(BenchChainArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
+}
+
+#[derive(Args)]
+pub struct BenchChainArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// Replay this capture; without it packets are generated as the options below say
+    #[arg(long, value_name = "T.pcap", conflicts_with_all = ["flows", "zipf", "uniform", "packets", "frame_bytes"])]
+    pub trace: Option<PathBuf>,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
+    pub strategy: StrategyArg,
+    /// How many cores
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub cores: usize,
+    /// How long to measure
+    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// Flows to draw packets from
+    #[arg(long, value_name = "N", default_value_t = 131_072,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 26))]
+    pub flows: usize,
+    /// Draw flows with a Zipf skew of this exponent
+    #[arg(long, value_name = "A", conflicts_with = "uniform", value_parser = exponent)]
+    pub zipf: Option<f64>,
+    /// Draw flows evenly [the default]
+    #[arg(long)]
+    pub uniform: bool,
+    /// Packets to generate; they are replayed over and over
+    #[arg(long, value_name = "N", default_value_t = 1_048_576,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 28))]
+    pub packets: usize,
+    /// Bytes of each generated frame, without the frame check sequence
+    #[arg(long, value_name = "N", default_value_t = 60,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(42..=65_549))]
+    pub frame_bytes: usize,
+    /// Time from one generated packet to the next, as stamps have it
+    #[arg(long, value_name = "NS", default_value_t = 100)]
+    pub gap_ns: u64,
+    /// Seed of the generated packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the figures as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.01..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("must be 0.01 to 3600".to_owned()) }
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    let exponent: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=10.0).contains(&exponent) { Ok(exponent) } else { Err("must be 0 to 10".to_owned()) }
 }
 
 #[derive(Args)]

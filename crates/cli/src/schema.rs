@@ -28,3 +28,9 @@ fn verify_is_documented() {
 fn nfs_is_documented() {
     check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
 }
+
+#[test]
+fn bench_is_documented() {
+    check::<crate::bench::ChainBench>("bench-chain.schema.json");
+    check::<crate::bench::TableBench>("bench-table.schema.json");
+}

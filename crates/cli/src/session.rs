@@ -22,18 +22,22 @@ pub const INTERRUPTED: u8 = 130;
 
 /// Reads the chain and checks that it can run so.
 pub fn prepare(args: &ChainArgs, strategy: Strategy) -> Result<(Chain, Plan), Failure> {
-    let path = &args.chain;
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read the chain file {}: {error}", path.display())))?;
-    let name = path.display().to_string();
-    let chain = Chain::parse(&name, &text, &Registry::stock())
-        .map_err(|error| Failure::Usage(miette::Report::new(*error)))?;
+    let chain = read_chain(&args.chain)?;
     let cores = args.cores.unwrap_or(match strategy {
         Strategy::Single => 1,
         Strategy::Rss => thread::available_parallelism().map_or(1, usize::from),
     });
     let plan = Plan::new(&chain, strategy, cores).map_err(Failure::usage)?;
     Ok((chain, plan))
+}
+
+/// Reads a chain file.
+pub fn read_chain(path: &Path) -> Result<Chain, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read the chain file {}: {error}", path.display())))?;
+    let name = path.display().to_string();
+    Chain::parse(&name, &text, &Registry::stock())
+        .map_err(|error| Failure::Usage(miette::Report::new(*error)))
 }
 
 /// Opens the capture.

@@ -7,6 +7,7 @@ use wire::Stamp;
 use crate::Batch;
 use crate::config::{self, ConfigError};
 use crate::registry::{Function, Registry};
+use crate::run::{Lap, Laps};
 use crate::stage::{Stage, StageSpec};
 
 /// A chain of functions as its file states it: what to run, not yet running.
@@ -88,10 +89,11 @@ pub struct ChainCore {
 impl ChainCore {
     /// Takes a batch with parsed headers through the chain.
     #[inline]
-    pub fn process(&mut self, batch: &mut Batch) {
+    pub fn process(&mut self, batch: &mut Batch, laps: &mut impl Laps) {
         batch.begin(self.drop_malformed);
-        for stage in &mut self.stages {
+        for (index, stage) in self.stages.iter_mut().enumerate() {
             stage.process(batch);
+            laps.lap(Lap::Function(index), batch);
         }
     }
 

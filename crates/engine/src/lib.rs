@@ -25,6 +25,6 @@ pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use plan::{MAX_CORES, Plan, PlanError};
 pub use registry::{Function, FunctionInfo, Registry};
-pub use session::{Progress, RunError, RunOutcome, Seen, replay_capture};
+pub use session::{Progress, RunError, RunOutcome, Seen, pin, replay_capture};
 pub use stage::{Stage, StageCounters, StageSpec};
 pub use verify::{Answer, Mismatch, Verified, VerifyError, verify};

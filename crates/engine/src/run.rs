@@ -19,26 +19,38 @@ use crate::chain::ChainCore;
 use crate::{BATCH_PACKETS, Batch};
 
 /// Takes packets from `port` through `chain` until the port ends. Allocates nothing; `batch` is empty
-/// before and after.
+/// before and after. `laps` hears when each part of a batch's way is behind it; `&mut ()` does not
+/// listen and costs nothing.
 ///
 /// # Errors
 /// [`Closed`] if nobody takes the packets back.
-pub fn run(port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Result<CoreCounters, Closed> {
+pub fn run(
+    port: &mut impl Port,
+    chain: &mut ChainCore,
+    batch: &mut Batch,
+    laps: &mut impl Laps,
+) -> Result<CoreCounters, Closed> {
     let mut counters = CoreCounters::default();
     let idle = Waiting::default();
     loop {
+        laps.begin();
         match port.receive(&mut batch.frames, BATCH_PACKETS) {
             Received::End => return Ok(counters),
             Received::Idle => idle.wait(),
             Received::Frames => {
                 idle.over();
+                laps.lap(Lap::Receive, batch);
                 let begin = Instant::now();
                 parse(port, batch);
-                chain.process(batch);
+                laps.lap(Lap::Parse, batch);
+                chain.process(batch, laps);
                 apply_edits(port, batch);
+                laps.lap(Lap::Edit, batch);
                 counters.count(batch);
                 counters.busy_ns += begin.elapsed().as_nanos() as u64;
+                laps.lap(Lap::Count, batch);
                 port.send(batch.finish())?;
+                laps.lap(Lap::Send, batch);
             }
         }
     }
@@ -66,6 +78,34 @@ fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
         }
     }
 }
+
+/// Parts of a batch's way, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lap {
+    /// From the port.
+    Receive,
+    /// To headers.
+    Parse,
+    /// Through the function with this index in the chain.
+    Function(usize),
+    /// Edits applied, checksums mended.
+    Edit,
+    /// Counted.
+    Count,
+    /// Back to the port.
+    Send,
+}
+
+/// Someone who times the parts of a batch's way.
+pub trait Laps {
+    /// A batch is about to be received.
+    fn begin(&mut self) {}
+
+    /// A part is behind it. After [`Lap::Send`] the batch is empty.
+    fn lap(&mut self, _lap: Lap, _batch: &Batch) {}
+}
+
+impl Laps for () {}
 
 /// What one core did.
 #[derive(Clone, Debug, Default)]

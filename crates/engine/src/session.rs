@@ -159,7 +159,7 @@ fn feed(
 /// One core: pinned, with private state.
 fn work(core: usize, mut port: ReplayPort, mut chain: ChainCore) -> (CoreCounters, ChainCore) {
     pin(core);
-    match run::run(&mut port, &mut chain, &mut Batch::new()) {
+    match run::run(&mut port, &mut chain, &mut Batch::new(), &mut ()) {
         Ok(counters) => (counters, chain),
         // The collector left; so do we, and it says why.
         Err(Closed) => (CoreCounters::default(), chain),
@@ -168,7 +168,7 @@ fn work(core: usize, mut port: ReplayPort, mut chain: ChainCore) -> (CoreCounter
 
 /// Pins this thread to a processor, several threads to one where there are too few. Where that is not
 /// allowed the thread runs where it may: slower perhaps, never wrong.
-fn pin(core: usize) {
+pub fn pin(core: usize) {
     let processors = core_affinity::get_core_ids().unwrap_or_default();
     if !processors.is_empty() {
         core_affinity::set_for_current(processors[core % processors.len()]);

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | [`capture`] | pcap and pcapng files, read and written |
 //! | [`Port`] | one queue, received from and sent to in batches; frames live in the port's own pool |
-//! | [`replay()`] | a port with several queues that is fed from memory |
+//! | [`replay()`] | a port with several queues that is fed packet by packet |
+//! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |
 
 pub mod capture;
 mod frame;
+mod memory;
 mod port;
 mod replay;
 mod waiting;
 
 pub use frame::Frame;
+pub use memory::{MemoryPort, Trace};
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Received};
 pub use replay::{Collector, Feeder, ReplayPort, replay};
 pub use waiting::Waiting;

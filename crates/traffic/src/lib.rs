@@ -33,9 +33,11 @@
 
 mod analysis;
 mod flows;
+mod generate;
 mod profile;
 
 pub use analysis::Analysis;
+pub use generate::{MAX_FRAME_BYTES, MIN_FRAME_BYTES, Recipe, Skew};
 pub use profile::{
     AddressPairs, BYTES_PER_CYCLE, FlowCounts, FlowShare, FlowSizePoint, PacketSizes, Profile, Protocols,
     SizeClass, TOP_FLOWS,

@@ -1,5 +1,6 @@
 //! Measuring. Every figure names the machine and the command.
 
+mod chain;
 mod machine;
 mod table;
 
@@ -8,8 +9,12 @@ use std::process::ExitCode;
 use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 
+#[cfg(test)]
+pub use self::{chain::ChainBench, table::TableBench};
+
 pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
+        BenchCommand::Chain(args) => chain::command(args),
         BenchCommand::Table(args) => table::command(args),
     }
 }

@@ -1,0 +1,316 @@
+//! `paceline bench chain`: a chain over packets in memory, without reading or writing anything else.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::run::{Lap, Laps, run};
+use engine::{Batch, Chain, ChainCore, Plan, pin};
+use io::capture::Record;
+use io::{MemoryPort, Trace};
+use schemars::JsonSchema;
+use serde::Serialize;
+use traffic::{Recipe, Skew};
+use wire::LinkType;
+
+use crate::args::BenchChainArgs;
+use crate::bench::machine::Machine;
+use crate::failure::Failure;
+use crate::output::{self, count, heading, percent, plural, table};
+use crate::session;
+
+/// Frames in each core's pool: two batches, so that they stay in the first cache.
+const POOL_FRAMES: usize = 128;
+
+/// One batch in this many is timed part by part.
+const SAMPLE_EVERY: u64 = 64;
+
+/// A chain's figures, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub struct ChainBench {
+    /// Version of Paceline.
+    paceline: &'static str,
+    /// Where it was measured.
+    machine: Machine,
+    /// Name of the chain.
+    chain: String,
+    /// How packets were spread.
+    strategy: &'static str,
+    /// Cores.
+    cores: usize,
+    /// Packets processed while the clock ran, all cores together.
+    packets: u64,
+    /// How long the clock ran.
+    seconds: f64,
+    /// Million packets per second, all cores together, measured.
+    mpps: f64,
+    /// Core time per packet.
+    ns_per_packet: f64,
+    /// Parts of a packet's way, timed on one batch in 64.
+    stages: Vec<StageTime>,
+    /// What a pair of clock readings costs, already subtracted from each stage, per packet of a full batch.
+    clock_ns_per_packet: f64,
+    /// Flows alive at the end, by function.
+    flows: Vec<FunctionFlows>,
+    /// Packets dropped.
+    drops: u64,
+}
+
+/// Time of one part.
+#[derive(Clone, Serialize, JsonSchema)]
+struct StageTime {
+    /// `receive`, `parse`, a function's name, `edit`, `count`, `send`.
+    name: String,
+    /// Nanoseconds per packet.
+    ns: f64,
+}
+
+/// Flows of one function.
+#[derive(Serialize, JsonSchema)]
+struct FunctionFlows {
+    /// What the chain calls the function.
+    function: String,
+    /// With a block in a table, all cores together.
+    live: u64,
+    /// Flows of the fullest core over what its table holds, 0 to 1.
+    load: f64,
+}
+
+pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
+    let chain = session::read_chain(&args.chain)?;
+    let cores = args.cores;
+    let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
+    let trace = Arc::new(trace(args)?);
+    let queues = spread(&plan, &trace);
+    if let Some(idle) = queues.iter().position(Vec::is_empty) {
+        return Err(Failure::usage(format!(
+            "no packet of the trace comes to core {idle} of {cores}\nUse fewer cores, or a trace with more flows."
+        )));
+    }
+    let bench = measure(&chain, &plan, &trace, queues, args.seconds);
+    if let Some(path) = &args.json {
+        output::write_json(&bench, path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&bench))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
+    if let Some(path) = &args.trace {
+        let trace = Trace::read(session::open(path)?).map_err(Failure::check)?;
+        if trace.is_empty() {
+            return Err(Failure::usage(format!("{} has no packets", path.display())));
+        }
+        return Ok(trace);
+    }
+    let skew = args.zipf.map_or(Skew::Uniform, Skew::Zipf);
+    let recipe = Recipe {
+        flows: args.flows,
+        skew,
+        packets: args.packets,
+        frame_bytes: args.frame_bytes,
+        gap_ns: args.gap_ns,
+        seed: args.seed,
+    };
+    let mut trace = Trace::default();
+    recipe.generate(|time_ns, data| {
+        trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
+    });
+    Ok(trace)
+}
+
+/// The packets of each core, as a card would spread them.
+fn spread(plan: &Plan, trace: &Trace) -> Vec<Vec<u32>> {
+    let mut assign = plan.assign();
+    let mut queues = vec![Vec::new(); plan.cores];
+    for index in 0..trace.len() {
+        let record = trace.packet(index);
+        let headers = wire::parse(record.link, record.data, record.wire_len);
+        queues[assign.core(&headers)].push(index as u32);
+    }
+    queues
+}
+
+/// One core's share of the figures.
+struct CoreTime {
+    packets: u64,
+    forwarded: u64,
+    elapsed: Duration,
+    laps: Sampled,
+    chain: ChainCore,
+}
+
+fn measure(
+    chain: &Chain,
+    plan: &Plan,
+    trace: &Arc<Trace>,
+    queues: Vec<Vec<u32>>,
+    seconds: f64,
+) -> ChainBench {
+    let stop = Arc::new(AtomicBool::new(false));
+    let functions = chain.functions.len();
+    let cores: Vec<CoreTime> = thread::scope(|scope| {
+        let workers: Vec<_> = queues
+            .into_iter()
+            .enumerate()
+            .map(|(core, packets)| {
+                let port = MemoryPort::new(Arc::clone(trace), packets, POOL_FRAMES, Arc::clone(&stop));
+                let chain_core = chain.core();
+                scope.spawn(move || one_core(core, port, chain_core, functions))
+            })
+            .collect();
+        thread::sleep(Duration::from_secs_f64(seconds));
+        stop.store(true, Ordering::Relaxed);
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    summarise(chain, plan, &cores)
+}
+
+fn one_core(core: usize, mut port: MemoryPort, mut chain: ChainCore, functions: usize) -> CoreTime {
+    pin(core);
+    let mut laps = Sampled::new(functions);
+    let begin = Instant::now();
+    let counters = run(&mut port, &mut chain, &mut Batch::new(), &mut laps).unwrap_or_default();
+    let elapsed = begin.elapsed();
+    CoreTime { packets: counters.packets, forwarded: port.forwarded(), elapsed, laps, chain }
+}
+
+fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
+    let packets: u64 = cores.iter().map(|core| core.packets).sum();
+    let forwarded: u64 = cores.iter().map(|core| core.forwarded).sum();
+    let elapsed: f64 = cores.iter().map(|core| core.elapsed.as_secs_f64()).fold(0.0, f64::max);
+    let core_ns: f64 = cores.iter().map(|core| core.elapsed.as_secs_f64() * 1e9).sum();
+    let mut all = Sampled::new(chain.functions.len());
+    cores.iter().for_each(|core| all.add(&core.laps));
+    let flows = |index: usize| {
+        let counters = || cores.iter().map(move |core| core.chain.stages()[index].counters());
+        let load =
+            counters().map(|counters| counters.live as f64 / counters.capacity as f64).fold(0.0, f64::max);
+        FunctionFlows {
+            function: chain.functions[index].name.clone(),
+            live: counters().map(|counters| counters.live as u64).sum(),
+            load,
+        }
+    };
+    let clock_ns = clock_ns();
+    ChainBench {
+        paceline: env!("CARGO_PKG_VERSION"),
+        machine: Machine::here(),
+        chain: chain.name.clone(),
+        strategy: plan.strategy.name(),
+        cores: plan.cores,
+        packets,
+        seconds: elapsed,
+        mpps: packets as f64 / elapsed / 1e6,
+        ns_per_packet: core_ns / packets.max(1) as f64,
+        stages: all.stages(chain, clock_ns),
+        clock_ns_per_packet: clock_ns / engine::BATCH_PACKETS as f64,
+        flows: (0..chain.functions.len()).map(flows).collect(),
+        drops: packets - forwarded.min(packets),
+    }
+}
+
+fn render(bench: &ChainBench) -> String {
+    let mut text = format!(
+        "{}: {:.2} Mpps, {:.1} ns/packet and core (measured), strategy {} on {}, {} in {:.2} s\non {}\n",
+        bench.chain,
+        bench.mpps,
+        bench.ns_per_packet,
+        bench.strategy,
+        plural(bench.cores as u64, "core"),
+        plural(bench.packets, "packet"),
+        bench.seconds,
+        bench.machine.describe(),
+    );
+    let rows: Vec<_> =
+        bench.stages.iter().map(|stage| vec![stage.name.clone(), format!("{:.1}", stage.ns)]).collect();
+    text +=
+        &heading(&format!("Stages, one batch in {SAMPLE_EVERY} timed; the clock's own time is subtracted"));
+    text += &table(&["stage", "ns/packet"], &rows, 1);
+    let row = |flows: &FunctionFlows| vec![flows.function.clone(), count(flows.live), percent(flows.load)];
+    let rows: Vec<_> = bench.flows.iter().map(row).collect();
+    text += &(heading("Flows") + &table(&["function", "live", "table load"], &rows, 1));
+    text + &format!("\n{} dropped\n", plural(bench.drops, "packet"))
+}
+
+/// Times the parts of one batch in [`SAMPLE_EVERY`].
+struct Sampled {
+    batches: u64,
+    last: Option<Instant>,
+    packets: u64,
+    /// Nanoseconds by [`slot`].
+    ns: Vec<u64>,
+}
+
+/// Where a part's time is kept: the fixed parts first, then the functions.
+fn slot(lap: Lap) -> usize {
+    match lap {
+        Lap::Receive => 0,
+        Lap::Parse => 1,
+        Lap::Edit => 2,
+        Lap::Count => 3,
+        Lap::Send => 4,
+        Lap::Function(index) => 5 + index,
+    }
+}
+
+impl Sampled {
+    fn new(functions: usize) -> Sampled {
+        Sampled { batches: 0, last: None, packets: 0, ns: vec![0; 5 + functions] }
+    }
+
+    fn add(&mut self, other: &Sampled) {
+        self.packets += other.packets;
+        self.ns.iter_mut().zip(&other.ns).for_each(|(sum, ns)| *sum += ns);
+    }
+
+    /// Nanoseconds per packet of each part, in the order of a packet's way.
+    fn stages(&self, chain: &Chain, clock_ns: f64) -> Vec<StageTime> {
+        let clock_ns = clock_ns / engine::BATCH_PACKETS as f64;
+        let time = |name: &str, lap: Lap| StageTime {
+            name: name.to_owned(),
+            ns: (self.ns[slot(lap)] as f64 / self.packets.max(1) as f64 - clock_ns).max(0.0),
+        };
+        let mut stages = vec![time("receive", Lap::Receive), time("parse", Lap::Parse)];
+        let functions = chain.functions.iter().enumerate();
+        stages.extend(functions.map(|(index, spec)| time(&spec.name, Lap::Function(index))));
+        stages.extend([time("edit", Lap::Edit), time("count", Lap::Count), time("send", Lap::Send)]);
+        stages
+    }
+}
+
+impl Laps for Sampled {
+    #[inline]
+    fn begin(&mut self) {
+        self.batches += 1;
+        self.last = self.batches.is_multiple_of(SAMPLE_EVERY).then(Instant::now);
+    }
+
+    #[inline]
+    fn lap(&mut self, lap: Lap, batch: &Batch) {
+        let Some(last) = self.last else { return };
+        if lap == Lap::Receive {
+            self.packets += batch.len() as u64;
+        }
+        let now = Instant::now();
+        self.ns[slot(lap)] += (now - last).as_nanos() as u64;
+        self.last = Some(now);
+    }
+}
+
+/// What one reading of the clock costs, ns.
+fn clock_ns() -> f64 {
+    const READINGS: u32 = 10_000;
+    let begin = Instant::now();
+    for _ in 0..READINGS {
+        std::hint::black_box(Instant::now());
+    }
+    begin.elapsed().as_nanos() as f64 / f64::from(READINGS)
+}
