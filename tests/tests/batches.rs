@@ -157,8 +157,14 @@ proptest! {
     fn the_engine_gives_what_plain_code_gives(packets in packets()) {
         agree::<nfs::Conntrack>(&packets)?;
         agree::<nfs::Ddos>(&packets)?;
+        agree::<nfs::DestinationPolicer>(&packets)?;
+        agree::<nfs::FlowStatistics>(&packets)?;
         agree::<nfs::HeavyHitters>(&packets)?;
         agree::<nfs::Policer>(&packets)?;
         agree::<nfs::PortKnock>(&packets)?;
+        agree::<nfs::PortScan>(&packets)?;
+        agree::<nfs::RateLimiter>(&packets)?;
+        agree::<nfs::SourceStatistics>(&packets)?;
+        agree::<nfs::Synthetic>(&packets)?;
     }
 }

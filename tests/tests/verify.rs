@@ -48,10 +48,17 @@ alone! {
     conntrack_alone: "conntrack", "";
     conntrack_without_pick_up_alone: "conntrack", "pick_up = false";
     ddos_alone: "ddos", "threshold_packets = 100\nwindow_ms = 1000\nblock_ms = 2000";
+    destination_policer_alone: "destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
+    flow_statistics_alone: "flow-statistics", "idle_ms = 500\nactive_ms = 1000";
     heavy_hitters_alone: "heavy-hitters", "threshold_bytes = 10000";
     policer_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
     policer_marking_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000\naction = \"mark\"";
     port_knock_alone: "port-knock", "";
+    port_scan_alone: "port-scan", "threshold_ports = 5\nblock_ms = 1000\naction = \"drop\"";
+    port_scan_of_services_alone: "port-scan", "count = \"services\"\nudp = true\naction = \"drop\"";
+    rate_limiter_alone: "rate-limiter", "rate_packets_per_s = 20\nburst_packets = 10";
+    source_statistics_alone: "source-statistics", "idle_ms = 500\nactive_ms = 1000";
+    synthetic_alone: "synthetic", "bytes = 65536\nidle_ms = 500";
 }
 
 #[test]
@@ -60,14 +67,32 @@ fn the_edge_chain() {
 }
 
 #[test]
+fn the_chain_of_statistics_and_limiter() {
+    assert_holds(&example("stats-limiter.toml"), &CORES);
+}
+
+#[test]
 fn chains_by_source_address() {
     assert_holds(&example("ddos.toml"), &CORES);
     assert_holds(&example("knock.toml"), &CORES);
+    assert_holds(&example("scan.toml"), &CORES);
 }
 
 #[test]
 fn every_stock_function_is_verified_alone() {
-    let verified = ["conntrack", "ddos", "heavy-hitters", "policer", "port-knock"];
+    let verified = [
+        "conntrack",
+        "ddos",
+        "destination-policer",
+        "flow-statistics",
+        "heavy-hitters",
+        "policer",
+        "port-knock",
+        "port-scan",
+        "rate-limiter",
+        "source-statistics",
+        "synthetic",
+    ];
     let mut stock: Vec<_> = Registry::stock().functions().map(|info| info.name).collect();
     stock.sort();
     assert_eq!(stock, verified, "add the new function above");

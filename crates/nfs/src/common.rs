@@ -1,9 +1,12 @@
 //! What several functions share.
 
+use core::fmt::Debug;
+
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use nf::{FiveTuple, FlowKey};
+use nf::{DstAddr, FiveTuple, FlowKey, SrcAddr, Verdict};
 use serde::Deserialize;
 use wire::{Addr, Headers};
 use zerocopy::{Immutable, IntoBytes};
@@ -21,47 +24,111 @@ pub enum PassOrDrop {
     Drop,
 }
 
-/// The header fields that functions which meter flows read: 5-tuple, length, type of service.
+impl PassOrDrop {
+    /// The verdict that it stands for, if need be with the reason.
+    #[inline]
+    pub(crate) fn verdict(self, reason: u8) -> Verdict {
+        match self {
+            PassOrDrop::Pass => Verdict::Forward,
+            PassOrDrop::Drop => Verdict::Drop(reason),
+        }
+    }
+}
+
+/// A key that one function can be made for as well as for another, in no more bytes of metadata than
+/// its fields have.
+pub trait CompactKey: FlowKey {
+    /// The key's fields: a [`FiveTuple`] without its zeros.
+    type Fields: Copy + Debug + PartialEq + IntoBytes + Immutable + Send + 'static;
+
+    /// The fields of a packet.
+    fn fields(headers: &Headers) -> Self::Fields;
+
+    /// The key that has these fields.
+    fn from_fields(fields: Self::Fields) -> Self;
+}
+
+/// The fields of a [`FiveTuple`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Metered {
+#[repr(C, packed)]
+pub struct FiveTupleFields {
     src: Addr,
     dst: Addr,
     src_port: u16,
     dst_port: u16,
+    protocol: u8,
+}
+
+impl CompactKey for FiveTuple {
+    type Fields = FiveTupleFields;
+
+    #[inline]
+    fn fields(headers: &Headers) -> FiveTupleFields {
+        let FiveTuple { src, dst, src_port, dst_port, protocol, .. } = FiveTuple::of(headers);
+        FiveTupleFields { src, dst, src_port, dst_port, protocol }
+    }
+
+    #[inline]
+    fn from_fields(fields: FiveTupleFields) -> FiveTuple {
+        let FiveTupleFields { src, dst, src_port, dst_port, protocol } = fields;
+        FiveTuple { src, dst, src_port, dst_port, protocol, zero: [0; 3] }
+    }
+}
+
+impl CompactKey for SrcAddr {
+    type Fields = SrcAddr;
+
+    #[inline]
+    fn fields(headers: &Headers) -> SrcAddr {
+        SrcAddr::of(headers)
+    }
+
+    #[inline]
+    fn from_fields(fields: SrcAddr) -> SrcAddr {
+        fields
+    }
+}
+
+impl CompactKey for DstAddr {
+    type Fields = DstAddr;
+
+    #[inline]
+    fn fields(headers: &Headers) -> DstAddr {
+        DstAddr::of(headers)
+    }
+
+    #[inline]
+    fn from_fields(fields: DstAddr) -> DstAddr {
+        fields
+    }
+}
+
+/// The header fields that functions which meter flows read: key, length, type of service.
+#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub struct Metered<K: CompactKey = FiveTuple> {
+    fields: K::Fields,
     /// Bytes of the IP packet with its header.
     pub l3_len: u16,
-    protocol: u8,
     /// Type of service, or traffic class.
     pub tos: u8,
 }
 
-impl Metered {
+impl<K: CompactKey> Metered<K> {
     /// The fields of an IP packet; `None` for others.
     #[inline]
-    pub fn of(headers: &Headers) -> Option<Metered> {
-        headers.is_ip().then_some(Metered {
-            src: headers.src,
-            dst: headers.dst,
-            src_port: headers.src_port,
-            dst_port: headers.dst_port,
+    pub fn of(headers: &Headers) -> Option<Metered<K>> {
+        headers.is_ip().then(|| Metered {
+            fields: K::fields(headers),
             l3_len: headers.l3_len,
-            protocol: headers.protocol,
             tos: headers.tos,
         })
     }
 
     /// The flow that the packet belongs to.
     #[inline]
-    pub fn flow(&self) -> FiveTuple {
-        FiveTuple {
-            src: self.src,
-            dst: self.dst,
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            protocol: self.protocol,
-            zero: [0; 3],
-        }
+    pub fn flow(&self) -> K {
+        K::from_fields(self.fields)
     }
 }
 
@@ -78,6 +145,20 @@ pub(crate) fn ns_from_ms_or_never(ms: u64) -> u64 {
 /// Nanoseconds as whole milliseconds for a report, rounded up so that a rest is never 0.
 pub(crate) fn ms_text(ns: u64) -> String {
     ns.div_ceil(1_000_000).to_string()
+}
+
+/// `part` of `total` in percent with one decimal, rounded down.
+pub(crate) fn percent_text(part: u64, total: u128) -> String {
+    let permille = (u128::from(part) * 1_000).checked_div(total).unwrap_or(0);
+    format!("{}.{}", permille / 10, permille % 10)
+}
+
+/// Bytes per second, rounded down; `-` for a flow that lasted no time.
+pub(crate) fn rate_text(bytes: u64, duration_ns: u64) -> String {
+    match (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(duration_ns)) {
+        Some(rate) => rate.to_string(),
+        None => "-".into(),
+    }
 }
 
 /// Sorts flows by `amount`, greatest first, and keeps `rows` of them. Equal amounts are in the order

@@ -36,7 +36,9 @@ use serde::Deserialize;
 use wire::{Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{Metered, PassOrDrop, keep_top, ms_text, ns_from_ms, ns_from_ms_or_never};
+use crate::common::{
+    Metered, PassOrDrop, keep_top, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text,
+};
 use crate::window::SlidingCount;
 
 const OVER_THRESHOLD: u8 = 0;
@@ -243,20 +245,6 @@ impl State {
             first_ns: now_ns,
             last_ns: now_ns,
         }
-    }
-}
-
-/// `part` of `total` in percent with one decimal, rounded down.
-fn percent_text(part: u64, total: u128) -> String {
-    let permille = (u128::from(part) * 1_000).checked_div(total).unwrap_or(0);
-    format!("{}.{}", permille / 10, permille % 10)
-}
-
-/// Bytes per second, rounded down; `-` for a flow that lasted no time.
-fn rate_text(bytes: u64, duration_ns: u64) -> String {
-    match (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(duration_ns)) {
-        Some(rate) => rate.to_string(),
-        None => "-".into(),
     }
 }
 

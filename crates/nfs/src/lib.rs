@@ -4,9 +4,15 @@
 //! |---|---|---|---|
 //! | [`conntrack`] | connection | follows TCP connections, and drops what cannot belong to one | SCR Table 1, RFC 9293 |
 //! | [`ddos`] | source address | refuses sources that send too many packets | SCR Table 1 |
+//! | [`destination-policer`](policer) | destination address | holds the traffic to each address to a rate | FAJITA App. A.1, RFC 2697 |
+//! | [`flow-statistics`](statistics) | 5-tuple | keeps a record of each flow | FAJITA App. A.1, RFC 7012 |
 //! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
 //! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
 //! | [`port-knock`](port_knock) | source address | opens to sources that know a sequence of ports | SCR Fig. 12 |
+//! | [`port-scan`](port_scan) | source address | finds sources that try many ports | FAJITA App. A.1 |
+//! | [`rate-limiter`](rate_limiter) | 5-tuple | lets each flow send so many packets a second | FAJITA §3 |
+//! | [`source-statistics`](statistics) | source address | keeps a record of each source | FAJITA App. A.1, RFC 7012 |
+//! | [`synthetic`] | 5-tuple | makes as many memory accesses as it is told | FAJITA App. A.1 |
 //!
 //! One file each: its page says what it does, its options with their units, its drop reasons and
 //! events, and what happens when a flow expires or the table is full. [`for_each`] visits them all.
@@ -23,6 +29,7 @@ use nf::NetworkFunction;
 
 mod common;
 mod prefix;
+mod token_bucket;
 mod window;
 
 pub mod conntrack;
@@ -30,13 +37,22 @@ pub mod ddos;
 pub mod heavy_hitters;
 pub mod policer;
 pub mod port_knock;
+pub mod port_scan;
+pub mod rate_limiter;
+pub mod statistics;
+pub mod synthetic;
 
-pub use common::{Metered, PassOrDrop};
+pub use common::{CompactKey, Metered, PassOrDrop};
 pub use conntrack::Conntrack;
 pub use ddos::Ddos;
 pub use heavy_hitters::HeavyHitters;
-pub use policer::Policer;
+pub use policer::{DestinationPolicer, Policer};
 pub use port_knock::PortKnock;
+pub use port_scan::PortScan;
+pub use rate_limiter::RateLimiter;
+pub use statistics::{FlowStatistics, SourceStatistics};
+pub use synthetic::Synthetic;
+pub use token_bucket::{Debt, TokenBucket};
 pub use window::SlidingCount;
 
 /// Something to do with every stock function, whatever its types: [`for_each`] calls it.
@@ -69,7 +85,13 @@ mod tests;
 stock_functions! {
     Conntrack,
     Ddos,
+    DestinationPolicer,
+    FlowStatistics,
     HeavyHitters,
     Policer,
     PortKnock,
+    PortScan,
+    RateLimiter,
+    SourceStatistics,
+    Synthetic,
 }

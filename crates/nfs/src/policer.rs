@@ -1,9 +1,15 @@
-//! `policer`: holds each flow to a rate with a token bucket.
+//! `policer`, `destination-policer`: hold each flow, or the traffic to each address, to a rate with a
+//! token bucket.
 //!
-//! SCR (NSDI'25) Table 1, "Token bucket policer": key 5-tuple, state the tokens and the time of the
-//! last packet. The bucket and what it counts are those of RFC 2697, colour-blind and with one bucket
-//! (excess burst 0): bytes of IP packets with their headers, a packet conforms if the bucket holds
-//! all of its bytes, and a packet that does not takes none.
+//! | function | key | written from |
+//! |---|---|---|
+//! | `policer` | 5-tuple | SCR (NSDI'25) Table 1, "Token bucket policer" |
+//! | `destination-policer` | destination address | FAJITA (CoNEXT'24) App. A.1, "Policer": the download rate of each server |
+//!
+//! State is the tokens and the time of the last packet. The bucket and what it counts are those of
+//! RFC 2697, colour-blind and with one bucket (excess burst 0): bytes of IP packets with their headers,
+//! a packet conforms if the bucket holds all of its bytes, and a packet that does not takes none. The
+//! arithmetic is exact: see [`TokenBucket`].
 //!
 //! | option | unit | default | |
 //! |---|---|---|---|
@@ -16,23 +22,8 @@
 //! A packet longer than `burst_bytes` never conforms: give at least the largest packet's length.
 //! DSCP 1 is Lower Effort (RFC 8622). Routers may queue it apart, and so reorder the flow; traffic
 //! that has to stay in order wants a drop precedence of its own class, such as 14, AF13 (RFC 2597).
-//! Each direction is a flow. Later fragments have no ports, so they are flows of their own, with
-//! ports 0. What is not IP passes.
-//!
-//! # Exact, and why
-//!
-//! The state holds the *debt*: what the bucket lacks to be full, in nanobytes, 10⁻⁹ byte. A rate of
-//! *R* bytes a second is then *R* nanobytes a nanosecond: no division, no remainder, no drift at
-//! 1 byte/s nor at 1 Tbit/s. A debt that would fall below 0 is 0, and a packet conforms only if debt
-//! and its bytes together are at most the burst *B*. Hence 0 ≤ debt ≤ *B* at all times, and:
-//!
-//! - *Never more*: a packet that passes raises the debt by its length, and time lowers it by at most
-//!   *R*. So in any interval of length *T* what passes is at most debt(end) - debt(start) + *R T*
-//!   ≤ *B + R T*.
-//! - *Never less*: between two refused packets, *T* apart, with the debt above 0 throughout (the flow
-//!   is backlogged), time lowers it by exactly *R*. The later one, of length *L*, was refused because
-//!   debt(end) > *B - L*; and debt(start) ≤ *B*. So what passed is debt(end) - debt(start) + *R T*
-//!   > *R T - L*.
+//! Each direction is a flow. Later fragments have no ports, so for `policer` they are flows of their
+//! own, with ports 0; to `destination-policer` they are like any other packet. What is not IP passes.
 //!
 //! # Drops, events, expiry, full table
 //!
@@ -44,39 +35,65 @@
 //! - When the table is full a new flow is not policed; its packets pass, or with
 //!   `when_full = "drop"` are dropped as `table-full`.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use alloc::{format, vec};
+use core::marker::PhantomData;
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use nf::{Cx, DstAddr, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
-use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{Metered, PassOrDrop, REPORT_ROWS, keep_top, ms_text};
+use crate::common::{CompactKey, Metered, PassOrDrop};
+use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
 const TABLE_FULL: u8 = 1;
 
 const PACKETS_OVER_RATE: usize = 0;
 
-const NANOBYTES_PER_BYTE: u64 = 1_000_000_000;
-/// A bucket of this many bytes is the largest whose nanobytes fit in 64 bits.
-const BURST_BYTES_MAX: u64 = u64::MAX / NANOBYTES_PER_BYTE;
 const DSCP_MAX: u8 = 63;
 /// ECN is the low two bits of the type of service, DSCP the others (RFC 3168 §5).
 const ECN_MASK: u8 = 0b11;
-/// A flow is kept at least this long.
-const KEPT_NS: u64 = 10_000_000;
 
-/// Holds each flow to a rate with a token bucket: see the [module's page](self).
+/// `policer`, or for another key another: see the [module's page](self).
 #[derive(Clone, Debug)]
-pub struct Policer {
-    rate_nanobytes_per_ns: u64,
-    burst_nanobytes: u64,
+pub struct Policer<K: Policed = FiveTuple> {
+    bucket: TokenBucket,
     action: Action,
     mark_dscp: u8,
     when_full: PassOrDrop,
+    key: PhantomData<fn() -> K>,
+}
+
+/// `destination-policer`: see the [module's page](self).
+pub type DestinationPolicer = Policer<DstAddr>;
+
+/// A key by which traffic is policed.
+pub trait Policed: CompactKey {
+    /// The function's name.
+    const NAME: &'static str;
+    /// What it does, in one line.
+    const SUMMARY: &'static str;
+    /// What it is written from.
+    const SPEC: &'static str;
+    /// What reports call the key.
+    const COLUMN: &'static str;
+}
+
+impl Policed for FiveTuple {
+    const NAME: &'static str = "policer";
+    const SUMMARY: &'static str = "holds each flow to a rate with a token bucket";
+    const SPEC: &'static str = "SCR (NSDI'25) Table 1: token bucket policer; RFC 2697";
+    const COLUMN: &'static str = "flow";
+}
+
+impl Policed for DstAddr {
+    const NAME: &'static str = "destination-policer";
+    const SUMMARY: &'static str = "holds the traffic to each address to a rate with a token bucket";
+    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: policer; RFC 2697";
+    const COLUMN: &'static str = "destination";
 }
 
 /// What happens to packets over the rate.
@@ -117,20 +134,10 @@ impl Default for Options {
     }
 }
 
-/// One flow's bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct State {
-    /// What the bucket lacked to be full after the last packet: never 0, never above the burst.
-    pub debt_nanobytes: u64,
-    /// When the last packet came, ns.
-    pub last_ns: u64,
-}
-
-impl NetworkFunction for Policer {
-    const NAME: &'static str = "policer";
-    const SUMMARY: &'static str = "holds each flow to a rate with a token bucket";
-    const SPEC: &'static str = "SCR (NSDI'25) Table 1: token bucket policer; RFC 2697";
+impl<K: Policed> NetworkFunction for Policer<K> {
+    const NAME: &'static str = K::NAME;
+    const SUMMARY: &'static str = K::SUMMARY;
+    const SPEC: &'static str = K::SPEC;
     const OPTIONS: &'static [OptionDoc] = &[
         OptionDoc { name: "rate_bytes_per_s", default: "1250000", help: "how fast a flow's bucket fills" },
         OptionDoc { name: "burst_bytes", default: "125000", help: "how much a bucket holds" },
@@ -150,9 +157,9 @@ impl NetworkFunction for Policer {
     const EVENTS: &'static [&'static str] = &["packets-over-rate"];
     const EDITS: Fields = Fields::TOS;
 
-    type Key = FiveTuple;
-    type Meta = Metered;
-    type State = State;
+    type Key = K;
+    type Meta = Metered<K>;
+    type State = Debt;
     type Pool = ();
     type Options = Options;
 
@@ -161,46 +168,37 @@ impl NetworkFunction for Policer {
         if options.rate_bytes_per_s == 0 {
             return error("rate_bytes_per_s", "must be at least 1".into());
         }
-        if !(1..=BURST_BYTES_MAX).contains(&options.burst_bytes) {
-            let message = format!("must be from 1 to {BURST_BYTES_MAX}, and at least the largest packet");
+        if !(1..=BURST_MAX).contains(&options.burst_bytes) {
+            let message = format!("must be from 1 to {BURST_MAX}, and at least the largest packet");
             return error("burst_bytes", message);
         }
         if options.mark_dscp > DSCP_MAX {
             return error("mark_dscp", format!("must be from 0 to {DSCP_MAX}"));
         }
         Ok(Policer {
-            rate_nanobytes_per_ns: options.rate_bytes_per_s,
-            burst_nanobytes: options.burst_bytes * NANOBYTES_PER_BYTE,
+            bucket: TokenBucket::new(options.rate_bytes_per_s, options.burst_bytes),
             action: options.action,
             mark_dscp: options.mark_dscp,
             when_full: options.when_full,
+            key: PhantomData,
         })
     }
 
     fn pool(&self) {}
 
     #[inline]
-    fn project(headers: &Headers) -> Option<Metered> {
+    fn project(headers: &Headers) -> Option<Metered<K>> {
         Metered::of(headers)
     }
 
     #[inline]
-    fn key(meta: &Metered) -> FiveTuple {
+    fn key(meta: &Metered<K>) -> K {
         meta.flow()
     }
 
     #[inline]
-    fn step(&self, flow: &mut Option<State>, meta: &Metered, cx: &mut Cx<'_, ()>) -> Verdict {
-        let now_ns = cx.stamp.time_ns;
-        let mut debt_nanobytes = flow.map_or(0, |state| self.debt_at(&state, now_ns));
-        let cost_nanobytes = u64::from(meta.l3_len) * NANOBYTES_PER_BYTE;
-        let conforms = cost_nanobytes <= self.burst_nanobytes - debt_nanobytes;
-        if conforms {
-            debt_nanobytes += cost_nanobytes;
-        }
-        // A full bucket is a new flow's: nothing to remember.
-        *flow = (debt_nanobytes > 0).then_some(State { debt_nanobytes, last_ns: now_ns });
-        if conforms {
+    fn step(&self, flow: &mut Option<Debt>, meta: &Metered<K>, cx: &mut Cx<'_, ()>) -> Verdict {
+        if self.bucket.take(flow, meta.l3_len.into(), cx.stamp.time_ns) {
             return Verdict::Forward;
         }
         cx.count(PACKETS_OVER_RATE);
@@ -214,52 +212,20 @@ impl NetworkFunction for Policer {
     }
 
     #[inline]
-    fn idle_timeout_ns(&self, state: &State) -> u64 {
-        self.ns_to_full(state.debt_nanobytes).max(KEPT_NS)
+    fn idle_timeout_ns(&self, state: &Debt) -> u64 {
+        self.bucket.idle_timeout_ns(state)
     }
 
-    fn rejected(&self, _: &State, _: &Metered, _: &mut Cx<'_, ()>) -> Verdict {
-        match self.when_full {
-            PassOrDrop::Pass => Verdict::Forward,
-            PassOrDrop::Drop => Verdict::Drop(TABLE_FULL),
-        }
+    fn rejected(&self, _: &Debt, _: &Metered<K>, _: &mut Cx<'_, ()>) -> Verdict {
+        self.when_full.verdict(TABLE_FULL)
     }
 
     fn report<'a>(
         &self,
-        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>,
+        flows: &mut dyn Iterator<Item = (&'a K, &'a Debt)>,
         now: Stamp,
     ) -> Vec<FunctionReport> {
-        let debt_now = |state: &State| self.debt_at(state, now.time_ns);
-        let mut in_debt: Vec<_> = flows.filter(|(_, state)| debt_now(state) > 0).collect();
-        let total = in_debt.len();
-        keep_top(&mut in_debt, REPORT_ROWS, debt_now);
-        let row = |(flow, state): &(&FiveTuple, &State)| {
-            let debt_nanobytes = debt_now(state);
-            let left_bytes = (self.burst_nanobytes - debt_nanobytes) / NANOBYTES_PER_BYTE;
-            vec![flow.to_string(), left_bytes.to_string(), ms_text(self.ns_to_full(debt_nanobytes))]
-        };
-        vec![FunctionReport {
-            title: format!("Buckets not full now: {total}, emptiest first"),
-            columns: vec!["flow", "left_bytes", "full_in_ms"],
-            rows: in_debt.iter().map(row).collect(),
-        }]
-    }
-}
-
-impl Policer {
-    /// What the bucket lacks at `now_ns`. Products and differences that leave 64 bits are beyond
-    /// every burst, so saturating is exact.
-    #[inline]
-    fn debt_at(&self, state: &State, now_ns: u64) -> u64 {
-        let elapsed_ns = now_ns.saturating_sub(state.last_ns);
-        state.debt_nanobytes.saturating_sub(self.rate_nanobytes_per_ns.saturating_mul(elapsed_ns))
-    }
-
-    /// How long until such a debt is paid.
-    #[inline]
-    fn ns_to_full(&self, debt_nanobytes: u64) -> u64 {
-        debt_nanobytes.div_ceil(self.rate_nanobytes_per_ns)
+        self.bucket.report([K::COLUMN, "left_bytes"], flows, now.time_ns)
     }
 }
 

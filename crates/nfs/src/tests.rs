@@ -136,6 +136,8 @@ fn examples_make_sense() {
         include_str!("../../../examples/edge.toml"),
         include_str!("../../../examples/knock.toml"),
         include_str!("../../../examples/perimeter.toml"),
+        include_str!("../../../examples/scan.toml"),
+        include_str!("../../../examples/stats-limiter.toml"),
     ] {
         let chain: toml::Table = toml::from_str(example).unwrap();
         for function in chain["function"].as_array().unwrap() {

@@ -38,7 +38,7 @@ fn golden() {
     for (time_ns, len, verdict, debt) in steps {
         let packet = with_len(len);
         assert_eq!(rig.packet(time_ns, &packet), verdict, "at {time_ns}");
-        let expected = debt.map(|debt_nanobytes| State { debt_nanobytes, last_ns: time_ns });
+        let expected = debt.map(|nanotokens| Debt { nanotokens, last_ns: time_ns });
         assert_eq!(rig.state(&packet).copied(), expected, "at {time_ns}");
         assert!(rig.edits().is_empty());
     }
@@ -66,7 +66,7 @@ fn marking_writes_the_dscp_and_leaves_ecn() {
     marked.set_tos((14 << 2) | 0b10); // AF13, ECT(0)
     assert_eq!((rig.packet(0, &packet), *rig.edits()), (PASS, marked));
     assert_eq!(rig.event("packets-over-rate"), 1);
-    assert_eq!(rig.state(&packet).unwrap().debt_nanobytes, 100_000_000_000); // takes nothing
+    assert_eq!(rig.state(&packet).unwrap().nanotokens, 100_000_000_000); // takes nothing
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn does_not_drift() {
         }
         now_ns += u64::from(LEN) * 1_000_000_000 / (2 * RATE);
     }
-    let State { debt_nanobytes, last_ns } = *rig.state(&with_len(LEN)).unwrap();
+    let Debt { nanotokens, last_ns } = *rig.state(&with_len(LEN)).unwrap();
     let earned_nanobytes = u128::from(RATE) * u128::from(last_ns);
-    assert_eq!(passed_nanobytes, earned_nanobytes + u128::from(debt_nanobytes));
+    assert_eq!(passed_nanobytes, earned_nanobytes + u128::from(nanotokens));
     assert!(rig.event("packets-over-rate") > 1_000_000);
 }
 
@@ -117,7 +117,7 @@ fn a_flow_is_kept_until_its_bucket_is_full() {
     assert!(rig.is_empty());
 
     let fast: Policer = function("rate_bytes_per_s = 125_000_000_000");
-    assert_eq!(fast.idle_timeout_ns(&State { debt_nanobytes: 1, last_ns: 0 }), ms(10));
+    assert_eq!(fast.idle_timeout_ns(&Debt { nanotokens: 1, last_ns: 0 }), ms(10));
 }
 
 #[test]
@@ -134,6 +134,37 @@ fn reports_the_emptiest_buckets() {
     assert_eq!(report.rows[1], [&flow(3), "850", "150"]);
     assert_eq!(report.rows[2], [&flow(4), "850", "150"]);
     assert_eq!(report.rows[3], [&flow(1), "950", "50"]);
+}
+
+/// What differs for `destination-policer`: whose bucket it is.
+#[test]
+fn a_destination_has_one_bucket_for_all_that_it_is_sent() {
+    let mut rig: Rig<DestinationPolicer> = Rig::new(function("rate_bytes_per_s = 1000\nburst_bytes = 300"));
+    let answer = Headers { src: tcp(1).dst, dst: tcp(1).src, ..tcp(1) };
+    let steps = [
+        // ms, packet of 100 bytes, verdict, debt of its destination afterwards, bytes
+        (0, tcp(1), PASS, 100),
+        (0, Headers { dst_port: 443, ..tcp(2) }, PASS, 200),
+        (0, Headers { protocol: 17, ..tcp(3) }, PASS, 300),
+        (50, tcp(4), DROPPED, 250),
+        (50, answer, PASS, 100),
+        (50, tcp_v6(1), PASS, 100),
+        (100, tcp(4), PASS, 300),
+    ];
+    for (time_ms, packet, verdict, debt_bytes) in steps {
+        assert_eq!(rig.packet(ms(time_ms), &packet), verdict, "at {time_ms}");
+        assert_eq!(rig.state(&packet).unwrap().nanotokens, debt_bytes * 1_000_000_000, "at {time_ms}");
+    }
+    assert_eq!(rig.packet(ms(100), &not_ip()), PASS);
+    assert_eq!((rig.len(), rig.event("packets-over-rate")), (3, 1));
+    let report = &rig.report()[0];
+    assert_eq!(report.columns, ["destination", "left_bytes", "full_in_ms"]);
+    assert_eq!(report.rows[0], ["192.0.2.1", "0", "300"]);
+}
+
+#[test]
+fn metadata_is_no_larger_than_its_fields() {
+    assert_eq!((size_of::<Metered<FiveTuple>>(), size_of::<Metered<DstAddr>>()), (40, 19));
 }
 
 #[test]
@@ -203,7 +234,7 @@ proptest! {
         }
     }
 
-    /// "Never less", as the module's page proves it. Packets have 40 bytes or more and come before the
+    /// "Never less", as [`TokenBucket`] proves it. Packets have 40 bytes or more and come before the
     /// debt of the last is paid: the flow is backlogged.
     #[test]
     fn a_backlogged_flow_gets_its_rate_but_for_one_packet(
@@ -236,21 +267,21 @@ proptest! {
     /// No rate, time or length panics; and the time-out is the very nanosecond that the debt is paid.
     #[test]
     fn anything_goes(
-        rate in 1_u64.., burst in 1..=BURST_BYTES_MAX, times: [u64; 4], len: u16,
+        rate in 1_u64.., burst in 1..=BURST_MAX, times: [u64; 4], len: u16,
     ) {
         let options = Options { rate_bytes_per_s: rate, burst_bytes: burst, ..Options::default() };
-        let function = Policer::new(options).unwrap();
+        let function = Policer::<FiveTuple>::new(options).unwrap();
         let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0]);
         let mut flow = None;
         for time_ns in times { // in any order
             let mut cx = Cx::new(Stamp { seq: 0, time_ns }, &mut edits, &mut pool, &mut events, 0);
             function.step(&mut flow, &Metered::of(&with_len(len)).unwrap(), &mut cx);
             if let Some(state) = flow {
-                let from_zero = State { last_ns: 0, ..state };
-                let to_full_ns = function.ns_to_full(state.debt_nanobytes);
-                prop_assert!(state.debt_nanobytes <= burst * NANOBYTES_PER_BYTE);
-                prop_assert_eq!(function.debt_at(&from_zero, to_full_ns), 0);
-                prop_assert!(function.debt_at(&from_zero, to_full_ns - 1) > 0);
+                let from_zero = Debt { last_ns: 0, ..state };
+                let to_full_ns = function.bucket.ns_to_full(state.nanotokens);
+                prop_assert!(state.nanotokens <= burst * 1_000_000_000);
+                prop_assert_eq!(function.bucket.debt_at(&from_zero, to_full_ns), 0);
+                prop_assert!(function.bucket.debt_at(&from_zero, to_full_ns - 1) > 0);
                 prop_assert!(function.idle_timeout_ns(&state) >= to_full_ns);
             }
         }

@@ -1,0 +1,143 @@
+//! `rate-limiter`: lets each flow send so many packets a second, and no more.
+//!
+//! FAJITA (CoNEXT'24) §3, "flow rate limiter": key 5-tuple, state a token bucket. What
+//! [`policer`](crate::policer) does with bytes this does with packets: small packets cost a server as
+//! much as large ones. The arithmetic is exact, and the same: see [`TokenBucket`].
+//!
+//! | option | unit | default | |
+//! |---|---|---|---|
+//! | `rate_packets_per_s` | packets/s | 1000 | what a flow may send in the long run |
+//! | `burst_packets` | packets | 100 | what it may send at once; a new flow may |
+//! | `when_full` | | `"pass"` | packets of new flows while the table is full |
+//!
+//! So in any interval of *T* seconds at most `burst_packets` + `rate_packets_per_s` *T* packets of a
+//! flow pass; and while it sends more, no fewer than `rate_packets_per_s` *T* - 1. A packet that is
+//! dropped takes nothing. Each direction is a flow. Later fragments have no ports, so they are flows of
+//! their own, with ports 0. What is not IP passes.
+//!
+//! # Drops, events, expiry, full table
+//!
+//! - `over-rate`: a packet that found less than one token. `table-full`: see below.
+//! - Events: none; the drops are counted.
+//! - A flow is forgotten once its bucket is full again, but kept 10 ms at least. A full bucket is a new
+//!   flow's, so expiry changes no verdict.
+//! - When the table is full a new flow is not limited; its packets pass, or with
+//!   `when_full = "drop"` are dropped as `table-full`.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use serde::Deserialize;
+use wire::{Headers, Stamp};
+
+use crate::common::PassOrDrop;
+use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
+
+const OVER_RATE: u8 = 0;
+const TABLE_FULL: u8 = 1;
+
+/// Lets each flow send so many packets a second: see the [module's page](self).
+#[derive(Clone, Debug)]
+pub struct RateLimiter {
+    bucket: TokenBucket,
+    when_full: PassOrDrop,
+}
+
+/// Options of [`RateLimiter`]: see the [module's page](self).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// What a flow may send in the long run, packets/s.
+    pub rate_packets_per_s: u64,
+    /// What it may send at once.
+    pub burst_packets: u64,
+    /// What happens to packets of new flows while the table is full.
+    pub when_full: PassOrDrop,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { rate_packets_per_s: 1_000, burst_packets: 100, when_full: PassOrDrop::Pass }
+    }
+}
+
+impl NetworkFunction for RateLimiter {
+    const NAME: &'static str = "rate-limiter";
+    const SUMMARY: &'static str = "lets each flow send so many packets a second";
+    const SPEC: &'static str = "FAJITA (CoNEXT'24) §3: flow rate limiter; RFC 2697";
+    const OPTIONS: &'static [OptionDoc] = &[
+        OptionDoc {
+            name: "rate_packets_per_s",
+            default: "1000",
+            help: "what a flow may send in the long run",
+        },
+        OptionDoc { name: "burst_packets", default: "100", help: "what a flow may send at once" },
+        OptionDoc {
+            name: "when_full",
+            default: "\"pass\"",
+            help: "packets of new flows while the table is full: \"pass\" or \"drop\"",
+        },
+    ];
+    const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
+
+    type Key = FiveTuple;
+    type Meta = FiveTuple;
+    type State = Debt;
+    type Pool = ();
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Self, OptionError> {
+        if options.rate_packets_per_s == 0 {
+            return Err(OptionError { option: "rate_packets_per_s", message: "must be at least 1".into() });
+        }
+        if !(1..=BURST_MAX).contains(&options.burst_packets) {
+            let message = format!("must be from 1 to {BURST_MAX}");
+            return Err(OptionError { option: "burst_packets", message });
+        }
+        Ok(RateLimiter {
+            bucket: TokenBucket::new(options.rate_packets_per_s, options.burst_packets),
+            when_full: options.when_full,
+        })
+    }
+
+    fn pool(&self) {}
+
+    #[inline]
+    fn project(headers: &Headers) -> Option<FiveTuple> {
+        headers.is_ip().then(|| FiveTuple::of(headers))
+    }
+
+    #[inline]
+    fn key(meta: &FiveTuple) -> FiveTuple {
+        *meta
+    }
+
+    #[inline]
+    fn step(&self, flow: &mut Option<Debt>, _: &FiveTuple, cx: &mut Cx<'_, ()>) -> Verdict {
+        match self.bucket.take(flow, 1, cx.stamp.time_ns) {
+            true => Verdict::Forward,
+            false => Verdict::Drop(OVER_RATE),
+        }
+    }
+
+    #[inline]
+    fn idle_timeout_ns(&self, state: &Debt) -> u64 {
+        self.bucket.idle_timeout_ns(state)
+    }
+
+    fn rejected(&self, _: &Debt, _: &FiveTuple, _: &mut Cx<'_, ()>) -> Verdict {
+        self.when_full.verdict(TABLE_FULL)
+    }
+
+    fn report<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a Debt)>,
+        now: Stamp,
+    ) -> Vec<FunctionReport> {
+        self.bucket.report(["flow", "left_packets"], flows, now.time_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+//! `flow-statistics`, `source-statistics`: keep a record of each flow, or of each source.
+//!
+//! | function | key | written from |
+//! |---|---|---|
+//! | `flow-statistics` | 5-tuple | FAJITA (CoNEXT'24) App. A.1, "Flow Statistics Counter" |
+//! | `source-statistics` | source address | the same, "Source IP Statistics Counter" |
+//!
+//! A record holds what IPFIX (RFC 7011, RFC 7012) calls
+//!
+//! | report | information element | |
+//! |---|---|---|
+//! | `packets` | `packetDeltaCount` | packets of the record |
+//! | `bytes` | `octetDeltaCount` | bytes of IP packets with their headers |
+//! | `duration_ms` | `flowStartNanoseconds`, `flowEndNanoseconds` | from its first packet to its last |
+//! | `mean_gap_us` | | the mean time between two of its packets |
+//! | `min_bytes`, `max_bytes` | `minimumIpTotalLength`, `maximumIpTotalLength` | shortest and longest packet |
+//! | `tcp_flags` | `tcpControlBits` | every flag that one of its packets had: `CEUAPRSF` |
+//!
+//! | option | unit | default | |
+//! |---|---|---|---|
+//! | `idle_ms` | ms | 60000 | a record without packets for so long has ended |
+//! | `active_ms` | ms | 1800000 | a packet so long after its record's first one begins a new record; 0 = never |
+//! | `top_by` | | `"bytes"` | what the report sorts by: `"bytes"` or `"packets"` |
+//! | `top_k` | rows | 10 | how many records the report shows |
+//!
+//! The two time-outs are IPFIX's `flowIdleTimeout` and `flowActiveTimeout`: counts are since the record
+//! began. Nothing exports records yet; the report is of those live at the end.
+//!
+//! The report shows the largest records, and how many have 1, 2 to 3, 4 to 7, ... packets.
+//!
+//! Each direction is a flow. Later fragments have no ports, so to `flow-statistics` they are flows of
+//! their own, with ports 0. What is not IP is not measured.
+//!
+//! # What it costs
+//!
+//! A record is 40 bytes. Beside a 5-tuple of 40 bytes and the table's 16 no useful record fits in the
+//! first cache line, and all of it lies in the second; so 40 bytes cost no more than 16 would. Beside an
+//! address 24 bytes would fit in the first line: two counters and a time, without all the rest.
+//!
+//! # Drops, events, expiry, full table
+//!
+//! - It drops nothing.
+//! - Events: `active-timeouts` counts records that `active_ms` ended.
+//! - A record ends after `idle_ms` without a packet; it is then missing from the report. Later packets
+//!   are a new record.
+//! - When the table is full, new flows or sources are not measured and pass.
+
+use core::fmt::Debug;
+use core::marker::PhantomData;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use serde::Deserialize;
+use wire::{Headers, Stamp};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::common::{CompactKey, keep_top, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
+
+const ACTIVE_TIMEOUTS: usize = 0;
+
+const TOP_K_MAX: u32 = 10_000;
+/// The letters of the TCP flags, from the highest bit on.
+const FLAG_LETTERS: &str = "CEUAPRSF";
+
+/// Keeps a record of each `K`: see the [module's page](self).
+#[derive(Clone, Debug)]
+pub struct Statistics<K: Recorded> {
+    idle_ns: u64,
+    active_ns: u64,
+    top_by: TopBy,
+    top_k: usize,
+    key: PhantomData<fn() -> K>,
+}
+
+/// `flow-statistics`: see the [module's page](self).
+pub type FlowStatistics = Statistics<FiveTuple>;
+
+/// `source-statistics`: see the [module's page](self).
+pub type SourceStatistics = Statistics<SrcAddr>;
+
+/// A key by which records are kept.
+pub trait Recorded: CompactKey {
+    /// The function's name.
+    const NAME: &'static str;
+    /// What it does, in one line.
+    const SUMMARY: &'static str;
+    /// What it is written from.
+    const SPEC: &'static str;
+    /// What reports call the key; with an s at its end, several.
+    const COLUMN: &'static str;
+}
+
+impl Recorded for FiveTuple {
+    const NAME: &'static str = "flow-statistics";
+    const SUMMARY: &'static str = "keeps a record of each flow: packets, bytes, times, flags";
+    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: flow statistics counter; RFC 7012";
+    const COLUMN: &'static str = "flow";
+}
+
+impl Recorded for SrcAddr {
+    const NAME: &'static str = "source-statistics";
+    const SUMMARY: &'static str = "keeps a record of each source: packets, bytes, times, flags";
+    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: source IP statistics counter; RFC 7012";
+    const COLUMN: &'static str = "source";
+}
+
+/// What the report sorts by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TopBy {
+    /// Bytes of the record.
+    Bytes,
+    /// Packets of the record.
+    Packets,
+}
+
+/// Options of [`Statistics`]: see the [module's page](self).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// A record without packets for so long has ended, ms.
+    pub idle_ms: u64,
+    /// A packet so long after its record's first one begins a new record, ms; 0 is never.
+    pub active_ms: u64,
+    /// What the report sorts by.
+    pub top_by: TopBy,
+    /// How many records the report shows.
+    pub top_k: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { idle_ms: 60_000, active_ms: 1_800_000, top_by: TopBy::Bytes, top_k: 10 }
+    }
+}
+
+/// The header fields that a record needs: key, length, TCP flags.
+#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub struct Meta<K: CompactKey> {
+    fields: K::Fields,
+    l3_len: u16,
+    tcp_flags: u8,
+}
+
+/// One record. Counts saturate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct State {
+    /// Its packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When the first one came, ns.
+    pub first_ns: u64,
+    /// When the last one came, ns.
+    pub last_ns: u64,
+    /// The shortest one's length.
+    pub min_bytes: u16,
+    /// The longest one's length.
+    pub max_bytes: u16,
+    /// Every TCP flag that one of them had.
+    pub tcp_flags: u8,
+    /// Zero: states have no padding.
+    pub zero: [u8; 3],
+}
+
+impl<K: Recorded> NetworkFunction for Statistics<K> {
+    const NAME: &'static str = K::NAME;
+    const SUMMARY: &'static str = K::SUMMARY;
+    const SPEC: &'static str = K::SPEC;
+    const OPTIONS: &'static [OptionDoc] = &[
+        OptionDoc {
+            name: "idle_ms",
+            default: "60000",
+            help: "a record without packets for so long has ended",
+        },
+        OptionDoc {
+            name: "active_ms",
+            default: "1800000",
+            help: "a packet so long after its record's first one begins a new record; 0 = never",
+        },
+        OptionDoc {
+            name: "top_by",
+            default: "\"bytes\"",
+            help: "what the report sorts by: \"bytes\" or \"packets\"",
+        },
+        OptionDoc { name: "top_k", default: "10", help: "how many records the report shows" },
+    ];
+    const EVENTS: &'static [&'static str] = &["active-timeouts"];
+
+    type Key = K;
+    type Meta = Meta<K>;
+    type State = State;
+    type Pool = ();
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Self, OptionError> {
+        if options.idle_ms == 0 {
+            let message = "must be at least 1, or records would end as they begin".into();
+            return Err(OptionError { option: "idle_ms", message });
+        }
+        if !(1..=TOP_K_MAX).contains(&options.top_k) {
+            let message = format!("must be from 1 to {TOP_K_MAX}");
+            return Err(OptionError { option: "top_k", message });
+        }
+        Ok(Statistics {
+            idle_ns: ns_from_ms(options.idle_ms),
+            active_ns: ns_from_ms_or_never(options.active_ms),
+            top_by: options.top_by,
+            top_k: options.top_k as usize,
+            key: PhantomData,
+        })
+    }
+
+    fn pool(&self) {}
+
+    #[inline]
+    fn project(headers: &Headers) -> Option<Meta<K>> {
+        headers.is_ip().then(|| Meta {
+            fields: K::fields(headers),
+            l3_len: headers.l3_len,
+            tcp_flags: headers.tcp_flags,
+        })
+    }
+
+    #[inline]
+    fn key(meta: &Meta<K>) -> K {
+        K::from_fields(meta.fields)
+    }
+
+    #[inline]
+    fn step(&self, flow: &mut Option<State>, meta: &Meta<K>, cx: &mut Cx<'_, ()>) -> Verdict {
+        let now_ns = cx.stamp.time_ns;
+        if flow.is_some_and(|state| now_ns.saturating_sub(state.first_ns) >= self.active_ns) {
+            cx.count(ACTIVE_TIMEOUTS);
+            *flow = None;
+        }
+        flow.get_or_insert(State::starting_at(now_ns)).add(meta.l3_len, meta.tcp_flags, now_ns);
+        Verdict::Forward
+    }
+
+    #[inline]
+    fn idle_timeout_ns(&self, _: &State) -> u64 {
+        self.idle_ns
+    }
+
+    fn report<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a K, &'a State)>,
+        _: Stamp,
+    ) -> Vec<FunctionReport> {
+        let records: Vec<_> = flows.collect();
+        vec![self.largest(records.clone()), sizes(&records)]
+    }
+}
+
+impl<K: Recorded> Statistics<K> {
+    fn largest(&self, mut records: Vec<(&K, &State)>) -> FunctionReport {
+        let live = records.len();
+        let total_bytes = records.iter().map(|(_, state)| u128::from(state.bytes)).sum();
+        let (by, amount): (_, fn(&State) -> u64) = match self.top_by {
+            TopBy::Bytes => ("bytes", |state| state.bytes),
+            TopBy::Packets => ("packets", |state| state.packets),
+        };
+        keep_top(&mut records, self.top_k, amount);
+        let row = |(key, state): &(&K, &State)| {
+            vec![
+                key.to_string(),
+                state.packets.to_string(),
+                state.bytes.to_string(),
+                percent_text(state.bytes, total_bytes),
+                ms_text(state.duration_ns()),
+                state.mean_gap_text(),
+                state.min_bytes.to_string(),
+                state.max_bytes.to_string(),
+                flags_text(state.tcp_flags),
+            ]
+        };
+        FunctionReport {
+            title: format!("Top {} of {live} {}s by {by}", records.len(), K::COLUMN),
+            columns: vec![
+                K::COLUMN,
+                "packets",
+                "bytes",
+                "bytes_percent",
+                "duration_ms",
+                "mean_gap_us",
+                "min_bytes",
+                "max_bytes",
+                "tcp_flags",
+            ],
+            rows: records.iter().map(row).collect(),
+        }
+    }
+}
+
+impl State {
+    fn starting_at(now_ns: u64) -> State {
+        State {
+            packets: 0,
+            bytes: 0,
+            first_ns: now_ns,
+            last_ns: now_ns,
+            min_bytes: u16::MAX,
+            max_bytes: 0,
+            tcp_flags: 0,
+            zero: [0; 3],
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, len: u16, tcp_flags: u8, now_ns: u64) {
+        self.packets = self.packets.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(len.into());
+        self.last_ns = now_ns;
+        self.min_bytes = self.min_bytes.min(len);
+        self.max_bytes = self.max_bytes.max(len);
+        self.tcp_flags |= tcp_flags;
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+
+    /// Microseconds, rounded down; `-` for a single packet.
+    fn mean_gap_text(&self) -> String {
+        match self.duration_ns().checked_div(self.packets - 1) {
+            Some(gap_ns) => (gap_ns / 1_000).to_string(),
+            None => "-".into(),
+        }
+    }
+}
+
+/// How many records have so many packets, in powers of two.
+fn sizes<K: Recorded>(records: &[(&K, &State)]) -> FunctionReport {
+    // Records, packets and bytes of each class.
+    let mut classes = [(0_u64, 0_u128, 0_u128); u64::BITS as usize];
+    for (_, state) in records {
+        let (records, packets, bytes) = &mut classes[state.packets.ilog2() as usize];
+        *records += 1;
+        *packets += u128::from(state.packets);
+        *bytes += u128::from(state.bytes);
+    }
+    let used = classes.iter().enumerate().filter(|(_, (records, ..))| *records > 0);
+    let row = |(class, (members, packets, bytes)): (usize, &(u64, u128, u128))| {
+        let from = 1_u64 << class;
+        let to = from - 1 + from;
+        vec![
+            if from == to { from.to_string() } else { format!("{from} to {to}") },
+            members.to_string(),
+            percent_text(*members, records.len() as u128),
+            packets.to_string(),
+            bytes.to_string(),
+        ]
+    };
+    let packets: u128 = classes.iter().map(|(_, packets, _)| packets).sum();
+    let bytes: u128 = classes.iter().map(|(.., bytes)| bytes).sum();
+    FunctionReport {
+        title: format!("{} {}s by size: {packets} packets, {bytes} bytes", records.len(), K::COLUMN),
+        columns: vec!["size_packets", "records", "records_percent", "packets", "bytes"],
+        rows: used.map(row).collect(),
+    }
+}
+
+/// As nfdump and others write them, a point for a flag that no packet had: `...AP.SF`.
+fn flags_text(flags: u8) -> String {
+    let letter = |(i, letter)| if flags & (0x80_u8 >> i) == 0 { '.' } else { letter };
+    FLAG_LETTERS.chars().enumerate().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The bucket of `policer` and of `rate-limiter`, in exact arithmetic.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use nf::{FlowKey, FunctionReport};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::common::{REPORT_ROWS, keep_top, ms_text};
+
+/// A bucket of this many tokens is the largest whose nanotokens fit in 64 bits.
+pub(crate) const BURST_MAX: u64 = u64::MAX / NANOTOKENS_PER_TOKEN;
+
+const NANOTOKENS_PER_TOKEN: u64 = 1_000_000_000;
+/// A flow is kept at least this long.
+const KEPT_NS: u64 = 10_000_000;
+
+/// How fast buckets fill, and how much they hold. A token is a byte, or a packet.
+///
+/// The state holds the *debt*: what the bucket lacks to be full, in nanotokens, 10⁻⁹ token. A rate of
+/// *R* tokens a second is then *R* nanotokens a nanosecond: no division, no remainder, no drift at one
+/// token a second nor at 10¹². A debt that would fall below 0 is 0, and a packet conforms only if debt
+/// and its tokens together are at most the burst *B*. Hence 0 ≤ debt ≤ *B* at all times, and:
+///
+/// - *Never more*: a packet that conforms raises the debt by its tokens, and time lowers it by at most
+///   *R*. So in any interval of length *T* what conforms is at most debt(end) - debt(start) + *R T*
+///   ≤ *B + R T*.
+/// - *Never less*: between two packets that do not conform, *T* apart, with the debt above 0 throughout
+///   (the flow is backlogged), time lowers it by exactly *R*. The later one, of *L* tokens, did not
+///   conform because debt(end) > *B - L*; and debt(start) ≤ *B*. So what conformed is
+///   debt(end) - debt(start) + *R T* > *R T - L*.
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    rate_nanotokens_per_ns: u64,
+    burst_nanotokens: u64,
+}
+
+/// The state of one bucket that is not full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Debt {
+    /// What the bucket lacked to be full after the last packet, 10⁻⁹ token: never 0, never above the
+    /// burst.
+    pub nanotokens: u64,
+    /// When the last packet came, ns.
+    pub last_ns: u64,
+}
+
+impl TokenBucket {
+    /// Buckets of `burst` tokens, at most [`BURST_MAX`], that get `rate_per_s`, at least 1, a second.
+    pub(crate) fn new(rate_per_s: u64, burst: u64) -> TokenBucket {
+        TokenBucket { rate_nanotokens_per_ns: rate_per_s, burst_nanotokens: burst * NANOTOKENS_PER_TOKEN }
+    }
+
+    /// Takes `tokens` out if the bucket holds that many, and says whether it did. A full bucket is
+    /// `None`: it is that of a new flow, and there is nothing to remember.
+    #[inline]
+    pub(crate) fn take(&self, debt: &mut Option<Debt>, tokens: u64, now_ns: u64) -> bool {
+        let mut nanotokens = debt.map_or(0, |debt| self.debt_at(&debt, now_ns));
+        // At most a packet's length, 65,535: the product fits.
+        let cost_nanotokens = tokens * NANOTOKENS_PER_TOKEN;
+        let conforms = cost_nanotokens <= self.burst_nanotokens - nanotokens;
+        if conforms {
+            nanotokens += cost_nanotokens;
+        }
+        *debt = (nanotokens > 0).then_some(Debt { nanotokens, last_ns: now_ns });
+        conforms
+    }
+
+    /// How long a debt is worth keeping: a full bucket is a new flow's.
+    #[inline]
+    pub(crate) fn idle_timeout_ns(&self, debt: &Debt) -> u64 {
+        self.ns_to_full(debt.nanotokens).max(KEPT_NS)
+    }
+
+    /// The emptiest buckets, of what is called `subject`, with their `left` tokens.
+    pub(crate) fn report<'a, K: FlowKey>(
+        &self,
+        [subject, left]: [&'static str; 2],
+        flows: &mut dyn Iterator<Item = (&'a K, &'a Debt)>,
+        now_ns: u64,
+    ) -> Vec<FunctionReport> {
+        let debt_now = |debt: &Debt| self.debt_at(debt, now_ns);
+        let mut in_debt: Vec<_> = flows.filter(|(_, debt)| debt_now(debt) > 0).collect();
+        let total = in_debt.len();
+        keep_top(&mut in_debt, REPORT_ROWS, debt_now);
+        let row = |(key, debt): &(&K, &Debt)| {
+            let nanotokens = debt_now(debt);
+            let left = (self.burst_nanotokens - nanotokens) / NANOTOKENS_PER_TOKEN;
+            vec![key.to_string(), left.to_string(), ms_text(self.ns_to_full(nanotokens))]
+        };
+        vec![FunctionReport {
+            title: format!("Buckets not full now: {total}, emptiest first"),
+            columns: vec![subject, left, "full_in_ms"],
+            rows: in_debt.iter().map(row).collect(),
+        }]
+    }
+
+    /// What the bucket lacks at `now_ns`. Products and differences that leave 64 bits are beyond
+    /// every burst, so saturating is exact.
+    #[inline]
+    pub(crate) fn debt_at(&self, debt: &Debt, now_ns: u64) -> u64 {
+        let elapsed_ns = now_ns.saturating_sub(debt.last_ns);
+        debt.nanotokens.saturating_sub(self.rate_nanotokens_per_ns.saturating_mul(elapsed_ns))
+    }
+
+    /// How long until such a debt is paid.
+    #[inline]
+    pub(crate) fn ns_to_full(&self, nanotokens: u64) -> u64 {
+        nanotokens.div_ceil(self.rate_nanotokens_per_ns)
+    }
+}
