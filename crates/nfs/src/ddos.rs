@@ -221,10 +221,7 @@ impl NetworkFunction for Ddos {
     }
 
     fn rejected(&self, _: &State, _: &SrcAddr, _: &mut Cx<'_, ()>) -> Verdict {
-        match self.when_full {
-            PassOrDrop::Pass => Verdict::Forward,
-            PassOrDrop::Drop => Verdict::Drop(TABLE_FULL),
-        }
+        self.when_full.verdict(TABLE_FULL)
     }
 
     fn report<'a>(

@@ -187,10 +187,7 @@ impl NetworkFunction for HeavyHitters {
         }
         cx.count(PACKETS_OVER_THRESHOLD);
         state.packets_over = state.packets_over.saturating_add(1);
-        match self.over_threshold {
-            PassOrDrop::Pass => Verdict::Forward,
-            PassOrDrop::Drop => Verdict::Drop(OVER_THRESHOLD),
-        }
+        self.over_threshold.verdict(OVER_THRESHOLD)
     }
 
     #[inline]

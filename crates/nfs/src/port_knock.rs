@@ -259,10 +259,7 @@ impl NetworkFunction for PortKnock {
             return Verdict::Forward;
         }
         if meta.protocol != self.protocol {
-            return match self.other {
-                PassOrDrop::Pass => Verdict::Forward,
-                PassOrDrop::Drop => Verdict::Drop(OTHER_PROTOCOL),
-            };
+            return self.other.verdict(OTHER_PROTOCOL);
         }
         if meta.has_port == 0 {
             return if self.guard.is_empty() { Verdict::Drop(LATER_FRAGMENT) } else { Verdict::Forward };

@@ -1,0 +1,57 @@
+//! What functions say of the recorded capture, beside what its README says is in it.
+
+use engine::report::RunReport;
+use engine::{Chain, Plan, Progress, Registry, replay_capture};
+use io::capture::CaptureReader;
+use paceline_conformance::{chain, example, root};
+use strategy::Strategy;
+
+fn run(chain: &Chain) -> RunReport {
+    let plan = Plan::new(chain, Strategy::Rss, 2).expect("shardable");
+    let reader = CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture");
+    let outcome = replay_capture(chain, &plan, reader, &Progress::default(), &mut |_| Ok::<_, ()>(()));
+    RunReport::new(chain, &plan, &outcome.expect("runs"))
+}
+
+/// The rows of a function's report whose title begins so.
+fn rows<'a>(report: &'a RunReport, function: &str, title: &str) -> &'a [Vec<String>] {
+    let function = report.functions.iter().find(|f| f.name == function).expect("in the chain");
+    let table = function.reports.iter().find(|report| report.title.starts_with(title));
+    &table.unwrap_or_else(|| panic!("{:?}", function.reports)).rows
+}
+
+/// tshark counts 255 ports that one of nmap's addresses sent a SYN to, and 41 of the other. The estimates
+/// are within three standard errors, and name nobody else.
+#[test]
+fn the_scanners_are_found_and_nobody_else() {
+    let report = run(&example("scan.toml"));
+    let scanners = rows(&report, "port-scan", "Scanners now: 2,");
+    assert_eq!(scanners.len(), 2);
+    for (row, (source, ports)) in scanners.iter().zip([("203.0.113.66", 255.0), ("2001:db8:3::66", 41.0)]) {
+        assert_eq!(row[0], source);
+        let estimated: f64 = row[1].parse().expect("a number");
+        assert!((estimated / ports - 1.0).abs() < 3.0 * 0.034, "{row:?}");
+    }
+}
+
+/// No other source sends SYNs to more than four.
+#[test]
+fn no_client_comes_near_the_threshold() {
+    let strict = chain("[[function]]\nuse = \"port-scan\"\nthreshold_ports = 4", &Registry::stock());
+    assert_eq!(rows(&run(&strict), "port-scan", "Scanners now: 2,").len(), 2);
+}
+
+/// Packets and bytes as tshark counts them, all but the six packets of ARP.
+#[test]
+fn statistics_by_flow_and_by_source_add_up_to_the_same() {
+    for (function, subject, records) in
+        [("flow-statistics", "flows", 1789), ("source-statistics", "sources", 29)]
+    {
+        let report = run(&chain(&format!("[[function]]\nuse = \"{function}\""), &Registry::stock()));
+        let sizes = rows(&report, function, &format!("{records} {subject}"));
+        let sum = |column: usize| -> u64 {
+            sizes.iter().map(|row| row[column].parse::<u64>().expect("a number")).sum()
+        };
+        assert_eq!([sum(1), sum(3), sum(4)], [records, 5426, 1_977_280], "{function}");
+    }
+}
