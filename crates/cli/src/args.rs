@@ -22,8 +22,12 @@ Examples:
   paceline inspect captures/edge.pcap
   paceline nfs conntrack
 
-Exit status: 0 fine; 1 a check failed (verify found a difference, or the input is cut short);
-2 wrong usage or configuration; 130 interrupted.";
+Exit status:
+  0    fine
+  1    a check failed: verify found a difference or nothing to compare, or the input is cut short
+  2    wrong usage or configuration, an input of which nothing can be read, or an output that cannot
+       be written
+  130  interrupted, by Ctrl-C or a request to terminate";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -44,7 +48,7 @@ pub struct ChainArgs {
     /// The chain of functions, TOML
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
-    /// The capture: pcap or pcapng, plain, .gz or .zst
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input, which `verify` cannot take
     #[arg(long, value_name = "IN")]
     pub pcap: PathBuf,
     /// How many cores [default: 1 for single, else all processors]
@@ -59,7 +63,9 @@ pub struct RunArgs {
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
-    /// Write the packets that leave (forwarded or sent back), in order of arrival, to this pcap
+    /// Write the packets that leave (forwarded or sent back), in order of arrival, to this pcap; `-` is
+    /// standard output, and the report then goes to standard error. A run that does not reach the end
+    /// of its input leaves them in OUT.pcap.partial
     #[arg(long, value_name = "OUT.pcap")]
     pub out: Option<PathBuf>,
     /// Write the report as JSON; `-` is standard output, which then carries nothing else
@@ -81,7 +87,7 @@ pub struct VerifyArgs {
 
 #[derive(Args)]
 pub struct InspectArgs {
-    /// The capture: pcap or pcapng, plain, .gz or .zst
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
     #[arg(value_name = "IN")]
     pub pcap: PathBuf,
     /// Packets of one flow conflict if fewer than this many cycles apart, one packet a cycle

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::process::ExitCode;
 
 use miette::{Diagnostic, Report};
@@ -5,7 +6,8 @@ use thiserror::Error;
 
 /// Why a command did not do what it was asked to.
 pub enum Failure {
-    /// Wrong usage or configuration: exit status 2.
+    /// Wrong usage or configuration, an input of which nothing can be read, or an output that cannot be
+    /// written: exit status 2.
     Usage(Report),
     /// A check failed, or the input is cut short: exit status 1.
     Check(Report),
@@ -20,6 +22,15 @@ pub struct Plain {
     message: String,
     #[help]
     help: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(report) | Failure::Check(report) => report.fmt(f),
+            Failure::OutputClosed => f.write_str("standard output was closed"),
+        }
+    }
 }
 
 impl Failure {

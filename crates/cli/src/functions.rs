@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::args::NfsArgs;
 use crate::failure::Failure;
-use crate::output::{self, heading, table};
+use crate::output::{Reports, heading, table};
 
 pub fn command(args: &NfsArgs) -> Result<ExitCode, Failure> {
     let registry = Registry::stock();
@@ -17,13 +17,9 @@ pub fn command(args: &NfsArgs) -> Result<ExitCode, Failure> {
         let name = args.name.as_deref().unwrap_or_default();
         return Err(Failure::usage(format!("there is no function `{name}`\nThere are: {}", all.join(", "))));
     }
-    if let Some(path) = &args.json {
-        let list: Vec<_> = infos.iter().map(|info| as_json(info)).collect();
-        output::write_json(&list, path)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&infos))?;
-    }
+    let reports = Reports::open(&[], None, args.json.as_deref())?;
+    let list: Vec<_> = infos.iter().map(|info| as_json(info)).collect();
+    reports.write(&list, &render(&infos))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,24 +12,24 @@ use traffic::{Analysis, Profile};
 
 use crate::args::InspectArgs;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::Reports;
 use crate::session::{self, Bar};
 
 pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
+    let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
     let reader = session::open(&args.pcap)?;
     let (profile, input_error) = analyse(reader, args.window);
+    let input_error = match input_error {
+        Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
+        other => other,
+    };
     let inspection = Inspection {
         paceline: env!("CARGO_PKG_VERSION").to_owned(),
         profile,
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
-    if let Some(path) = &args.json {
-        output::write_json(&inspection, path)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&text::render(&args.pcap, &inspection.profile, inspection.complete))?;
-    }
+    reports.write(&inspection, &text::render(&args.pcap, &inspection.profile, inspection.complete))?;
     match input_error {
         Some(error) => Err(Failure::check(error)),
         None => Ok(ExitCode::SUCCESS),

@@ -9,10 +9,12 @@ use wire::LinkType;
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::output::{self, count, heading, percent, plural, table};
+use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, table};
 use crate::session::{self, Bar, INTERRUPTED};
 
 pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let inputs = [args.chain.chain.as_path(), &args.chain.pcap];
+    let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
     let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
     let reader = session::open(&args.chain.pcap)?;
     let progress = session::interruptible();
@@ -25,35 +27,37 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             None => Ok(()),
         }
     };
-    let outcome =
-        replay_capture(&chain, &plan, reader, &progress, &mut see).map_err(|error| match error {
-            RunError::Seen(failure) => failure,
-            panicked @ RunError::CorePanicked { .. } => Failure::check(describe(&panicked)),
-        })?;
-    if let Some(out) = out {
-        out.finish()?;
-    }
+    let outcome = replay_capture(&chain, &plan, reader, &progress, &mut see);
     drop(bar);
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            if let Some(kept) = out.and_then(Output::keep) {
+                eprintln!("note: {kept}");
+            }
+            return Err(match error {
+                RunError::Seen(failure) => failure,
+                error => Failure::check(error),
+            });
+        }
+    };
+    if outcome.packets == 0 && outcome.input_error.is_some() {
+        // Not one packet could be read: there is nothing to report.
+        return outcome.input_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(Failure::usage(error)));
+    }
+    let written = match out {
+        None => None,
+        // The output is for whole answers: an older one is not overwritten by a part of one.
+        Some(out) if outcome.input_error.is_some() || outcome.stopped => out.keep(),
+        Some(out) => Some(out.finish()?),
+    };
 
     let report = RunReport::new(&chain, &plan, &outcome);
-    if let Some(path) = &args.json {
-        output::write_json(&report, path)?;
+    if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
+        eprintln!("note: {written}");
     }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&report, &plan, args))?;
-    }
+    reports.write(&report, &render(&report, &plan, written.as_deref()))?;
     exit_status(outcome)
-}
-
-fn describe(error: &RunError<Failure>) -> String {
-    match error {
-        RunError::CorePanicked { core, packets } => {
-            format!(
-                "core {core} panicked after {packets} packets\nThis is a defect: please report it with the packet that did it."
-            )
-        }
-        RunError::Seen(_) => String::new(),
-    }
 }
 
 fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
@@ -68,11 +72,12 @@ fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
 struct Output<'a> {
     path: &'a Path,
     writer: Option<(CaptureWriter, LinkType)>,
+    packets: u64,
 }
 
 impl<'a> Output<'a> {
     fn new(path: &'a Path) -> Output<'a> {
-        Output { path, writer: None }
+        Output { path, writer: None, packets: 0 }
     }
 
     fn packet(&mut self, seen: &Seen<'_>) -> Result<(), Failure> {
@@ -93,19 +98,41 @@ impl<'a> Output<'a> {
                 seen.link
             )));
         }
-        writer.write(seen.stamp.time_ns, seen.wire_len, seen.bytes).map_err(Failure::usage)
+        writer.write(seen.stamp.time_ns, seen.wire_len, seen.bytes).map_err(Failure::usage)?;
+        self.packets += 1;
+        Ok(())
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    /// Gives the output its name, and says what was written.
+    fn finish(self) -> Result<String, Failure> {
         let writer = match self.writer {
             Some((writer, _)) => writer,
             None => CaptureWriter::create(self.path, LinkType::Ethernet).map_err(Failure::usage)?,
         };
-        writer.finish().map_err(Failure::usage)
+        writer.finish().map_err(Failure::usage)?;
+        Ok(format!("{} written to {}", plural(self.packets, "packet"), name_of_output(self.path)))
+    }
+
+    /// Leaves the output as it was and the packets of a run that did not reach its end beside it, and
+    /// says where. `None` where nothing was begun, or has failed and told so itself.
+    fn keep(self) -> Option<String> {
+        let (mut writer, _) = self.writer?;
+        writer.flush().ok()?;
+        let packets = plural(self.packets, "packet");
+        let name = name_of_output(self.path);
+        Some(match writer.partial() {
+            None => format!("{packets} written to {name}"),
+            Some(_) if self.packets == 0 => format!("no packet for {name}, which is left as it was"),
+            Some(partial) => format!("{packets} kept in {}; {name} is left as it was", partial.display()),
+        })
     }
 }
 
-fn render(report: &RunReport, plan: &Plan, args: &RunArgs) -> String {
+fn name_of_output(path: &Path) -> String {
+    if path == "-" { "standard output".to_owned() } else { path.display().to_string() }
+}
+
+fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     let mut text = format!(
         "{}: {} ({} bytes) in {:.3} s, {:.2} Mpps with reading{} (measured), strategy {} on {}\n",
         report.chain,
@@ -113,19 +140,22 @@ fn render(report: &RunReport, plan: &Plan, args: &RunArgs) -> String {
         count(report.bytes),
         report.seconds,
         report.mpps,
-        if args.out.is_some() { " and writing" } else { "" },
+        if written.is_some() { " and writing" } else { "" },
         report.strategy,
         plural(report.cores.len() as u64, "core"),
     );
     if let Some(fields) = plan.hash_fields {
         text += &format!("cores are picked by a hash of {fields} (derived from the functions' keys)\n");
     }
-    if let Some(out) = &args.out {
-        let left = report.verdicts.forward + report.verdicts.transmit_back;
-        text += &format!("{} written to {}\n", plural(left, "packet"), out.display());
+    if let Some(written) = written {
+        text += &format!("{written}\n");
     }
     if let Some(error) = &report.error {
         text += &format!("INCOMPLETE, this is the report so far: {error}\n");
+    }
+    let malformed: u64 = report.malformed.values().sum();
+    if report.packets > 0 && malformed == report.packets {
+        text += ALL_MALFORMED;
     }
     text += &verdicts(report);
     text += &functions(report);

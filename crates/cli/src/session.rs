@@ -1,5 +1,6 @@
 //! What `run` and `verify` share: reading the chain, planning, progress, Ctrl-C.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -7,10 +8,10 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{Chain, Plan, Progress, Registry};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use io::capture::CaptureReader;
 use strategy::Strategy;
 
@@ -45,7 +46,7 @@ pub fn open(path: &Path) -> Result<CaptureReader, Failure> {
     CaptureReader::open(path).map_err(Failure::usage)
 }
 
-/// Progress that Ctrl-C can stop: the first one ends the run after the packets on their way, the
+/// Progress that Ctrl-C and a polite `kill` can stop: the first one ends the run after the packets on their way, the
 /// second one at once.
 pub fn interruptible() -> Arc<Progress> {
     let progress = Arc::new(Progress::default());
@@ -55,36 +56,45 @@ pub fn interruptible() -> Arc<Progress> {
             process::exit(i32::from(INTERRUPTED));
         }
     };
-    // Without a handler Ctrl-C just ends the program, which is what it did before.
+    // Without a handler either just ends the program, which is what it did before.
     let _ = ctrlc::set_handler(handler);
     progress
 }
 
-/// A bar on the terminal that follows the reading of a file; none where there is no terminal.
+/// A bar on the terminal that follows the reading of a file; none where there is no terminal, and none
+/// before it would be of use.
 pub struct Bar {
     bar: ProgressBar,
+    begin: Instant,
+    is_due: Cell<bool>,
 }
+
+/// How long a command goes on before it shows a bar.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// Packets between two looks at the progress.
 const PACKETS_PER_UPDATE: u64 = 4096;
 
 impl Bar {
     pub fn new(what: &str, size_bytes: Option<u64>) -> Bar {
-        let bar = match size_bytes {
-            Some(size) if std::io::stderr().is_terminal() => ProgressBar::new(size),
-            _ => return Bar { bar: ProgressBar::hidden() },
-        };
+        let is_shown = size_bytes.is_some() && std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(size_bytes, ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_message(what.to_owned());
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Bar { bar }
+        Bar { bar, begin: Instant::now(), is_due: Cell::new(is_shown) }
     }
 
     /// Called for each packet.
     pub fn packet(&self, seq: u64, progress: &Progress) {
-        if seq.is_multiple_of(PACKETS_PER_UPDATE) {
-            self.bar.set_position(progress.read_bytes.load(Ordering::Relaxed));
+        if !seq.is_multiple_of(PACKETS_PER_UPDATE) {
+            return;
+        }
+        self.bar.set_position(progress.read_bytes.load(Ordering::Relaxed));
+        if self.is_due.get() && self.begin.elapsed() > QUIET {
+            self.is_due.set(false);
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.enable_steady_tick(Duration::from_millis(200));
         }
     }
 }

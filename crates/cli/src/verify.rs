@@ -1,3 +1,4 @@
+use std::fs;
 use std::process::ExitCode;
 
 use engine::report::hex;
@@ -9,49 +10,70 @@ use serde::Serialize;
 
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
-use crate::output::{self, count, plural, table};
+use crate::output::{Reports, count, plural, table};
 use crate::session::{self, INTERRUPTED};
 
 pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
     let path = &args.chain.pcap;
-    if path.as_os_str() == "-" {
-        return Err(Failure::usage("verify reads its input more than once\nGive a file instead of `-`."));
+    let is_pipe = || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if path.as_os_str() == "-" || is_pipe() {
+        return Err(Failure::usage(format!(
+            "verify reads its input more than once\nGive a file instead of `{}`.",
+            path.display()
+        )));
     }
+    let reports = Reports::open(&[&args.chain.chain, path], None, args.json.as_deref())?;
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
     let progress = session::interruptible();
-    let verified =
+    let mut verified =
         verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
             VerifyError::Plan(error) => Failure::usage(error),
             VerifyError::Input(error) => Failure::usage(error),
             other => Failure::check(other),
         })?;
-    if let Some(path) = &args.json {
-        output::write_json(&as_json(&chain, &plan, &verified), path)?;
+    let nothing_read = verified.packets == 0 && !verified.stopped;
+    if let Some(error) = verified.input_error.take_if(|_| nothing_read) {
+        return Err(Failure::usage(error));
     }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&chain, &plan, &verified))?;
-    }
-    let holds = verified.holds();
+    reports.write(&as_json(&chain, &plan, &verified), &render(&chain, &plan, &verified))?;
     match verified.input_error {
+        _ if verified.stopped => Ok(ExitCode::from(INTERRUPTED)),
         Some(error) => Err(Failure::check(error)),
-        None if verified.stopped => Ok(ExitCode::from(INTERRUPTED)),
-        None => Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        None => Ok(if holds(&verified) { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
     }
+}
+
+/// No packets prove nothing.
+fn holds(verified: &Verified) -> bool {
+    verified.packets > 0 && verified.holds()
 }
 
 fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     let strategy = plan.strategy.name();
+    let on_cores = format!("{strategy} on {}", plural(plan.cores as u64, "core"));
+    if verified.stopped {
+        let compared = match verified.packets {
+            0 => "no packet was compared".to_owned(),
+            packets => format!(
+                "of {} compared, {} had another answer",
+                plural(packets, "packet"),
+                if verified.different == 0 { "none".to_owned() } else { count(verified.different) }
+            ),
+        };
+        return format!("{}: {on_cores} INTERRUPTED: nothing is proved; {compared}\n", chain.name);
+    }
+    if verified.packets == 0 {
+        return format!("{}: nothing to compare: the input has no packets\n", chain.name);
+    }
     let is_same =
         verified.different == 0 && verified.digests.iter().all(|(_, single, other)| single == other);
-    let partly = match (verified.stopped, &verified.input_error) {
-        (true, _) => " as far as it went before it was interrupted",
-        (_, Some(_)) => " up to the end of the input, which is cut short",
-        _ => "",
+    let partly = match &verified.input_error {
+        Some(_) => " up to the end of the input, which is cut short",
+        None => "",
     };
     let mut text = format!(
-        "{}: {strategy} on {} {} single{partly}\n",
+        "{}: {on_cores} {} single{partly}\n",
         chain.name,
-        plural(plan.cores as u64, "core"),
         if is_same { "EQUALS" } else { "DIFFERS FROM" },
     );
     text += &match verified.different {
@@ -136,7 +158,7 @@ pub struct VerifyReport {
     strategy: &'static str,
     /// Its cores.
     cores: usize,
-    /// Whether everything is the same, over the whole input.
+    /// Whether everything is the same, over the whole input, which has packets.
     holds: bool,
     /// Packets compared.
     packets: u64,
@@ -187,7 +209,7 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
         chain: chain.name.clone(),
         strategy: plan.strategy.name(),
         cores: plan.cores,
-        holds: verified.holds(),
+        holds: holds(verified),
         packets: verified.packets,
         different: verified.different,
         first: verified.first.as_ref().map(|first| Different {
@@ -207,5 +229,35 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
             .collect(),
         filled: verified.filled.clone(),
         error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Registry;
+    use strategy::Strategy;
+
+    use super::*;
+
+    #[test]
+    fn an_interrupted_comparison_proves_nothing() {
+        let chain =
+            Chain::parse("a.toml", "[[function]]\nuse = \"ddos\"\n", &Registry::stock()).expect("a chain");
+        let plan = Plan::new(&chain, Strategy::Rss, 2).expect("a plan");
+        for different in [0, 3] {
+            let verified = Verified {
+                packets: 9,
+                different,
+                first: None,
+                digests: Vec::new(),
+                filled: Vec::new(),
+                input_error: None,
+                stopped: true,
+            };
+            let text = render(&chain, &plan, &verified);
+            assert!(text.contains("INTERRUPTED: nothing is proved; of 9 packets compared, "), "{text}");
+            assert!(!text.contains("EQUALS") && !text.contains("DIFFERS"), "{text}");
+            assert!(!as_json(&chain, &plan, &verified).holds);
+        }
     }
 }

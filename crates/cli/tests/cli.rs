@@ -1,8 +1,9 @@
 //! The program as a user meets it: what it prints, where, and with which exit status.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -288,4 +289,238 @@ fn the_readme_shows_what_the_program_prints() {
         commands += 1;
     }
     assert_eq!(commands, 2);
+}
+
+/// Runs with the capture, or what stands in for it, on standard input.
+fn paceline_fed(args: &[&str], input: &[u8]) -> Output {
+    let mut child = start(args);
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let feeding = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("it ends");
+    feeding.join().expect("fed");
+    output
+}
+
+fn start(args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.current_dir(root()).args(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program runs")
+}
+
+/// A folder for one test, gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("text").to_owned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("a folder");
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn packets_on_standard_output_are_all_there_is() {
+    let folder = Folder::new("dash");
+    let file = folder.file("out.pcap");
+    let to_file = paceline(&["run", EDGE, "--pcap", CAPTURE, "--out", &file]);
+    assert_eq!(to_file.status.code(), Some(0), "{}", stderr(&to_file));
+    let piped = paceline(&["run", EDGE, "--pcap", CAPTURE, "--out", "-"]);
+    assert_eq!(piped.status.code(), Some(0), "{}", stderr(&piped));
+    assert!(piped.stdout == fs::read(&file).expect("written"), "not the capture alone");
+    assert!(stderr(&piped).contains("written to standard output"), "{}", stderr(&piped));
+
+    let both = paceline(&["run", EDGE, "--pcap", CAPTURE, "--out", "-", "--json", "-"]);
+    assert_eq!(both.status.code(), Some(2));
+    assert!(both.stdout.is_empty());
+    assert!(stderr(&both).contains("both want standard output"), "{}", stderr(&both));
+}
+
+/// Outputs that are an input, or each other, by whatever name.
+#[test]
+fn nothing_that_is_read_is_overwritten() {
+    let folder = Folder::new("same");
+    let (chain, pcap) = (folder.file("edge.toml"), folder.file("in.pcap"));
+    fs::copy(root().join(EDGE), &chain).expect("copied");
+    fs::copy(root().join(CAPTURE), &pcap).expect("copied");
+    let (soft, hard) = (folder.file("soft.pcap"), folder.file("hard.pcap"));
+    std::os::unix::fs::symlink("in.pcap", &soft).expect("a link");
+    fs::hard_link(&pcap, &hard).expect("a link");
+    let (new, same) = (folder.file("new"), folder.file("./new"));
+    let before = folder.names();
+    let cases: &[&[&str]] = &[
+        &["run", &chain, "--pcap", &pcap, "--out", &pcap],
+        &["run", &chain, "--pcap", &pcap, "--out", &soft],
+        &["run", &chain, "--pcap", &soft, "--out", &hard],
+        &["run", &chain, "--pcap", &pcap, "--json", &soft],
+        &["run", &chain, "--pcap", &pcap, "--out", &chain],
+        &["run", &chain, "--pcap", &pcap, "--out", &new, "--json", &same],
+        &["verify", &chain, "--pcap", &pcap, "--json", &chain],
+        &["verify", &chain, "--pcap", &pcap, "--json", &hard],
+        &["inspect", &pcap, "--json", &soft],
+        &["bench", "chain", &chain, "--trace", &pcap, "--json", &pcap],
+        &["bench", "chain", &chain, "--json", &chain],
+    ];
+    for args in cases {
+        let output = paceline(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("one file"), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(folder.names(), before);
+    for (copy, original) in [(&chain, EDGE), (&pcap, CAPTURE)] {
+        assert!(fs::read(copy).expect("there") == fs::read(root().join(original)).expect("there"));
+    }
+    let devices = paceline(&["run", &chain, "--pcap", &pcap, "--out", "/dev/null", "--json", "/dev/null"]);
+    assert_eq!(devices.status.code(), Some(0), "{}", stderr(&devices));
+}
+
+#[test]
+fn json_gets_its_name_when_it_is_whole() {
+    let folder = Folder::new("json");
+    let json = folder.file("report.json");
+    let fine = paceline(&["inspect", CAPTURE, "--json", &json]);
+    assert_eq!(fine.status.code(), Some(0), "{}", stderr(&fine));
+    assert!(stdout(&fine).contains("Protocols"));
+    assert_eq!(folder.names(), ["report.json"]);
+    let whole = fs::read(&json).expect("written");
+    serde_json::from_slice::<serde_json::Value>(&whole).expect("JSON");
+
+    let refused = paceline(&["run", EDGE, "--pcap", "nowhere.pcap", "--json", &json]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(folder.names(), ["report.json"]);
+    assert!(fs::read(&json).expect("there") == whole, "an older report was touched");
+
+    // Before the work, not after it.
+    let nowhere = paceline(&["run", EDGE, "--pcap", CAPTURE, "--json", "/nowhere/report.json"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(nowhere.stdout.is_empty() && stderr(&nowhere).contains("/nowhere/report.json"));
+
+    let full = paceline(&["nfs", "--json", "/dev/full"]);
+    assert_eq!(full.status.code(), Some(2));
+    assert!(stdout(&full).contains("conntrack"), "the text is shown all the same");
+    assert!(stderr(&full).contains("/dev/full"), "{}", stderr(&full));
+}
+
+#[test]
+fn a_cut_input_leaves_an_older_output_as_it_was() {
+    let folder = Folder::new("cut");
+    let (cut, out) = (folder.file("cut.pcap"), folder.file("out.pcap"));
+    let whole = fs::read(root().join(CAPTURE)).expect("the capture");
+    fs::write(&cut, &whole[..whole.len() - 7]).expect("written");
+    fs::write(&out, b"older").expect("written");
+    let run = paceline(&["run", EDGE, "--pcap", &cut, "--out", &out]);
+    assert_eq!(run.status.code(), Some(1), "{}", stderr(&run));
+    assert_eq!(fs::read(&out).expect("there"), b"older");
+    assert!(stdout(&run).contains("out.pcap.partial; "), "{}", stdout(&run));
+    let kept = paceline(&["inspect", &format!("{out}.partial")]);
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+
+    let quiet = paceline(&["run", EDGE, "--pcap", &cut, "--out", &out, "--json", "-"]);
+    assert_eq!(json(&quiet)["complete"], false);
+    assert!(stderr(&quiet).contains("out.pcap.partial2"), "{}", stderr(&quiet));
+}
+
+#[test]
+fn an_interrupted_run_leaves_an_older_output_as_it_was() {
+    for signal in ["-INT", "-TERM"] {
+        let folder = Folder::new(&format!("stop{signal}"));
+        let out = folder.file("out.pcap");
+        fs::write(&out, b"older").expect("written");
+        let whole = fs::read(root().join(CAPTURE)).expect("the capture");
+        let mut child = start(&["run", EDGE, "--pcap", "-", "--out", &out]);
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let (first, rest) = whole.split_at(whole.len() / 2);
+        // Half of it is more than a pipe holds, so that the program reads by the time it is in.
+        stdin.write_all(first).expect("read");
+        let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(kill.expect("kill runs").success());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // It may stop reading before all is in.
+        let _ = stdin.write_all(rest);
+        drop(stdin);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{signal}: {}", stderr(&output));
+        assert!(stdout(&output).contains("INCOMPLETE"), "{}", stdout(&output));
+        assert!(stdout(&output).contains("out.pcap.partial; "), "{}", stdout(&output));
+        assert_eq!(fs::read(&out).expect("there"), b"older");
+    }
+}
+
+#[test]
+fn verify_compares_files_that_have_packets() {
+    let whole = fs::read(root().join(CAPTURE)).expect("the capture");
+    let piped = paceline_fed(&["verify", EDGE, "--pcap", "/dev/stdin"], &whole);
+    assert_eq!(piped.status.code(), Some(2), "{}", stderr(&piped));
+    assert!(stderr(&piped).contains("Give a file"), "{}", stderr(&piped));
+
+    let none = Scratch::new("none.pcap", &whole[..24]);
+    let verify = paceline(&["verify", EDGE, "--pcap", none.path()]);
+    assert_eq!(verify.status.code(), Some(1), "{}", stderr(&verify));
+    assert!(stdout(&verify).contains("nothing to compare"), "{}", stdout(&verify));
+    assert!(!stdout(&verify).contains("EQUALS"));
+    let report = json(&paceline(&["verify", EDGE, "--pcap", none.path(), "--json", "-"]));
+    assert_eq!(report["holds"], false);
+}
+
+/// Captures of which not one packet can be read, whatever their format.
+#[test]
+fn an_input_cut_in_its_header_is_no_input() {
+    let whole = fs::read(root().join(CAPTURE)).expect("the capture");
+    let section =
+        [&b"\x0a\x0d\x0d\x0a"[..], &28_u32.to_le_bytes(), b"\x4d\x3c\x2b\x1a\x01\x00\x00\x00"].concat();
+    for (name, bytes) in [("cut24.pcap", &whole[..20]), ("cut.pcapng", &section)] {
+        let cut = Scratch::new(name, bytes);
+        for args in [
+            &["run", EDGE, "--pcap", cut.path()][..],
+            &["verify", EDGE, "--pcap", cut.path()],
+            &["inspect", cut.path()],
+        ] {
+            let output = paceline(args);
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+            assert!(stdout(&output).is_empty(), "{args:?}: {}", stdout(&output));
+        }
+    }
+}
+
+#[test]
+fn a_capture_of_another_link_type_is_suspected() {
+    let mut raw = fs::read(root().join(CAPTURE)).expect("the capture");
+    raw[20] = 101; // LINKTYPE_RAW: these are Ethernet frames
+    let raw = Scratch::new("raw.pcap", &raw);
+    for args in [&["run", EDGE, "--pcap", raw.path()][..], &["inspect", raw.path()]] {
+        let output = paceline(args);
+        assert!(stdout(&output).contains("is the link type"), "{args:?}: {}", stdout(&output));
+        let fine = if args[0] == "run" {
+            ["run", EDGE, "--pcap", CAPTURE].to_vec()
+        } else {
+            vec!["inspect", CAPTURE]
+        };
+        assert!(!stdout(&paceline(&fine)).contains("is the link type"));
+    }
+}
+
+#[test]
+fn standard_input_goes_by_its_name() {
+    let whole = fs::read(root().join(CAPTURE)).expect("the capture");
+    let inspect = paceline_fed(&["inspect", "-"], &whole);
+    assert!(stdout(&inspect).starts_with("standard input: 5,432 packets"), "{}", stdout(&inspect));
 }

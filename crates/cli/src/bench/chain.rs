@@ -1,5 +1,6 @@
 //! `paceline bench chain`: a chain over packets in memory, without reading or writing anything else.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use wire::LinkType;
 use crate::args::BenchChainArgs;
 use crate::bench::machine::Machine;
 use crate::failure::Failure;
-use crate::output::{self, count, heading, percent, plural, table};
+use crate::output::{Reports, count, heading, percent, plural, table};
 use crate::session;
 
 /// Frames in each core's pool: two batches, so that they stay in the first cache.
@@ -79,6 +80,9 @@ struct FunctionFlows {
 }
 
 pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
+    let inputs: Vec<&Path> =
+        [Some(&args.chain), args.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let chain = session::read_chain(&args.chain)?;
     let cores = args.cores;
     let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
@@ -90,12 +94,7 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let bench = measure(&chain, &plan, &trace, queues, args.seconds);
-    if let Some(path) = &args.json {
-        output::write_json(&bench, path)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&bench))?;
-    }
+    reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,7 +13,7 @@ use wire::Addr;
 use crate::args::BenchTableArgs;
 use crate::bench::machine::Machine;
 use crate::failure::Failure;
-use crate::output::{self, count, table};
+use crate::output::{Reports, count, table};
 
 /// What a look-up touches: a cache line of state.
 type State = [u64; 8];
@@ -56,6 +56,7 @@ struct Row {
 }
 
 pub fn command(args: &BenchTableArgs) -> Result<ExitCode, Failure> {
+    let reports = Reports::open(&[], None, args.json.as_deref())?;
     let mut rows = Vec::new();
     for entries in &args.entries {
         rows.extend(measure(*entries, args.rounds));
@@ -67,12 +68,7 @@ pub fn command(args: &BenchTableArgs) -> Result<ExitCode, Failure> {
         state_bytes: size_of::<State>(),
         rows,
     };
-    if let Some(path) = &args.json {
-        output::write_json(&bench, path)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&bench))?;
-    }
+    reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,19 +5,22 @@ use std::path::Path;
 use traffic::Profile;
 
 use super::chart;
-use crate::output::{count, heading, percent, plural, table};
+use crate::output::{ALL_MALFORMED, count, heading, percent, plural, table};
 
 pub fn render(path: &Path, profile: &Profile, is_complete: bool) -> String {
     let cut = if is_complete { "" } else { " before it breaks off" };
+    let name = if path == "-" { "standard input".to_owned() } else { path.display().to_string() };
     let mut text = format!(
-        "{}: {}, {} bytes{}{cut}\n",
-        path.display(),
+        "{name}: {}, {} bytes{}{cut}\n",
         plural(profile.packets, "packet"),
         count(profile.bytes),
         span(profile),
     );
     if profile.packets == 0 {
         return text;
+    }
+    if profile.protocols.malformed == profile.packets {
+        text += ALL_MALFORMED;
     }
     text += &flows(profile);
     if profile.packets_in_flows > 0 {
@@ -237,10 +240,10 @@ mod tests {
     #[test]
     fn a_capture_without_flows_or_packets_is_said_to_be_so() {
         let mut analysis = Analysis::new(16);
-        assert_eq!(render(Path::new("-"), &analysis.profile(), true), "-: 0 packets, 0 bytes\n");
+        assert_eq!(render(Path::new("-"), &analysis.profile(), true), "standard input: 0 packets, 0 bytes\n");
         analysis.packet(&Headers::default(), 60, 0);
         let text = render(Path::new("-"), &analysis.profile(), false);
-        assert!(text.starts_with("-: 1 packet, 60 bytes before it breaks off\n"), "{text}");
+        assert!(text.starts_with("standard input: 1 packet, 60 bytes before it breaks off\n"), "{text}");
         assert!(text.contains(" not IP (ARP, ...)          |       1 | 100.0%\n"), "{text}");
         assert!(!text.contains("Biggest") && !text.contains("Flow sizes"), "{text}");
     }

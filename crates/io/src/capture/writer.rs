@@ -79,6 +79,14 @@ impl CaptureWriter {
         Ok(())
     }
 
+    /// Where packets are until [`finish`](CaptureWriter::finish); `None` if they go straight to the output.
+    pub fn partial(&self) -> Option<&Path> {
+        match &self.sink {
+            Sink::Partial { path, .. } => Some(path),
+            Sink::Direct(_) => None,
+        }
+    }
+
     /// Writes out all packets added so far, for those who follow the output as it grows.
     ///
     /// # Errors
