@@ -37,7 +37,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
 
 /// Everything that may depend on the order of steps: digests, counters, pools' effects.
 fn after(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> (Vec<(Fate, Vec<u8>)>, Vec<String>) {
-    let mut core = chain.core();
+    let mut core = chain.core().expect("memory");
     let ran = run_in_batches(&mut core, packets, sizes);
     let mut state = Vec::new();
     for stage in core.stages() {
@@ -105,7 +105,7 @@ fn agree<F: NetworkFunction>(packets: &[Packet]) -> Result<(), TestCaseError> {
     let mut registry = Registry::stock();
     registry.add::<F>();
     let chain = chain(&format!("[[function]]\nuse = \"{}\"", F::NAME), &registry);
-    let mut core = chain.core();
+    let mut core = chain.core().expect("memory");
     let ran = run_in_batches(&mut core, packets, &[64, 3]);
 
     let function = F::new(serde::Deserialize::deserialize(Nothing).expect("defaults")).expect("defaults");

@@ -60,9 +60,11 @@ fn the_counter_counts() {
 
 #[test]
 fn the_data_path_does_not_allocate() {
-    for name in ["edge.toml", "perimeter.toml", "ddos.toml", "knock.toml"] {
+    let chains =
+        ["edge.toml", "perimeter.toml", "ddos.toml", "knock.toml", "scan.toml", "stats-limiter.toml"];
+    for name in chains {
         for capture in captures() {
-            let mut chain = example(name).core();
+            let mut chain = example(name).core().expect("memory");
             let mut batch = Batch::new();
             let mut reader = CaptureReader::open(&capture).expect("a capture");
             let mut packets = 0;

@@ -126,9 +126,13 @@ struct Faulty<const FAULT: u8>;
 const FORGETS_VERDICT: u8 = 0;
 const FORGETS_STATE: u8 = 1;
 const FORGETS_EDIT: u8 = 2;
+/// As FORGETS_STATE, in a flow that has ended by the time that the run does.
+const FORGETS_STATE_OF_THE_DEAD: u8 = 3;
+/// Drops for another reason.
+const MISTAKES_REASON: u8 = 4;
 
 /// Cores of all runs so far, for each fault: those of the first run are well.
-static POOLS_MADE: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static POOLS_MADE: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,7 +142,7 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
     const NAME: &'static str = "faulty";
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["every-tenth"];
+    const DROP_REASONS: &'static [&'static str] = &["one", "other"];
     const EDITS: Fields = Fields::TTL;
     type Key = FiveTuple;
     type Meta = FiveTuple;
@@ -168,20 +172,21 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
         *packets += 1;
         let is_hit = *is_faulty && *packets == 500;
         let seen = flow.get_or_insert(0);
-        if !(is_hit && FAULT == FORGETS_STATE) {
+        if !(is_hit && matches!(FAULT, FORGETS_STATE | FORGETS_STATE_OF_THE_DEAD)) {
             *seen += 1;
         }
         if !(is_hit && FAULT == FORGETS_EDIT) {
             cx.edits.set_ttl(7);
         }
-        match is_hit && FAULT == FORGETS_VERDICT {
-            true => Verdict::Drop(0),
-            false => Verdict::Forward,
+        match FAULT {
+            FORGETS_VERDICT if is_hit => Verdict::Drop(0),
+            MISTAKES_REASON => Verdict::Drop(u8::from(is_hit)),
+            _ => Verdict::Forward,
         }
     }
 
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
-        u64::MAX
+        if FAULT == FORGETS_STATE_OF_THE_DEAD { 1 } else { u64::MAX }
     }
 }
 
@@ -200,6 +205,47 @@ fn a_state_that_is_not_updated_is_found_though_no_verdict_shows_it() {
     assert!(!verified.holds());
     let (_, single, other) = verified.digests[0];
     assert_ne!(single, other);
+}
+
+#[test]
+fn a_state_that_drifted_is_found_though_its_flow_is_gone() {
+    let verified = verify_faulty::<FORGETS_STATE_OF_THE_DEAD>();
+    assert_eq!(verified.different, 0, "no answer differs");
+    assert!(!verified.holds());
+}
+
+#[test]
+fn another_reason_to_drop_is_another_answer() {
+    let verified = verify_faulty::<MISTAKES_REASON>();
+    assert_eq!(verified.different, 1);
+    let first = verified.first.expect("one differs");
+    let dropped = |reason| Fate::DropBy { function: 0, reason };
+    assert_eq!((first.single.fate, first.other.fate), (dropped(0), dropped(1)));
+}
+
+#[test]
+fn a_table_that_filled_up_is_named() {
+    let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
+    let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 3);
+    assert_eq!(verified.filled, ["heavy-hitters"]);
+}
+
+#[test]
+fn nothing_is_proved_by_runs_that_were_stopped_or_cut_short() {
+    let chain = example("edge.toml");
+    let capture = root().join("captures/edge.pcap");
+    let plan = Plan::new(&chain, Strategy::Rss, 2).expect("shardable");
+    let progress = Progress::default();
+    progress.stop.store(true, Ordering::Relaxed);
+    let verified = verify(&chain, &plan, &|| CaptureReader::open(&capture), &progress).expect("runs");
+    assert!(verified.stopped && !verified.holds() && verified.digests.is_empty(), "{verified:?}");
+
+    let whole = std::fs::read(&capture).expect("the capture");
+    let cut = &whole[..whole.len() - 1];
+    let verified =
+        verify(&chain, &plan, &|| CaptureReader::from_bytes(cut), &Progress::default()).expect("runs");
+    assert!(verified.input_error.is_some() && !verified.holds());
+    assert_eq!(verified.different, 0);
 }
 
 #[test]

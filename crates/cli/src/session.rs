@@ -7,8 +7,12 @@ use std::path::Path;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+<<<<<<< theirs
+use std::time::Duration;
+=======
 use std::thread;
 use std::time::{Duration, Instant};
+>>>>>>> mine
 
 use engine::{Chain, Plan, Progress, Registry};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -24,10 +28,7 @@ pub const INTERRUPTED: u8 = 130;
 /// Reads the chain and checks that it can run so.
 pub fn prepare(args: &ChainArgs, strategy: Strategy) -> Result<(Chain, Plan), Failure> {
     let chain = read_chain(&args.chain)?;
-    let cores = args.cores.unwrap_or(match strategy {
-        Strategy::Single => 1,
-        Strategy::Rss => thread::available_parallelism().map_or(1, usize::from),
-    });
+    let cores = args.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan::new(&chain, strategy, cores).map_err(Failure::usage)?;
     Ok((chain, plan))
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use strategy::FunctionShape;
-use table::WhenFull;
+use table::{OutOfMemory, WhenFull};
 use wire::Stamp;
 
 use crate::Batch;
@@ -17,8 +17,11 @@ pub struct Chain {
     pub name: String,
     /// What becomes of malformed packets.
     pub malformed: MalformedPolicy,
-    /// Seed of everything that looks random: hashes and draws.
+    /// Seed of everything that functions draw.
     pub seed: u64,
+    /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
+    /// that collide. All cores share it.
+    pub table_seed: u64,
     /// The functions, in the order in which packets meet them.
     pub functions: Vec<FunctionSpec>,
 }
@@ -56,7 +59,10 @@ impl Chain {
     }
 
     /// The chain as one core runs it, with empty tables. All memory is taken here.
-    pub fn core(&self) -> ChainCore {
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough.
+    pub fn core(&self) -> Result<ChainCore, OutOfMemory> {
         let stages = self.functions.iter().enumerate().map(|(index, spec)| {
             let FunctionSpec { function, flows, when_full, .. } = spec;
             function.stage(StageSpec {
@@ -64,9 +70,16 @@ impl Chain {
                 flows: *flows,
                 when_full: *when_full,
                 seed: self.seed,
+                table_seed: self.table_seed,
             })
         });
-        ChainCore { drop_malformed: self.malformed == MalformedPolicy::Drop, stages: stages.collect() }
+        let drop_malformed = self.malformed == MalformedPolicy::Drop;
+        Ok(ChainCore { drop_malformed, stages: stages.collect::<Result<_, _>>()? })
+    }
+
+    /// Bytes of the tables of one core.
+    pub fn table_bytes(&self) -> u64 {
+        self.functions.iter().map(|spec| spec.function.table_bytes(spec.flows)).sum()
     }
 
     /// What sharding needs to know of the functions.

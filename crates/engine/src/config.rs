@@ -13,6 +13,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
@@ -115,7 +116,12 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         Malformed::Drop => MalformedPolicy::Drop,
         Malformed::Pass => MalformedPolicy::Pass,
     };
-    Ok(Chain { name, malformed, seed, functions })
+    Ok(Chain { name, malformed, seed, table_seed: random_seed(), functions })
+}
+
+/// What the standard library seeds its own tables with.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 #[derive(Deserialize, Default)]

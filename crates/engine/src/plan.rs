@@ -1,3 +1,5 @@
+use std::{fs, thread};
+
 use strategy::{Assign, HashFields, INDIRECTION_ENTRIES, Rss, Single, Strategy};
 
 use crate::Chain;
@@ -33,6 +35,21 @@ pub enum PlanError {
         /// What was asked.
         cores: usize,
     },
+    /// More memory than there is.
+    #[error(
+        "the tables of {cores} cores take {} MiB and {} MiB are free\n\
+         Use fewer cores, or smaller `flows` in the chain file.",
+        need_bytes >> 20,
+        free_bytes >> 20
+    )]
+    Memory {
+        /// What was asked.
+        cores: usize,
+        /// What all tables take.
+        need_bytes: u64,
+        /// What the system says is available.
+        free_bytes: u64,
+    },
     /// Two functions' keys cannot be kept on one core.
     #[error("strategy `rss` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
     Conflict {
@@ -59,7 +76,19 @@ impl Plan {
             Strategy::Single => None,
             Strategy::Rss => Some(derive(chain)?),
         };
+        let need_bytes = chain.table_bytes().saturating_mul(cores as u64);
+        if let Some(free_bytes) = free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
+            return Err(PlanError::Memory { cores, need_bytes, free_bytes });
+        }
         Ok(Plan { strategy, cores, hash_fields })
+    }
+
+    /// The cores to use where none are asked for: all that the machine and the strategy have.
+    pub fn default_cores(strategy: Strategy) -> usize {
+        match strategy {
+            Strategy::Single => 1,
+            Strategy::Rss => thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES),
+        }
     }
 
     /// Which core gets a packet.
@@ -69,6 +98,14 @@ impl Plan {
             Some(fields) => Box::new(Rss::new(fields, self.cores)),
         }
     }
+}
+
+/// Memory that can be had without swapping; `None` where the system does not say. Asked beforehand,
+/// because a system that overcommits grants what it does not have and ends the program later.
+fn free_bytes() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 fn derive(chain: &Chain) -> Result<HashFields, PlanError> {

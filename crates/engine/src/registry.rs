@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use nf::{FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding};
 use serde::Deserialize;
+use table::{FlowTable, OutOfMemory};
 use toml::de::ValueDeserializer;
 use wire::{Fields, Stamp};
 
@@ -54,7 +55,13 @@ pub trait Function: Send + Sync {
     fn info(&self) -> FunctionInfo;
 
     /// The function on one core, with an empty table.
-    fn stage(&self, spec: StageSpec) -> Box<dyn Stage>;
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no memory for its table.
+    fn stage(&self, spec: StageSpec) -> Result<Box<dyn Stage>, OutOfMemory>;
+
+    /// Bytes that a table for `flows` flows takes.
+    fn table_bytes(&self, flows: usize) -> u64;
 
     /// What it reports, from the flows of all cores; `stages` were made by [`Function::stage`].
     fn report(&self, stages: &[&dyn Stage], now: Stamp) -> Vec<FunctionReport>;
@@ -118,8 +125,12 @@ impl<F: NetworkFunction> Function for Configured<F> {
         info::<F>()
     }
 
-    fn stage(&self, spec: StageSpec) -> Box<dyn Stage> {
-        Box::new(FunctionStage::new(Arc::clone(&self.0), spec))
+    fn stage(&self, spec: StageSpec) -> Result<Box<dyn Stage>, OutOfMemory> {
+        Ok(Box::new(FunctionStage::new(Arc::clone(&self.0), spec)?))
+    }
+
+    fn table_bytes(&self, flows: usize) -> u64 {
+        FlowTable::<F::Key, F::State>::bytes(flows)
     }
 
     fn report(&self, stages: &[&dyn Stage], now: Stamp) -> Vec<FunctionReport> {

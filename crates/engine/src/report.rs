@@ -47,10 +47,21 @@ pub struct RunReport {
     /// Hash of all functions' live flows at the last packet's time, hexadecimal: the same under
     /// every strategy.
     pub digest: String,
+    /// Packets whose own time lay before an earlier packet's; their stamps have the earlier time.
+    pub time_ran_back: TimeRanBack,
     /// Whether the whole input was processed.
     pub complete: bool,
     /// Why it was not, if so.
     pub error: Option<String>,
+}
+
+/// How far arrival times ran back.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct TimeRanBack {
+    /// Packets behind an earlier one's time.
+    pub packets: u64,
+    /// The furthest of them.
+    pub furthest_seconds: f64,
 }
 
 /// Packets by verdict.
@@ -77,7 +88,7 @@ pub struct CoreReport {
     pub bytes: u64,
     /// Of all packets, 0 to 1.
     pub share: f64,
-    /// Time spent on packets, without waiting.
+    /// Time spent on packets, without waiting for them; by the clock on the wall.
     pub busy_seconds: f64,
     /// Packets by verdict.
     pub verdicts: Verdicts,
@@ -185,6 +196,10 @@ impl RunReport {
             cores,
             digest: hex(digest(chain, outcome)),
             functions,
+            time_ran_back: TimeRanBack {
+                packets: outcome.ran_back.packets,
+                furthest_seconds: outcome.ran_back.furthest_ns as f64 / 1e9,
+            },
             complete: error.is_none(),
             error,
         }
@@ -192,7 +207,7 @@ impl RunReport {
 }
 
 /// The digest of each function's flows, over all cores.
-pub(crate) fn function_digests(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
+fn function_digests(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
     let of =
         |index| stages(outcome, index).map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
     (0..chain.functions.len()).map(of).collect()

@@ -40,6 +40,7 @@ pub fn run(
             Received::Frames => {
                 idle.over();
                 laps.lap(Lap::Receive, batch);
+                counters.receive(batch);
                 let begin = Instant::now();
                 parse(port, batch);
                 laps.lap(Lap::Parse, batch);
@@ -130,16 +131,21 @@ pub struct CoreCounters {
     pub dropped_no_room: u64,
     /// Malformed packets, dropped or not, in the order of [`Malformed::ALL`].
     pub malformed: [u64; Malformed::ALL.len()],
-    /// Time spent on packets, without waiting for them or for room to send them, ns.
+    /// Time spent on packets, without waiting for them or for room to send them, ns: by the clock on the
+    /// wall, so that time for which the system ran something else counts.
     pub busy_ns: u64,
 }
 
 impl CoreCounters {
-    fn count(&mut self, batch: &Batch) {
+    /// Before edits change a frame's length.
+    fn receive(&mut self, batch: &Batch) {
         self.batches += 1;
         self.packets += batch.len() as u64;
-        for ((frame, headers), fate) in batch.frames.iter().zip(&batch.headers).zip(&batch.fates) {
-            self.bytes += u64::from(frame.wire_len);
+        self.bytes += batch.frames.iter().map(|frame| u64::from(frame.wire_len)).sum::<u64>();
+    }
+
+    fn count(&mut self, batch: &Batch) {
+        for (headers, fate) in batch.headers.iter().zip(&batch.fates) {
             if let Some(reason) = headers.malformed() {
                 self.malformed[reason as usize - 1] += 1;
             }

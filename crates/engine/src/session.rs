@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use io::capture::{CaptureError, CaptureReader};
 use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, replay};
 use strategy::Assign;
+use table::OutOfMemory;
 use thiserror::Error;
-use wire::{LinkType, Stamp};
+use wire::{LinkType, RanBack, Stamp};
 
 use crate::Batch;
 use crate::chain::{Chain, ChainCore};
@@ -50,8 +51,10 @@ pub struct RunOutcome {
     pub cores: Vec<(CoreCounters, ChainCore)>,
     /// Why the input ended early, if it did. Everything whole before that was processed.
     pub input_error: Option<CaptureError>,
-    /// Whether [`Progress::stop`] ended the run.
+    /// Whether [`Progress::stop`] ended the run before the input did.
     pub stopped: bool,
+    /// How far arrival times ran back, which stamps do not.
+    pub ran_back: RanBack,
 }
 
 /// Why a run has no outcome.
@@ -66,6 +69,14 @@ pub enum RunError<E> {
         core: usize,
         /// Packets that had come out by then.
         packets: u64,
+    },
+    /// No memory for the tables.
+    #[error("no memory for the tables of {cores} cores, one of which takes {} MiB\nUse fewer cores, or smaller `flows` in the chain file.", bytes >> 20)]
+    OutOfMemory {
+        /// How many cores were asked for.
+        cores: usize,
+        /// What the table takes that could not be had.
+        bytes: u64,
     },
     /// The caller's `see` said so.
     #[error(transparent)]
@@ -87,7 +98,9 @@ pub fn replay_capture<E: Send>(
     let (feeder, ports, collector) = replay(plan.cores);
     let assign = plan.assign();
     // All memory is taken before the clock starts.
-    let chains: Vec<ChainCore> = ports.iter().map(|_| chain.core()).collect();
+    let chains: Result<Vec<ChainCore>, OutOfMemory> = ports.iter().map(|_| chain.core()).collect();
+    let chains =
+        chains.map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
     thread::scope(|scope| {
         let begin = Instant::now();
         let workers: Vec<_> = ports
@@ -119,22 +132,56 @@ pub fn replay_capture<E: Send>(
             elapsed,
             last: collected.last,
             cores,
-            input_error: fed.err(),
-            stopped: progress.stop.load(Ordering::Relaxed),
+            stopped: matches!(fed.end, FeedEnd::Stopped),
+            input_error: match fed.end {
+                FeedEnd::Input(result) => result.err(),
+                FeedEnd::Stopped | FeedEnd::Closed => None,
+            },
+            ran_back: fed.ran_back,
         })
     })
 }
 
-/// Reads the capture and sends each packet to its core.
+/// How feeding went.
+struct Fed {
+    end: FeedEnd,
+    ran_back: RanBack,
+}
+
+enum FeedEnd {
+    /// The input ended, as it should or not.
+    Input(Result<(), CaptureError>),
+    /// [`Progress::stop`] was set.
+    Stopped,
+    /// Nobody takes packets any more: why is for the others to say.
+    Closed,
+}
+
 fn feed(
     mut reader: CaptureReader,
     mut feeder: Feeder,
     mut assign: Box<dyn Assign>,
     progress: &Progress,
-) -> Result<(), CaptureError> {
+) -> Fed {
+    let end = feed_all(&mut reader, &mut feeder, &mut *assign, progress);
+    Fed { end, ran_back: feeder.ran_back() }
+}
+
+/// Reads the capture and sends each packet to its core.
+fn feed_all(
+    reader: &mut CaptureReader,
+    feeder: &mut Feeder,
+    assign: &mut dyn Assign,
+    progress: &Progress,
+) -> FeedEnd {
     let reads_headers = assign.reads_headers();
     let mut packets = 0u64;
-    while let Some(record) = reader.next()? {
+    loop {
+        let record = match reader.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => return FeedEnd::Input(Ok(())),
+            Err(error) => return FeedEnd::Input(Err(error)),
+        };
         let sent = feeder.take(&record).and_then(|frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
             let core = match reads_headers {
@@ -143,17 +190,15 @@ fn feed(
             };
             feeder.send(core, frame)
         });
-        // Nobody takes packets any more: why is for the others to say.
-        let Ok(()) = sent else { return Ok(()) };
+        let Ok(()) = sent else { return FeedEnd::Closed };
         packets += 1;
         if packets.is_multiple_of(256) {
             progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
             if progress.stop.load(Ordering::Relaxed) {
-                return Ok(());
+                return FeedEnd::Stopped;
             }
         }
     }
-    Ok(())
 }
 
 /// One core: pinned, with private state.

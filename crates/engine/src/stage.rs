@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use io::Fate;
 use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
-use table::{Counters, FlowTable, Insert, WhenFull};
+use table::{Counters, FlowTable, Insert, OutOfMemory, WhenFull};
 use wire::Stamp;
 
 use crate::{BATCH_PACKETS, Batch};
@@ -18,6 +18,9 @@ pub trait Stage: Send {
 
     /// Hash of all flows alive at `now`: [`FlowTable::digest`].
     fn digest(&self, now: Stamp) -> u64;
+
+    /// Hash of what the digest leaves out: [`FlowTable::audit`]. Comparable once settled.
+    fn audit(&self, now: Stamp) -> u64;
 
     /// What happened so far.
     fn counters(&self) -> StageCounters<'_>;
@@ -59,8 +62,10 @@ pub struct StageSpec {
     pub flows: usize,
     /// What happens when there are more.
     pub when_full: WhenFull,
-    /// The chain's seed.
+    /// The chain's seed, for what functions draw.
     pub seed: u64,
+    /// Seed of the table's hashes. Nothing that comes out depends on it while no table is full.
+    pub table_seed: u64,
 }
 
 pub(crate) struct FunctionStage<F: NetworkFunction> {
@@ -89,13 +94,13 @@ struct Step<F: NetworkFunction> {
 }
 
 impl<F: NetworkFunction> FunctionStage<F> {
-    pub(crate) fn new(function: Arc<F>, spec: StageSpec) -> Self {
-        let StageSpec { index, flows, when_full, seed } = spec;
+    pub(crate) fn new(function: Arc<F>, spec: StageSpec) -> Result<Self, OutOfMemory> {
+        let StageSpec { index, flows, when_full, seed, table_seed } = spec;
         // Functions of one chain draw different numbers for the same packet.
         let seed = hash_bytes(&[index], seed);
-        FunctionStage {
+        Ok(FunctionStage {
             pool: function.pool(),
-            table: FlowTable::new(flows, when_full, seed),
+            table: FlowTable::new(flows, when_full, table_seed)?,
             function,
             index,
             seed,
@@ -106,7 +111,7 @@ impl<F: NetworkFunction> FunctionStage<F> {
             transmit_back: 0,
             host: 0,
             steps: Vec::with_capacity(BATCH_PACKETS),
-        }
+        })
     }
 
     pub(crate) fn flows(&self, now: Stamp) -> impl Iterator<Item = (&F::Key, &F::State)> {
@@ -154,6 +159,7 @@ impl<F: NetworkFunction> FunctionStage<F> {
             return verdict;
         }
         let mut flow = None;
+        let edits_before = batch.edits[*packet];
         let mut cx = Cx::new(stamp, &mut batch.edits[*packet], pool, events, self.seed);
         let verdict = function.step(&mut flow, meta, &mut cx);
         let Some(state) = flow else { return verdict };
@@ -161,6 +167,8 @@ impl<F: NetworkFunction> FunctionStage<F> {
         match table.insert(*hash, key, state, deadline_ns(&state), now_ns, &mut gone) {
             Insert::Done => verdict,
             Insert::Full => {
+                // The step did not happen: neither its state nor its edits stay.
+                batch.edits[*packet] = edits_before;
                 let mut cx = Cx::new(stamp, &mut batch.edits[*packet], pool, events, self.seed);
                 function.rejected(&state, meta, &mut cx)
             }
@@ -201,8 +209,15 @@ impl<F: NetworkFunction> Stage for FunctionStage<F> {
             self.table.prefetch_block(step.hash);
         }
         for number in 0..self.steps.len() {
+            let packet = self.steps[number].packet;
+            let edited = batch.edits[packet].fields();
             let verdict = self.step(number, batch);
-            self.conclude(self.steps[number].packet, verdict, batch);
+            debug_assert!(
+                (F::EDITS | edited).contains(batch.edits[packet].fields()),
+                "`{}` edits fields that its EDITS does not name, on which sharding relies",
+                F::NAME
+            );
+            self.conclude(packet, verdict, batch);
         }
         self.packets += self.steps.len() as u64;
     }
@@ -214,6 +229,10 @@ impl<F: NetworkFunction> Stage for FunctionStage<F> {
 
     fn digest(&self, now: Stamp) -> u64 {
         self.table.digest(now.time_ns)
+    }
+
+    fn audit(&self, now: Stamp) -> u64 {
+        self.table.audit(now.time_ns)
     }
 
     fn counters(&self) -> StageCounters<'_> {

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::chain::Chain;
 use crate::plan::{Plan, PlanError};
-use crate::report::function_digests;
 use crate::session::{Progress, RunError, RunOutcome, Seen, replay_capture};
+use crate::stage::Stage;
 
 /// How two strategies' answers compare.
 #[derive(Debug)]
@@ -18,7 +18,9 @@ pub struct Verified {
     pub different: u64,
     /// The first of them.
     pub first: Option<Mismatch>,
-    /// Per function: name, digest of its flows under `single`, digest under the other strategy.
+    /// Per function: name, and under `single` and the other strategy a hash of its live flows, of when
+    /// they will die, of how every other flow left, and of what it counted. Empty if the runs were
+    /// stopped, each at a packet of its own.
     pub digests: Vec<(String, u64, u64)>,
     /// Functions whose table was full at some time: then strategies may differ, because each core
     /// has a table of its own.
@@ -114,7 +116,8 @@ pub fn verify(
         Some((seq, other)) if !stopped => Some(explain(chain, &single_plan, open, seq, other)?),
         _ => None,
     };
-    let digests = function_digests(chain, &single).into_iter().zip(function_digests(chain, &other));
+    let digests = traces(chain, &single).into_iter().zip(traces(chain, &other));
+    let digests = digests.filter(|_| !stopped);
     let named = chain.functions.iter().zip(digests).map(|(spec, (a, b))| (spec.name.clone(), a, b));
     Ok(Verified {
         packets: other.packets,
@@ -135,6 +138,27 @@ impl Verified {
     }
 }
 
+/// For each function a hash of all that its steps left behind, over all cores. Once settled, none of it
+/// depends on how packets were spread, as long as no table was full.
+fn traces(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
+    let trace = |index: usize| {
+        let stages = || outcome.cores.iter().map(move |(_, core)| &core.stages()[index]);
+        let sum =
+            |of: &dyn Fn(&dyn Stage) -> u64| stages().map(|stage| of(&**stage)).fold(0, u64::wrapping_add);
+        let mut parts = vec![
+            sum(&|stage| stage.digest(outcome.last)),
+            sum(&|stage| stage.audit(outcome.last)),
+            sum(&|stage| stage.counters().packets),
+            sum(&|stage| stage.counters().flows.created),
+            sum(&|stage| stage.counters().flows.removed),
+        ];
+        let events = chain.functions[index].function.info().events.len();
+        parts.extend((0..events).map(|event| sum(&|stage| stage.counters().events[event])));
+        parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
+    };
+    (0..chain.functions.len()).map(trace).collect()
+}
+
 fn run(
     chain: &Chain,
     plan: &Plan,
@@ -151,14 +175,15 @@ fn run(
 
 /// The answer in 64 bits. Dropped packets' bytes do not matter.
 fn fingerprint(seen: &Seen<'_>) -> u64 {
-    let (kind, function, reason) = match seen.fate {
-        Fate::Forward => (0, 0, 0),
-        Fate::TransmitBack => (1, 0, 0),
-        Fate::Host => (2, 0, 0),
+    let kind = match seen.fate {
+        Fate::Forward => 0,
+        Fate::TransmitBack => 1,
+        Fate::Host => 2,
         Fate::DropBy { function, reason } => return u64::from_le_bytes([3, function, reason, 0, 0, 0, 0, 0]),
         Fate::Drop(why) => return u64::from_le_bytes([4, why as u8, 0, 0, 0, 0, 0, 0]),
     };
-    hash_bytes(seen.bytes, u64::from_le_bytes([kind, function, reason, 0, 0, 0, 0, 0]))
+    let [a, b, c, d] = seen.wire_len.to_le_bytes();
+    hash_bytes(seen.bytes, u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]))
 }
 
 fn answer(seen: &Seen<'_>) -> Answer {
@@ -192,7 +217,9 @@ fn explain(
             found = Some(answer(seen));
             Err(())
         });
-    let single = found.unwrap_or(Answer { fate: Fate::Forward, bytes: Vec::new() });
+    let Some(single) = found else {
+        return Err(VerifyError::Packets { strategy: "single, again,", single: seq + 1, other: seq });
+    };
     Ok(Mismatch { number: seq + 1, flow, single, other })
 }
 

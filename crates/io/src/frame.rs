@@ -57,8 +57,9 @@ impl Frame {
     pub fn set_data(&mut self, data: Range<usize>) {
         let Place { buffer, data: old, .. } = &mut self.place;
         assert!(data.start <= data.end && data.end <= buffer.len(), "{data:?} outside the frame's buffer");
-        // A tag that was pushed or popped was so on the wire, too.
-        self.wire_len = (self.wire_len + data.len() as u32).saturating_sub(old.len() as u32);
+        // A tag that was pushed or popped was so on the wire, too. A capture may claim any length.
+        let rest = self.wire_len.saturating_sub(old.len() as u32);
+        self.wire_len = rest.saturating_add(data.len() as u32);
         *old = data;
     }
 }

@@ -8,7 +8,7 @@
 //!            └───────────────┴──────────┘          never moves while its flow lives
 //! ```
 //!
-//! A look-up reads two cache lines in the common case: the bucket, and the block whose tag matches
+//! A look-up reads the bucket's line and the line of the block whose tag matches
 //! (at full load about 3 look-ups in 100 also meet a false match). Both can be prefetched for a whole batch:
 //! [`FlowTable::prefetch_bucket`] for every key, then [`FlowTable::prefetch_block`] for every key,
 //! then [`FlowTable::find`] one by one.
@@ -19,12 +19,13 @@
 //! same flows.
 //!
 //! **Expiry is decided by stamps, not by the sweep.** A flow is dead from its deadline on, whether
-//! or not its block has been reclaimed; the sweep, a bounded share of a block per step, only gives
-//! memory back.
+//! or not its block has been reclaimed; the sweep, one block in four steps, gives memory back. Only a
+//! full table can tell: an insertion looks at 64 blocks and may refuse while dead flows hold others.
+//! That, too, depends on nothing but the sequence of steps.
 
 mod bucket;
 mod memory;
 mod prefetch;
 mod table;
 
-pub use table::{Counters, FlowTable, Insert, MAX_FLOWS, Slot, WhenFull};
+pub use table::{Counters, FlowTable, Insert, MAX_FLOWS, OutOfMemory, Slot, WhenFull};

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::mem::needs_drop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -25,23 +25,23 @@ unsafe impl<T: Copy + Send> Send for Array<T> {}
 unsafe impl<T: Copy + Sync> Sync for Array<T> {}
 
 impl<T: Copy> Array<T> {
-    /// `len` copies of `value`.
+    /// `len` copies of `value`; `None` if there is no memory for them.
     ///
     /// # Panics
     /// If `len` is 0 or the size overflows.
-    pub(crate) fn filled(value: T, len: usize) -> Array<T> {
+    pub(crate) fn filled(value: T, len: usize) -> Option<Array<T>> {
         const { assert!(!needs_drop::<T>() && size_of::<T>() > 0) };
         assert!(len > 0, "an array of nothing");
         let layout = Self::layout(len);
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc(layout) };
-        let Some(values) = NonNull::new(memory.cast::<T>()) else { handle_alloc_error(layout) };
+        let values = NonNull::new(memory.cast::<T>())?;
         advise_huge_pages(memory, layout.size());
         for i in 0..len {
             // SAFETY: `i` lies within what was allocated.
             unsafe { values.add(i).write(value) };
         }
-        Array { values, len }
+        Some(Array { values, len })
     }
 
     fn layout(len: usize) -> Layout {
@@ -95,7 +95,7 @@ mod tests {
     fn it_holds_what_was_written() {
         // Below and above the size of a huge page.
         for len in [1usize, 1000, if cfg!(miri) { 1001 } else { 600_000 }] {
-            let mut array = Array::filled(7u64, len);
+            let mut array = Array::filled(7u64, len).expect("memory");
             array[len - 1] = 8;
             assert_eq!(array.len(), len);
             assert!(array[..len - 1].iter().all(|value| *value == 7));
@@ -106,6 +106,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "nothing")]
     fn an_empty_array_is_a_mistake() {
-        Array::filled(0u8, 0);
+        let _ = Array::filled(0u8, 0);
     }
 }

@@ -49,6 +49,13 @@ pub enum Insert {
     Full,
 }
 
+/// The system has no memory for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// What the table takes.
+    pub bytes: u64,
+}
+
 /// A located block. Valid until the flow is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
@@ -77,6 +84,8 @@ pub struct FlowTable<K: Copy, S: Copy> {
     blocks: Array<Block<K, S>>,
     /// Blocks without a flow; the last one is taken next.
     free: Vec<u32>,
+    /// Sum of a hash of every flow that has left.
+    departed: u64,
     /// The next block that the sweep looks at.
     hand: u32,
     steps_until_sweep: u32,
@@ -100,23 +109,38 @@ where
     K: FlowKey,
     S: Copy + IntoBytes + Immutable,
 {
-    /// A table for `capacity` flows. `seed` keeps outsiders from choosing keys that collide.
+    /// A table for `capacity` flows. A secret `seed` keeps outsiders from choosing keys that collide.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if the system refuses. A system that overcommits refuses late or never: compare
+    /// [`FlowTable::bytes`] with what is free first.
     ///
     /// # Panics
     /// If `capacity` is 0 or above [`MAX_FLOWS`].
-    pub fn new(capacity: usize, when_full: WhenFull, seed: u64) -> Self {
+    pub fn new(capacity: usize, when_full: WhenFull, seed: u64) -> Result<Self, OutOfMemory> {
         assert!((1..=MAX_FLOWS).contains(&capacity), "capacity {capacity} not in 1..={MAX_FLOWS}");
         let empty = Block { key: K::new_zeroed(), deadline_ns: 0, hash: 0, state: None };
-        FlowTable {
-            buckets: Array::filled(Bucket::EMPTY, capacity.div_ceil(MEAN_ENTRIES_MAX).next_power_of_two()),
-            blocks: Array::filled(empty, capacity),
-            free: (0..capacity as u32).rev().collect(),
+        let out_of_memory = OutOfMemory { bytes: Self::bytes(capacity) };
+        let mut free = Vec::new();
+        free.try_reserve_exact(capacity).map_err(|_| out_of_memory)?;
+        free.extend((0..capacity as u32).rev());
+        Ok(FlowTable {
+            buckets: Array::filled(Bucket::EMPTY, buckets(capacity)).ok_or(out_of_memory)?,
+            blocks: Array::filled(empty, capacity).ok_or(out_of_memory)?,
+            free,
+            departed: 0,
             hand: 0,
             steps_until_sweep: STEPS_PER_SWEPT_BLOCK,
             when_full,
             seed,
             counters: Counters::default(),
-        }
+        })
+    }
+
+    /// Bytes of memory that a table for `capacity` flows takes.
+    pub fn bytes(capacity: usize) -> u64 {
+        let (bucket, block) = (size_of::<Bucket>() as u64, size_of::<Block<K, S>>() as u64);
+        buckets(capacity) as u64 * bucket + capacity as u64 * (block + size_of::<u32>() as u64)
     }
 
     /// The hash of a key, which the calls below take.
@@ -200,6 +224,8 @@ where
 
     /// Removes a flow that a step has ended.
     pub fn remove(&mut self, slot: Slot) {
+        let Block { key, deadline_ns, .. } = &self.blocks[slot.0 as usize];
+        self.departed = self.departed.wrapping_add(hash_bytes(key.as_bytes(), *deadline_ns));
         self.unlink(slot.0);
         self.counters.removed += 1;
     }
@@ -243,6 +269,15 @@ where
         self.live(now_ns)
             .map(|(key, state)| hash_bytes(state.as_bytes(), hash_bytes(key.as_bytes(), 0)))
             .fold(0, u64::wrapping_add)
+    }
+
+    /// Hash of what [`FlowTable::digest`] leaves out and replicas must agree in all the same: when each
+    /// flow alive at `now_ns` will die, and how each flow that is gone left. A sum, too. Comparable
+    /// after [`FlowTable::settle`], when all the dead are gone. O(capacity).
+    pub fn audit(&self, now_ns: u64) -> u64 {
+        let alive = self.blocks.iter().filter(|block| block.state.is_some() && block.deadline_ns > now_ns);
+        let deadlines = alive.map(|block| hash_bytes(block.key.as_bytes(), block.deadline_ns));
+        deadlines.fold(self.departed, u64::wrapping_add)
     }
 
     /// Flows with a block, dead ones that are not reclaimed yet included.
@@ -330,9 +365,11 @@ where
     }
 
     fn evict(&mut self, block: u32, why: Departure, gone: &mut impl FnMut(&K, &S)) {
-        let Block { key, state, .. } = self.blocks[block as usize];
+        let Block { key, state, deadline_ns, .. } = self.blocks[block as usize];
         if let Some(state) = state {
             gone(&key, &state);
+            let departed = hash_bytes(state.as_bytes(), hash_bytes(key.as_bytes(), deadline_ns));
+            self.departed = self.departed.wrapping_add(departed);
         }
         match why {
             Departure::Expired => self.counters.expired += 1,
@@ -375,6 +412,11 @@ where
         let block = &self.blocks[block as usize];
         block.state.is_some().then_some(block.deadline_ns)
     }
+}
+
+/// Buckets of a table for `capacity` flows.
+fn buckets(capacity: usize) -> usize {
+    capacity.div_ceil(MEAN_ENTRIES_MAX).next_power_of_two()
 }
 
 /// Eight bits of the hash that the bucket number does not use, and never 0.

@@ -66,7 +66,7 @@ proptest! {
         capacity in prop_oneof![Just(300usize), Just(9 * 32), Just(9 * 32 + 1)],
         ops in prop::collection::vec(op(288), 1..3000),
     ) {
-        let mut table = FlowTable::new(capacity, WhenFull::Reject, 7);
+        let mut table = FlowTable::new(capacity, WhenFull::Reject, 7).expect("memory");
         let mut model: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         let mut now_ns = 0;
         for op in ops {
@@ -103,7 +103,7 @@ proptest! {
         ops in prop::collection::vec(op(400), 1..2000),
     ) {
         let when_full = if evict { WhenFull::EvictOldest } else { WhenFull::Reject };
-        let mut table = FlowTable::new(capacity, when_full, 7);
+        let mut table = FlowTable::new(capacity, when_full, 7).expect("memory");
         let mut last = BTreeMap::new();
         let mut now_ns = 0;
         for op in ops {
@@ -133,7 +133,7 @@ proptest! {
 fn it_holds_what_its_capacity_says() {
     for capacity in [1, 2, 9, 10, 9 << 6, 9 << 10, 9 << 14, (9 << 13) + 1] {
         for seed in 0..4 {
-            let mut table = FlowTable::new(capacity, WhenFull::Reject, seed);
+            let mut table = FlowTable::new(capacity, WhenFull::Reject, seed).expect("memory");
             for number in 0..capacity as u32 {
                 let inserted = step(&mut table, number, 0, |_| Some(u64::from(number)), 1);
                 assert_eq!(inserted, Some(Insert::Done), "{number} of {capacity}, seed {seed}");
@@ -151,7 +151,7 @@ fn it_holds_what_its_capacity_says() {
 #[test]
 fn a_full_table_rejects_or_evicts_the_flow_nearest_to_its_deadline() {
     let fill = |when_full| {
-        let mut table = FlowTable::new(3, when_full, 0);
+        let mut table = FlowTable::new(3, when_full, 0).expect("memory");
         for (number, idle_timeout_ns) in [(1, 50), (2, 40), (3, 60)] {
             step(&mut table, number, 0, |_| Some(0), idle_timeout_ns);
         }
@@ -179,7 +179,7 @@ fn a_full_table_rejects_or_evicts_the_flow_nearest_to_its_deadline() {
 
 #[test]
 fn a_flow_is_dead_from_its_deadline_on() {
-    let mut table = FlowTable::new(8, WhenFull::Reject, 0);
+    let mut table = FlowTable::new(8, WhenFull::Reject, 0).expect("memory");
     let mut seen = Vec::new();
     for now_ns in [0, 9, 18, 28] {
         step(
@@ -200,7 +200,7 @@ fn a_flow_is_dead_from_its_deadline_on() {
 
 #[test]
 fn the_sweep_gives_blocks_back_and_says_which() {
-    let mut table = FlowTable::new(4, WhenFull::Reject, 0);
+    let mut table = FlowTable::new(4, WhenFull::Reject, 0).expect("memory");
     for number in 0..4 {
         step(&mut table, number, 0, |_| Some(u64::from(number)), 10);
     }
@@ -214,8 +214,11 @@ fn the_sweep_gives_blocks_back_and_says_which() {
 
 #[test]
 fn digests_of_shards_add_up() {
-    let mut whole = FlowTable::new(64, WhenFull::Reject, 1);
-    let mut shards = [FlowTable::new(64, WhenFull::Reject, 2), FlowTable::new(9, WhenFull::Reject, 3)];
+    let mut whole = FlowTable::new(64, WhenFull::Reject, 1).expect("memory");
+    let mut shards = [
+        FlowTable::new(64, WhenFull::Reject, 2).expect("memory"),
+        FlowTable::new(9, WhenFull::Reject, 3).expect("memory"),
+    ];
     for number in 0..10 {
         step(&mut whole, number, 0, |_| Some(u64::from(number)), 10);
         step(&mut shards[number as usize % 2], number, 0, |_| Some(u64::from(number)), 10);
@@ -226,8 +229,25 @@ fn digests_of_shards_add_up() {
     assert_ne!(whole.digest(5), sum, "one state differs");
 }
 
+/// What a digest of the living cannot show: a flow that drifted and is gone, or will go at another time.
+#[test]
+fn the_audit_tells_how_flows_left_and_when_they_will() {
+    let run = |state: u64, idle_timeout_ns: u64, until_ns: u64| {
+        let mut table = FlowTable::new(8, WhenFull::Reject, 0).expect("memory");
+        step(&mut table, 1, 0, |_| Some(state), idle_timeout_ns);
+        table.settle(until_ns, &mut |_, _| ());
+        (table.digest(until_ns), table.audit(until_ns))
+    };
+    assert_eq!(run(1, 10, 5), run(1, 10, 5));
+    assert_eq!(run(1, 10, 50).0, run(2, 10, 50).0, "nothing lives");
+    assert_ne!(run(1, 10, 50).1, run(2, 10, 50).1, "the state with which it expired");
+    assert_eq!(run(1, 10, 5).0, run(1, 11, 5).0, "the same state lives");
+    assert_ne!(run(1, 10, 5).1, run(1, 11, 5).1, "but not for as long");
+    assert_ne!(run(1, 10, 50).1, run(1, 11, 50).1, "nor did it");
+}
+
 #[test]
 #[should_panic(expected = "capacity")]
 fn a_capacity_of_none_is_a_mistake() {
-    FlowTable::<SrcAddr, u64>::new(0, WhenFull::Reject, 0);
+    let _ = FlowTable::<SrcAddr, u64>::new(0, WhenFull::Reject, 0);
 }

@@ -28,4 +28,4 @@ pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
 pub use link::LinkType;
 pub use malformed::Malformed;
 pub use parse::parse;
-pub use stamp::{Stamp, Stamper};
+pub use stamp::{RanBack, Stamp, Stamper};

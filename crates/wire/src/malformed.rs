@@ -38,6 +38,9 @@ pub enum Malformed {
     IcmpTruncated,
     /// The packet ends before both ports of an SCTP or DCCP header.
     PortsTruncated,
+    /// An IPv6 header with an IPv4-mapped address, which must not be on a wire (RFC 6890 §2.2.3). It
+    /// would be one address with the IPv4 one here, and another to every card that hashes it.
+    MappedAddress,
 }
 
 impl Malformed {
@@ -45,7 +48,7 @@ impl Malformed {
     pub const MAX_IPV6_EXTENSIONS: usize = 8;
 
     /// Every reason, in order.
-    pub const ALL: [Malformed; 17] = [
+    pub const ALL: [Malformed; 18] = [
         Malformed::LinkTruncated,
         Malformed::TooManyVlanTags,
         Malformed::IpVersion,
@@ -63,6 +66,7 @@ impl Malformed {
         Malformed::UdpLength,
         Malformed::IcmpTruncated,
         Malformed::PortsTruncated,
+        Malformed::MappedAddress,
     ];
 
     /// A stable name for reports, such as `tcp-data-offset`.
@@ -85,6 +89,7 @@ impl Malformed {
             Malformed::UdpLength => "udp-length",
             Malformed::IcmpTruncated => "icmp-truncated",
             Malformed::PortsTruncated => "ports-truncated",
+            Malformed::MappedAddress => "mapped-address",
         }
     }
 
@@ -115,7 +120,8 @@ impl Malformed {
             | Malformed::Ipv6PayloadLength
             | Malformed::Ipv6ExtensionTruncated
             | Malformed::TooManyIpv6Extensions
-            | Malformed::FragmentOverflow => Layer::Ip,
+            | Malformed::FragmentOverflow
+            | Malformed::MappedAddress => Layer::Ip,
             Malformed::TcpTruncated
             | Malformed::TcpDataOffset
             | Malformed::UdpTruncated

@@ -19,6 +19,16 @@ pub struct Stamp {
 #[derive(Clone, Debug, Default)]
 pub struct Stamper {
     next: Stamp,
+    ran_back: RanBack,
+}
+
+/// How far arrival times ran back, which stamps do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RanBack {
+    /// Packets that arrived, by their own time, before a packet stamped earlier.
+    pub packets: u64,
+    /// The furthest that one of them lay behind, ns.
+    pub furthest_ns: u64,
 }
 
 impl Stamper {
@@ -26,10 +36,19 @@ impl Stamper {
     ///
     /// Captures and clocks step back now and then; functions may assume that stamps do not.
     pub fn stamp(&mut self, time_ns: u64) -> Stamp {
+        if time_ns < self.next.time_ns {
+            self.ran_back.packets += 1;
+            self.ran_back.furthest_ns = self.ran_back.furthest_ns.max(self.next.time_ns - time_ns);
+        }
         self.next.time_ns = self.next.time_ns.max(time_ns);
         let stamp = self.next;
         self.next.seq += 1;
         stamp
+    }
+
+    /// How far arrival times ran back so far.
+    pub fn ran_back(&self) -> RanBack {
+        self.ran_back
     }
 }
 

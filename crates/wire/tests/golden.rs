@@ -471,6 +471,23 @@ fn every_reason_leaves_the_fields_before_it() {
     assert_eq!((headers.l4_header_len(), headers.window_scale()), (0, None));
 }
 
+/// RFC 6890 §2.2.3: neither source nor destination. As an address it would alias the IPv4 one.
+#[test]
+fn mapped_addresses_are_not_believed_in_an_ipv6_header() {
+    let mapped = "00000000000000000000ffff0a000001";
+    let plain = "20010db8000000000000000000000001";
+    for (src, dst, expected) in [
+        (mapped, plain, Some(Malformed::MappedAddress)),
+        (plain, mapped, Some(Malformed::MappedAddress)),
+        (plain, plain, None),
+    ] {
+        let bytes = hex(&format!("6000 0000 0008 11 40 {src} {dst} 03e8 07d0 0008 0000"));
+        let headers = read(LinkType::RawIp, &bytes);
+        assert_eq!(headers.malformed(), expected);
+        assert_eq!(headers.marks, Marks::IPV6);
+    }
+}
+
 #[test]
 fn lengths_where_the_ip_header_has_none() {
     // Segmentation offload: IPv4 length 0 before a payload of 70,000 bytes.

@@ -93,8 +93,18 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
             "no packet of the trace comes to core {idle} of {cores}\nUse fewer cores, or a trace with more flows."
         )));
     }
+<<<<<<< theirs
+    let bench = measure(&chain, &plan, &trace, queues, args.seconds)?;
+    if let Some(path) = &args.json {
+        output::write_json(&bench, path)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&render(&bench))?;
+    }
+=======
     let bench = measure(&chain, &plan, &trace, queues, args.seconds);
     reports.write(&bench, &render(&bench))?;
+>>>>>>> mine
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,16 +159,20 @@ fn measure(
     trace: &Arc<Trace>,
     queues: Vec<Vec<u32>>,
     seconds: f64,
-) -> ChainBench {
+) -> Result<ChainBench, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let functions = chain.functions.len();
+    let chains: Result<Vec<ChainCore>, _> = queues.iter().map(|_| chain.core()).collect();
+    let chains = chains.map_err(|_| {
+        Failure::usage("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")
+    })?;
     let cores: Vec<CoreTime> = thread::scope(|scope| {
         let workers: Vec<_> = queues
             .into_iter()
+            .zip(chains)
             .enumerate()
-            .map(|(core, packets)| {
+            .map(|(core, (packets, chain_core))| {
                 let port = MemoryPort::new(Arc::clone(trace), packets, POOL_FRAMES, Arc::clone(&stop));
-                let chain_core = chain.core();
                 scope.spawn(move || one_core(core, port, chain_core, functions))
             })
             .collect();
@@ -169,7 +183,7 @@ fn measure(
             .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    summarise(chain, plan, &cores)
+    Ok(summarise(chain, plan, &cores))
 }
 
 fn one_core(core: usize, mut port: MemoryPort, mut chain: ChainCore, functions: usize) -> CoreTime {

@@ -59,7 +59,7 @@ pub fn command(args: &BenchTableArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let mut rows = Vec::new();
     for entries in &args.entries {
-        rows.extend(measure(*entries, args.rounds));
+        rows.extend(measure(*entries, args.rounds)?);
     }
     let bench = TableBench {
         paceline: env!("CARGO_PKG_VERSION"),
@@ -99,7 +99,7 @@ fn key(number: u64) -> SrcAddr {
     SrcAddr(Addr(bytes))
 }
 
-fn measure(entries: usize, rounds: usize) -> Vec<Row> {
+fn measure(entries: usize, rounds: usize) -> Result<Vec<Row>, Failure> {
     // The order in which keys are looked up is that of neither insertion nor memory.
     let keys: Vec<SrcAddr> = (0..entries as u64).map(key).collect();
     let mut shuffled = keys.clone();
@@ -107,7 +107,8 @@ fn measure(entries: usize, rounds: usize) -> Vec<Row> {
         let j = hash_bytes(&i.to_le_bytes(), 3) % (i as u64 + 1);
         shuffled.swap(i, j as usize);
     }
-    let mut flows: FlowTable<SrcAddr, State> = FlowTable::new(entries, WhenFull::Reject, 0);
+    let mut flows: FlowTable<SrcAddr, State> = FlowTable::new(entries, WhenFull::Reject, 0)
+        .map_err(|table| Failure::usage(format!("no memory for a table of {} MiB", table.bytes >> 20)))?;
     let mut rows: Vec<Row> = Vec::new();
     for batch in [1, 32, BATCH_MAX] {
         let mut figures: Vec<Vec<f64>> = vec![Vec::new(); OPERATIONS.len()];
@@ -127,7 +128,7 @@ fn measure(entries: usize, rounds: usize) -> Vec<Row> {
             rows.push(Row { entries, batch, operation, mops: figures[figures.len() / 2] });
         }
     }
-    rows
+    Ok(rows)
 }
 
 /// Million operations per second.

@@ -1,7 +1,8 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use wire::{Stamp, Stamper};
+use wire::{RanBack, Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
 use crate::capture::Record;
@@ -25,15 +26,23 @@ fn sized(queues: usize, arena_bytes: usize, ring_frames: usize) -> (Feeder, Vec<
     let mut to_queues = Vec::new();
     let mut from_queues = Vec::new();
     let mut ports = Vec::new();
+    let broken = Arc::new(AtomicBool::new(false));
     for _ in 0..queues {
         let (to_queue, receive) = RingBuffer::new(ring_frames);
         let (send, from_queue) = RingBuffer::new(ring_frames);
         to_queues.push(to_queue);
         from_queues.push(from_queue);
-        ports.push(ReplayPort { arena: Arc::clone(&arena), receive, send });
+        let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
+        ports.push(ReplayPort { arena, broken, receive, send, held: 0 });
     }
-    let feeder = Feeder { taker, arena: Arc::clone(&arena), stamper: Stamper::default(), to_queues };
-    (feeder, ports, Collector { arena, from_queues, next_seq: 0, likely: 0 })
+    let feeder = Feeder {
+        taker,
+        arena: Arc::clone(&arena),
+        broken: Arc::clone(&broken),
+        stamper: Stamper::default(),
+        to_queues,
+    };
+    (feeder, ports, Collector { arena, broken, from_queues, next_seq: 0, likely: 0 })
 }
 
 /// Where packets enter: copies them into the arena as a card's DMA would, stamps them, and sends
@@ -41,6 +50,7 @@ fn sized(queues: usize, arena_bytes: usize, ring_frames: usize) -> (Feeder, Vec<
 pub struct Feeder {
     taker: Taker,
     arena: Arc<Arena>,
+    broken: Arc<AtomicBool>,
     stamper: Stamper,
     to_queues: Vec<Producer<Frame>>,
 }
@@ -80,6 +90,11 @@ impl Feeder {
         self.arena.bytes(&frame.place)
     }
 
+    /// How far the packets' times ran back.
+    pub fn ran_back(&self) -> RanBack {
+        self.stamper.ran_back()
+    }
+
     /// Sends a packet to a queue. Frames are sent in the order in which they were taken. Waits while
     /// the queue is full.
     ///
@@ -89,17 +104,22 @@ impl Feeder {
     /// # Panics
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
-        push(&mut self.to_queues[queue], frame)
+        push(&mut self.to_queues[queue], frame, &self.broken)
     }
 
     fn is_closed(&self) -> bool {
-        self.to_queues.iter().any(Producer::is_abandoned)
+        self.broken.load(Ordering::Acquire) || self.to_queues.iter().any(Producer::is_abandoned)
     }
 }
 
 /// One queue of the port.
 pub struct ReplayPort {
     arena: Arc<Arena>,
+    /// Set when a port goes away with packets in its hands, or before it has taken all: then some
+    /// packet will never come out, and whoever waits for it must not.
+    broken: Arc<AtomicBool>,
+    /// Frames received and not sent.
+    held: usize,
     receive: Consumer<Frame>,
     send: Producer<Done>,
 }
@@ -111,6 +131,7 @@ impl Port for ReplayPort {
         let ready = self.receive.slots().min(max);
         let Ok(chunk) = self.receive.read_chunk(ready) else { return Received::Idle };
         frames.extend(chunk);
+        self.held += ready;
         match (ready, last) {
             (0, true) => Received::End,
             (0, false) => Received::Idle,
@@ -127,13 +148,27 @@ impl Port for ReplayPort {
     }
 
     fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
-        done.drain(..).try_for_each(|done| push(&mut self.send, done))
+        done.drain(..).try_for_each(|done| {
+            push(&mut self.send, done, &self.broken)?;
+            self.held -= 1;
+            Ok(())
+        })
+    }
+}
+
+impl Drop for ReplayPort {
+    fn drop(&mut self) {
+        let all_taken = self.receive.is_abandoned() && self.receive.is_empty();
+        if self.held > 0 || !all_taken {
+            self.broken.store(true, Ordering::Release);
+        }
     }
 }
 
 /// Where packets leave, in the order in which they entered.
 pub struct Collector {
     arena: Arc<Arena>,
+    broken: Arc<AtomicBool>,
     from_queues: Vec<Consumer<Done>>,
     next_seq: u64,
     /// The queue that had the last packet: packets come in trains.
@@ -143,8 +178,8 @@ pub struct Collector {
 impl Collector {
     /// The next packet, in order; waits for it. `None` when every queue has ended.
     ///
-    /// A queue that went away with packets in its hands ends the collection there: the count of
-    /// packets tells.
+    /// A queue that went away with packets in its hands ends the collection there, since its packets
+    /// will never come: the count of packets tells.
     pub fn collect(&mut self) -> Option<Done> {
         let waiting = Waiting::default();
         loop {
@@ -152,7 +187,8 @@ impl Collector {
                 self.next_seq += 1;
                 return Some(done);
             }
-            let ended = self.from_queues.iter().all(Consumer::is_abandoned);
+            let is_broken = self.broken.load(Ordering::Acquire);
+            let ended = is_broken || self.from_queues.iter().all(Consumer::is_abandoned);
             if ended {
                 // What the last queue sent just before it ended.
                 let done = self.pop_next()?;
@@ -189,7 +225,7 @@ impl Collector {
 }
 
 /// Pushes, waiting while the ring is full.
-fn push<T>(ring: &mut Producer<T>, item: T) -> Result<(), Closed> {
+fn push<T>(ring: &mut Producer<T>, item: T, broken: &AtomicBool) -> Result<(), Closed> {
     let mut item = item;
     let waiting = Waiting::default();
     loop {
@@ -199,6 +235,9 @@ fn push<T>(ring: &mut Producer<T>, item: T) -> Result<(), Closed> {
         match ring.push(item) {
             Ok(()) => return Ok(()),
             Err(PushError::Full(back)) => item = back,
+        }
+        if broken.load(Ordering::Acquire) {
+            return Err(Closed);
         }
         waiting.wait();
     }

@@ -100,6 +100,9 @@ pub(super) fn parse_ipv6(frame: &[u8], wire_len: usize, headers: &mut Headers) -
     if end > wire_len {
         return Err(Malformed::Ipv6PayloadLength);
     }
+    if headers.src.to_v4().is_some() || headers.dst.to_v4().is_some() {
+        return Err(Malformed::MappedAddress);
+    }
     parse_extensions(&frame[..end.min(frame.len())], len, headers)?;
     Ok(Packet { end, is_jumbogram: payload_len == 0 })
 }

@@ -34,7 +34,11 @@ fn work(mut port: ReplayPort, batch: usize) {
                 for mut frame in frames.drain(..) {
                     assert_eq!(port.bytes(&frame), content(frame.stamp.seq));
                     let data = frame.data();
-                    port.buffer_mut(&mut frame)[data.start] = 0xee;
+                    // All of the buffer is the holder's, the room around the packet too.
+                    let buffer = port.buffer_mut(&mut frame);
+                    buffer[..data.start].fill(!(batch as u8));
+                    buffer[data.end..].fill(!(batch as u8));
+                    buffer[data.start] = 0xee;
                     done.push(Done { frame, fate: Fate::Forward });
                 }
                 if port.send(&mut done).is_err() {
@@ -94,6 +98,31 @@ fn a_queue_that_dies_ends_everything_and_nobody_waits_for_ever() {
             panic!("the feeder did not notice");
         });
         // The first packet went to the queue that died.
+        assert!(collector.collect().is_none());
+    });
+}
+
+/// All later packets go to the queue that lives, so that nothing but the missing packet tells.
+#[test]
+fn a_queue_that_dies_with_the_only_packet_it_ever_got_is_noticed() {
+    let (mut feeder, mut ports, mut collector) = small(2);
+    let dies = ports.remove(0);
+    let lives = ports.remove(0);
+    thread::scope(|scope| {
+        scope.spawn(move || work(lives, 8));
+        scope.spawn(move || {
+            let (mut port, mut frames) = (dies, Vec::new());
+            while port.receive(&mut frames, 1) != Received::Frames {
+                thread::yield_now();
+            }
+        });
+        scope.spawn(move || {
+            for seq in 0..PACKETS {
+                let Ok(frame) = feeder.take(&record(&content(seq))) else { return };
+                let Ok(()) = feeder.send(usize::from(seq > 0), frame) else { return };
+            }
+            panic!("the feeder did not notice");
+        });
         assert!(collector.collect().is_none());
     });
 }
