@@ -27,19 +27,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             None => Ok(()),
         }
     };
-<<<<<<< theirs
-    let outcome =
-        replay_capture(&chain, &plan, reader, &progress, &mut see).map_err(|error| match error {
-            RunError::Seen(failure) => failure,
-            panicked @ RunError::CorePanicked { .. } => Failure::check(describe(&panicked)),
-            memory @ RunError::OutOfMemory { .. } => Failure::usage(describe(&memory)),
-        })?;
-    if let Some(out) = out {
-        out.finish()?;
-    }
-=======
     let outcome = replay_capture(&chain, &plan, reader, &progress, &mut see);
->>>>>>> mine
     drop(bar);
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -49,6 +37,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             }
             return Err(match error {
                 RunError::Seen(failure) => failure,
+                memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
                 error => Failure::check(error),
             });
         }
@@ -72,25 +61,6 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     exit_status(outcome)
 }
 
-<<<<<<< theirs
-fn describe(error: &RunError<Failure>) -> String {
-    match error {
-        RunError::CorePanicked { core, packets } => {
-            format!(
-                "core {core} panicked after {packets} packets\nThis is a defect: please report it with the packet that did it."
-            )
-        }
-        RunError::OutOfMemory { cores, bytes } => format!(
-            "no memory for the tables of {cores} cores, one of which takes {} MiB\n\
-             Use fewer cores, or smaller `flows` in the chain file.",
-            bytes >> 20
-        ),
-        RunError::Seen(_) => String::new(),
-    }
-}
-
-=======
->>>>>>> mine
 fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
     match outcome.input_error {
         Some(error) => Err(Failure::check(error)),

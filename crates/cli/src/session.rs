@@ -7,12 +7,7 @@ use std::path::Path;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-<<<<<<< theirs
-use std::time::Duration;
-=======
-use std::thread;
 use std::time::{Duration, Instant};
->>>>>>> mine
 
 use engine::{Chain, Plan, Progress, Registry};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -93,18 +93,8 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
             "no packet of the trace comes to core {idle} of {cores}\nUse fewer cores, or a trace with more flows."
         )));
     }
-<<<<<<< theirs
     let bench = measure(&chain, &plan, &trace, queues, args.seconds)?;
-    if let Some(path) = &args.json {
-        output::write_json(&bench, path)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&bench))?;
-    }
-=======
-    let bench = measure(&chain, &plan, &trace, queues, args.seconds);
     reports.write(&bench, &render(&bench))?;
->>>>>>> mine
     Ok(ExitCode::SUCCESS)
 }
 
