@@ -15,7 +15,11 @@ pub fn command(args: &NfsArgs) -> Result<ExitCode, Failure> {
     if infos.is_empty() {
         let all: Vec<_> = registry.functions().map(|info| info.name).collect();
         let name = args.name.as_deref().unwrap_or_default();
-        return Err(Failure::usage(format!("there is no function `{name}`\nThere are: {}", all.join(", "))));
+        let near = registry.nearest(name).map_or(String::new(), |near| format!("Did you mean `{near}`? "));
+        return Err(Failure::usage(format!(
+            "there is no function `{name}`\n{near}There are: {}",
+            all.join(", ")
+        )));
     }
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let list: Vec<_> = infos.iter().map(|info| as_json(info)).collect();
@@ -49,9 +53,18 @@ fn render(infos: &[&FunctionInfo]) -> String {
             text += &format!("  counts: {}\n", info.events.join(", "));
         }
     }
-    text + "\nEvery function also takes `flows` (what each core's table holds, default 65536) and `table_full` \
-            (\"reject\" or \"evict-oldest\").\n"
+    text + &FOR_ALL.replace("MAX_FLOWS", &table::MAX_FLOWS.to_string())
 }
+
+const FOR_ALL: &str = "
+Every function also takes
+  flows       what each core's table holds, 1 to MAX_FLOWS; default 65536
+  table_full  what a full table does with a new flow: \"reject\" or \"evict-oldest\"; default \"reject\"
+and the chain, above its first `[[function]]`,
+  name        what reports call it; default the file's name
+  malformed   packets whose headers cannot be believed: \"drop\" or \"pass\"; default \"drop\"
+  seed        seed of what functions draw, a whole number, at least 0; default 0
+";
 
 fn key(info: &FunctionInfo) -> String {
     let fields = info.sharding.fields.names().collect::<Vec<_>>().join(", ");

@@ -94,7 +94,14 @@ impl From<toml::de::Error> for Mistake {
 
 fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Mistake> {
     let mut chain = Fields::new(DeTable::parse(text)?);
-    let name = chain.take::<String>("name")?.unwrap_or_else(|| file_stem(source_name));
+    let name = match chain.take_spanned::<String>("name")? {
+        None => file_stem(source_name),
+        Some((_, name)) if !name.trim().is_empty() && !name.contains(char::is_control) => name,
+        Some((span, _)) => {
+            let label = "must have characters, none of them control characters";
+            return Err(mistake(span, "a chain needs a name that can be printed", label));
+        }
+    };
     let malformed = chain.take::<Malformed>("malformed")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
     let tables = chain.remove("function");
@@ -190,7 +197,7 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
     let options = ValueDeserializer::from(fields.into_value());
     let Some(made) = registry.make(&name, options) else {
         let message = format!("there is no function `{name}`");
-        let near = nearest(&name, registry.functions().map(|info| info.name));
+        let near = registry.nearest(&name);
         let help = near.map_or_else(|| choices.clone(), |near| format!("did you mean `{near}`? {choices}"));
         return Err(mistake(use_span, message, "not a function").help(help));
     };
@@ -199,19 +206,107 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
             let span = spans.get(option).cloned().unwrap_or(use_span);
             mistake(span, format!("`{name}`: `{option}` {message}"), "this value")
         }
-        MakeError::Toml(error) => unknown_option(error, &name, registry),
+        MakeError::Toml(error) => wrong_option(error, &spans, &name, registry),
     })?;
     Ok(FunctionSpec { name, function, flows, when_full })
 }
 
-/// A wrong option, with those that the function has.
-fn unknown_option(error: toml::de::Error, name: &str, registry: &Registry) -> Mistake {
+impl Registry {
+    /// The function that `name` was probably meant to be.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        nearest(name, self.functions().map(|info| info.name))
+    }
+}
+
+/// A wrong option: one that the function has not, with those that it has; or one of another type.
+fn wrong_option(
+    error: toml::de::Error,
+    spans: &BTreeMap<String, Range<usize>>,
+    name: &str,
+    registry: &Registry,
+) -> Mistake {
     let info = registry.functions().find(|info| info.name == name);
     let options = info.map_or(&[][..], |info| info.options);
-    let mut found = Mistake::from(error);
-    found.message = format!("`{name}`: {}", found.message);
-    let all = options.iter().map(|option| option.name).chain(["flows", "table_full"]);
-    found.help(format!("options of `{name}`: {}", names(all)))
+    let all = || options.iter().map(|option| option.name).chain(["flows", "table_full"]);
+    let list = format!("options of `{name}`: {}", names(all()));
+    let span = error.span().unwrap_or(0..0);
+
+    if let Some(unknown) = quoted_after(error.message(), "unknown field ") {
+        let message = format!("`{name}` has no option `{unknown}`");
+        let near = nearest(unknown, all());
+        let help = near.map_or_else(|| list.clone(), |near| format!("did you mean `{near}`? {list}"));
+        return mistake(span, message, "unknown").help(help);
+    }
+    let inside = |value: &Range<usize>| value.start <= span.start && span.end <= value.end;
+    let message = in_toml_words(error.message());
+    let Some((option, _)) = spans.iter().find(|(_, value)| inside(value)) else {
+        return mistake(span, format!("`{name}`: {message}"), "here").help(list);
+    };
+    let found = mistake(span, format!("`{name}`: `{option}`: {message}"), "this value");
+    match options.iter().find(|known| known.name == option) {
+        Some(known) => found.help(format!("`{option}`: {} (default {})", known.help, known.default)),
+        None => found,
+    }
+}
+
+/// What stands between backticks after `prefix`, if the text begins so.
+fn quoted_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    text.strip_prefix(prefix)?.strip_prefix('`')?.split('`').next()
+}
+
+/// The parser's words for a wrong type, in those of someone who writes TOML.
+fn in_toml_words(message: &str) -> String {
+    let of_type = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    if let Some((found, expected)) = of_type.and_then(|rest| rest.rsplit_once(", expected ")) {
+        return format!("must be {}, and is {}", expected_words(expected), found_words(found));
+    }
+    if let Some((length, expected)) =
+        message.strip_prefix("invalid length ").and_then(|rest| rest.split_once(", expected "))
+    {
+        return format!("must be {}, and has {length}", expected_words(expected));
+    }
+    if let Some((variant, choices)) =
+        message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected "))
+    {
+        let choices = choices.strip_prefix("one of ").unwrap_or(choices).replace('`', "\"");
+        return format!("must be {choices}, and is {}", variant.replace('`', "\""));
+    }
+    if message == "wanted string or table" {
+        return "must be one of its words, in quotes".to_owned();
+    }
+    message.to_owned()
+}
+
+fn expected_words(expected: &str) -> String {
+    match expected {
+        "u8" => "a whole number, 0 to 255".to_owned(),
+        "u16" => "a whole number, 0 to 65535".to_owned(),
+        "u32" => "a whole number, 0 to 4294967295".to_owned(),
+        "u64" | "u128" | "usize" => "a whole number, at least 0".to_owned(),
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" | "a borrowed string" => "text in quotes".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        other if other.starts_with("an array of length ") => other.replace("an array of length", "a list of"),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn found_words(found: &str) -> String {
+    let found = found.strip_suffix(" as i128").or_else(|| found.strip_suffix(" as u128")).unwrap_or(found);
+    for kind in ["integer ", "floating point ", "boolean ", "string "] {
+        if let Some(value) = found.strip_prefix(kind) {
+            return value.trim_matches('`').to_owned();
+        }
+    }
+    match found {
+        "sequence" => "a list".to_owned(),
+        "map" => "a table".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 /// The entries of a table, taken out one by one.
@@ -237,7 +332,9 @@ impl<'i> Fields<'i> {
         let span = value.span();
         match T::deserialize(ValueDeserializer::from(value)) {
             Ok(value) => Ok(Some((span, value))),
-            Err(error) => Err(mistake(span, format!("`{name}`: {}", error.message()), "this value")),
+            Err(error) => {
+                Err(mistake(span, format!("`{name}`: {}", in_toml_words(error.message())), "this value"))
+            }
         }
     }
 
@@ -273,12 +370,16 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// The choice that `name` was probably meant to be.
 fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = choices.map(|choice| (strsim::jaro_winkler(name, choice), choice));
+    // Case and the word's joint are what one gets wrong without a slip of the finger.
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let name = plain(name);
+    let scored = choices.map(|choice| (strsim::jaro_winkler(&name, &plain(choice)), choice));
     let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.filter(|(score, _)| *score > 0.75).map(|(_, choice)| choice)
 }
 
 fn file_stem(source_name: &str) -> String {
     let stem = std::path::Path::new(source_name).file_stem();
-    stem.map_or_else(|| "chain".to_owned(), |stem| stem.to_string_lossy().into_owned())
+    let stem = stem.map_or_else(|| "chain".into(), |stem| stem.to_string_lossy());
+    stem.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
