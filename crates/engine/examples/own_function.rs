@@ -1,0 +1,184 @@
+//! A function of your own, in your own program: `cargo run -p paceline-engine --example own_function`.
+//!
+//! `quota` lets each source send so many bytes in a time, and drops the rest. It has all that a
+//! function can have: an option, an event, a drop reason. The program gives it a name in a
+//! [`Registry`], reads a chain that uses it, runs that on two cores, and shows that a single core
+//! would have given the same answer. `paceline run` knows the stock functions alone, so a function
+//! that is not one of them takes a program such as this.
+//!
+//! In this workspace crates go by short names (`nf`, `wire`); CONTRIBUTING.md has the `Cargo.toml`
+//! that gives them these names in yours.
+
+use std::convert::Infallible;
+use std::error::Error;
+
+use engine::report::RunReport;
+use engine::{Chain, Plan, Progress, Registry, replay_capture, verify};
+use io::capture::CaptureReader;
+use nf::{Cx, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use paceline_engine as engine;
+use strategy::Strategy;
+use wire::Headers;
+use zerocopy::{Immutable, IntoBytes};
+
+/// The chain as a file would have it. Stock functions may stand beside yours.
+const CHAIN: &str = r#"
+name = "fair"
+
+[[function]]
+use = "quota"
+bytes = 50_000          # this function's own option
+flows = 10_000          # every function has this one
+
+[[function]]
+use = "heavy-hitters"
+"#;
+
+const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/edge.pcap");
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut registry = Registry::stock();
+    registry.add::<Quota>();
+    let chain = Chain::parse("fair.toml", CHAIN, &registry)?;
+
+    // Which fields may be hashed follows from the keys of both functions.
+    let plan = Plan::new(&chain, Strategy::Rss, 2)?;
+    let progress = Progress::default();
+    // Every packet comes by here, in order of arrival, with its verdict and its bytes.
+    let mut see = |_: &engine::Seen<'_>| Ok::<(), Infallible>(());
+    let outcome = replay_capture(&chain, &plan, CaptureReader::open(CAPTURE)?, &progress, &mut see)?;
+    let report = RunReport::new(&chain, &plan, &outcome);
+    println!("{}: {} packets on {} cores", report.chain, report.packets, report.cores.len());
+    for function in &report.functions {
+        println!("  {}: drops {:?}, events {:?}", function.name, function.drops, function.events);
+    }
+
+    let verified = verify(&chain, &plan, &|| CaptureReader::open(CAPTURE), &progress)?;
+    let answer = if verified.holds() { "equal" } else { "NOT equal" };
+    println!("{} packets compared with a single core's: {answer}", verified.packets);
+    if verified.holds() { Ok(()) } else { Err("two cores give another answer than one".into()) }
+}
+
+/// How long a quota lasts, ns.
+const PERIOD_NS: u64 = 1_000_000_000;
+
+/// Lets each source send so many bytes a second.
+struct Quota {
+    bytes: u64,
+}
+
+/// What a step reads of a packet, and no more: these bytes are what a strategy may have to carry.
+/// Plain bytes, without padding.
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+struct Meta {
+    src: SrcAddr,
+    bytes: u32,
+}
+
+/// One source's second. Plain bytes, without padding.
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+struct Spent {
+    since_ns: u64,
+    bytes: u64,
+}
+
+/// What a chain file may say. Unknown names are refused, with those that there are.
+#[derive(serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { bytes: 1_000_000 }
+    }
+}
+
+impl NetworkFunction for Quota {
+    const NAME: &'static str = "quota";
+    const SUMMARY: &'static str = "lets each source send so many bytes a second";
+    const SPEC: &'static str = "this example";
+    const OPTIONS: &'static [OptionDoc] =
+        &[OptionDoc { name: "bytes", default: "1000000", help: "bytes that a source may send in a second" }];
+    // A verdict and a count name these by their index.
+    const DROP_REASONS: &'static [&'static str] = &["over-quota"];
+    const EVENTS: &'static [&'static str] = &["quotas-begun"];
+
+    // All packets of a source meet the same state; sharding follows from it.
+    type Key = SrcAddr;
+    type Meta = Meta;
+    type State = Spent;
+    type Pool = ();
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Self, OptionError> {
+        if options.bytes == 0 {
+            return Err(OptionError { option: "bytes", message: "must be at least 1".into() });
+        }
+        Ok(Quota { bytes: options.bytes })
+    }
+
+    fn pool(&self) {}
+
+    /// `None`: not this function's business, passes.
+    fn project(headers: &Headers) -> Option<Meta> {
+        headers.is_ip().then(|| Meta { src: SrcAddr::of(headers), bytes: headers.l3_len.into() })
+    }
+
+    fn key(meta: &Meta) -> SrcAddr {
+        meta.src
+    }
+
+    /// Time is the packet's stamp, which never runs back; there is no other clock.
+    fn step(&self, flow: &mut Option<Spent>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let now_ns = cx.stamp.time_ns;
+        let spent = match flow {
+            Some(spent) if now_ns - spent.since_ns < PERIOD_NS => spent,
+            // A new source, or a new second.
+            other => {
+                cx.count(0);
+                other.insert(Spent { since_ns: now_ns, bytes: 0 })
+            }
+        };
+        let bytes = spent.bytes + u64::from(meta.bytes);
+        if bytes > self.bytes {
+            return Verdict::Drop(0);
+        }
+        spent.bytes = bytes;
+        Verdict::Forward
+    }
+
+    /// A source that has been silent for a second is a new one.
+    fn idle_timeout_ns(&self, _: &Spent) -> u64 {
+        PERIOD_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nf::Rig;
+    use wire::{Addr, Marks};
+
+    use super::*;
+
+    /// One packet at a time, no threads, no capture.
+    #[test]
+    fn a_quota_is_for_one_source_and_one_second() {
+        let mut rig = Rig::new(Quota { bytes: 250 });
+        let from = |last| Headers {
+            src: Addr::v4([192, 0, 2, last]),
+            dst: Addr::v4([198, 51, 100, 1]),
+            marks: Marks::IPV4,
+            l3_len: 100,
+            ..Headers::default()
+        };
+        let verdicts: Vec<_> = (0..3).map(|time_ns| rig.packet(time_ns, &from(1))).collect();
+        assert_eq!(verdicts, [Verdict::Forward, Verdict::Forward, Verdict::Drop(0)]);
+        assert_eq!(rig.packet(3, &from(2)), Verdict::Forward);
+        assert_eq!(rig.packet(PERIOD_NS, &from(1)), Verdict::Forward);
+        assert_eq!(rig.event("quotas-begun"), 3);
+    }
+}
