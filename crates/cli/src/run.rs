@@ -154,10 +154,7 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     if let Some(error) = &report.error {
         text += &format!("INCOMPLETE, this is the report so far: {error}\n");
     }
-    let malformed: u64 = report.malformed.values().sum();
-    if report.packets > 0 && malformed == report.packets {
-        text += ALL_MALFORMED;
-    }
+    text += &notes(report);
     text += &verdicts(report);
     text += &functions(report);
     text += &cores(report);
@@ -165,6 +162,29 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
         text += &own_reports(function);
     }
     text + &format!("\ndigest of all flows: {}\n", report.digest)
+}
+
+/// Time that runs back by less is told in the JSON alone: captures from several queues are full of it.
+const TOLD_SECONDS: f64 = 0.001;
+
+/// What a reader should know before the numbers.
+fn notes(report: &RunReport) -> String {
+    let mut text = String::new();
+    if report.packets > 0 && report.malformed.values().sum::<u64>() == report.packets {
+        text += ALL_MALFORMED;
+    } else if report.packets > 0 && report.functions.iter().all(|function| function.packets == 0) {
+        text += "note: no packet was any function's business\n";
+    }
+    let ran_back = &report.time_ran_back;
+    if ran_back.furthest_seconds >= TOLD_SECONDS {
+        text += &format!(
+            "note: {} captured before an earlier packet's time, by up to {:.6} s; stamps never run back, so \
+             they count as of that time\n",
+            plural(ran_back.packets, "packet"),
+            ran_back.furthest_seconds
+        );
+    }
+    text
 }
 
 fn verdicts(report: &RunReport) -> String {

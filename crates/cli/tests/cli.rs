@@ -186,6 +186,7 @@ fn mistakes_are_explained() {
         (&["inspect", "nowhere.pcap"], "nowhere.pcap"),
         (&["inspect", CAPTURE, "--window", "0"], "0"),
         (&["nfs", "natt"], "conntrack"),
+        (&["nfs", "polcer"], "Did you mean `policer`?"),
         (&["fly"], "unrecognized"),
     ];
     for (args, word) in cases {
@@ -211,6 +212,33 @@ fn mistakes_in_chain_files_are_pointed_at() {
         ("[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 0\n", ":3:20", &["rate_bytes_per_s"]),
         ("[[function]]\nuse = \"policer\"\nflows = 0\n", ":3:9", &["must be 1 to"]),
         ("[[function]]\nuse = \"policer\"\ntable_full = \"explode\"\n", ":3:14", &["reject", "evict-oldest"]),
+        (
+            "[[function]]\nuse = \"policer\"\nrate = 5\n",
+            ":3:1",
+            &["did you mean `rate_bytes_per_s`?", "no option `rate`"],
+        ),
+        (
+            "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = -5\n",
+            ":3:20",
+            &["a whole number, at least 0", "is -5"],
+        ),
+        (
+            "[[function]]\nuse = \"policer\"\nmark_dscp = 300\n",
+            ":3:13",
+            &["`mark_dscp`", "0 to 255, and is 300"],
+        ),
+        (
+            "[[function]]\nuse = \"policer\"\naction = \"shout\"\n",
+            ":3:10",
+            &["`action`", "\"drop\" or \"mark\""],
+        ),
+        ("[[function]]\nuse = \"policer\"\naction = 3\n", ":3:10", &["`action`", "in quotes"]),
+        ("[[function]]\nuse = \"port-knock\"\nports = 3\n", ":3:9", &["`ports`", "must be a list, and is 3"]),
+        ("seed = -1\n[[function]]\nuse = \"ddos\"\n", ":1:8", &["`seed`", "a whole number, at least 0"]),
+        ("name = \"\"\n[[function]]\nuse = \"ddos\"\n", ":1:8", &["name"]),
+        ("name = \"a\\nb\"\n[[function]]\nuse = \"ddos\"\n", ":1:8", &["control characters"]),
+        ("[[function]]\nuse = \"POLICER\"\n", ":2:7", &["did you mean `policer`"]),
+        ("[[function]]\nuse = \"heavy_hitters\"\n", ":2:7", &["did you mean `heavy-hitters`"]),
         ("function = 3\n", ":1:12", &["[[function]]"]),
         ("[[function]\nuse = 1\n", ":1:", &[]),
     ];
@@ -222,6 +250,9 @@ fn mistakes_in_chain_files_are_pointed_at() {
         assert!(text.contains(position), "{toml}\n{position}: {text}");
         for word in *words {
             assert!(text.contains(word), "{toml}\n{word}: {text}");
+        }
+        for word in ["u64", "u8", "i128", "a sequence"] {
+            assert!(!text.contains(word), "{toml}\n{word}: {text}");
         }
     }
 }
@@ -516,6 +547,16 @@ fn a_capture_of_another_link_type_is_suspected() {
         };
         assert!(!stdout(&paceline(&fine)).contains("is the link type"));
     }
+}
+
+#[test]
+fn time_that_runs_back_is_told() {
+    let mut swapped = fs::read(root().join(CAPTURE)).expect("the capture");
+    // The first packet's seconds: one more than they are.
+    swapped[24] += 1;
+    let swapped = Scratch::new("back.pcap", &swapped);
+    let run = paceline(&["run", EDGE, "--pcap", swapped.path()]);
+    assert!(stdout(&run).contains("before an earlier packet's"), "{}", stdout(&run));
 }
 
 #[test]
