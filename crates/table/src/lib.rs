@@ -20,7 +20,7 @@
 //!
 //! **Expiry is decided by stamps, not by the sweep.** A flow is dead from its deadline on, whether
 //! or not its block has been reclaimed; the sweep, one block in four steps, gives memory back. Only a
-//! full table can tell: an insertion looks at 64 blocks and may refuse while dead flows hold others.
+//! full table can tell: an insertion looks at 16 blocks and may refuse while dead flows hold others.
 //! That, too, depends on nothing but the sequence of steps.
 
 mod bucket;

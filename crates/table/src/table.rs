@@ -12,8 +12,9 @@ pub const MAX_FLOWS: usize = 1 << 26;
 /// the capacity.
 const STEPS_PER_SWEPT_BLOCK: u32 = 4;
 
-/// How many blocks an insertion into a full table looks at for one that can go.
-const RECLAIM_SCAN_BLOCKS: usize = 64;
+/// How many blocks an insertion into a full table looks at for one that can go. A flood has every packet
+/// pay for them; of 16, one is half-open in all but 2^-16 of cases if half of the table is.
+const RECLAIM_SCAN_BLOCKS: usize = 16;
 
 /// Buckets are sized so that at most this many of their entries are used on average: at 9 of 12,
 /// two choices and one displacement always find room in practice (measured in the tests).
@@ -88,6 +89,8 @@ pub struct FlowTable<K: Copy, S: Copy> {
     departed: u64,
     /// The next block that the sweep looks at.
     hand: u32,
+    /// Blocks drawn so far in search of one to evict.
+    draws: u64,
     steps_until_sweep: u32,
     when_full: WhenFull,
     seed: u64,
@@ -130,6 +133,7 @@ where
             free,
             departed: 0,
             hand: 0,
+            draws: 0,
             steps_until_sweep: STEPS_PER_SWEPT_BLOCK,
             when_full,
             seed,
@@ -194,7 +198,7 @@ where
 
     /// Adds a flow that [`FlowTable::find`] did not find. `gone` hears of a flow that makes room.
     ///
-    /// Bounded: looks at no more than 64 blocks and 26 buckets.
+    /// Bounded: looks at no more than 16 blocks and 26 buckets.
     pub fn insert(
         &mut self,
         hash: u32,
@@ -345,7 +349,7 @@ where
     fn reclaim(&mut self, now_ns: u64, gone: &mut impl FnMut(&K, &S)) -> Option<u32> {
         let mut oldest: Option<(u64, u32)> = None;
         for _ in 0..RECLAIM_SCAN_BLOCKS.min(self.blocks.len()) {
-            let block = self.advance_hand();
+            let block = self.next_candidate();
             let Some(deadline_ns) = self.lives_until(block) else { continue };
             if deadline_ns <= now_ns {
                 self.evict(block, Departure::Expired, gone);
@@ -361,6 +365,22 @@ where
                 self.free.pop()
             }
             _ => None,
+        }
+    }
+
+    /// The next block to look at for one that can go. The dead may be looked for in any order, so in that
+    /// of memory. A flow to evict is looked for all over the table: flows that came together lie together,
+    /// and a stretch of established ones would lose one each time the hand comes by.
+    fn next_candidate(&mut self) -> u32 {
+        match self.when_full {
+            // A table this small is looked at whole.
+            _ if self.blocks.len() <= RECLAIM_SCAN_BLOCKS => self.advance_hand(),
+            WhenFull::Reject => self.advance_hand(),
+            WhenFull::EvictOldest => {
+                self.draws += 1;
+                let draw = hash_bytes(&self.draws.to_le_bytes(), 0);
+                ((u128::from(draw) * self.blocks.len() as u128) >> 64) as u32
+            }
         }
     }
 
