@@ -51,6 +51,12 @@ fn after(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> (Vec<(Fate, Vec<
 
 const OPTIONS: &str = "
 [[function]]
+use = \"access-list\"
+flows = FLOWS
+table_full = \"FULL\"
+default = \"allow\"
+rules = [\"deny tcp from 10.0.0.1 to any port 8000\", \"deny udp from any to any port 7000\"]
+[[function]]
 use = \"conntrack\"
 flows = FLOWS
 table_full = \"FULL\"
@@ -78,6 +84,12 @@ use = \"port-knock\"
 flows = FLOWS
 table_full = \"FULL\"
 ports = [80, 7000]
+[[function]]
+use = \"load-balancer\"
+flows = FLOWS
+table_full = \"FULL\"
+policy = \"random\"
+services = [{ vip = \"10.0.0.2\", port = 80, backends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }] }]
 ";
 
 proptest! {
@@ -155,6 +167,7 @@ proptest! {
 
     #[test]
     fn the_engine_gives_what_plain_code_gives(packets in packets()) {
+        agree::<nfs::AccessList>(&packets)?;
         agree::<nfs::Conntrack>(&packets)?;
         agree::<nfs::Ddos>(&packets)?;
         agree::<nfs::DestinationPolicer>(&packets)?;

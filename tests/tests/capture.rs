@@ -55,3 +55,36 @@ fn statistics_by_flow_and_by_source_add_up_to_the_same() {
         assert_eq!([sum(1), sum(3), sum(4)], [records, 5426, 1_977_280], "{function}");
     }
 }
+
+/// Packets and 5-tuples of each service as tshark counts them (fragments not put together), and none for
+/// the backend that is drained.
+#[test]
+fn the_balancer_takes_every_flow_to_a_service_and_keeps_it() {
+    let report = run(&example("balance.toml"));
+    for (service, flows, packets) in [
+        ("tcp 198.51.100.10:80", 499, 1119),
+        ("tcp [2001:db8:2::10]:80", 9, 218),
+        ("udp 198.51.100.10:53", 38, 39),
+    ] {
+        let title = format!("{service}: {flows} flows now, {packets} packets");
+        let backends = rows(&report, "load-balancer", &title);
+        let sum = |column: usize| -> u64 {
+            backends.iter().map(|row| row[column].parse::<u64>().expect("a number")).sum()
+        };
+        assert_eq!([sum(3), sum(5)], [flows, packets], "{service}");
+    }
+    let web = rows(&report, "load-balancer", "tcp 198.51.100.10:80");
+    assert_eq!(web[2][1..4], ["drain", "0.0", "0"]);
+    // 499 flows at shares of 1/3 and 2/3: σ is 10.5.
+    assert!((web[1][3].parse::<f64>().expect("a number") - 332.7).abs() < 32.0, "{:?}", web[1]);
+}
+
+/// What the two scanners sent, as tshark counts it, less ICMP: the server's errors allow theirs.
+#[test]
+fn the_access_list_denies_what_the_scanners_send_and_nothing_else_by_that_rule() {
+    let report = run(&example("acl.toml"));
+    assert_eq!(report.drops["access-list/denied-by-rule"], 644);
+    let rules = rows(&report, "access-list", "Connections now");
+    let names: Vec<&str> = rules.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(names, ["1", "2", "3", "4", "5", "default"]);
+}

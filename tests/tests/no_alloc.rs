@@ -60,8 +60,16 @@ fn the_counter_counts() {
 
 #[test]
 fn the_data_path_does_not_allocate() {
-    let chains =
-        ["edge.toml", "perimeter.toml", "ddos.toml", "knock.toml", "scan.toml", "stats-limiter.toml"];
+    let chains = [
+        "edge.toml",
+        "perimeter.toml",
+        "ddos.toml",
+        "knock.toml",
+        "scan.toml",
+        "stats-limiter.toml",
+        "balance.toml",
+        "acl.toml",
+    ];
     for name in chains {
         for capture in captures() {
             let mut chain = example(name).core().expect("memory");

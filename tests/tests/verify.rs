@@ -45,12 +45,20 @@ macro_rules! alone {
 
 // Options low enough that every verdict occurs on the captures.
 alone! {
+    access_list_alone: "access-list", "rules = [\"deny tcp from any to any port 22,443\", \"allow tcp from any to any\"]";
     conntrack_alone: "conntrack", "";
     conntrack_without_pick_up_alone: "conntrack", "pick_up = false";
     ddos_alone: "ddos", "threshold_packets = 100\nwindow_ms = 1000\nblock_ms = 2000";
     destination_policer_alone: "destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
     flow_statistics_alone: "flow-statistics", "idle_ms = 500\nactive_ms = 1000";
     heavy_hitters_alone: "heavy-hitters", "threshold_bytes = 10000";
+    load_balancer_alone: "load-balancer", "rewrite_answers = true\nservices = [
+        { vip = \"198.51.100.10\", port = 80, backends = [
+            { address = \"198.51.100.21\" }, { address = \"198.51.100.22\", weight = 2 }] },
+        { vip = \"192.0.2.99\", port = 5201, backends = [{ address = \"198.51.100.10\" }] }]";
+    load_balancer_at_random_alone: "load-balancer", "policy = \"random\"\nservices = [
+        { vip = \"198.51.100.10\", port = 80, backends = [
+            { mac = \"02:00:00:00:00:21\" }, { mac = \"02:00:00:00:00:22\" }] }]";
     policer_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
     policer_marking_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000\naction = \"mark\"";
     port_knock_alone: "port-knock", "";
@@ -72,6 +80,12 @@ fn the_chain_of_statistics_and_limiter() {
 }
 
 #[test]
+fn the_access_list_and_the_balancer() {
+    assert_holds(&example("acl.toml"), &CORES);
+    assert_holds(&example("balance.toml"), &CORES);
+}
+
+#[test]
 fn chains_by_source_address() {
     assert_holds(&example("ddos.toml"), &CORES);
     assert_holds(&example("knock.toml"), &CORES);
@@ -81,11 +95,13 @@ fn chains_by_source_address() {
 #[test]
 fn every_stock_function_is_verified_alone() {
     let verified = [
+        "access-list",
         "conntrack",
         "ddos",
         "destination-policer",
         "flow-statistics",
         "heavy-hitters",
+        "load-balancer",
         "policer",
         "port-knock",
         "port-scan",

@@ -2,11 +2,13 @@
 //!
 //! | function | key | what it does | written from |
 //! |---|---|---|---|
+//! | [`access-list`](access_list) | connection | passes connections that its rules allow, in both directions | FAJITA App. A.1 |
 //! | [`conntrack`] | connection | follows TCP connections, and drops what cannot belong to one | SCR Table 1, RFC 9293 |
 //! | [`ddos`] | source address | refuses sources that send too many packets | SCR Table 1 |
 //! | [`destination-policer`](policer) | destination address | holds the traffic to each address to a rate | FAJITA App. A.1, RFC 2697 |
 //! | [`flow-statistics`](statistics) | 5-tuple | keeps a record of each flow | FAJITA App. A.1, RFC 7012 |
 //! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
+//! | [`load-balancer`](load_balancer) | 5-tuple | spreads the flows to a service over its backends | FAJITA App. A.1, Maglev §3.4 |
 //! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
 //! | [`port-knock`](port_knock) | source address | opens to sources that know a sequence of ports | SCR Fig. 12 |
 //! | [`port-scan`](port_scan) | source address | finds sources that try many ports | FAJITA App. A.1 |
@@ -32,9 +34,11 @@ mod prefix;
 mod token_bucket;
 mod window;
 
+pub mod access_list;
 pub mod conntrack;
 pub mod ddos;
 pub mod heavy_hitters;
+pub mod load_balancer;
 pub mod policer;
 pub mod port_knock;
 pub mod port_scan;
@@ -42,10 +46,12 @@ pub mod rate_limiter;
 pub mod statistics;
 pub mod synthetic;
 
+pub use access_list::AccessList;
 pub use common::{CompactKey, Metered, PassOrDrop};
 pub use conntrack::Conntrack;
 pub use ddos::Ddos;
 pub use heavy_hitters::HeavyHitters;
+pub use load_balancer::LoadBalancer;
 pub use policer::{DestinationPolicer, Policer};
 pub use port_knock::PortKnock;
 pub use port_scan::PortScan;
@@ -83,11 +89,13 @@ mod test_util;
 mod tests;
 
 stock_functions! {
+    AccessList,
     Conntrack,
     Ddos,
     DestinationPolicer,
     FlowStatistics,
     HeavyHitters,
+    LoadBalancer,
     Policer,
     PortKnock,
     PortScan,

@@ -132,6 +132,8 @@ fn examples_make_sense() {
         }
     }
     for example in [
+        include_str!("../../../examples/acl.toml"),
+        include_str!("../../../examples/balance.toml"),
         include_str!("../../../examples/ddos.toml"),
         include_str!("../../../examples/edge.toml"),
         include_str!("../../../examples/knock.toml"),

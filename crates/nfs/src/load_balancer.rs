@@ -1,0 +1,434 @@
+//! `load-balancer`: spreads the flows to a service over its backends; a flow stays with its backend.
+//!
+//! FAJITA (CoNEXT'24) App. A.1, "Load Balancer": key 5-tuple of the packets to the service, state the
+//! backend chosen for the first of them. The consistent hash is that of Maglev (NSDI'16) §3.4.
+//!
+//! ```toml
+//! [[function]]
+//! use = "load-balancer"
+//!
+//! [[function.services]]
+//! vip = "192.0.2.80"          # what clients send to ...
+//! port = 80
+//! protocol = "tcp"            # ... or "udp"
+//! backends = [
+//!     { address = "198.51.100.10", port = 8080 },
+//!     { address = "198.51.100.11", port = 8080, weight = 2 },
+//!     { address = "198.51.100.12", port = 8080, state = "drain" },
+//! ]
+//! ```
+//!
+//! | option | unit | default | |
+//! |---|---|---|---|
+//! | `services` | | none | what to balance, and over what: see below. What goes elsewhere passes |
+//! | `policy` | | `"maglev"` | how a new flow finds its backend: `"maglev"` or `"random"` |
+//! | `rewrite_answers` | | false | give packets from backends the service's address and port as source |
+//! | `syn_timeout_s` | s | 60 | forget a TCP flow of one packet after this time |
+//! | `tcp_timeout_s` | s | 900 | forget an open TCP flow after this time without a packet |
+//! | `closing_timeout_s` | s | 120 | the same after a FIN or RST |
+//! | `udp_timeout_s` | s | 300 | forget a UDP flow after this time without a packet |
+//!
+//! The time-outs are those of Linux IPVS.
+//!
+//! | of a service | default | |
+//! |---|---|---|
+//! | `vip` | | the address that clients send to, IPv4 or IPv6 |
+//! | `port` | | its port |
+//! | `protocol` | `"tcp"` | `"tcp"` or `"udp"` |
+//! | `backends` | | 1 to 512 of them |
+//!
+//! | of a backend | default | |
+//! |---|---|---|
+//! | `address` | the VIP | becomes the destination address; of the VIP's family |
+//! | `port` | the service's | becomes the destination port |
+//! | `mac` | unchanged | becomes the destination MAC address, such as `"02:00:00:00:00:0a"` |
+//! | `weight` | 1 | its share, 1 to 1000, relative to the other backends' |
+//! | `state` | `"active"` | `"drain"`: no new flows. `"down"`: none at all, live ones choose again |
+//!
+//! # The way back
+//!
+//! A client waits for an answer from the VIP. Two ways to give it one:
+//!
+//! - *Direct server return*: every backend has the VIP on a loopback interface, and is given by `mac`
+//!   alone. Addresses stay as they are, and answers need not come by here.
+//! - *Rewriting*: backends are given by `address`, answers come by here, and `rewrite_answers = true`.
+//!   That needs no state: a backend's address and port say which service it answers for, and two
+//!   services that share one are refused.
+//!
+//! Put the balancer last in its chain. To functions after it a packet is addressed as it left here,
+//! while cores are picked as it arrived; `rss` refuses chains in which that matters. A function that
+//! follows connections (`conntrack`, `access-list`) sees the VIP in one direction and, unless the
+//! backends keep the VIP, their own addresses in the other.
+//!
+//! # Which backend
+//!
+//! Each service has a Maglev table of 65,537 entries, filled by its active backends to their weights.
+//! With *B* backends, one of weight *w* of *W* fills the share *w/W* of it to within
+//! (*B w/W* + 1) entries; where weights are equal, all are within one entry of each other.
+//!
+//! - `"maglev"` looks there by the hash of the flow's 5-tuple. It is the same on every core, machine
+//!   and start, so that several balancers beside each other agree, in whatever order they list their
+//!   backends. When one of ten backends goes, its share is spread over the others, and 0.5% of all
+//!   entries move between those (of 400: 1%); flows that are remembered do not move.
+//! - `"random"` looks there at random for each new flow: independent of addresses, hence even where
+//!   few clients' hashes are not, or are chosen by somebody.
+//!
+//! *N* flows give a backend of share *p*: *N p* ± √(*N p* (1 - *p*)), 1σ. There is no round robin in
+//! order of new flows, which would give ± 1. Its counter is state that no key owns: cores that see a
+//! part of the flows each would count for themselves, and give other answers than one core.
+//! Nor is the packets' sequence number modulo *B* one: clients that send 4 packets per flow would all
+//! go to one of 4 backends.
+//!
+//! # Flows
+//!
+//! - The choice is made for the first packet, whatever its flags, and remembered. TCP that begins
+//!   in the middle (the balancer was restarted, or the flow forgotten) is looked up by the hash under
+//!   either policy, so that with `"maglev"` it finds the backend that it had.
+//! - After a FIN or RST, from this direction, the time-out is short; each further packet begins it
+//!   anew, for the other direction may still be open. A SYN is then another connection, and chooses
+//!   again. An RST of no known flow goes by the hash, and leaves no state.
+//! - State says which backend by what it is, not by its place in the list. A flow therefore keeps its
+//!   backend whatever happens to the others; if that one is gone or down, it chooses again.
+//! - Fragments: the first of several is dropped (later ones have no ports and could not follow it);
+//!   later ones pass as they are, and no host makes anything of them.
+//! - ICMP to the VIP passes as it is, errors about a backend's packets among them. So path MTU
+//!   discovery does not reach the backends: let them announce a lower MSS where paths are narrow.
+//!
+//! # Drops, events, expiry, full table
+//!
+//! - `no-backend`: a flow to a service that has no active backend. `fragment`: see above.
+//! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
+//!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`.
+//! - A forgotten flow's next packet chooses again.
+//! - When the table is full, new flows are sent by the hash and not remembered.
+//!   Nothing is dropped.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
+use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use zerocopy::{Immutable, IntoBytes};
+
+mod maglev;
+mod options;
+mod service;
+
+pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions, ServiceProtocol};
+
+use options::Timeouts;
+use service::{Service, Services};
+
+const NO_BACKEND: u8 = 0;
+const FRAGMENT: u8 = 1;
+
+const FLOWS_OPENED: usize = 0;
+const FLOWS_PICKED_UP: usize = 1;
+const FLOWS_MOVED: usize = 2;
+const PACKETS_WITHOUT_FLOW: usize = 3;
+const ANSWERS_REWRITTEN: usize = 4;
+
+/// Any number; the same everywhere, so that balancers agree.
+const FLOW_HASH_SEED: u64 = 0x6d61_676c_6576;
+
+/// Spreads the flows to a service over its backends: see the [module's page](self).
+#[derive(Clone, Debug)]
+pub struct LoadBalancer {
+    services: Services,
+    policy: Policy,
+    timeouts: Timeouts,
+}
+
+/// The header fields that the balancer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Meta {
+    src: Addr,
+    dst: Addr,
+    src_port: u16,
+    dst_port: u16,
+    protocol: u8,
+    tcp_flags: u8,
+    /// 1 for the first of several fragments.
+    is_first_fragment: u8,
+    zero: u8,
+}
+
+/// What is kept of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct State {
+    /// Packets to the backend.
+    pub packets: u64,
+    /// The backend, by a hash of its address, port and MAC address.
+    pub backend_id: u32,
+    /// Where in the service's list it was found.
+    pub backend: u16,
+    /// How far the flow is.
+    pub phase: Phase,
+    /// Zero: states have no padding.
+    pub zero: u8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 16);
+
+/// How far a flow is; decides its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(u8)]
+pub enum Phase {
+    /// TCP, one packet or SYNs alone.
+    Opening,
+    /// TCP, more than that.
+    Open,
+    /// TCP, after a FIN or RST.
+    Closing,
+    /// UDP.
+    Datagrams,
+}
+
+impl NetworkFunction for LoadBalancer {
+    const NAME: &'static str = "load-balancer";
+    const SUMMARY: &'static str = "spreads the flows to a service over its backends";
+    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4";
+    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
+    const DROP_REASONS: &'static [&'static str] = &["no-backend", "fragment"];
+    const EVENTS: &'static [&'static str] =
+        &["flows-opened", "flows-picked-up", "flows-moved", "packets-without-flow", "answers-rewritten"];
+    const EDITS: Fields =
+        Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT).union(Fields::DST_MAC);
+
+    type Key = FiveTuple;
+    type Meta = Meta;
+    type State = State;
+    type Pool = ();
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Self, OptionError> {
+        Ok(LoadBalancer {
+            timeouts: Timeouts::new(&options)?,
+            policy: options.policy,
+            services: Services::new(&options.services, options.rewrite_answers)?,
+        })
+    }
+
+    fn pool(&self) {}
+
+    #[inline]
+    fn project(headers: &Headers) -> Option<Meta> {
+        let is_balanced = matches!(headers.protocol, protocol::TCP | protocol::UDP);
+        (is_balanced && headers.has_transport()).then(|| Meta {
+            src: headers.src,
+            dst: headers.dst,
+            src_port: headers.src_port,
+            dst_port: headers.dst_port,
+            protocol: headers.protocol,
+            tcp_flags: headers.tcp_flags,
+            is_first_fragment: headers.marks.contains(Marks::FIRST_FRAGMENT).into(),
+            zero: 0,
+        })
+    }
+
+    #[inline]
+    fn key(meta: &Meta) -> FiveTuple {
+        meta.flow()
+    }
+
+    #[inline]
+    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let Some(service) = self.services.to(meta) else { return self.answer(meta, cx) };
+        if meta.is_first_fragment != 0 {
+            return Verdict::Drop(FRAGMENT);
+        }
+        let known = flow.filter(|state| !(state.phase == Phase::Closing && meta.is_tcp_opening()));
+        let backend = match known.and_then(|state| service.find(&state)) {
+            Some(backend) => backend,
+            None => match self.choose(service, meta, cx) {
+                Some(backend) => backend,
+                None => {
+                    *flow = None;
+                    return Verdict::Drop(NO_BACKEND);
+                }
+            },
+        };
+        service.direct(backend, cx.edits);
+        if known.is_none() && meta.has(tcp_flags::RST) {
+            *flow = None;
+            cx.count(PACKETS_WITHOUT_FLOW);
+            return Verdict::Forward;
+        }
+        if known.is_none() {
+            cx.count(if meta.is_opening() { FLOWS_OPENED } else { FLOWS_PICKED_UP });
+        } else if known.is_some_and(|state| state.backend_id != service.id(backend)) {
+            cx.count(FLOWS_MOVED);
+        }
+        *flow = Some(State {
+            packets: known.map_or(0, |state| state.packets) + 1,
+            backend_id: service.id(backend),
+            backend,
+            phase: meta.next_phase(known.map(|state| state.phase)),
+            zero: 0,
+        });
+        Verdict::Forward
+    }
+
+    #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        self.timeouts.of(state.phase)
+    }
+
+    /// The flow is sent by the hash, which needs no memory to give the same backend for its next packet.
+    fn rejected(&self, _: &State, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let Some(service) = self.services.to(meta) else { return Verdict::Forward };
+        match service.maglev.at(meta.hash()) {
+            Some(backend) => {
+                service.direct(backend, cx.edits);
+                cx.count(PACKETS_WITHOUT_FLOW);
+                Verdict::Forward
+            }
+            None => Verdict::Drop(NO_BACKEND),
+        }
+    }
+
+    fn report<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>,
+        _now: Stamp,
+    ) -> Vec<FunctionReport> {
+        self.services
+            .iter()
+            .zip(self.counts(flows))
+            .map(|(service, counts)| report(service, &counts))
+            .collect()
+    }
+}
+
+impl LoadBalancer {
+    /// A packet that goes to no service.
+    #[inline]
+    fn answer(&self, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
+        if meta.is_first_fragment != 0 {
+            return Verdict::Drop(FRAGMENT);
+        }
+        cx.edits.set_src(vip);
+        cx.edits.set_src_port(port);
+        cx.count(ANSWERS_REWRITTEN);
+        Verdict::Forward
+    }
+
+    /// A backend for a flow that has none.
+    #[inline]
+    fn choose(&self, service: &Service, meta: &Meta, cx: &Cx<'_, ()>) -> Option<u16> {
+        match self.policy {
+            Policy::Random if meta.is_opening() => service.maglev.at(cx.random()),
+            _ => service.maglev.at(meta.hash()),
+        }
+    }
+
+    /// Flows and packets by service and backend.
+    fn counts<'a>(&self, flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>) -> Vec<Vec<[u64; 2]>> {
+        let mut counts: Vec<_> = self.services.iter().map(|service| vec![[0; 2]; service.len()]).collect();
+        for (key, state) in flows {
+            let service = self.services.position(key.dst, key.dst_port, key.protocol);
+            let Some((service, counts)) = service.map(|at| (self.services.get(at), &mut counts[at])) else {
+                continue;
+            };
+            if let Some(backend) = service.find(state) {
+                let [flows, packets] = &mut counts[usize::from(backend)];
+                *flows += 1;
+                *packets += state.packets;
+            }
+        }
+        counts
+    }
+}
+
+impl Meta {
+    #[inline]
+    fn flow(&self) -> FiveTuple {
+        FiveTuple {
+            src: self.src,
+            dst: self.dst,
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            protocol: self.protocol,
+            zero: [0; 3],
+        }
+    }
+
+    #[inline]
+    fn hash(&self) -> u64 {
+        hash_bytes(self.flow().as_bytes(), FLOW_HASH_SEED)
+    }
+
+    #[inline]
+    fn has(&self, flag: u8) -> bool {
+        self.protocol == protocol::TCP && self.tcp_flags & flag != 0
+    }
+
+    /// A SYN that opens a connection (RFC 9293 §3.5).
+    #[inline]
+    fn is_tcp_opening(&self) -> bool {
+        self.has(tcp_flags::SYN) && !self.has(tcp_flags::ACK)
+    }
+
+    /// Whether a flow may begin with this packet.
+    #[inline]
+    fn is_opening(&self) -> bool {
+        self.protocol != protocol::TCP || self.is_tcp_opening()
+    }
+
+    /// Where the packet leads a flow that was in `phase`, if it was.
+    #[inline]
+    fn next_phase(&self, phase: Option<Phase>) -> Phase {
+        match phase {
+            _ if self.protocol != protocol::TCP => Phase::Datagrams,
+            _ if self.has(tcp_flags::FIN | tcp_flags::RST) => Phase::Closing,
+            None => Phase::Opening,
+            Some(Phase::Opening) if !self.has(tcp_flags::SYN) => Phase::Open,
+            Some(phase) => phase,
+        }
+    }
+}
+
+/// One service's table: flows and packets of each backend, beside what it should have.
+fn report(service: &Service, counts: &[[u64; 2]]) -> FunctionReport {
+    let total = |column: usize| counts.iter().map(|count| count[column]).sum::<u64>();
+    let (flows_total, packets_total) = (total(0), total(1));
+    let row = |(backend, [flows, packets]): (usize, &[u64; 2])| {
+        let (name, state, weight) = service.describe(backend);
+        vec![
+            name,
+            state.to_string(),
+            percent(weight, service.weight_total()),
+            flows.to_string(),
+            percent(*flows, flows_total),
+            packets.to_string(),
+            percent(*packets, packets_total),
+        ]
+    };
+    FunctionReport {
+        title: format!("{service}: {flows_total} flows now, {packets_total} packets"),
+        columns: vec![
+            "backend",
+            "state",
+            "share_percent",
+            "flows",
+            "flows_percent",
+            "packets",
+            "packets_percent",
+        ],
+        rows: counts.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// With one decimal; of nothing, nothing.
+fn percent(part: u64, whole: u64) -> String {
+    let tenths =
+        (u128::from(part) * 1000 + u128::from(whole / 2)).checked_div(u128::from(whole)).unwrap_or(0);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests;
