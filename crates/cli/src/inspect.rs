@@ -39,7 +39,7 @@ pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
 /// The JSON of `paceline inspect --json`. Documented by `docs/inspect.schema.json`; fields are added,
 /// never renamed or removed.
 #[derive(Serialize, JsonSchema)]
-struct Inspection {
+pub struct Inspection {
     /// Version of Paceline.
     paceline: String,
     #[serde(flatten)]
@@ -70,25 +70,4 @@ fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Option<
         packets += 1;
     };
     (analysis.profile(), error)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::{env, fs};
-
-    use super::Inspection;
-
-    /// `UPDATE_SCHEMA=1 cargo test -p paceline` writes the file anew.
-    #[test]
-    fn the_schema_is_the_documented_one() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/inspect.schema.json");
-        let schema = schemars::schema_for!(Inspection);
-        let derived = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
-        if env::var_os("UPDATE_SCHEMA").is_some() {
-            fs::write(&path, &derived).expect("docs/ can be written");
-        }
-        let documented = fs::read_to_string(&path).unwrap_or_default();
-        assert!(derived == documented, "the report changed: see it with UPDATE_SCHEMA=1 and git diff");
-    }
 }

@@ -25,6 +25,11 @@ fn verify_is_documented() {
 }
 
 #[test]
+fn inspect_is_documented() {
+    check::<crate::inspect::Inspection>("inspect.schema.json");
+}
+
+#[test]
 fn nfs_is_documented() {
     check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
 }

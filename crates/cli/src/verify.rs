@@ -2,7 +2,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use engine::report::hex;
-use engine::{Answer, Chain, Mismatch, Plan, Verified, VerifyError, verify};
+use engine::{Answer, Chain, Mismatch, Plan, RunError, Verified, VerifyError, verify};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use schemars::JsonSchema;
@@ -29,6 +29,7 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
             VerifyError::Plan(error) => Failure::usage(error),
             VerifyError::Input(error) => Failure::usage(error),
+            VerifyError::Run(memory @ RunError::OutOfMemory { .. }) => Failure::usage(memory),
             other => Failure::check(other),
         })?;
     let nothing_read = verified.packets == 0 && !verified.stopped;
