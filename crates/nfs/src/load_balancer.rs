@@ -68,8 +68,8 @@
 //!
 //! - `"maglev"` looks there by the hash of the flow's 5-tuple. It is the same on every core, machine
 //!   and start, so that several balancers beside each other agree, in whatever order they list their
-//!   backends. When one of ten backends goes, its share is spread over the others, and 0.5% of all
-//!   entries move between those (of 400: 1%); flows that are remembered do not move.
+//!   backends. When one of ten backends goes, its share is spread over the others, and less than
+//!   0.5% of all entries move between those (of 400: 1%); flows that are remembered do not move.
 //! - `"random"` looks there at random for each new flow: independent of addresses, hence even where
 //!   few clients' hashes are not, or are chosen by somebody.
 //!
