@@ -64,7 +64,7 @@ pub enum CaptureError {
     /// The capture ends inside a record. All records before it were returned.
     #[error(
         "{} is cut short: {item} at {at} needs {needed} bytes and {present} are there; \
-         packets before it, all whole: {records}; copy the file again for the rest",
+         the {records} packets before it are whole, copy the file again for the rest",
         path.display()
     )]
     Truncated {
@@ -84,7 +84,7 @@ pub enum CaptureError {
     /// Bytes that the format forbids. All records before them were returned.
     #[error(
         "{} is damaged at {at}: expected {expected}, found {found}; \
-         packets read before it: {records}; copy or record the file again for the rest",
+         the {records} packets before it were read, copy or record the file again for the rest",
         path.display()
     )]
     Corrupt {
@@ -101,7 +101,7 @@ pub enum CaptureError {
     },
     /// The bytes could not be read, or the gzip or zstd data is damaged or cut short.
     #[error(
-        "cannot read {} past {at}: {source}; packets read before it: {records}; copy the file again for the rest",
+        "cannot read {} past {at}: {source}; the {records} packets before it were read, copy the file again for the rest",
         path.display()
     )]
     Read {

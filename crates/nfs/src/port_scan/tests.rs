@@ -74,7 +74,7 @@ fn by_default_scanners_pass_and_are_reported() {
     let report = &rig.report()[0];
     assert_eq!(report.title, "Scanners now: 2, those that tried most first");
     assert_eq!(report.columns, ["source", "ports_estimated", "tries", "left_ms"]);
-    assert_eq!(report.rows[0], ["10.0.0.1", "104", "100", "299906"]);
+    assert_eq!(report.rows[0], ["10.0.0.1", "101", "100", "299906"]);
     assert_eq!(report.rows[1], ["2001:db8::3", "10", "10", "300000"]);
     assert_eq!(rig.event("scanners-found"), 2);
 }
