@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{OutOfMemory, WhenFull};
 use wire::Stamp;
@@ -27,7 +28,8 @@ pub struct Chain {
 }
 
 /// What becomes of malformed packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MalformedPolicy {
     /// Dropped.
     #[default]

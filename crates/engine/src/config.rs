@@ -102,7 +102,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
             return Err(mistake(span, "a chain needs a name that can be printed", label));
         }
     };
-    let malformed = chain.take::<Malformed>("malformed")?.unwrap_or_default();
+    let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
@@ -119,24 +119,12 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         }
         functions.push(spec);
     }
-    let malformed = match malformed {
-        Malformed::Drop => MalformedPolicy::Drop,
-        Malformed::Pass => MalformedPolicy::Pass,
-    };
     Ok(Chain { name, malformed, seed, table_seed: random_seed(), functions })
 }
 
 /// What the standard library seeds its own tables with.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-enum Malformed {
-    #[default]
-    Drop,
-    Pass,
 }
 
 #[derive(Deserialize, Default)]

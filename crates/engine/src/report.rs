@@ -153,8 +153,9 @@ impl RunReport {
     /// What `outcome` tells. Takes a pass over every table.
     pub fn new(chain: &Chain, plan: &Plan, outcome: &RunOutcome) -> RunReport {
         let cores: Vec<CoreReport> = core_reports(outcome);
-        let functions: Vec<FunctionSummary> =
-            (0..chain.functions.len()).map(|index| function_summary(chain, outcome, index)).collect();
+        let digests = function_digests(chain, outcome);
+        let summary = |(index, digest): (usize, &u64)| function_summary(chain, outcome, index, *digest);
+        let functions: Vec<FunctionSummary> = digests.iter().enumerate().map(summary).collect();
         let counted = |count: fn(&CoreCounters) -> u64| -> u64 {
             outcome.cores.iter().map(|(counters, _)| count(counters)).sum()
         };
@@ -194,7 +195,7 @@ impl RunReport {
             drops,
             malformed,
             cores,
-            digest: hex(digest(chain, outcome)),
+            digest: hex(combined(&digests)),
             functions,
             time_ran_back: TimeRanBack {
                 packets: outcome.ran_back.packets,
@@ -214,8 +215,7 @@ fn function_digests(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
 }
 
 /// One number for the digests of all functions, in order.
-fn digest(chain: &Chain, outcome: &RunOutcome) -> u64 {
-    let digests = function_digests(chain, outcome);
+fn combined(digests: &[u64]) -> u64 {
     digests.iter().fold(0, |seed, digest| nf::hash_bytes(&digest.to_le_bytes(), seed))
 }
 
@@ -265,7 +265,7 @@ fn malformed(outcome: &RunOutcome) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize) -> FunctionSummary {
+fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u64) -> FunctionSummary {
     let FunctionSpec { name, function, .. } = &chain.functions[index];
     let info = function.info();
     let mut verdicts = Verdicts::default();
@@ -289,7 +289,6 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize) -> Functi
     }
     drops.retain(|_, count| *count > 0);
     let all: Vec<&dyn Stage> = stages(outcome, index).collect();
-    let digest = all.iter().map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
     let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
     FunctionSummary {
         name: name.clone(),
