@@ -2,7 +2,7 @@
 
 use engine::{Chain, Registry};
 use io::Fate;
-use nf::{Cx, NetworkFunction, OptionError, SrcAddr, Verdict};
+use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 use paceline_conformance::{Packet, Ran, chain, run_in_batches, tcp};
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
-use nf::{Cx, FiveTuple, NetworkFunction, OptionError, Verdict};
+use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
 use paceline_conformance::{captures, chain, example, root};
 use strategy::Strategy;
 use wire::{Fields, Headers};

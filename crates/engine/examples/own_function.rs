@@ -15,7 +15,7 @@ use std::error::Error;
 use engine::report::RunReport;
 use engine::{Chain, Plan, Progress, Registry, replay_capture, verify};
 use io::capture::CaptureReader;
-use nf::{Cx, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use nf::{Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use paceline_engine as engine;
 use strategy::Strategy;
 use wire::Headers;

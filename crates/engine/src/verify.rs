@@ -1,6 +1,6 @@
 use io::Fate;
 use io::capture::{CaptureError, CaptureReader};
-use nf::{FiveTuple, hash_bytes};
+use nf::{FiveTuple, FlowKey, hash_bytes};
 use strategy::Strategy;
 use thiserror::Error;
 

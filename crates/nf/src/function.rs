@@ -28,7 +28,15 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// The header fields that its edits may change. Sharding relies on it.
     const EDITS: Fields = Fields::empty();
 
-    /// Selects the state.
+    /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
+    /// core has its own pool and may allocate otherwise: `verify` compares all but these.
+    const ALLOCATES: Fields = Fields::empty();
+    /// Whether it reads payloads: see [`NetworkFunction::inspect`].
+    const INSPECTS: bool = false;
+    /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
+    const PREFETCHES: bool = false;
+
+    /// Selects the state; [`Stateless`](crate::Stateless) for a function that has none.
     type Key: FlowKey;
     /// The header fields that key and step read (SCR §3.1, *f(p)*): plain bytes without padding.
     type Meta: Copy + IntoBytes + Immutable + Send + 'static;
@@ -45,20 +53,54 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// [`OptionError`] names the option that makes no sense, and says what would.
     fn new(options: Self::Options) -> Result<Self, OptionError>;
 
-    /// The pool as a core finds it at start.
+    /// The pool of a single core as it finds it at start.
     fn pool(&self) -> Self::Pool;
+
+    /// The pools of all `cores` together, where they have to divide something; `core_of` says to which
+    /// core a packet with such headers comes.
+    fn pools(&self, cores: usize, _core_of: &dyn Fn(&Headers) -> usize) -> Vec<Self::Pool> {
+        (0..cores).map(|_| self.pool()).collect()
+    }
+
+    /// Whether packets of different flows must be stepped in order of arrival: where what one flow's
+    /// step does to the pool is what another's finds there.
+    fn steps_in_order(&self) -> bool {
+        size_of::<Self::Pool>() > 0
+    }
+
+    /// Whether a packet comes from outside, for a function between two sides, such as a NAT: there the
+    /// end that the key names is the packet's destination, and that is what sharding hashes.
+    fn is_from_outside(&self, _headers: &Headers) -> bool {
+        false
+    }
 
     /// Reads the fields that the function needs; `None` if the packet is not its business, which
     /// forwards the packet and leaves no trace. Malformed packets never come here.
     fn project(headers: &Headers) -> Option<Self::Meta>;
 
-    /// The key of a packet. Must depend on nothing but the fields of [`FlowKey::SHARDING`].
+    /// The key of a packet: [`FlowKey::of`] its headers, which the meta must hold enough of.
     fn key(meta: &Self::Meta) -> Self::Key;
 
     /// One state transition. `flow` is `None` for a flow not seen, or expired; leaving `Some` creates
     /// or keeps it, leaving `None` removes it.
     fn step(&self, flow: &mut Option<Self::State>, meta: &Self::Meta, cx: &mut Cx<'_, Self::Pool>)
     -> Verdict;
+
+    /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
+    /// instead; `payload` is what the frame holds after the transport header. Called only with
+    /// [`NetworkFunction::INSPECTS`]. It has no flow to change: replicas do not see each other's payloads.
+    #[inline]
+    fn inspect(&self, _payload: &[u8], _meta: &Self::Meta, _cx: &mut Cx<'_, ()>) -> Verdict {
+        Verdict::Forward
+    }
+
+    /// Names memory that the step will read, beside the flow itself, so that it is on its way when the
+    /// step comes (FAJITA §3, "customizable function"); null for none. Called for a whole batch ahead
+    /// of its steps, and only with [`NetworkFunction::PREFETCHES`]: a hint, which changes no answer.
+    #[inline]
+    fn prefetch(&self, _flow: Option<&Self::State>, _meta: &Self::Meta, _pool: &Self::Pool) -> *const u8 {
+        core::ptr::null()
+    }
 
     /// How long the flow may stay without a step before it expires, ns; asked after each step.
     /// `u64::MAX` is never.
@@ -73,6 +115,24 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
 
     /// A flow left the table because it expired or was evicted; the place to give back to the pool.
     fn gone(&self, _key: &Self::Key, _state: &Self::State, _pool: &mut Self::Pool) {}
+
+    /// The state without what was taken from the pool, so that runs that allocate otherwise compare
+    /// alike; see [`NetworkFunction::ALLOCATES`].
+    fn without_allocation(&self, state: &Self::State) -> Self::State {
+        *state
+    }
+
+    /// Checks what must hold between the live flows of all cores, such as that no two were given the
+    /// same port; `verify` asks.
+    ///
+    /// # Errors
+    /// Says which flows break it.
+    fn invariant<'a>(
+        &self,
+        _flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 
     /// What to tell people after a run, from all live flows; called once, with time to spare.
     /// Rows must not depend on the order of `flows`.

@@ -6,12 +6,64 @@ use core::fmt::{self, Debug, Display};
 use wire::{Addr, Fields, Headers, protocol};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::hash_bytes;
+
 /// A key: plain bytes without padding, made of header fields.
 pub trait FlowKey:
     Copy + Eq + Debug + Display + FromBytes + IntoBytes + Immutable + KnownLayout + Send + Sync + 'static
 {
     /// The header fields that decide the key.
     const SHARDING: Sharding;
+
+    /// The key of a packet. Depends on nothing but the fields of [`FlowKey::SHARDING`].
+    fn of(headers: &Headers) -> Self;
+
+    /// 16 bytes that stand for the key where a table compares it. A key of at most 16 bytes stands for
+    /// itself; a longer one says how it is written shorter, or has its hash here and is compared whole.
+    #[inline]
+    fn short(&self) -> Short {
+        Short::of_bytes(self.as_bytes())
+    }
+}
+
+/// What stands for a key: see [`FlowKey::short`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// Keys that differ here differ.
+    pub bits: u128,
+    /// Whether keys that are alike here are alike.
+    pub is_exact: bool,
+}
+
+impl Short {
+    /// Set in what stands for a key of more than 16 bytes without holding all of it; clear in what
+    /// does, so that the two are never taken for each other.
+    const HASHED: u128 = 1 << 127;
+
+    /// Stands for plain bytes: holds them if they fit, else a hash.
+    #[inline]
+    pub fn of_bytes(bytes: &[u8]) -> Short {
+        if bytes.len() <= 16 {
+            let mut short = [0; 16];
+            short[..bytes.len()].copy_from_slice(bytes);
+            return Short { bits: u128::from_le_bytes(short), is_exact: true };
+        }
+        Short { bits: u128::from(hash_bytes(bytes, 0)) | Short::HASHED, is_exact: false }
+    }
+
+    /// Stands for two IPv4 addresses, two ports and a protocol; for other addresses `whole` does.
+    #[inline]
+    fn of_ends(ends: [(&Addr, u16); 2], protocol: u8, whole: &[u8]) -> Short {
+        let [(a, a_port), (b, b_port)] = ends;
+        match (a.to_v4(), b.to_v4()) {
+            (Some(a), Some(b)) => {
+                let addrs = u64::from(u32::from_le_bytes(a)) | u64::from(u32::from_le_bytes(b)) << 32;
+                let rest = u64::from(a_port) | u64::from(b_port) << 16 | u64::from(protocol) << 32;
+                Short { bits: u128::from(addrs) | u128::from(rest) << 64, is_exact: true }
+            }
+            _ => Short::of_bytes(whole),
+        }
+    }
 }
 
 /// The header fields that a key is a function of: two packets alike in them have one key.
@@ -79,30 +131,30 @@ pub struct AddrPair {
     pub dst: Addr,
 }
 
+/// One end of a flow, the sending one: what a NAT maps (RFC 4787 §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SrcEndpoint {
+    /// Source address.
+    pub addr: Addr,
+    /// Source port.
+    pub port: u16,
+    /// IP protocol.
+    pub protocol: u8,
+    /// Zero: keys have no padding.
+    pub zero: u8,
+}
+
+/// The key of a function that keeps no state: it has no table, and any core will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Stateless;
+
 impl FlowKey for FiveTuple {
     const SHARDING: Sharding = Sharding { fields: Fields::FIVE_TUPLE, symmetric: false };
-}
 
-impl FlowKey for Connection {
-    const SHARDING: Sharding = Sharding { fields: Fields::FIVE_TUPLE, symmetric: true };
-}
-
-impl FlowKey for SrcAddr {
-    const SHARDING: Sharding = Sharding { fields: Fields::SRC_ADDR, symmetric: false };
-}
-
-impl FlowKey for DstAddr {
-    const SHARDING: Sharding = Sharding { fields: Fields::DST_ADDR, symmetric: false };
-}
-
-impl FlowKey for AddrPair {
-    const SHARDING: Sharding = Sharding { fields: Fields::ADDRS, symmetric: false };
-}
-
-impl FiveTuple {
-    /// The 5-tuple of a packet.
     #[inline]
-    pub fn of(headers: &Headers) -> FiveTuple {
+    fn of(headers: &Headers) -> FiveTuple {
         FiveTuple {
             src: headers.src,
             dst: headers.dst,
@@ -113,16 +165,18 @@ impl FiveTuple {
         }
     }
 
-    /// The 5-tuple of packets in the other direction.
-    pub fn reversed(self) -> FiveTuple {
-        FiveTuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
+    #[inline]
+    fn short(&self) -> Short {
+        let ends = [(&self.src, self.src_port), (&self.dst, self.dst_port)];
+        Short::of_ends(ends, self.protocol, self.as_bytes())
     }
 }
 
-impl Connection {
-    /// The connection that a packet belongs to.
+impl FlowKey for Connection {
+    const SHARDING: Sharding = Sharding { fields: Fields::FIVE_TUPLE, symmetric: true };
+
     #[inline]
-    pub fn of(headers: &Headers) -> Connection {
+    fn of(headers: &Headers) -> Connection {
         let FiveTuple { src, dst, src_port, dst_port, protocol, zero } = FiveTuple::of(headers);
         if Connection::is_from_low(headers) {
             Connection { low: src, high: dst, low_port: src_port, high_port: dst_port, protocol, zero }
@@ -131,34 +185,92 @@ impl Connection {
         }
     }
 
-    /// Whether the packet goes from the key's `low` end to its `high` end.
     #[inline]
-    pub fn is_from_low(headers: &Headers) -> bool {
-        (headers.src, headers.src_port) <= (headers.dst, headers.dst_port)
+    fn short(&self) -> Short {
+        let ends = [(&self.low, self.low_port), (&self.high, self.high_port)];
+        Short::of_ends(ends, self.protocol, self.as_bytes())
     }
 }
 
-impl SrcAddr {
-    /// The source address of a packet.
+impl FlowKey for SrcAddr {
+    const SHARDING: Sharding = Sharding { fields: Fields::SRC_ADDR, symmetric: false };
+
     #[inline]
-    pub fn of(headers: &Headers) -> SrcAddr {
+    fn of(headers: &Headers) -> SrcAddr {
         SrcAddr(headers.src)
     }
 }
 
-impl DstAddr {
-    /// The destination address of a packet.
+impl FlowKey for DstAddr {
+    const SHARDING: Sharding = Sharding { fields: Fields::DST_ADDR, symmetric: false };
+
     #[inline]
-    pub fn of(headers: &Headers) -> DstAddr {
+    fn of(headers: &Headers) -> DstAddr {
         DstAddr(headers.dst)
     }
 }
 
-impl AddrPair {
-    /// The address pair of a packet.
+impl FlowKey for AddrPair {
+    const SHARDING: Sharding = Sharding { fields: Fields::ADDRS, symmetric: false };
+
     #[inline]
-    pub fn of(headers: &Headers) -> AddrPair {
+    fn of(headers: &Headers) -> AddrPair {
         AddrPair { src: headers.src, dst: headers.dst }
+    }
+
+    #[inline]
+    fn short(&self) -> Short {
+        Short::of_ends([(&self.src, 0), (&self.dst, 0)], 0, self.as_bytes())
+    }
+}
+
+impl FlowKey for SrcEndpoint {
+    const SHARDING: Sharding = Sharding {
+        fields: Fields::SRC_ADDR.union(Fields::SRC_PORT).union(Fields::PROTOCOL),
+        symmetric: false,
+    };
+
+    #[inline]
+    fn of(headers: &Headers) -> SrcEndpoint {
+        let Headers { src: addr, src_port: port, protocol, .. } = *headers;
+        SrcEndpoint { addr, port, protocol, zero: 0 }
+    }
+
+    #[inline]
+    fn short(&self) -> Short {
+        // The same address twice: whether it is IPv4 is asked once.
+        Short::of_ends([(&self.addr, self.port), (&self.addr, 0)], self.protocol, self.as_bytes())
+    }
+}
+
+impl FlowKey for Stateless {
+    const SHARDING: Sharding = Sharding { fields: Fields::empty(), symmetric: false };
+
+    #[inline]
+    fn of(_: &Headers) -> Stateless {
+        Stateless
+    }
+}
+
+impl Sharding {
+    /// Whether there is no state to keep on one core.
+    pub fn is_stateless(&self) -> bool {
+        self.fields.is_empty()
+    }
+}
+
+impl FiveTuple {
+    /// The 5-tuple of packets in the other direction.
+    pub fn reversed(self) -> FiveTuple {
+        FiveTuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..self }
+    }
+}
+
+impl Connection {
+    /// Whether the packet goes from the key's `low` end to its `high` end.
+    #[inline]
+    pub fn is_from_low(headers: &Headers) -> bool {
+        (headers.src, headers.src_port) <= (headers.dst, headers.dst_port)
     }
 }
 
@@ -188,6 +300,20 @@ impl Display for DstAddr {
     }
 }
 
+/// `udp 10.0.0.1:4000`
+impl Display for SrcEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_protocol(f, self.protocol)?;
+        write_end(f, (self.addr, self.port))
+    }
+}
+
+impl Display for Stateless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("-")
+    }
+}
+
 impl Display for AddrPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} -> {}", self.src, self.dst)
@@ -201,18 +327,22 @@ fn write_flow(
     arrow: &str,
     to: (Addr, u16),
 ) -> fmt::Result {
-    match protocol {
-        protocol::ICMP => write!(f, "icmp ")?,
-        protocol::TCP => write!(f, "tcp ")?,
-        protocol::UDP => write!(f, "udp ")?,
-        protocol::DCCP => write!(f, "dccp ")?,
-        protocol::ICMPV6 => write!(f, "icmpv6 ")?,
-        protocol::SCTP => write!(f, "sctp ")?,
-        other => write!(f, "proto-{other} ")?,
-    }
+    write_protocol(f, protocol)?;
     write_end(f, from)?;
     write!(f, " {arrow} ")?;
     write_end(f, to)
+}
+
+fn write_protocol(f: &mut fmt::Formatter<'_>, protocol: u8) -> fmt::Result {
+    match protocol {
+        protocol::ICMP => write!(f, "icmp "),
+        protocol::TCP => write!(f, "tcp "),
+        protocol::UDP => write!(f, "udp "),
+        protocol::DCCP => write!(f, "dccp "),
+        protocol::ICMPV6 => write!(f, "icmpv6 "),
+        protocol::SCTP => write!(f, "sctp "),
+        other => write!(f, "proto-{other} "),
+    }
 }
 
 fn write_end(f: &mut fmt::Formatter<'_>, (addr, port): (Addr, u16)) -> fmt::Result {
@@ -253,6 +383,40 @@ mod tests {
         assert_ne!(Connection::is_from_low(&there), Connection::is_from_low(&back));
         assert_eq!(FiveTuple::of(&there).reversed(), FiveTuple::of(&back));
         assert_ne!(FiveTuple::of(&there), FiveTuple::of(&back));
+    }
+
+    /// What stands for keys differs wherever the keys do, IPv4 or not.
+    #[test]
+    fn what_stands_for_a_key_tells_keys_apart() {
+        let v4 = headers();
+        let v6 = Headers { src: Addr([0xfd; 16]), dst: Addr([0xfe; 16]), ..v4 };
+        let half = Headers { src: Addr([0xfd; 16]), ..v4 };
+        let mut shorts = alloc::vec::Vec::new();
+        for base in [v4, v6, half] {
+            let mut variants = alloc::vec![base];
+            for byte in 0..16 {
+                for dst in [false, true] {
+                    let mut other = base;
+                    let addr = if dst { &mut other.dst } else { &mut other.src };
+                    addr.0[byte] ^= 0x55;
+                    variants.push(other);
+                }
+            }
+            variants.push(Headers { src_port: base.src_port ^ 1, ..base });
+            variants.push(Headers { dst_port: base.dst_port ^ 1, ..base });
+            variants.push(Headers { protocol: protocol::UDP, ..base });
+            variants.push(Headers { src_port: base.dst_port, dst_port: base.src_port, ..base });
+            shorts.extend(variants.iter().map(|headers| (FiveTuple::of(headers), *headers)));
+        }
+        for (i, (a, _)) in shorts.iter().enumerate() {
+            for (b, _) in &shorts[i + 1..] {
+                assert!(a != b && a.short().bits != b.short().bits, "{a} and {b}");
+            }
+        }
+        assert!(FiveTuple::of(&v4).short().is_exact && AddrPair::of(&v4).short().is_exact);
+        assert!(SrcAddr::of(&v6).short().is_exact, "16 bytes stand for themselves");
+        assert!(!FiveTuple::of(&v6).short().is_exact && !FiveTuple::of(&half).short().is_exact);
+        assert!(SrcEndpoint::of(&v4).short().is_exact && !SrcEndpoint::of(&v6).short().is_exact);
     }
 
     #[test]

@@ -66,7 +66,9 @@ mod verdict;
 
 pub use function::{Cx, NetworkFunction, OptionDoc, OptionError};
 pub use hash::hash_bytes;
-pub use key::{AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, SrcAddr};
+pub use key::{
+    AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
+};
 pub use report::FunctionReport;
 pub use rig::Rig;
 pub use verdict::Verdict;

@@ -76,7 +76,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Connection, Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{Connection, Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};

@@ -61,7 +61,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use nf::{Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use serde::Deserialize;
 use wire::{Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};

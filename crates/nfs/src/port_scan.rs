@@ -64,7 +64,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, hash_bytes};
+use nf::{
+    Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, hash_bytes,
+};
 use serde::Deserialize;
 use wire::{Addr, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};

@@ -27,7 +27,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{Cx, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
 use serde::Deserialize;
 use wire::{Headers, Stamp};
 

@@ -31,7 +31,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-use nf::{Cx, FiveTuple, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
+use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
 use serde::Deserialize;
 use wire::Headers;
 use zerocopy::{Immutable, IntoBytes};

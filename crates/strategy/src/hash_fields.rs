@@ -1,6 +1,6 @@
 use std::fmt;
 
-use nf::Sharding;
+use nf::{FiveTuple, FlowKey, Sharding};
 use wire::{Fields, Headers, Marks};
 
 /// What sharding needs to know of a function.
@@ -37,6 +37,7 @@ impl HashFields {
     /// - A port hashes the packet as it arrives. A field that an earlier function edits is not what
     ///   the later key holds.
     /// - Protocol and VLAN are left out: cards do not hash them, and they spread little.
+    /// - A function without state does not care.
     ///
     /// # Errors
     /// [`Conflict`] if no address is left.
@@ -133,8 +134,12 @@ fn usable_fields(functions: &[FunctionShape<'_>]) -> Vec<Usable> {
     let hashable = Fields::ADDRS | Fields::SRC_PORT | Fields::DST_PORT;
     let mut edited = Fields::empty();
     let of = |shape: &FunctionShape<'_>| {
-        let Sharding { fields, symmetric } = shape.sharding;
-        let usable = Usable { fields: (fields & hashable) - edited, symmetric };
+        let Sharding { fields, symmetric } = match shape.sharding.is_stateless() {
+            true => FiveTuple::SHARDING,
+            false => shape.sharding,
+        };
+        let kept = if shape.sharding.is_stateless() { Fields::empty() } else { edited };
+        let usable = Usable { fields: (fields & hashable) - kept, symmetric };
         edited |= shape.edits;
         usable
     };
@@ -151,7 +156,7 @@ fn common(usable: impl Iterator<Item = Usable>) -> Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nf::{AddrPair, Connection, DstAddr, FiveTuple, FlowKey, SrcAddr};
+    use nf::{AddrPair, Connection, DstAddr, SrcAddr, Stateless};
 
     fn shape(name: &str, sharding: Sharding) -> FunctionShape<'_> {
         FunctionShape { name, sharding, edits: Fields::empty() }
@@ -207,5 +212,7 @@ mod tests {
         assert_eq!(HashFields::derive(&[five, rewrites_dst]).unwrap().fields(), Fields::ADDRS | PORTS);
         assert!(HashFields::derive(&[rewrites_dst, dst]).is_err());
         assert!(HashFields::derive(&[rewrites_dst, both]).is_err());
+        let stateless = shape("stateless", Stateless::SHARDING);
+        assert_eq!(HashFields::derive(&[rewrites_dst, stateless]).unwrap().fields(), Fields::ADDRS | PORTS);
     }
 }

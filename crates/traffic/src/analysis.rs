@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use nf::{AddrPair, FiveTuple};
+use nf::{AddrPair, FiveTuple, FlowKey};
 use wire::{Headers, Malformed, Marks, protocol};
 
 use crate::flows::{Entry, Flows};

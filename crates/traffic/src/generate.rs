@@ -91,7 +91,7 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     use super::*;
-    use nf::FiveTuple;
+    use nf::{FiveTuple, FlowKey};
     use wire::LinkType;
 
     fn recipe(flows: usize, skew: Skew) -> Recipe {

@@ -1,7 +1,7 @@
 //! What is read of a packet.
 
 use bitflags::bitflags;
-use nf::Connection;
+use nf::{Connection, FlowKey};
 use wire::{Addr, Headers, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 

@@ -1,4 +1,4 @@
-use nf::{Rig, Verdict};
+use nf::{FlowKey, Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Headers, Marks};
 
