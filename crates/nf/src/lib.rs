@@ -10,7 +10,7 @@
 //!
 //! ```
 //! # use paceline_nf as nf;
-//! use nf::{Cx, NetworkFunction, OptionError, SrcAddr, Verdict};
+//! use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 //! use wire::Headers;
 //!
 //! /// Lets each source send one packet in a second.

@@ -14,7 +14,7 @@ use crate::{Cx, FunctionReport, NetworkFunction, Verdict};
 ///
 /// ```
 /// # use paceline_nf as nf;
-/// # use nf::{Cx, FiveTuple, NetworkFunction, OptionError, Rig, Verdict};
+/// # use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
 /// # use wire::Headers;
 /// # #[derive(serde::Deserialize)] struct None {}
 /// # struct CountToTwo;
