@@ -45,7 +45,7 @@ fn after(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> (Vec<(Fate, Vec<
         state.push(format!("{:x} {counters:?}", stage.digest(ran.last)));
     }
     core.settle(ran.last);
-    state.extend(core.stages().iter().map(|stage| format!("{:?}", stage.counters())));
+    state.extend(core.stages().map(|stage| format!("{:?}", stage.counters())));
     (ran.answers, state)
 }
 
@@ -132,7 +132,7 @@ fn agree<F: NetworkFunction>(packets: &[Packet]) -> Result<(), TestCaseError> {
         };
         prop_assert_eq!(*fate, expected);
     }
-    let stage = &core.stages()[0];
+    let stage = core.stage(0);
     for (name, count) in F::EVENTS.iter().zip(stage.counters().events) {
         prop_assert_eq!(rig.event(name), *count, "{}", name);
     }

@@ -149,7 +149,7 @@ fn packet(time_ns: u64, src: u8, port: u16) -> Packet {
 fn run(chain: &Chain, packets: &[Packet]) -> (Ran, Vec<Vec<u64>>) {
     let mut core = chain.core().expect("memory");
     let ran = run_in_batches(&mut core, packets, &[2, 64]);
-    let counted = core.stages().iter().map(|stage| {
+    let counted = core.stages().map(|stage| {
         let counters = stage.counters();
         let verdicts = [counters.packets, counters.forward, counters.transmit_back, counters.host];
         [&verdicts[..], counters.drops, counters.events].concat()

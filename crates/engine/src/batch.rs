@@ -44,19 +44,6 @@ impl Batch {
         self.frames.is_empty()
     }
 
-    /// The packets that are still in the chain, by index.
-    #[inline]
-    pub fn live(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut live = self.live;
-        std::iter::from_fn(move || {
-            (live != 0).then(|| {
-                let index = live.trailing_zeros() as usize;
-                live &= live - 1;
-                index
-            })
-        })
-    }
-
     /// Ends the chain for a packet.
     #[inline]
     pub fn end(&mut self, index: usize, fate: Fate) {
@@ -97,5 +84,40 @@ impl Batch {
 impl Default for Batch {
     fn default() -> Batch {
         Batch::new()
+    }
+}
+
+/// The packets of a set, by index, in order.
+#[inline]
+pub(crate) fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (packets != 0).then(|| {
+            let index = packets.trailing_zeros() as usize;
+            packets &= packets - 1;
+            index
+        })
+    })
+}
+
+/// The first `count` packets of a set.
+#[inline]
+pub(crate) fn first_bits(packets: u64, count: usize) -> u64 {
+    if packets.count_ones() as usize <= count {
+        return packets;
+    }
+    let rest = (0..count).fold(packets, |rest, _| rest & (rest - 1));
+    packets & !rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_packets_of_a_set() {
+        let set = 0b1011_0110;
+        assert_eq!([0, 1, 3, 5, 64].map(|count| first_bits(set, count)), [0, 0b10, 0b1_0110, set, set]);
+        assert_eq!(first_bits(u64::MAX, 63), u64::MAX >> 1);
+        assert!(bits(set).eq([1, 2, 4, 5, 7]));
     }
 }

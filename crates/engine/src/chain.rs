@@ -1,15 +1,18 @@
+use std::ops::Range;
 use std::sync::Arc;
 
+use io::Port;
 use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{OutOfMemory, WhenFull};
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::Batch;
 use crate::config::{self, ConfigError};
-use crate::registry::{Function, Registry};
-use crate::run::{Lap, Laps};
-use crate::stage::{Stage, StageSpec};
+use crate::group_builder::{GroupBuilder, GroupSize, Pool};
+use crate::registry::{Function, FunctionInfo, Registry};
+use crate::run::Laps;
+use crate::stage::{Group, Stage, StageSpec};
 
 /// A chain of functions as its file states it: what to run, not yet running.
 #[derive(Clone)]
@@ -60,65 +63,134 @@ impl Chain {
         config::parse(source_name, text, registry)
     }
 
-    /// The chain as one core runs it, with empty tables. All memory is taken here.
+    /// The chain as each of `cores` cores runs it, with empty tables. All memory is taken here. `core_of`
+    /// says to which core a packet with such headers comes.
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is not enough.
+    pub fn cores(
+        &self,
+        cores: usize,
+        core_of: &dyn Fn(&Headers) -> usize,
+    ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        let mut pools: Vec<_> =
+            self.functions.iter().map(|spec| spec.function.pools(cores, core_of).into_iter()).collect();
+        let core = |_| {
+            let mut groups = Vec::new();
+            let mut places = Vec::new();
+            for range in self.groups() {
+                let FunctionSpec { flows, when_full, .. } = self.functions[range.start];
+                let mut pool = |index: usize| pools[index].next().expect("a pool for each core");
+                let builder = self.builder(range.clone(), &mut pool);
+                places.extend((0..range.len()).map(|member| Place { group: groups.len(), member }));
+                groups.push(builder.build(flows, when_full, self.table_seed)?);
+            }
+            Ok(ChainCore { drop_malformed: self.malformed == MalformedPolicy::Drop, groups, places })
+        };
+        (0..cores).map(core).collect()
+    }
+
+    /// The chain as a single core runs it.
+    ///
+    /// # Errors
+    /// As [`Chain::cores`].
     pub fn core(&self) -> Result<ChainCore, OutOfMemory> {
-        let stages = self.functions.iter().enumerate().map(|(index, spec)| {
-            let FunctionSpec { function, flows, when_full, .. } = spec;
-            function.stage(StageSpec {
-                index: index as u8,
-                flows: *flows,
-                when_full: *when_full,
-                seed: self.seed,
-                table_seed: self.table_seed,
-            })
-        });
-        let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        Ok(ChainCore { drop_malformed, stages: stages.collect::<Result<_, _>>()? })
+        Ok(self.cores(1, &|_| 0)?.remove(0))
     }
 
     /// Bytes of the tables of one core.
     pub fn table_bytes(&self) -> u64 {
-        self.functions.iter().map(|spec| spec.function.table_bytes(spec.flows)).sum()
+        let bytes = |range: Range<usize>| {
+            let mut size = GroupSize::new();
+            self.functions[range.clone()].iter().for_each(|spec| spec.function.reserve(&mut size));
+            size.bytes(self.functions[range.start].flows)
+        };
+        self.groups().into_iter().map(bytes).sum()
+    }
+
+    /// Neighbours that share a table, one block for each flow: those with the same key, `flows` and
+    /// `when_full`, where none before edits what the key is made of, and none steps in order.
+    pub fn groups(&self) -> Vec<Range<usize>> {
+        let mut groups: Vec<Range<usize>> = Vec::new();
+        for (index, spec) in self.functions.iter().enumerate() {
+            match groups.last_mut() {
+                Some(group) if self.joins(&self.functions[group.clone()], spec) => group.end = index + 1,
+                _ => groups.push(index..index + 1),
+            }
+        }
+        groups
+    }
+
+    fn joins(&self, group: &[FunctionSpec], spec: &FunctionSpec) -> bool {
+        let info = spec.function.info();
+        !info.sharding.is_stateless()
+            && group.iter().chain([spec]).all(|member| !member.function.steps_in_order())
+            && group.iter().all(|member| {
+                let before = member.function.info();
+                before.key == info.key
+                    && !before.edits.intersects(info.sharding.fields)
+                    && (member.flows, member.when_full) == (spec.flows, spec.when_full)
+            })
+    }
+
+    fn builder(&self, range: Range<usize>, pool: &mut dyn FnMut(usize) -> Pool) -> GroupBuilder {
+        let mut group = None;
+        for index in range {
+            let is_last = index + 1 == self.functions.len();
+            let spec = StageSpec { index: index as u8, is_last, seed: self.seed };
+            group = Some(self.functions[index].function.join(group, spec, pool(index)));
+        }
+        group.expect("a group has a function")
     }
 
     /// What sharding needs to know of the functions.
     pub fn shapes(&self) -> Vec<FunctionShape<'_>> {
-        let shape = |spec: &FunctionSpec| {
-            let info = spec.function.info();
-            (info.sharding, info.edits)
+        let shape = |spec: &'_ FunctionSpec| {
+            let FunctionInfo { sharding, edits, has_sides, .. } = spec.function.info();
+            FunctionShape { name: "", sharding, edits, has_sides }
         };
-        let named = self.functions.iter().map(|spec| (spec.name.as_str(), shape(spec)));
-        named.map(|(name, (sharding, edits))| FunctionShape { name, sharding, edits }).collect()
+        self.functions.iter().map(|spec| FunctionShape { name: &spec.name, ..shape(spec) }).collect()
     }
 }
 
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
     drop_malformed: bool,
-    stages: Vec<Box<dyn Stage>>,
+    groups: Vec<Box<dyn Group>>,
+    /// Where each function of the chain is.
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    group: usize,
+    member: usize,
 }
 
 impl ChainCore {
-    /// Takes a batch with parsed headers through the chain.
+    /// Takes a batch with parsed headers through the chain. Payloads are read from `port`.
     #[inline]
-    pub fn process(&mut self, batch: &mut Batch, laps: &mut impl Laps) {
+    pub fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         batch.begin(self.drop_malformed);
-        for (index, stage) in self.stages.iter_mut().enumerate() {
-            stage.process(batch);
-            laps.lap(Lap::Function(index), batch);
-        }
+        self.groups.iter_mut().for_each(|group| group.process(batch, port, laps));
     }
 
     /// Lets every dead flow go; for the end of a run.
     pub fn settle(&mut self, now: Stamp) {
-        self.stages.iter_mut().for_each(|stage| stage.settle(now));
+        self.groups.iter_mut().for_each(|group| group.settle(now));
     }
 
-    /// The functions on this core.
-    pub fn stages(&self) -> &[Box<dyn Stage>] {
-        &self.stages
+    /// The function with this index in the chain.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn stage(&self, index: usize) -> Stage<'_> {
+        let Place { group, member } = self.places[index];
+        Stage { group: &*self.groups[group], member }
+    }
+
+    /// The functions on this core, in the order of the chain.
+    pub fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
+        (0..self.places.len()).map(|index| self.stage(index))
     }
 }

@@ -12,19 +12,24 @@
 mod batch;
 mod chain;
 mod config;
+mod group;
+mod group_builder;
+mod member;
 mod plan;
 mod registry;
 pub mod report;
 pub mod run;
 mod session;
 mod stage;
+mod stateless;
 mod verify;
 
 pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
+pub use group_builder::{GroupBuilder, GroupSize, Pool};
 pub use plan::{MAX_CORES, Plan, PlanError};
 pub use registry::{Function, FunctionInfo, Registry};
 pub use session::{Progress, RunError, RunOutcome, Seen, pin, replay_capture};
-pub use stage::{Stage, StageCounters, StageSpec};
+pub use stage::{FlowCounters, Stage, StageCounters, StageSpec};
 pub use verify::{Answer, Mismatch, Verified, VerifyError, verify};

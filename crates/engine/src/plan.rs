@@ -1,8 +1,12 @@
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::{fs, thread};
 
 use strategy::{Assign, HashFields, INDIRECTION_ENTRIES, Rss, Single, Strategy};
+use table::OutOfMemory;
+use wire::Headers;
 
-use crate::Chain;
+use crate::{Chain, ChainCore, Function};
 
 /// The most cores that a chain can be spread over: one entry of the indirection table each.
 pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
@@ -91,12 +95,40 @@ impl Plan {
         }
     }
 
-    /// Which core gets a packet.
-    pub fn assign(&self) -> Box<dyn Assign> {
-        match self.hash_fields {
-            None => Box::new(Single),
-            Some(fields) => Box::new(Rss::new(fields, self.cores)),
+    /// Which core gets a packet of `chain`.
+    pub fn assign(&self, chain: &Chain) -> Box<dyn Assign> {
+        let Some(fields) = self.hash_fields else { return Box::new(Single) };
+        let rss = Rss::new(fields, self.cores);
+        let sided = chain.functions.iter().find(|spec| spec.function.info().has_sides);
+        match sided {
+            None => Box::new(rss),
+            Some(spec) => Box::new(Sided { rss, function: Arc::clone(&spec.function) }),
         }
+    }
+
+    /// `chain` on each core, with empty tables and the pools divided.
+    ///
+    /// # Errors
+    /// As [`Chain::cores`].
+    pub fn cores_of(&self, chain: &Chain) -> Result<Vec<ChainCore>, OutOfMemory> {
+        let assign = RefCell::new(self.assign(chain));
+        chain.cores(self.cores, &|headers| assign.borrow_mut().core(headers))
+    }
+}
+
+/// A card on each side of a function: one hashes what the fields say, the one outside the mirrored fields.
+struct Sided {
+    rss: Rss,
+    function: Arc<dyn Function>,
+}
+
+impl Assign for Sided {
+    fn core(&mut self, headers: &Headers) -> usize {
+        if !self.function.is_from_outside(headers) {
+            return self.rss.core(headers);
+        }
+        let Headers { src, dst, src_port, dst_port, .. } = *headers;
+        self.rss.core(&Headers { src: dst, dst: src, src_port: dst_port, dst_port: src_port, ..*headers })
     }
 }
 

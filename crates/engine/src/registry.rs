@@ -1,12 +1,16 @@
+use std::any::TypeId;
 use std::sync::Arc;
 
 use nf::{FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding};
 use serde::Deserialize;
-use table::{FlowTable, OutOfMemory};
 use toml::de::ValueDeserializer;
-use wire::{Fields, Stamp};
+use wire::{Fields, Headers, Stamp};
 
-use crate::stage::{FunctionStage, Stage, StageSpec};
+use crate::group::{KeyGroup, KeyGroupBuilder};
+use crate::group_builder::{GroupBuilder, GroupSize, Pool};
+use crate::member::{FunctionMember, Runner};
+use crate::stage::{Stage, StageSpec};
+use crate::stateless::StatelessGroup;
 
 /// The functions that chain files may name.
 ///
@@ -39,6 +43,12 @@ pub struct FunctionInfo {
     pub events: &'static [&'static str],
     /// [`NetworkFunction::EDITS`].
     pub edits: Fields,
+    /// Which type of key it has: functions with one key share a table.
+    pub key: TypeId,
+    /// [`NetworkFunction::HAS_SIDES`].
+    pub has_sides: bool,
+    /// [`NetworkFunction::ALLOCATES`].
+    pub allocates: Fields,
     /// What its key is made of.
     pub sharding: Sharding,
     /// Bytes of the key.
@@ -54,17 +64,30 @@ pub trait Function: Send + Sync {
     /// What is known of it.
     fn info(&self) -> FunctionInfo;
 
-    /// The function on one core, with an empty table.
+    /// [`NetworkFunction::steps_in_order`].
+    fn steps_in_order(&self) -> bool;
+
+    /// [`NetworkFunction::is_from_outside`].
+    fn is_from_outside(&self, headers: &Headers) -> bool;
+
+    /// [`NetworkFunction::pools`], for [`GroupBuilder::add`].
+    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool>;
+
+    /// Makes room for its state in the blocks of `group`, which has the same key, without being part of
+    /// it: to see how large the table would be.
+    fn reserve(&self, group: &mut GroupSize);
+
+    /// Puts it behind the functions of `group`, which have the same key; begins a group without one.
+    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pool: Pool) -> GroupBuilder;
+
+    /// What it reports, from the flows of all cores.
+    fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
+
+    /// [`NetworkFunction::invariant`], over the flows of all cores.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is no memory for its table.
-    fn stage(&self, spec: StageSpec) -> Result<Box<dyn Stage>, OutOfMemory>;
-
-    /// Bytes that a table for `flows` flows takes.
-    fn table_bytes(&self, flows: usize) -> u64;
-
-    /// What it reports, from the flows of all cores; `stages` were made by [`Function::stage`].
-    fn report(&self, stages: &[&dyn Stage], now: Stamp) -> Vec<FunctionReport>;
+    /// Says which flows break it.
+    fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String>;
 }
 
 /// Why a function could not be made from its options.
@@ -117,7 +140,7 @@ impl Registry {
     }
 }
 
-/// Gives a function's stages; the `Arc` is shared by all cores.
+/// A function's options; the `Arc` is shared by all cores.
 struct Configured<F>(Arc<F>);
 
 impl<F: NetworkFunction> Function for Configured<F> {
@@ -125,18 +148,54 @@ impl<F: NetworkFunction> Function for Configured<F> {
         info::<F>()
     }
 
-    fn stage(&self, spec: StageSpec) -> Result<Box<dyn Stage>, OutOfMemory> {
-        Ok(Box::new(FunctionStage::new(Arc::clone(&self.0), spec)?))
+    fn steps_in_order(&self) -> bool {
+        self.0.steps_in_order()
     }
 
-    fn table_bytes(&self, flows: usize) -> u64 {
-        FlowTable::<F::Key, F::State>::bytes(flows)
+    fn is_from_outside(&self, headers: &Headers) -> bool {
+        self.0.is_from_outside(headers)
     }
 
-    fn report(&self, stages: &[&dyn Stage], now: Stamp) -> Vec<FunctionReport> {
-        let stages = stages.iter().filter_map(|stage| stage.as_any().downcast_ref::<FunctionStage<F>>());
-        self.0.report(&mut stages.flat_map(|stage| stage.flows(now)), now)
+    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
+        self.0.pools(cores, core_of).into_iter().map(|pool| Pool(Box::new(pool))).collect()
     }
+
+    fn reserve(&self, group: &mut GroupSize) {
+        group.add::<F>();
+    }
+
+    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pool: Pool) -> GroupBuilder {
+        let pool = *pool.0.downcast::<F::Pool>().expect("made by this function's `pools`");
+        let function = Arc::clone(&self.0);
+        if F::Key::SHARDING.is_stateless() {
+            debug_assert!(group.is_none(), "a function without state is a group of its own");
+            return GroupBuilder::new(StatelessGroup(Runner::new(function, pool, spec)));
+        }
+        let mut group = group.unwrap_or_else(|| GroupBuilder::new(KeyGroupBuilder::<F::Key>::new()));
+        let builder: &mut KeyGroupBuilder<F::Key> = group.get_mut().expect("a group of this key");
+        let part = builder.layout.add::<F::State>();
+        builder.in_order |= function.steps_in_order();
+        builder.members.push(Box::new(FunctionMember::new(function, pool, part, spec)));
+        group
+    }
+
+    fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
+        self.0.report(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), now)
+    }
+
+    fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String> {
+        self.0.invariant(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)))
+    }
+}
+
+/// The live flows of a stage whose function is an `F`.
+fn flows<'a, F: NetworkFunction>(
+    stage: &Stage<'a>,
+    now: Stamp,
+) -> impl Iterator<Item = (&'a F::Key, &'a F::State)> + use<'a, F> {
+    let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>();
+    let member = stage.member;
+    group.into_iter().flat_map(move |group| group.flows::<F>(member, now))
 }
 
 fn make<F: NetworkFunction>(options: ValueDeserializer<'_>) -> Result<Arc<dyn Function>, MakeError> {
@@ -154,6 +213,9 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         drop_reasons: F::DROP_REASONS,
         events: F::EVENTS,
         edits: F::EDITS,
+        key: TypeId::of::<F::Key>(),
+        has_sides: F::HAS_SIDES,
+        allocates: F::ALLOCATES,
         sharding: F::Key::SHARDING,
         key_bytes: size_of::<F::Key>(),
         meta_bytes: size_of::<F::Meta>(),

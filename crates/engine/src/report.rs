@@ -235,8 +235,8 @@ impl Verdicts {
     }
 }
 
-fn stages(outcome: &RunOutcome, index: usize) -> impl Iterator<Item = &dyn Stage> {
-    outcome.cores.iter().map(move |(_, chain): &(_, ChainCore)| &*chain.stages()[index])
+fn stages(outcome: &RunOutcome, index: usize) -> impl Iterator<Item = Stage<'_>> {
+    outcome.cores.iter().map(move |(_, chain): &(_, ChainCore)| chain.stage(index))
 }
 
 fn core_reports(outcome: &RunOutcome) -> Vec<CoreReport> {
@@ -252,7 +252,7 @@ fn core_reports(outcome: &RunOutcome) -> Vec<CoreReport> {
             transmit_back: counters.transmit_back,
             host: counters.host,
         },
-        flows: chain.stages().iter().map(|stage| stage.counters().live as u64).sum(),
+        flows: chain.stages().map(|stage| stage.counters().live as u64).sum(),
     };
     outcome.cores.iter().enumerate().map(report).collect()
 }
@@ -288,7 +288,7 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
         add_flows(&mut flows, &counters);
     }
     drops.retain(|_, count| *count > 0);
-    let all: Vec<&dyn Stage> = stages(outcome, index).collect();
+    let all: Vec<Stage<'_>> = stages(outcome, index).collect();
     let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
     FunctionSummary {
         name: name.clone(),
@@ -316,7 +316,7 @@ fn add_flows(flows: &mut Flows, counters: &StageCounters<'_>) {
     flows.evicted += counters.flows.evicted;
     flows.rejected += counters.flows.rejected;
     flows.capacity_per_core = counters.capacity as u64;
-    flows.load = flows.load.max(counters.live as f64 / counters.capacity as f64);
+    flows.load = flows.load.max(counters.live as f64 / counters.capacity.max(1) as f64);
 }
 
 impl From<FunctionReport> for Report {

@@ -1,14 +1,13 @@
 //! The way of a packet, on one core.
 //!
 //! ```text
-//!  receive -> parse -> function by function:  project -> hash -> locate (bulk, prefetch) -> step
-//!                                                                                             |
-//!                                                             apply edits -> send  <----------+
+//!  receive -> parse -> key by key:  hash -> locate (bulk, prefetch) -> step, function by function
+//!                                                                                   |
+//!                                                  apply edits -> send  <-----------+
 //! ```
 //!
 //! Packets arrive stamped and already on the right core: a port's business (see `io`) with a
-//! strategy's advice (see `strategy`). The middle of the path, from project to step, is
-//! [`Stage::process`](crate::Stage::process).
+//! strategy's advice (see `strategy`). The middle of the path, from project to step, is `group.rs`.
 
 use std::time::Instant;
 
@@ -44,7 +43,7 @@ pub fn run(
                 let begin = Instant::now();
                 parse(port, batch);
                 laps.lap(Lap::Parse, batch);
-                chain.process(batch, laps);
+                chain.process(batch, port, laps);
                 apply_edits(port, batch);
                 laps.lap(Lap::Edit, batch);
                 counters.count(batch);
@@ -87,8 +86,12 @@ pub enum Lap {
     Receive,
     /// To headers.
     Parse,
-    /// Through the function with this index in the chain.
+    /// To the blocks of the packets' flows: hashed, looked up, prefetched, keys compared.
+    Locate,
+    /// Through the function with this index in the chain: packets of known flows.
     Function(usize),
+    /// Packet by packet through a group of functions: new flows, and all in a full table.
+    OneByOne,
     /// Edits applied, checksums mended.
     Edit,
     /// Counted.

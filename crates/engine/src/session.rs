@@ -96,11 +96,11 @@ pub fn replay_capture<E: Send>(
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
     let (feeder, ports, collector) = replay(plan.cores);
-    let assign = plan.assign();
+    let assign = plan.assign(chain);
     // All memory is taken before the clock starts.
-    let chains: Result<Vec<ChainCore>, OutOfMemory> = ports.iter().map(|_| chain.core()).collect();
-    let chains =
-        chains.map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
+    let chains = plan
+        .cores_of(chain)
+        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
     thread::scope(|scope| {
         let begin = Instant::now();
         let workers: Vec<_> = ports

@@ -142,9 +142,8 @@ impl Verified {
 /// depends on how packets were spread, as long as no table was full.
 fn traces(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
     let trace = |index: usize| {
-        let stages = || outcome.cores.iter().map(move |(_, core)| &core.stages()[index]);
-        let sum =
-            |of: &dyn Fn(&dyn Stage) -> u64| stages().map(|stage| of(&**stage)).fold(0, u64::wrapping_add);
+        let stages = || outcome.cores.iter().map(move |(_, core)| core.stage(index));
+        let sum = |of: &dyn Fn(Stage<'_>) -> u64| stages().map(of).fold(0, u64::wrapping_add);
         let mut parts = vec![
             sum(&|stage| stage.digest(outcome.last)),
             sum(&|stage| stage.audit(outcome.last)),
@@ -226,7 +225,7 @@ fn explain(
 fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
     let was_full = |index: usize| {
         outcomes.iter().flat_map(|outcome| &outcome.cores).any(|(_, core)| {
-            let flows = core.stages()[index].counters().flows;
+            let flows = core.stage(index).counters().flows;
             flows.evicted + flows.rejected > 0
         })
     };

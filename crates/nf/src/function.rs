@@ -31,6 +31,8 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
     /// core has its own pool and may allocate otherwise: `verify` compares all but these.
     const ALLOCATES: Fields = Fields::empty();
+    /// Whether it stands between two sides: see [`NetworkFunction::is_from_outside`].
+    const HAS_SIDES: bool = false;
     /// Whether it reads payloads: see [`NetworkFunction::inspect`].
     const INSPECTS: bool = false;
     /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
@@ -68,8 +70,9 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         size_of::<Self::Pool>() > 0
     }
 
-    /// Whether a packet comes from outside, for a function between two sides, such as a NAT: there the
-    /// end that the key names is the packet's destination, and that is what sharding hashes.
+    /// Whether a packet comes from outside, for a function between two sides, such as a NAT. What the key
+    /// names is there the packet's destination, and sharding hashes that: cards on the two sides are set
+    /// so, one to source and one to destination. Called only with [`NetworkFunction::HAS_SIDES`].
     fn is_from_outside(&self, _headers: &Headers) -> bool {
         false
     }

@@ -96,7 +96,12 @@ mod tests {
     }
 
     fn rss<K: FlowKey>(cores: usize) -> Rss {
-        let shape = FunctionShape { name: "f", sharding: K::SHARDING, edits: wire::Fields::empty() };
+        let shape = FunctionShape {
+            name: "f",
+            sharding: K::SHARDING,
+            edits: wire::Fields::empty(),
+            has_sides: false,
+        };
         Rss::new(HashFields::derive(&[shape]).unwrap(), cores)
     }
 

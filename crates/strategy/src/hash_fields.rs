@@ -12,6 +12,8 @@ pub struct FunctionShape<'a> {
     pub sharding: Sharding,
     /// The fields that its edits may change.
     pub edits: Fields,
+    /// Whether what its key names is the destination of packets from outside.
+    pub has_sides: bool,
 }
 
 /// The header fields that a port hashes to pick a core, so that every key of a chain stays on one.
@@ -36,6 +38,8 @@ impl HashFields {
     ///   where a key is symmetric, a field stays only if its mirror does.
     /// - A port hashes the packet as it arrives. A field that an earlier function edits is not what
     ///   the later key holds.
+    /// - Beside a function with two sides, packets from outside are hashed by the mirrored fields: the
+    ///   other functions' keys must vouch for these, too.
     /// - Protocol and VLAN are left out: cards do not hash them, and they spread little.
     /// - A function without state does not care.
     ///
@@ -133,13 +137,15 @@ struct Usable {
 fn usable_fields(functions: &[FunctionShape<'_>]) -> Vec<Usable> {
     let hashable = Fields::ADDRS | Fields::SRC_PORT | Fields::DST_PORT;
     let mut edited = Fields::empty();
+    let has_sides = functions.iter().any(|shape| shape.has_sides);
     let of = |shape: &FunctionShape<'_>| {
         let Sharding { fields, symmetric } = match shape.sharding.is_stateless() {
             true => FiveTuple::SHARDING,
             false => shape.sharding,
         };
         let kept = if shape.sharding.is_stateless() { Fields::empty() } else { edited };
-        let usable = Usable { fields: (fields & hashable) - kept, symmetric };
+        let both = if has_sides && !shape.has_sides { fields & fields.mirrored() } else { fields };
+        let usable = Usable { fields: (both & hashable) - kept, symmetric };
         edited |= shape.edits;
         usable
     };
@@ -156,10 +162,10 @@ fn common(usable: impl Iterator<Item = Usable>) -> Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nf::{AddrPair, Connection, DstAddr, SrcAddr, Stateless};
+    use nf::{AddrPair, Connection, DstAddr, SrcAddr, SrcEndpoint, Stateless};
 
     fn shape(name: &str, sharding: Sharding) -> FunctionShape<'_> {
-        FunctionShape { name, sharding, edits: Fields::empty() }
+        FunctionShape { name, sharding, edits: Fields::empty(), has_sides: false }
     }
 
     const PORTS: Fields = Fields::SRC_PORT.union(Fields::DST_PORT);
@@ -195,11 +201,31 @@ mod tests {
     }
 
     #[test]
+    fn beside_two_sides_keys_vouch_for_both_ends() {
+        let nat = FunctionShape {
+            name: "nat",
+            sharding: SrcEndpoint::SHARDING,
+            edits: Fields::ADDRS | PORTS,
+            has_sides: true,
+        };
+        let end = Fields::SRC_ADDR | Fields::SRC_PORT;
+        let five = shape("five", FiveTuple::SHARDING);
+        let stateless = shape("stateless", Stateless::SHARDING);
+        assert_eq!(HashFields::derive(&[nat]).unwrap().fields(), end);
+        assert_eq!(HashFields::derive(&[five, stateless, nat, stateless]).unwrap().fields(), end);
+        // Of packets from outside the destination is hashed, which says nothing of their source.
+        assert!(HashFields::derive(&[shape("source", SrcAddr::SHARDING), nat]).is_err());
+        assert!(HashFields::derive(&[shape("both", Connection::SHARDING), nat]).is_err());
+        assert!(HashFields::derive(&[nat, five]).is_err(), "five sees what the nat wrote");
+    }
+
+    #[test]
     fn what_an_earlier_function_edits_cannot_be_hashed_for_a_later_one() {
         let rewrites_dst = FunctionShape {
             name: "balancer",
             sharding: FiveTuple::SHARDING,
             edits: Fields::DST_ADDR | Fields::DST_PORT,
+            has_sides: false,
         };
         let five = shape("five", FiveTuple::SHARDING);
         let dst = shape("by-destination", DstAddr::SHARDING);

@@ -13,8 +13,8 @@
 //! use strategy::{FunctionShape, HashFields};
 //! use wire::Fields;
 //!
-//! let tracker = FunctionShape { name: "conntrack", sharding: Connection::SHARDING, edits: Fields::empty() };
-//! let scrubber = FunctionShape { name: "ddos", sharding: SrcAddr::SHARDING, edits: Fields::empty() };
+//! let tracker = FunctionShape { name: "conntrack", sharding: Connection::SHARDING, edits: Fields::empty(), has_sides: false };
+//! let scrubber = FunctionShape { name: "ddos", sharding: SrcAddr::SHARDING, edits: Fields::empty(), has_sides: false };
 //!
 //! let fields = HashFields::derive(&[tracker]).unwrap();
 //! assert_eq!(fields.to_string(), "source address, destination address, source port, destination port");

@@ -1,31 +1,41 @@
-//! The flow table: a fixed number of flows, bulk look-up, nothing allocated after start.
+//! The flow table: a fixed number of flows, bulk look-up, nothing allocated after start. Functions
+//! with the same key share one table, and one look-up: a flow has one block for all of them
+//! (FAJITA §3, "aggregated state").
 //!
 //! ```text
-//!   hash ──► bucket (one line)                      block (its first line holds the key)
-//!            ┌───────────────┬──────────┐          ┌─────┬──────────┬──────┬───────┐
-//!            │ 12 tags       │ 12 × u32 │ ───────► │ key │ deadline │ hash │ state │
-//!            │ spilled count │ indices  │          └─────┴──────────┴──────┴───────┘
+//!   hash ──► bucket (one line)                     block (whole lines)
+//!            ┌───────────────┬──────────┐          ┌───────┬──────┬─────────────────┬───┬─────┐
+//!            │ 12 tags       │ 12 × u32 │ ───────► │ short │ hash │ deadline, state │ … │ key │
+//!            │ spilled count │ indices  │          └───────┴──────┴─────────────────┴───┴─────┘
 //!            └───────────────┴──────────┘          never moves while its flow lives
 //! ```
 //!
-//! A look-up reads the bucket's line and the line of the block whose tag matches
-//! (at full load about 3 look-ups in 100 also meet a false match). Both can be prefetched for a whole batch:
-//! [`FlowTable::prefetch_bucket`] for every key, then [`FlowTable::prefetch_block`] for every key,
-//! then [`FlowTable::find`] one by one.
+//! A look-up reads the bucket's line and the first line of the block whose tag matches (at full load
+//! about 3 look-ups in 100 also meet a false match). That line holds 16 bytes that stand for the key
+//! ([`nf::FlowKey::short`]): for IPv4 nothing else is compared. Both lines can be prefetched for a whole
+//! batch: [`FlowTable::prefetch_bucket`] for every key, then [`FlowTable::candidate`], then
+//! [`FlowTable::locate`].
 //!
-//! **What comes out never depends on where batches were cut.** Prefetching is only a hint; look-ups,
-//! insertions, expiry and eviction happen one step at a time, in step order, and depend on nothing
-//! but the sequence of steps. So two replicas that see the same steps in different batches hold the
-//! same flows.
+//! Each function has a [`Part`] of the block, with a deadline and a state of its own: one function's flow
+//! may end while another's lives on. A block is free when no part has a state.
 //!
-//! **Expiry is decided by stamps, not by the sweep.** A flow is dead from its deadline on, whether
-//! or not its block has been reclaimed; the sweep, one block in four steps, gives memory back. Only a
-//! full table can tell: an insertion looks at 16 blocks and may refuse while dead flows hold others.
-//! That, too, depends on nothing but the sequence of steps.
+//! **What comes out never depends on where batches were cut.** Blocks are given out in the order of
+//! insertions; they come back at fixed numbers of steps ([`FlowTable::maintain`]), in an order of their
+//! own, or one by one where the table is full ([`FlowTable::make_room`]). So a batch whose flows all have
+//! blocks, or find free ones, may be worked on function by function: which block is whose, and whom an
+//! eviction will find, depends on nothing but the sequence of steps.
+//!
+//! **Expiry is decided by stamps, not by the sweep.** A state is dead from its deadline on, whether
+//! or not it has been swept; the sweep, one block in eight steps, gives memory back. Only a full table
+//! can tell: an insertion looks at 16 blocks and may refuse while dead flows hold others. That, too,
+//! depends on nothing but the sequence of steps.
 
+mod blocks;
 mod bucket;
 mod memory;
 mod prefetch;
 mod table;
 
-pub use table::{Counters, FlowTable, Insert, MAX_FLOWS, OutOfMemory, Slot, WhenFull};
+pub use blocks::{Cell, Layout, Part};
+pub use prefetch::prefetch;
+pub use table::{FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};

@@ -8,6 +8,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
+use zerocopy::FromZeros;
+
 /// A huge page of x86-64 and of most others.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -30,6 +32,31 @@ impl<T: Copy> Array<T> {
     /// # Panics
     /// If `len` is 0 or the size overflows.
     pub(crate) fn filled(value: T, len: usize) -> Option<Array<T>> {
+        let array = Self::uninitialised(len)?;
+        for i in 0..len {
+            // SAFETY: `i` lies within what was allocated.
+            unsafe { array.values.add(i).write(value) };
+        }
+        Some(array)
+    }
+
+    /// `len` values of zeros, all touched, so that no page is first given out on the data path; `None` if
+    /// there is no memory for them.
+    ///
+    /// # Panics
+    /// As [`Array::filled`].
+    pub(crate) fn zeroed(len: usize) -> Option<Array<T>>
+    where
+        T: FromZeros,
+    {
+        let array = Self::uninitialised(len)?;
+        // SAFETY: within what was allocated, and all zeros are a value.
+        unsafe { array.values.write_bytes(0, len) };
+        Some(array)
+    }
+
+    /// Memory that holds nothing yet: to be filled before anyone else sees it.
+    fn uninitialised(len: usize) -> Option<Array<T>> {
         const { assert!(!needs_drop::<T>() && size_of::<T>() > 0) };
         assert!(len > 0, "an array of nothing");
         let layout = Self::layout(len);
@@ -37,10 +64,6 @@ impl<T: Copy> Array<T> {
         let memory = unsafe { alloc(layout) };
         let values = NonNull::new(memory.cast::<T>())?;
         advise_huge_pages(memory, layout.size());
-        for i in 0..len {
-            // SAFETY: `i` lies within what was allocated.
-            unsafe { values.add(i).write(value) };
-        }
         Some(Array { values, len })
     }
 

@@ -1,21 +1,23 @@
 /// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
-/// Lines of a value that are asked for: what a step reads first. More would crowd out the other packets'.
-const LINES_MAX: usize = 2;
-
-/// Asks for the first cache lines of `value`, to be read or written soon. No effect but on time.
+/// Asks for the `lines` cache lines from `at` on, to be read or written soon. No effect but on time,
+/// wherever it points.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub(crate) fn prefetch<T>(value: &T) {
+pub(crate) fn prefetch_lines(at: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in 0..size_of::<T>().div_ceil(LINE_BYTES).min(LINES_MAX) {
+    for line in 0..lines {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch has no architectural effect, and the line lies in a live value.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast::<i8>().add(line * LINE_BYTES))
-        };
+        // SAFETY: a prefetch has no architectural effect, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line * LINE_BYTES).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
+    let _ = (at, lines);
+}
+
+/// Asks for the line that `at` points to. No effect but on time, wherever it points.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    prefetch_lines(at, 1);
 }

@@ -1,16 +1,19 @@
-use nf::{FlowKey, hash_bytes};
-use zerocopy::{Immutable, IntoBytes};
+use nf::{FlowKey, Short, hash_bytes};
 
+use crate::blocks::{Blocks, Cell, Layout, Part};
 use crate::bucket::{Bucket, ENTRIES};
 use crate::memory::Array;
-use crate::prefetch::prefetch;
+use crate::prefetch::{LINE_BYTES, prefetch_lines};
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
 
+/// Maintenance comes once in this many steps: see [`FlowTable::maintain`].
+pub const STEPS_PER_EPOCH: usize = 256;
+
 /// One block in this many steps is looked at for expiry: a whole round takes that many steps times
 /// the capacity.
-const STEPS_PER_SWEPT_BLOCK: u32 = 4;
+const STEPS_PER_SWEPT_BLOCK: usize = 8;
 
 /// How many blocks an insertion into a full table looks at for one that can go. A flood has every packet
 /// pay for them; of 16, one is half-open in all but 2^-16 of cases if half of the table is.
@@ -32,24 +35,6 @@ pub enum WhenFull {
     EvictOldest,
 }
 
-/// Why a flow left the table by itself.
-#[derive(Clone, Copy)]
-enum Departure {
-    /// Its deadline passed.
-    Expired,
-    /// Another flow needed its block.
-    Evicted,
-}
-
-/// How an insertion went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Insert {
-    /// The flow is in the table.
-    Done,
-    /// The table is full: see [`WhenFull`].
-    Full,
-}
-
 /// The system has no memory for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
@@ -57,61 +42,44 @@ pub struct OutOfMemory {
     pub bytes: u64,
 }
 
-/// A located block. Valid until the flow is removed.
+/// A block, by its number. It stays its flow's until [`FlowTable::maintain`], [`FlowTable::settle`] or
+/// [`FlowTable::make_room`] is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
-/// What the table did since it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Flows inserted.
-    pub created: u64,
-    /// Flows that ended by a step.
-    pub removed: u64,
-    /// Flows whose deadline passed.
-    pub expired: u64,
-    /// Flows that made room for others.
-    pub evicted: u64,
-    /// Flows refused because the table was full.
-    pub rejected: u64,
+impl Slot {
+    /// No block.
+    pub const NONE: Slot = Slot(u32::MAX);
+
+    /// Whether this is a block.
+    #[inline]
+    pub fn is_some(self) -> bool {
+        self != Slot::NONE
+    }
 }
 
-/// A table of flows with key `K` and state `S`. See the crate's page for its shape.
+/// A table of flows with key `K`, for all functions that have that key: each flow has one block with a
+/// state for each function. See the crate's page for its shape.
 ///
-/// Memory: about `7 + size_of(block)` bytes per flow, all taken at start; a block is key, state and
-/// 16 bytes, rounded up to 64.
-pub struct FlowTable<K: Copy, S: Copy> {
+/// Memory: about `11 + size_of(block)` bytes per flow, all taken at start; a block is 24 bytes, for each
+/// state 8 bytes and the state, and keys of more than 16 bytes, rounded up to 64.
+pub struct FlowTable<K> {
     buckets: Array<Bucket>,
-    blocks: Array<Block<K, S>>,
+    blocks: Blocks<K>,
     /// Blocks without a flow; the last one is taken next.
     free: Vec<u32>,
-    /// Sum of a hash of every flow that has left.
-    departed: u64,
+    /// Blocks that lost a state since the last maintenance.
+    idle: Vec<u32>,
     /// The next block that the sweep looks at.
     hand: u32,
     /// Blocks drawn so far in search of one to evict.
     draws: u64,
-    steps_until_sweep: u32,
+    steps: usize,
     when_full: WhenFull,
     seed: u64,
-    counters: Counters,
 }
 
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Block<K, S> {
-    key: K,
-    deadline_ns: u64,
-    hash: u32,
-    /// `None`: no flow lives here.
-    state: Option<S>,
-}
-
-impl<K, S> FlowTable<K, S>
-where
-    K: FlowKey,
-    S: Copy + IntoBytes + Immutable,
-{
+impl<K: FlowKey> FlowTable<K> {
     /// A table for `capacity` flows. A secret `seed` keeps outsiders from choosing keys that collide.
     ///
     /// # Errors
@@ -120,173 +88,210 @@ where
     ///
     /// # Panics
     /// If `capacity` is 0 or above [`MAX_FLOWS`].
-    pub fn new(capacity: usize, when_full: WhenFull, seed: u64) -> Result<Self, OutOfMemory> {
+    pub fn new(
+        layout: &Layout,
+        capacity: usize,
+        when_full: WhenFull,
+        seed: u64,
+    ) -> Result<Self, OutOfMemory> {
         assert!((1..=MAX_FLOWS).contains(&capacity), "capacity {capacity} not in 1..={MAX_FLOWS}");
-        let empty = Block { key: K::new_zeroed(), deadline_ns: 0, hash: 0, state: None };
-        let out_of_memory = OutOfMemory { bytes: Self::bytes(capacity) };
+        let out_of_memory = OutOfMemory { bytes: Self::bytes(layout, capacity) };
         let mut free = Vec::new();
         free.try_reserve_exact(capacity).map_err(|_| out_of_memory)?;
         free.extend((0..capacity as u32).rev());
         Ok(FlowTable {
             buckets: Array::filled(Bucket::EMPTY, buckets(capacity)).ok_or(out_of_memory)?,
-            blocks: Array::filled(empty, capacity).ok_or(out_of_memory)?,
+            blocks: Blocks::new(layout, capacity).map_err(|_| out_of_memory)?,
             free,
-            departed: 0,
+            idle: Vec::with_capacity(2 * STEPS_PER_EPOCH),
             hand: 0,
             draws: 0,
-            steps_until_sweep: STEPS_PER_SWEPT_BLOCK,
+            steps: 0,
             when_full,
             seed,
-            counters: Counters::default(),
         })
     }
 
     /// Bytes of memory that a table for `capacity` flows takes.
-    pub fn bytes(capacity: usize) -> u64 {
-        let (bucket, block) = (size_of::<Bucket>() as u64, size_of::<Block<K, S>>() as u64);
-        buckets(capacity) as u64 * bucket + capacity as u64 * (block + size_of::<u32>() as u64)
+    pub fn bytes(layout: &Layout, capacity: usize) -> u64 {
+        let block = (Blocks::<K>::block_bytes(layout) + size_of::<u32>()) as u64;
+        buckets(capacity) as u64 * size_of::<Bucket>() as u64 + capacity as u64 * block
     }
 
     /// The hash of a key, which the calls below take.
     #[inline]
-    pub fn hash(&self, key: &K) -> u32 {
-        hash_bytes(key.as_bytes(), self.seed) as u32
+    pub fn hash(&self, key: &K, short: Short) -> u32 {
+        match short.is_exact {
+            true => hash_bytes(&short.bits.to_le_bytes(), self.seed) as u32,
+            false => hash_bytes(key.as_bytes(), self.seed) as u32,
+        }
     }
 
     /// First pass over a batch: asks for the bucket's line.
     #[inline]
     pub fn prefetch_bucket(&self, hash: u32) {
-        prefetch(&self.buckets[self.primary(hash)]);
+        prefetch_lines((&raw const self.buckets[self.primary(hash)]).cast(), 1);
     }
 
-    /// Second pass over a batch: reads the bucket, asks for the lines of the block that may match.
+    /// Second pass over a batch: reads the bucket, and asks for the lines of the block that may be the
+    /// flow's.
     #[inline]
-    pub fn prefetch_block(&self, hash: u32) {
-        if let Some((_, block)) = self.buckets[self.primary(hash)].matches(tag(hash)).next() {
-            prefetch(&self.blocks[block as usize]);
+    pub fn candidate(&self, hash: u32) -> Slot {
+        let primary = self.primary(hash);
+        let bucket = &self.buckets[primary];
+        if let Some(block) = bucket.first_match(tag(hash)) {
+            self.blocks.prefetch(block);
+            return Slot(block);
         }
+        if bucket.spilled() > 0 {
+            let alternate = &self.buckets[self.alternate(primary, tag(hash))];
+            prefetch_lines((&raw const *alternate).cast(), 1);
+        }
+        Slot::NONE
     }
 
-    /// Third pass, in step order: the flow with `key`, alive or dead; see [`FlowTable::is_dead`].
+    /// Third pass: the flow's block, dead or alive, or [`Slot::NONE`]; `candidate` is what
+    /// [`FlowTable::candidate`] gave, now or before.
     #[inline]
-    pub fn find(&self, hash: u32, key: &K) -> Option<Slot> {
-        let primary = &self.buckets[self.primary(hash)];
-        let found = self.find_in(primary, hash, key);
-        if found.is_some() || primary.spilled() == 0 {
+    pub fn locate(&self, candidate: Slot, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
+        if candidate.is_some() && self.blocks.holds(candidate.0, hash, short, &key) {
+            return candidate;
+        }
+        self.find(hash, short, key)
+    }
+
+    /// The flow's block, dead or alive, or [`Slot::NONE`].
+    pub fn find(&self, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
+        let primary = self.primary(hash);
+        let bucket = &self.buckets[primary];
+        let found = self.find_in(bucket, hash, short, &key);
+        if found.is_some() || bucket.spilled() == 0 {
             return found;
         }
-        self.find_in(&self.buckets[self.alternate(self.primary(hash), tag(hash))], hash, key)
+        self.find_in(&self.buckets[self.alternate(primary, tag(hash))], hash, short, &key)
     }
 
-    /// Whether the flow's deadline has passed, so that it counts as not there.
+    /// One function's state of the flow.
     #[inline]
-    pub fn is_dead(&self, slot: Slot, now_ns: u64) -> bool {
-        self.blocks[slot.0 as usize].deadline_ns <= now_ns
+    pub fn cell<S: Copy>(&self, slot: Slot, part: Part<S>) -> &Cell<S> {
+        self.blocks.cell(slot.0, part)
     }
 
-    /// The state of a located flow, `Some`. A step may leave `None`: then call [`FlowTable::remove`].
+    /// The same, to be changed. After [`Cell::clear`] call [`FlowTable::has_lost_a_state`].
     #[inline]
-    pub fn state_mut(&mut self, slot: Slot) -> &mut Option<S> {
-        &mut self.blocks[slot.0 as usize].state
+    pub fn cell_mut<S: Copy>(&mut self, slot: Slot, part: Part<S>) -> &mut Cell<S> {
+        self.blocks.cell_mut(slot.0, part)
     }
 
-    /// Sets when the flow dies if nothing steps it again.
+    /// The flow's key.
     #[inline]
-    pub fn set_deadline(&mut self, slot: Slot, deadline_ns: u64) {
-        self.blocks[slot.0 as usize].deadline_ns = deadline_ns;
+    pub fn key(&self, slot: Slot) -> &K {
+        self.blocks.key(slot.0)
     }
 
-    /// Adds a flow that [`FlowTable::find`] did not find. `gone` hears of a flow that makes room.
+    /// Blocks that new flows can have without [`FlowTable::make_room`].
+    #[inline]
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Gives a flow that [`FlowTable::find`] did not find a block, without any state yet; [`Slot::NONE`]
+    /// if the table is full: see [`FlowTable::make_room`].
     ///
-    /// Bounded: looks at no more than 16 blocks and 26 buckets.
-    pub fn insert(
-        &mut self,
-        hash: u32,
-        key: &K,
-        state: S,
-        deadline_ns: u64,
-        now_ns: u64,
-        gone: &mut impl FnMut(&K, &S),
-    ) -> Insert {
-        let Some(block) = self.free.pop().or_else(|| self.reclaim(now_ns, gone)) else {
-            self.counters.rejected += 1;
-            return Insert::Full;
-        };
+    /// Bounded: looks at no more than 26 buckets.
+    pub fn insert(&mut self, hash: u32, short: Short, key: &K) -> Slot {
+        let Some(block) = self.free.pop() else { return Slot::NONE };
         let Some((bucket, entry)) = self.room_for(hash) else {
             self.free.push(block);
-            self.counters.rejected += 1;
-            return Insert::Full;
+            return Slot::NONE;
         };
         self.buckets[bucket].set(entry, tag(hash), block);
         if bucket != self.primary(hash) {
             self.add_spilled(self.primary(hash), 1);
         }
-        self.blocks[block as usize] = Block { key: *key, deadline_ns, hash, state: Some(state) };
-        self.counters.created += 1;
-        Insert::Done
+        self.blocks.take(block, hash, short, key);
+        Slot(block)
     }
 
-    /// Removes a flow that a step has ended.
-    pub fn remove(&mut self, slot: Slot) {
-        let Block { key, deadline_ns, .. } = &self.blocks[slot.0 as usize];
-        self.departed = self.departed.wrapping_add(hash_bytes(key.as_bytes(), *deadline_ns));
-        self.unlink(slot.0);
-        self.counters.removed += 1;
+    /// Where no block is free: frees one of a flow that is dead, or as [`WhenFull`] says. `leave` hears of
+    /// the block, and clears every state in it.
+    ///
+    /// Bounded: looks at no more than 16 blocks, and at those that lost a state in this epoch.
+    pub fn make_room(&mut self, now_ns: u64, mut leave: impl FnMut(&mut Self, Slot)) {
+        if self.free.is_empty() {
+            self.release_idle();
+        }
+        if self.free.is_empty()
+            && let Some(block) = self.victim(now_ns)
+        {
+            leave(self, Slot(block));
+            self.unlink(block);
+        }
     }
 
-    /// Removes a flow that [`FlowTable::is_dead`].
-    pub fn expire(&mut self, slot: Slot, gone: &mut impl FnMut(&K, &S)) {
-        self.evict(slot.0, Departure::Expired, gone);
+    /// A step took a state away: the block is given back at the next maintenance, if no state is left.
+    pub fn has_lost_a_state(&mut self, slot: Slot) {
+        if self.idle.len() == self.idle.capacity() {
+            // A step concerns one block: of different ones there are no more than steps.
+            self.idle.sort_unstable();
+            self.idle.dedup();
+        }
+        self.idle.push(slot.0);
     }
 
-    /// Once per step: looks at the next block now and then, and gives it back if its flow is dead.
+    /// Steps from here to the next maintenance.
     #[inline]
-    pub fn sweep(&mut self, now_ns: u64, gone: &mut impl FnMut(&K, &S)) {
-        self.steps_until_sweep -= 1;
-        if self.steps_until_sweep == 0 {
-            self.steps_until_sweep = STEPS_PER_SWEPT_BLOCK;
+    pub fn steps_left(&self) -> usize {
+        STEPS_PER_EPOCH - self.steps
+    }
+
+    /// Counts steps, at most [`FlowTable::steps_left`] of them, and says whether maintenance is due.
+    #[inline]
+    pub fn count_steps(&mut self, steps: usize) -> bool {
+        debug_assert!(steps <= self.steps_left());
+        self.steps += steps;
+        self.steps == STEPS_PER_EPOCH
+    }
+
+    /// Gives blocks back whose flows have ended, and looks at some more for dead ones: `expire` hears of
+    /// a block in which some state is dead, and clears such states.
+    ///
+    /// Comes at fixed numbers of steps and nowhere else, so that which block is free does not depend on
+    /// where batches were cut.
+    pub fn maintain(&mut self, now_ns: u64, mut expire: impl FnMut(&mut Self, Slot)) {
+        self.steps = 0;
+        self.release_idle();
+        for _ in 0..(STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity()) {
             let block = self.advance_hand();
-            if self.lives_until(block).is_some_and(|deadline_ns| deadline_ns <= now_ns) {
-                self.evict(block, Departure::Expired, gone);
-            }
+            self.expire(block, now_ns, &mut expire);
         }
     }
 
     /// Gives every dead flow's block back; for the end of a run. O(capacity).
-    pub fn settle(&mut self, now_ns: u64, gone: &mut impl FnMut(&K, &S)) {
-        for block in 0..self.blocks.len() as u32 {
-            if self.lives_until(block).is_some_and(|deadline_ns| deadline_ns <= now_ns) {
-                self.evict(block, Departure::Expired, gone);
-            }
+    pub fn settle(&mut self, now_ns: u64, mut expire: impl FnMut(&mut Self, Slot)) {
+        self.release_idle();
+        for block in 0..self.blocks.len() {
+            self.expire(block, now_ns, &mut expire);
         }
     }
 
-    /// The flows alive at `now_ns`, in no order that means anything. O(capacity).
-    pub fn live(&self, now_ns: u64) -> impl Iterator<Item = (&K, &S)> {
-        let alive = self.blocks.iter().filter(move |block| block.deadline_ns > now_ns);
-        alive.filter_map(|block| Some((&block.key, block.state.as_ref()?)))
-    }
-
-    /// Hash of all flows alive at `now_ns` that does not depend on their order: the sum of each
-    /// flow's. So the digests of shards add up to the digest of the whole. O(capacity).
-    pub fn digest(&self, now_ns: u64) -> u64 {
-        self.live(now_ns)
-            .map(|(key, state)| hash_bytes(state.as_bytes(), hash_bytes(key.as_bytes(), 0)))
-            .fold(0, u64::wrapping_add)
-    }
-
-    /// Hash of what [`FlowTable::digest`] leaves out and replicas must agree in all the same: when each
-    /// flow alive at `now_ns` will die, and how each flow that is gone left. A sum, too. Comparable
-    /// after [`FlowTable::settle`], when all the dead are gone. O(capacity).
-    pub fn audit(&self, now_ns: u64) -> u64 {
-        let alive = self.blocks.iter().filter(|block| block.state.is_some() && block.deadline_ns > now_ns);
-        let deadlines = alive.map(|block| hash_bytes(block.key.as_bytes(), block.deadline_ns));
-        deadlines.fold(self.departed, u64::wrapping_add)
+    /// The flows whose state in `part` is alive at `now_ns`, with its deadline, in no order that means
+    /// anything. O(capacity).
+    pub fn live<'a, S: Copy + 'a>(
+        &'a self,
+        part: Part<S>,
+        now_ns: u64,
+    ) -> impl Iterator<Item = (&'a K, &'a S, u64)> {
+        (0..self.blocks.len()).filter_map(move |block| {
+            let cell = self.blocks.cell(block, part);
+            let alive = self.blocks.is_taken(block) && cell.deadline_ns() > now_ns;
+            alive.then(|| Some((self.blocks.key(block), cell.state()?, cell.deadline_ns())))?
+        })
     }
 
     /// Flows with a block, dead ones that are not reclaimed yet included.
     pub fn len(&self) -> usize {
-        self.blocks.len() - self.free.len()
+        self.capacity() - self.free.len()
     }
 
     /// Whether no flow has a block.
@@ -296,18 +301,49 @@ where
 
     /// How many flows fit.
     pub fn capacity(&self) -> usize {
-        self.blocks.len()
+        self.blocks.len() as usize
     }
 
-    /// What the table did.
-    pub fn counters(&self) -> Counters {
-        self.counters
+    /// Checks what must hold of buckets and blocks at all times; for tests. O(capacity).
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn check(&self) {
+        let mut held = vec![0u32; self.capacity()];
+        let mut spilled = vec![0u32; self.buckets.len()];
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            for entry in 0..ENTRIES {
+                let (found, block) = bucket.get(entry);
+                if found == 0 {
+                    continue;
+                }
+                held[block as usize] += 1;
+                assert!(self.blocks.is_taken(block), "bucket {number} holds a block without a flow");
+                let hash = self.blocks.head(block).hash;
+                assert_eq!(found, tag(hash), "the tag of block {block}");
+                let home = self.primary(hash);
+                assert!(
+                    number == home || number == self.alternate(home, found),
+                    "block {block} is elsewhere"
+                );
+                spilled[home] += u32::from(number != home);
+            }
+        }
+        for (block, count) in (0u32..).zip(&held) {
+            assert_eq!(*count, u32::from(self.blocks.is_taken(block)), "entries of block {block}");
+        }
+        for (bucket, count) in self.buckets.iter().zip(&spilled) {
+            assert_eq!(bucket.spilled(), *count, "flows that spilled");
+        }
+        let taken = held.iter().sum::<u32>() as usize;
+        assert_eq!(self.free.len(), self.capacity() - taken, "free blocks");
+        assert!(self.free.iter().all(|block| !self.blocks.is_taken(*block)), "a free block has a flow");
     }
 
     #[inline]
-    fn find_in(&self, bucket: &Bucket, hash: u32, key: &K) -> Option<Slot> {
+    fn find_in(&self, bucket: &Bucket, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
         let mut candidates = bucket.matches(tag(hash)).map(|(_, block)| block);
-        candidates.find(|block| self.blocks[*block as usize].key == *key).map(Slot)
+        candidates.find(|block| self.blocks.holds(*block, hash, short, &key)).map_or(Slot::NONE, Slot)
     }
 
     #[inline]
@@ -337,7 +373,7 @@ where
                 let Some(vacant) = self.buckets[other].vacant() else { continue };
                 self.buckets[other].set(vacant, tag, block);
                 self.buckets[bucket].clear(entry);
-                let home = self.primary(self.blocks[block as usize].hash);
+                let home = self.primary(self.blocks.head(block).hash);
                 self.add_spilled(home, if home == bucket { 1 } else { -1 });
                 return Some((bucket, entry));
             }
@@ -345,26 +381,28 @@ where
         None
     }
 
-    /// A block from a full table: of a dead flow, or as [`WhenFull`] says.
-    fn reclaim(&mut self, now_ns: u64, gone: &mut impl FnMut(&K, &S)) -> Option<u32> {
+    /// A taken block of a full table that can go: a dead flow's, or as [`WhenFull`] says.
+    fn victim(&mut self, now_ns: u64) -> Option<u32> {
         let mut oldest: Option<(u64, u32)> = None;
-        for _ in 0..RECLAIM_SCAN_BLOCKS.min(self.blocks.len()) {
-            let block = self.next_candidate();
-            let Some(deadline_ns) = self.lives_until(block) else { continue };
+        let count = RECLAIM_SCAN_BLOCKS.min(self.capacity());
+        let candidates: [u32; RECLAIM_SCAN_BLOCKS] =
+            std::array::from_fn(|i| if i < count { self.next_candidate() } else { 0 });
+        if self.when_full == WhenFull::EvictOldest {
+            // They lie all over the table: their misses overlap.
+            candidates.iter().for_each(|block| self.blocks.prefetch(*block));
+        }
+        for block in candidates.into_iter().take(count) {
+            let deadline_ns = self.blocks.lives_until(block);
             if deadline_ns <= now_ns {
-                self.evict(block, Departure::Expired, gone);
-                return self.free.pop();
+                return Some(block);
             }
             if oldest.is_none_or(|(oldest_ns, _)| deadline_ns < oldest_ns) {
                 oldest = Some((deadline_ns, block));
             }
         }
-        match (self.when_full, oldest) {
-            (WhenFull::EvictOldest, Some((_, block))) => {
-                self.evict(block, Departure::Evicted, gone);
-                self.free.pop()
-            }
-            _ => None,
+        match self.when_full {
+            WhenFull::EvictOldest => oldest.map(|(_, block)| block),
+            WhenFull::Reject => None,
         }
     }
 
@@ -374,32 +412,45 @@ where
     fn next_candidate(&mut self) -> u32 {
         match self.when_full {
             // A table this small is looked at whole.
-            _ if self.blocks.len() <= RECLAIM_SCAN_BLOCKS => self.advance_hand(),
+            _ if self.capacity() <= RECLAIM_SCAN_BLOCKS => self.advance_hand(),
             WhenFull::Reject => self.advance_hand(),
             WhenFull::EvictOldest => {
                 self.draws += 1;
                 let draw = hash_bytes(&self.draws.to_le_bytes(), 0);
-                ((u128::from(draw) * self.blocks.len() as u128) >> 64) as u32
+                ((u128::from(draw) * self.capacity() as u128) >> 64) as u32
             }
         }
     }
 
-    fn evict(&mut self, block: u32, why: Departure, gone: &mut impl FnMut(&K, &S)) {
-        let Block { key, state, deadline_ns, .. } = self.blocks[block as usize];
-        if let Some(state) = state {
-            gone(&key, &state);
-            let departed = hash_bytes(state.as_bytes(), hash_bytes(key.as_bytes(), deadline_ns));
-            self.departed = self.departed.wrapping_add(departed);
+    fn expire(&mut self, block: u32, now_ns: u64, expire: &mut impl FnMut(&mut Self, Slot)) {
+        if !self.blocks.is_taken(block) {
+            return;
         }
-        match why {
-            Departure::Expired => self.counters.expired += 1,
-            Departure::Evicted => self.counters.evicted += 1,
+        let is_dead = |deadline_ns: u64| deadline_ns != 0 && deadline_ns <= now_ns;
+        if self.blocks.deadlines(block).any(is_dead) {
+            expire(self, Slot(block));
         }
-        self.unlink(block);
+        if self.blocks.lives_until(block) == 0 {
+            self.unlink(block);
+        }
     }
 
+    /// Gives back the blocks that have no state left, in an order that does not depend on who noticed first.
+    fn release_idle(&mut self) {
+        self.idle.sort_unstable();
+        self.idle.dedup();
+        let mut idle = std::mem::take(&mut self.idle);
+        for block in idle.drain(..) {
+            if self.blocks.is_taken(block) && self.blocks.lives_until(block) == 0 {
+                self.unlink(block);
+            }
+        }
+        self.idle = idle;
+    }
+
+    /// Takes a block without any state from its flow.
     fn unlink(&mut self, block: u32) {
-        let hash = self.blocks[block as usize].hash;
+        let hash = self.blocks.head(block).hash;
         let primary = self.primary(hash);
         let alternate = self.alternate(primary, tag(hash));
         for bucket in [primary, alternate] {
@@ -412,7 +463,7 @@ where
                 break;
             }
         }
-        self.blocks[block as usize].state = None;
+        self.blocks.release(block);
         self.free.push(block);
     }
 
@@ -424,13 +475,14 @@ where
 
     fn advance_hand(&mut self) -> u32 {
         let block = self.hand;
-        self.hand = if block + 1 == self.blocks.len() as u32 { 0 } else { block + 1 };
+        self.hand = if block + 1 == self.blocks.len() { 0 } else { block + 1 };
         block
     }
+}
 
-    fn lives_until(&self, block: u32) -> Option<u64> {
-        let block = &self.blocks[block as usize];
-        block.state.is_some().then_some(block.deadline_ns)
+impl<K> std::fmt::Debug for FlowTable<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlowTable").field("free", &self.free.len()).finish_non_exhaustive()
     }
 }
 
@@ -444,3 +496,5 @@ fn buckets(capacity: usize) -> usize {
 fn tag(hash: u32) -> u8 {
     ((hash >> 24) as u8).max(1)
 }
+
+const _: () = assert!(size_of::<Bucket>() == LINE_BYTES);

@@ -62,7 +62,8 @@ pub struct ChainBench {
 /// Time of one part.
 #[derive(Clone, Serialize, JsonSchema)]
 struct StageTime {
-    /// `receive`, `parse`, a function's name, `edit`, `count`, `send`.
+    /// `receive`, `parse`, `locate` (hash, look up, prefetch, compare keys), a function's name (its steps),
+    /// `one by one` (new flows, and all packets while a table is full), `edit`, `count`, `send`.
     name: String,
     /// Nanoseconds per packet.
     ns: f64,
@@ -87,7 +88,7 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
     let cores = args.cores;
     let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
     let trace = Arc::new(trace(args)?);
-    let queues = spread(&plan, &trace);
+    let queues = spread(&chain, &plan, &trace);
     if let Some(idle) = queues.iter().position(Vec::is_empty) {
         return Err(Failure::usage(format!(
             "no packet of the trace comes to core {idle} of {cores}\nUse fewer cores, or a trace with more flows."
@@ -123,8 +124,8 @@ fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
 }
 
 /// The packets of each core, as a card would spread them.
-fn spread(plan: &Plan, trace: &Trace) -> Vec<Vec<u32>> {
-    let mut assign = plan.assign();
+fn spread(chain: &Chain, plan: &Plan, trace: &Trace) -> Vec<Vec<u32>> {
+    let mut assign = plan.assign(chain);
     let mut queues = vec![Vec::new(); plan.cores];
     for index in 0..trace.len() {
         let record = trace.packet(index);
@@ -152,8 +153,7 @@ fn measure(
 ) -> Result<ChainBench, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let functions = chain.functions.len();
-    let chains: Result<Vec<ChainCore>, _> = queues.iter().map(|_| chain.core()).collect();
-    let chains = chains.map_err(|_| {
+    let chains = plan.cores_of(chain).map_err(|_| {
         Failure::usage("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")
     })?;
     let cores: Vec<CoreTime> = thread::scope(|scope| {
@@ -193,9 +193,10 @@ fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
     let mut all = Sampled::new(chain.functions.len());
     cores.iter().for_each(|core| all.add(&core.laps));
     let flows = |index: usize| {
-        let counters = || cores.iter().map(move |core| core.chain.stages()[index].counters());
-        let load =
-            counters().map(|counters| counters.live as f64 / counters.capacity as f64).fold(0.0, f64::max);
+        let counters = || cores.iter().map(move |core| core.chain.stage(index).counters());
+        let load = counters()
+            .map(|counters| counters.live as f64 / counters.capacity.max(1) as f64)
+            .fold(0.0, f64::max);
         FunctionFlows {
             function: chain.functions[index].name.clone(),
             live: counters().map(|counters| counters.live as u64).sum(),
@@ -252,21 +253,26 @@ struct Sampled {
     ns: Vec<u64>,
 }
 
+/// Parts of a packet's way beside the functions.
+const FIXED_LAPS: usize = 7;
+
 /// Where a part's time is kept: the fixed parts first, then the functions.
 fn slot(lap: Lap) -> usize {
     match lap {
         Lap::Receive => 0,
         Lap::Parse => 1,
-        Lap::Edit => 2,
-        Lap::Count => 3,
-        Lap::Send => 4,
-        Lap::Function(index) => 5 + index,
+        Lap::Locate => 2,
+        Lap::OneByOne => 3,
+        Lap::Edit => 4,
+        Lap::Count => 5,
+        Lap::Send => 6,
+        Lap::Function(index) => FIXED_LAPS + index,
     }
 }
 
 impl Sampled {
     fn new(functions: usize) -> Sampled {
-        Sampled { batches: 0, last: None, packets: 0, ns: vec![0; 5 + functions] }
+        Sampled { batches: 0, last: None, packets: 0, ns: vec![0; FIXED_LAPS + functions] }
     }
 
     fn add(&mut self, other: &Sampled) {
@@ -281,9 +287,11 @@ impl Sampled {
             name: name.to_owned(),
             ns: (self.ns[slot(lap)] as f64 / self.packets.max(1) as f64 - clock_ns).max(0.0),
         };
-        let mut stages = vec![time("receive", Lap::Receive), time("parse", Lap::Parse)];
+        let before = [("receive", Lap::Receive), ("parse", Lap::Parse), ("locate", Lap::Locate)];
+        let mut stages: Vec<_> = before.into_iter().map(|(name, lap)| time(name, lap)).collect();
         let functions = chain.functions.iter().enumerate();
         stages.extend(functions.map(|(index, spec)| time(&spec.name, Lap::Function(index))));
+        stages.push(time("one by one", Lap::OneByOne));
         stages.extend([time("edit", Lap::Edit), time("count", Lap::Count), time("send", Lap::Send)]);
         stages
     }

@@ -4,10 +4,10 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use nf::{SrcAddr, hash_bytes};
+use nf::{FlowKey, Short, SrcAddr, hash_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
-use table::{FlowTable, Insert, WhenFull};
+use table::{FlowTable, Layout, Part, Slot, WhenFull};
 use wire::Addr;
 
 use crate::args::BenchTableArgs;
@@ -107,8 +107,11 @@ fn measure(entries: usize, rounds: usize) -> Result<Vec<Row>, Failure> {
         let j = hash_bytes(&i.to_le_bytes(), 3) % (i as u64 + 1);
         shuffled.swap(i, j as usize);
     }
-    let mut flows: FlowTable<SrcAddr, State> = FlowTable::new(entries, WhenFull::Reject, 0)
+    let mut layout = Layout::new();
+    let part = layout.add::<State>();
+    let table = FlowTable::new(&layout, entries, WhenFull::Reject, 0)
         .map_err(|table| Failure::usage(format!("no memory for a table of {} MiB", table.bytes >> 20)))?;
+    let mut flows = Flows { table, part };
     let mut rows: Vec<Row> = Vec::new();
     for batch in [1, 32, BATCH_MAX] {
         let mut figures: Vec<Vec<f64>> = vec![Vec::new(); OPERATIONS.len()];
@@ -138,53 +141,71 @@ fn timed(operations: usize, work: impl FnOnce()) -> f64 {
     operations as f64 / begin.elapsed().as_secs_f64() / 1e6
 }
 
-/// The three passes of a batch: buckets, blocks, then one by one.
-#[inline(always)]
-fn locate(flows: &FlowTable<SrcAddr, State>, keys: &[SrcAddr]) -> [u32; BATCH_MAX] {
-    let mut hashes = [0; BATCH_MAX];
-    for (hash, key) in hashes.iter_mut().zip(keys) {
-        *hash = flows.hash(key);
-        flows.prefetch_bucket(*hash);
-    }
-    for hash in &hashes[..keys.len()] {
-        flows.prefetch_block(*hash);
-    }
-    hashes
+/// A table of one function's flows.
+struct Flows {
+    table: FlowTable<SrcAddr>,
+    part: Part<State>,
 }
 
-fn insert(flows: &mut FlowTable<SrcAddr, State>, keys: &[SrcAddr], batch: usize) {
+/// A key on its way to its flow.
+type Located = (u32, Short, Slot);
+
+/// The first two passes of a batch: buckets, and the blocks that they name.
+#[inline(always)]
+fn candidates(table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> [Located; BATCH_MAX] {
+    let mut located = [(0, Short { bits: 0, is_exact: true }, Slot::NONE); BATCH_MAX];
+    for ((hash, short, _), key) in located.iter_mut().zip(keys) {
+        *short = key.short();
+        *hash = table.hash(key, *short);
+        table.prefetch_bucket(*hash);
+    }
+    for (hash, _, candidate) in &mut located[..keys.len()] {
+        *candidate = table.candidate(*hash);
+    }
+    located
+}
+
+fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
     for keys in keys.chunks(batch) {
-        let hashes = locate(flows, keys);
-        for (key, hash) in keys.iter().zip(hashes) {
-            let found = flows.find(hash, key);
-            let inserted = flows.insert(hash, key, [0; 8], u64::MAX, 0, &mut |_, _| ());
-            assert!(found.is_none() && inserted == Insert::Done, "every key is new and fits");
+        for (key, (hash, short, candidate)) in keys.iter().zip(candidates(table, keys)) {
+            let found = table.locate(candidate, hash, short, || *key);
+            let slot = table.insert(hash, short, key);
+            assert!(!found.is_some() && slot.is_some(), "every key is new and fits");
+            table.cell_mut(slot, *part).set([0; 8], u64::MAX);
         }
     }
 }
 
-fn lookup<const TOUCH: bool>(flows: &mut FlowTable<SrcAddr, State>, keys: &[SrcAddr], batch: usize) {
+fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
     for keys in keys.chunks(batch) {
-        let hashes = locate(flows, keys);
-        for (key, hash) in keys.iter().zip(hashes) {
-            let slot = flows.find(hash, key);
+        for (key, (hash, short, candidate)) in keys.iter().zip(candidates(table, keys)) {
+            let slot = table.locate(candidate, hash, short, || *key);
             if !TOUCH {
                 black_box(slot);
-            } else if let Some(state) = slot.and_then(|slot| flows.state_mut(slot).as_mut()) {
-                state.iter_mut().for_each(|word| *word += 1);
+            } else if slot.is_some() {
+                let cell = table.cell_mut(slot, *part);
+                if let Some(mut state) = cell.state().copied() {
+                    state.iter_mut().for_each(|word| *word += 1);
+                    cell.set(state, u64::MAX);
+                }
             }
         }
     }
 }
 
-fn remove(flows: &mut FlowTable<SrcAddr, State>, keys: &[SrcAddr], batch: usize) {
+fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
     for keys in keys.chunks(batch) {
-        let hashes = locate(flows, keys);
-        for (key, hash) in keys.iter().zip(hashes) {
-            if let Some(slot) = flows.find(hash, key) {
-                flows.remove(slot);
+        for (key, (hash, short, candidate)) in keys.iter().zip(candidates(table, keys)) {
+            let slot = table.locate(candidate, hash, short, || *key);
+            if slot.is_some() {
+                table.cell_mut(slot, *part).clear();
+                table.has_lost_a_state(slot);
+            }
+            if table.count_steps(1) {
+                table.maintain(0, |_, _| ());
             }
         }
     }
-    assert!(flows.is_empty(), "every key was found");
+    table.settle(0, |_, _| ());
+    assert!(table.is_empty(), "every key was found");
 }

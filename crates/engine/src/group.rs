@@ -1,0 +1,262 @@
+use std::any::Any;
+
+use io::Port;
+use nf::{FlowKey, NetworkFunction, Short};
+use table::{FlowTable, Layout, OutOfMemory, Slot, WhenFull};
+use wire::Stamp;
+
+use crate::batch::{bits, first_bits};
+use crate::member::{FunctionMember, Member, Steps};
+use crate::run::{Lap, Laps};
+use crate::stage::{Group, StageCounters};
+use crate::{BATCH_PACKETS, Batch};
+
+/// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
+/// and each packet is looked up once (FAJITA §3).
+pub(crate) struct KeyGroup<K> {
+    table: FlowTable<K>,
+    members: Vec<Box<dyn Member<K>>>,
+    /// Whether packets of different flows must be stepped in order; then there is one member.
+    in_order: bool,
+    located: Box<Located>,
+}
+
+/// Where each packet of a batch finds its flow.
+pub(crate) struct Located {
+    hashes: [u32; BATCH_PACKETS],
+    shorts: [u128; BATCH_PACKETS],
+    /// Bit *i*: `shorts[i]` is all of the key.
+    exact: u64,
+    slots: [Slot; BATCH_PACKETS],
+}
+
+impl Located {
+    #[inline]
+    pub(crate) fn slot(&self, packet: usize) -> Slot {
+        self.slots[packet]
+    }
+
+    #[inline]
+    fn short(&self, packet: usize) -> Short {
+        Short { bits: self.shorts[packet], is_exact: self.exact & (1 << packet) != 0 }
+    }
+}
+
+/// What a group is made from, function by function.
+pub(crate) struct KeyGroupBuilder<K> {
+    pub(crate) layout: Layout,
+    pub(crate) members: Vec<Box<dyn Member<K>>>,
+    pub(crate) in_order: bool,
+}
+
+impl<K: FlowKey> KeyGroupBuilder<K> {
+    pub(crate) fn new() -> Self {
+        KeyGroupBuilder { layout: Layout::new(), members: Vec::new(), in_order: false }
+    }
+
+    pub(crate) fn build(
+        self,
+        flows: usize,
+        when_full: WhenFull,
+        table_seed: u64,
+    ) -> Result<KeyGroup<K>, OutOfMemory> {
+        let KeyGroupBuilder { layout, members, in_order } = self;
+        debug_assert!(!in_order || members.len() == 1);
+        Ok(KeyGroup {
+            table: FlowTable::new(&layout, flows, when_full, table_seed)?,
+            members,
+            in_order,
+            located: Box::new(Located {
+                hashes: [0; BATCH_PACKETS],
+                shorts: [0; BATCH_PACKETS],
+                exact: 0,
+                slots: [Slot::NONE; BATCH_PACKETS],
+            }),
+        })
+    }
+}
+
+impl<K: FlowKey> KeyGroup<K> {
+    /// The live flows of member number `member`, which is an `F`.
+    pub(crate) fn flows<'a, F: NetworkFunction<Key = K>>(
+        &'a self,
+        member: usize,
+        now: Stamp,
+    ) -> impl Iterator<Item = (&'a K, &'a F::State)> {
+        let member = self.members[member].as_any().downcast_ref::<FunctionMember<F>>();
+        let flows = member.map(|member| self.table.live(member.part(), now.time_ns));
+        flows.into_iter().flatten().map(|(key, state, _)| (key, state))
+    }
+
+    /// Finds the keys, asks for their buckets.
+    #[inline]
+    fn hash(&mut self, packets: u64, batch: &Batch) {
+        let located = &mut *self.located;
+        located.exact = 0;
+        for packet in bits(packets) {
+            let key = K::of(&batch.headers[packet]);
+            let short = key.short();
+            let hash = self.table.hash(&key, short);
+            self.table.prefetch_bucket(hash);
+            located.hashes[packet] = hash;
+            located.shorts[packet] = short.bits;
+            located.exact |= u64::from(short.is_exact) << packet;
+        }
+    }
+
+    /// Looks into the buckets, asks for the blocks.
+    #[inline]
+    fn candidates(&mut self, packets: u64) {
+        for packet in bits(packets) {
+            self.located.slots[packet] = self.table.candidate(self.located.hashes[packet]);
+        }
+    }
+
+    /// Compares the keys: the packets whose flow has a block.
+    #[inline]
+    fn resolve(&mut self, packets: u64, batch: &Batch) -> u64 {
+        let mut hits = 0;
+        for packet in bits(packets) {
+            let slot = self.locate(packet, batch);
+            self.located.slots[packet] = slot;
+            hits |= u64::from(slot.is_some()) << packet;
+        }
+        hits
+    }
+
+    #[inline]
+    fn locate(&self, packet: usize, batch: &Batch) -> Slot {
+        let Located { hashes, slots, .. } = &*self.located;
+        let key = || K::of(&batch.headers[packet]);
+        self.table.locate(slots[packet], hashes[packet], self.located.short(packet), key)
+    }
+
+    /// Steps packets whose blocks are on their way into the cache.
+    ///
+    /// With as many free blocks as packets nobody is evicted or refused, and flows do not meet: first all
+    /// functions step the packets of known flows, function by function; then the others come, which may
+    /// take blocks, packet by packet. Where flows do meet, in a full table or in a function's pool, all
+    /// packets are stepped in order.
+    fn step(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        if self.table.free() < packets.count_ones() as usize {
+            bits(packets).for_each(|packet| self.one(packet, batch, port));
+            return laps.lap(Lap::OneByOne, batch);
+        }
+        let hits = self.resolve(packets, batch);
+        self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
+        laps.lap(Lap::Locate, batch);
+        if self.in_order {
+            self.runs(packets, hits, batch, port);
+            return laps.lap(Lap::Function(self.members[0].index()), batch);
+        }
+        let Self { table, members, located, .. } = self;
+        for member in members {
+            member.hits(hits, &mut Steps { batch, table, located, port });
+            laps.lap(Lap::Function(member.index()), batch);
+        }
+        if packets != hits {
+            bits(packets & !hits).for_each(|packet| self.one(packet, batch, port));
+            laps.lap(Lap::OneByOne, batch);
+        }
+    }
+
+    /// In order: runs of packets of known flows, and the others between them.
+    fn runs(&mut self, packets: u64, hits: u64, batch: &mut Batch, port: &dyn Port) {
+        let mut rest = packets;
+        while rest != 0 {
+            let misses = rest & !hits;
+            let before_miss = (misses & misses.wrapping_neg()).wrapping_sub(1);
+            let run = rest & before_miss;
+            self.each_member(batch, port, |member, steps| member.hits(run, steps));
+            rest &= !run;
+            if misses != 0 {
+                self.one(misses.trailing_zeros() as usize, batch, port);
+                rest &= rest - 1;
+            }
+        }
+    }
+
+    fn each_member(
+        &mut self,
+        batch: &mut Batch,
+        port: &dyn Port,
+        mut act: impl FnMut(&mut dyn Member<K>, &mut Steps<'_, K>),
+    ) {
+        let Self { table, members, located, .. } = self;
+        let mut steps = Steps { batch, table, located, port };
+        members.iter_mut().for_each(|member| act(&mut **member, &mut steps));
+    }
+
+    /// Steps one packet through all functions.
+    fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
+        let mut slot = self.locate(packet, batch);
+        for member in 0..self.members.len() {
+            let Self { table, members, located, .. } = self;
+            let wants_block = members[member].one(packet, slot, &mut Steps { batch, table, located, port });
+            if wants_block {
+                slot = self.insert(packet, batch);
+                let Self { table, members, located, .. } = self;
+                members[member].place(packet, slot, &mut Steps { batch, table, located, port });
+            }
+        }
+    }
+
+    /// A block for a packet's new flow.
+    fn insert(&mut self, packet: usize, batch: &Batch) -> Slot {
+        let now_ns = batch.frames[packet].stamp.time_ns;
+        let Self { table, members, located, .. } = self;
+        if table.free() == 0 {
+            table.make_room(now_ns, |table, slot| {
+                members.iter_mut().for_each(|member| member.leave(slot, now_ns, table));
+            });
+        }
+        table.insert(located.hashes[packet], located.short(packet), &K::of(&batch.headers[packet]))
+    }
+
+    fn expire(members: &mut [Box<dyn Member<K>>], slot: Slot, now: Stamp, table: &mut FlowTable<K>) {
+        members.iter_mut().for_each(|member| member.expire(slot, now.time_ns, table));
+    }
+}
+
+impl<K: FlowKey> Group for KeyGroup<K> {
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let mut rest = batch.live;
+        if rest == 0 {
+            return;
+        }
+        self.hash(rest, batch);
+        self.candidates(rest);
+        while rest != 0 {
+            // Not past a maintenance, which comes between two packets wherever batches were cut.
+            let packets = first_bits(rest, self.table.steps_left());
+            rest &= !packets;
+            let last = batch.frames[packets.ilog2() as usize].stamp;
+            self.step(packets, batch, port, laps);
+            let Self { table, members, .. } = self;
+            if table.count_steps(packets.count_ones() as usize) {
+                table.maintain(last.time_ns, |table, slot| Self::expire(members, slot, last, table));
+            }
+        }
+    }
+
+    fn settle(&mut self, now: Stamp) {
+        let Self { table, members, .. } = self;
+        table.settle(now.time_ns, |table, slot| Self::expire(members, slot, now, table));
+    }
+
+    fn digest(&self, member: usize, now: Stamp) -> u64 {
+        self.members[member].digest(&self.table, now)
+    }
+
+    fn audit(&self, member: usize, now: Stamp) -> u64 {
+        self.members[member].audit(&self.table, now)
+    }
+
+    fn counters(&self, member: usize) -> StageCounters<'_> {
+        StageCounters { capacity: self.table.capacity(), ..self.members[member].counters() }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,84 @@
+use std::any::Any;
+
+use nf::{FlowKey, NetworkFunction};
+use table::{FlowTable, Layout, OutOfMemory, WhenFull};
+
+use crate::group::KeyGroupBuilder;
+use crate::stage::Group;
+use crate::stateless::StatelessGroup;
+
+/// A function's pool, whatever its type.
+pub struct Pool(pub(crate) Box<dyn Any + Send>);
+
+/// How large a group's table would be: see [`Function::reserve`](crate::Function::reserve).
+pub struct GroupSize {
+    layout: Layout,
+    /// Bytes for so many flows, once the key is known.
+    bytes: fn(&Layout, usize) -> u64,
+}
+
+impl GroupSize {
+    pub(crate) fn new() -> GroupSize {
+        GroupSize { layout: Layout::new(), bytes: |_, _| 0 }
+    }
+
+    pub(crate) fn add<F: NetworkFunction>(&mut self) {
+        if !F::Key::SHARDING.is_stateless() {
+            self.layout.add::<F::State>();
+            self.bytes = FlowTable::<F::Key>::bytes;
+        }
+    }
+
+    pub(crate) fn bytes(&self, flows: usize) -> u64 {
+        (self.bytes)(&self.layout, flows)
+    }
+}
+
+/// A group of functions on its way to be one: see [`Function::join`](crate::Function::join).
+pub struct GroupBuilder(Box<dyn Unbuilt>);
+
+impl GroupBuilder {
+    pub(crate) fn new(unbuilt: impl Unbuilt) -> Self {
+        GroupBuilder(Box::new(unbuilt))
+    }
+
+    pub(crate) fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        (&mut *self.0 as &mut dyn Any).downcast_mut()
+    }
+
+    pub(crate) fn build(
+        self,
+        flows: usize,
+        when_full: WhenFull,
+        table_seed: u64,
+    ) -> Result<Box<dyn Group>, OutOfMemory> {
+        self.0.build(flows, when_full, table_seed)
+    }
+}
+
+/// Erases the type of a group's key.
+pub(crate) trait Unbuilt: Any {
+    fn build(
+        self: Box<Self>,
+        flows: usize,
+        when_full: WhenFull,
+        table_seed: u64,
+    ) -> Result<Box<dyn Group>, OutOfMemory>;
+}
+
+impl<K: FlowKey> Unbuilt for KeyGroupBuilder<K> {
+    fn build(
+        self: Box<Self>,
+        flows: usize,
+        when_full: WhenFull,
+        table_seed: u64,
+    ) -> Result<Box<dyn Group>, OutOfMemory> {
+        Ok(Box::new((*self).build(flows, when_full, table_seed)?))
+    }
+}
+
+impl<F: NetworkFunction> Unbuilt for StatelessGroup<F> {
+    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64) -> Result<Box<dyn Group>, OutOfMemory> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,398 @@
+use std::any::Any;
+use std::sync::Arc;
+
+use io::{Fate, Port};
+use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
+use table::{Cell, FlowTable, Part, Slot};
+use wire::{Edits, Headers, Stamp};
+use zerocopy::IntoBytes;
+
+use crate::Batch;
+use crate::batch::bits;
+use crate::group::Located;
+use crate::stage::{FlowCounters, StageCounters, StageSpec};
+
+/// A batch on its way through a group: what the group's functions step with.
+pub(crate) struct Steps<'a, K> {
+    pub(crate) batch: &'a mut Batch,
+    pub(crate) table: &'a mut FlowTable<K>,
+    pub(crate) located: &'a Located,
+    pub(crate) port: &'a dyn Port,
+}
+
+/// One function of a group, whose flows are kept in the group's table.
+pub(crate) trait Member<K>: Send {
+    /// Its number in the chain.
+    fn index(&self) -> usize;
+
+    /// Asks for memory that the steps of these packets will read.
+    fn prefetch(&self, packets: u64, steps: &Steps<'_, K>);
+
+    /// Steps these packets in order, all of flows that have a block.
+    fn hits(&mut self, packets: u64, steps: &mut Steps<'_, K>);
+
+    /// Steps one packet, whose flow may have a block or not. `true`: it left a state that needs one; then
+    /// [`Member::place`] comes next.
+    fn one(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, K>) -> bool;
+
+    /// Puts the state of the step before into the flow's new block; [`Slot::NONE`]: there is no room.
+    fn place(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, K>);
+
+    /// The block is to be another flow's: takes the state from it, if there is one.
+    fn leave(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
+
+    /// Takes the state from the block if it is dead.
+    fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
+
+    fn digest(&self, table: &FlowTable<K>, now: Stamp) -> u64;
+
+    fn audit(&self, table: &FlowTable<K>, now: Stamp) -> u64;
+
+    fn counters(&self) -> StageCounters<'_>;
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// What every function on a core has, with a table or without.
+pub(crate) struct Runner<F: NetworkFunction> {
+    pub(crate) function: Arc<F>,
+    pub(crate) pool: F::Pool,
+    index: u8,
+    /// Whether no function comes after it, which would read what it edits.
+    is_last: bool,
+    seed: u64,
+    events: Box<[u64]>,
+    drops: Box<[u64]>,
+    packets: u64,
+    transmit_back: u64,
+    host: u64,
+}
+
+impl<F: NetworkFunction> Runner<F> {
+    pub(crate) fn new(function: Arc<F>, pool: F::Pool, spec: StageSpec) -> Self {
+        Runner {
+            function,
+            pool,
+            index: spec.index,
+            is_last: spec.is_last,
+            // Functions of one chain draw different numbers for the same packet.
+            seed: hash_bytes(&[spec.index], spec.seed),
+            events: vec![0; F::EVENTS.len()].into(),
+            drops: vec![0; F::DROP_REASONS.len() + 1].into(),
+            packets: 0,
+            transmit_back: 0,
+            host: 0,
+        }
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index.into()
+    }
+
+    #[inline]
+    pub(crate) fn step(
+        &mut self,
+        flow: &mut Option<F::State>,
+        meta: &F::Meta,
+        packet: usize,
+        batch: &mut Batch,
+    ) -> Verdict {
+        self.packets += 1;
+        let edits = &mut batch.edits[packet];
+        let edited = if cfg!(debug_assertions) { edits.fields() } else { F::EDITS };
+        let stamp = batch.frames[packet].stamp;
+        let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
+        let verdict = self.function.step(flow, meta, &mut cx);
+        debug_assert!(
+            (F::EDITS | edited).contains(batch.edits[packet].fields()),
+            "`{}` edits fields that its EDITS does not name, on which sharding relies",
+            F::NAME
+        );
+        verdict
+    }
+
+    /// What the verdict means for the packet; a function that inspects payloads has the last word.
+    #[inline]
+    pub(crate) fn conclude(
+        &mut self,
+        packet: usize,
+        verdict: Verdict,
+        meta: &F::Meta,
+        batch: &mut Batch,
+        port: &dyn Port,
+    ) {
+        let verdict = match verdict {
+            Verdict::Forward if F::INSPECTS => self.inspect(packet, meta, batch, port),
+            verdict => verdict,
+        };
+        if verdict == Verdict::Forward {
+            if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
+                // The next function reads the packet as this one left it.
+                batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
+            }
+            return;
+        }
+        self.end(packet, verdict, batch);
+    }
+
+    fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {
+        let Batch { frames, headers, edits, .. } = batch;
+        let frame = &frames[packet];
+        let payload = payload(port.bytes(frame), &headers[packet]);
+        let mut no_pool = ();
+        let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, &mut self.events, self.seed);
+        self.function.inspect(payload, meta, &mut cx)
+    }
+
+    /// Ends the chain for a packet.
+    #[cold]
+    fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
+        let fate = match verdict {
+            Verdict::Forward => return,
+            Verdict::Drop(reason) => {
+                let unnamed = self.drops.len() - 1;
+                self.drops[usize::from(reason).min(unnamed)] += 1;
+                Fate::DropBy { function: self.index, reason }
+            }
+            Verdict::TransmitBack => {
+                self.transmit_back += 1;
+                Fate::TransmitBack
+            }
+            Verdict::Host => {
+                self.host += 1;
+                Fate::Host
+            }
+        };
+        batch.end(packet, fate);
+    }
+
+    pub(crate) fn counters(&self, flows: FlowCounters) -> StageCounters<'_> {
+        let ended = self.transmit_back + self.host + self.drops.iter().sum::<u64>();
+        StageCounters {
+            packets: self.packets,
+            forward: self.packets - ended,
+            transmit_back: self.transmit_back,
+            host: self.host,
+            drops: &self.drops,
+            events: &self.events,
+            flows,
+            live: flows.live(),
+            capacity: 0,
+        }
+    }
+}
+
+/// What a frame holds after its transport header, without link padding.
+fn payload<'a>(frame: &'a [u8], headers: &Headers) -> &'a [u8] {
+    let begin = usize::from(headers.payload_offset()).min(frame.len());
+    let end = (begin + usize::from(headers.payload_len())).min(frame.len());
+    &frame[begin..end]
+}
+
+/// A function with its part of the group's blocks.
+pub(crate) struct FunctionMember<F: NetworkFunction> {
+    runner: Runner<F>,
+    part: Part<F::State>,
+    flows: FlowCounters,
+    /// Sum of a hash of every flow that has left.
+    departed: u64,
+    /// What waits for a block.
+    waiting: Option<Waiting<F::State>>,
+}
+
+struct Waiting<S> {
+    state: S,
+    verdict: Verdict,
+    edits_before: Edits,
+}
+
+impl<F: NetworkFunction> FunctionMember<F> {
+    pub(crate) fn new(function: Arc<F>, pool: F::Pool, part: Part<F::State>, spec: StageSpec) -> Self {
+        FunctionMember {
+            runner: Runner::new(function, pool, spec),
+            part,
+            flows: FlowCounters::default(),
+            departed: 0,
+            waiting: None,
+        }
+    }
+
+    pub(crate) fn part(&self) -> Part<F::State> {
+        self.part
+    }
+
+    /// One packet of a flow that has a block.
+    #[inline]
+    fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        let now_ns = steps.batch.frames[packet].stamp.time_ns;
+        let cell = steps.table.cell(slot, self.part);
+        let deadline_ns = cell.deadline_ns();
+        let mut flow = match deadline_ns > now_ns {
+            true => cell.state().copied(),
+            false => {
+                if deadline_ns != 0 {
+                    self.expire(slot, now_ns, steps.table);
+                    steps.table.has_lost_a_state(slot);
+                }
+                None
+            }
+        };
+        let was_none = flow.is_none();
+        let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        match flow {
+            Some(state) => {
+                self.flows.created += u64::from(was_none);
+                self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
+            }
+            None if was_none => (),
+            None => self.remove(slot, steps.table),
+        }
+        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+    }
+
+    #[inline]
+    fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
+        let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
+        cell.set(state, now_ns.saturating_add(idle_timeout_ns));
+    }
+
+    /// A step has ended the flow.
+    #[cold]
+    fn remove(&mut self, slot: Slot, table: &mut FlowTable<F::Key>) {
+        let deadline_ns = table.cell(slot, self.part).deadline_ns();
+        let departed = hash_bytes(table.key(slot).as_bytes(), deadline_ns);
+        self.departed = self.departed.wrapping_add(departed);
+        self.flows.removed += 1;
+        table.cell_mut(slot, self.part).clear();
+        table.has_lost_a_state(slot);
+    }
+
+    /// Takes the flow's state from it, not by a step.
+    fn depart(&mut self, slot: Slot, table: &mut FlowTable<F::Key>) {
+        let cell = table.cell(slot, self.part);
+        let Some(state) = cell.state() else { return };
+        let key = table.key(slot);
+        let Runner { function, pool, .. } = &mut self.runner;
+        function.gone(key, state, pool);
+        let departed = hash_state(&**function, key, state, cell.deadline_ns());
+        self.departed = self.departed.wrapping_add(departed);
+        table.cell_mut(slot, self.part).clear();
+    }
+}
+
+/// A hash of a flow in which runs that allocate otherwise agree.
+fn hash_state<F: NetworkFunction>(function: &F, key: &F::Key, state: &F::State, seed: u64) -> u64 {
+    let seed = hash_bytes(key.as_bytes(), seed);
+    match F::ALLOCATES.is_empty() {
+        true => hash_bytes(state.as_bytes(), seed),
+        false => hash_bytes(function.without_allocation(state).as_bytes(), seed),
+    }
+}
+
+impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
+    fn index(&self) -> usize {
+        self.runner.index()
+    }
+
+    fn prefetch(&self, packets: u64, steps: &Steps<'_, F::Key>) {
+        if !F::PREFETCHES {
+            return;
+        }
+        let Runner { function, pool, .. } = &self.runner;
+        for packet in bits(packets & steps.batch.live) {
+            let Some(meta) = F::project(&steps.batch.headers[packet]) else { continue };
+            let slot = steps.located.slot(packet);
+            let cell = slot.is_some().then(|| steps.table.cell(slot, self.part));
+            table::prefetch(function.prefetch(cell.and_then(Cell::state), &meta, pool));
+        }
+    }
+
+    fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
+        for packet in bits(packets & steps.batch.live) {
+            self.hit(packet, steps.located.slot(packet), steps);
+        }
+    }
+
+    fn one(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) -> bool {
+        if steps.batch.live & (1 << packet) == 0 {
+            return false;
+        }
+        if slot.is_some() {
+            self.hit(packet, slot, steps);
+            return false;
+        }
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
+        let edits_before = steps.batch.edits[packet];
+        let mut flow = None;
+        let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        match flow {
+            Some(state) => {
+                self.waiting = Some(Waiting { state, verdict, edits_before });
+                true
+            }
+            None => {
+                self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+                false
+            }
+        }
+    }
+
+    fn place(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        let Some(Waiting { state, mut verdict, edits_before }) = self.waiting.take() else { return };
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        let stamp = steps.batch.frames[packet].stamp;
+        if slot.is_some() {
+            self.flows.created += 1;
+            self.set(steps.table.cell_mut(slot, self.part), state, stamp.time_ns);
+        } else {
+            // The step did not happen: neither its state nor its edits stay.
+            self.flows.rejected += 1;
+            steps.batch.edits[packet] = edits_before;
+            let Runner { function, pool, events, seed, .. } = &mut self.runner;
+            let mut cx = Cx::new(stamp, &mut steps.batch.edits[packet], pool, events, *seed);
+            verdict = function.rejected(&state, &meta, &mut cx);
+        }
+        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+    }
+
+    fn leave(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<F::Key>) {
+        match table.cell(slot, self.part).deadline_ns() {
+            0 => return,
+            deadline_ns if deadline_ns <= now_ns => self.flows.expired += 1,
+            _ => self.flows.evicted += 1,
+        }
+        self.depart(slot, table);
+    }
+
+    #[cold]
+    fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<F::Key>) {
+        let deadline_ns = table.cell(slot, self.part).deadline_ns();
+        if deadline_ns != 0 && deadline_ns <= now_ns {
+            self.flows.expired += 1;
+            self.depart(slot, table);
+        }
+    }
+
+    fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
+        let function = &*self.runner.function;
+        table
+            .live(self.part, now.time_ns)
+            .map(|(key, state, _)| hash_state(function, key, state, 0))
+            .fold(0, u64::wrapping_add)
+    }
+
+    fn audit(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
+        let alive = table.live(self.part, now.time_ns);
+        let deadlines = alive.map(|(key, _, deadline_ns)| hash_bytes(key.as_bytes(), deadline_ns));
+        deadlines.fold(self.departed, u64::wrapping_add)
+    }
+
+    fn counters(&self) -> StageCounters<'_> {
+        self.runner.counters(self.flows)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

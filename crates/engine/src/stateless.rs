@@ -1,0 +1,43 @@
+use std::any::Any;
+
+use io::Port;
+use nf::NetworkFunction;
+use wire::Stamp;
+
+use crate::Batch;
+use crate::batch::bits;
+use crate::member::Runner;
+use crate::run::{Lap, Laps};
+use crate::stage::{FlowCounters, Group, StageCounters};
+
+/// A function that keeps no state: it has no table.
+pub(crate) struct StatelessGroup<F: NetworkFunction>(pub(crate) Runner<F>);
+
+impl<F: NetworkFunction> Group for StatelessGroup<F> {
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        for packet in bits(batch.live) {
+            let Some(meta) = F::project(&batch.headers[packet]) else { continue };
+            let verdict = self.0.step(&mut None, &meta, packet, batch);
+            self.0.conclude(packet, verdict, &meta, batch, port);
+        }
+        laps.lap(Lap::Function(self.0.index()), batch);
+    }
+
+    fn settle(&mut self, _: Stamp) {}
+
+    fn digest(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn audit(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn counters(&self, _: usize) -> StageCounters<'_> {
+        self.0.counters(FlowCounters::default())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

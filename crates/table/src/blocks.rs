@@ -1,0 +1,359 @@
+//! The blocks: one per flow, each a head, the flow's state in every function that shares the table,
+//! and the key where it does not fit in the head.
+//!
+//! ```text
+//! 0       16     20      24
+//! | short | hash | taken | part | part | ... | key |      rounded up to whole cache lines
+//!                        each: | deadline | state |
+//! ```
+
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nf::{FlowKey, Short};
+use zerocopy::FromZeros;
+
+use crate::OutOfMemory;
+use crate::memory::Array;
+use crate::prefetch::{LINE_BYTES, prefetch_lines};
+
+/// Lines of a block that are asked for ahead. More would crowd out the other packets'.
+const LINES_AHEAD_MAX: usize = 4;
+
+/// One cache line.
+#[derive(Clone, Copy, FromZeros)]
+#[repr(C, align(64))]
+struct Line([u64; LINE_BYTES / 8]);
+
+/// What begins each block.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct Head {
+    short: [u8; 16],
+    pub(crate) hash: u32,
+    /// 1 while a flow has the block, else 0.
+    taken: u32,
+}
+
+/// Where the states of the functions that share a table lie in its blocks.
+///
+/// Made before the table: each function adds its state's type and keeps the [`Part`] that it gets.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// So that a part is used with its own table alone.
+    id: u32,
+    parts: Vec<PartLayout>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PartLayout {
+    bytes: usize,
+    align: usize,
+}
+
+/// A function's place in the blocks of one [`Layout`].
+pub struct Part<S> {
+    layout: u32,
+    index: u32,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for Part<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Part<S> {}
+
+/// One function's state of one flow.
+#[repr(C)]
+pub struct Cell<S> {
+    /// When the flow dies if nothing steps it; 0: it has no state here.
+    deadline_ns: u64,
+    state: MaybeUninit<S>,
+}
+
+impl Layout {
+    /// Blocks without any state yet.
+    #[allow(clippy::new_without_default, reason = "each has an identity of its own")]
+    pub fn new() -> Layout {
+        static NEXT_ID: AtomicU32 = AtomicU32::new(0);
+        Layout { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), parts: Vec::new() }
+    }
+
+    /// Makes room for a state.
+    ///
+    /// # Panics
+    /// If `S` wants to be aligned to more than a cache line.
+    pub fn add<S: Copy>(&mut self) -> Part<S> {
+        let part = PartLayout { bytes: size_of::<Cell<S>>(), align: align_of::<Cell<S>>() };
+        assert!(part.align <= LINE_BYTES, "a state aligned to {} bytes", part.align);
+        self.parts.push(part);
+        Part { layout: self.id, index: self.parts.len() as u32 - 1, state: PhantomData }
+    }
+
+    /// Offsets of the parts, and where they end. Packed without holes but those of alignment; where it
+    /// takes no more lines, so that no part lies across two lines without need.
+    fn place(&self) -> (Vec<usize>, usize) {
+        let lines = |end: usize| end.div_ceil(LINE_BYTES);
+        let dense = self.place_by(|offset, _| offset);
+        let whole = self.place_by(|offset, part| {
+            let crosses = lines(offset + part.bytes) > lines(offset + 1) && part.bytes <= LINE_BYTES;
+            if crosses { offset.next_multiple_of(LINE_BYTES) } else { offset }
+        });
+        if lines(whole.1) > lines(dense.1) { dense } else { whole }
+    }
+
+    fn place_by(&self, begin: impl Fn(usize, &PartLayout) -> usize) -> (Vec<usize>, usize) {
+        let mut end = size_of::<Head>();
+        let mut offsets = Vec::new();
+        for part in &self.parts {
+            let offset = begin(end.next_multiple_of(part.align), part);
+            offsets.push(offset);
+            end = offset + part.bytes;
+        }
+        (offsets, end)
+    }
+}
+
+impl<S: Copy> Cell<S> {
+    /// The state, of a flow dead or alive.
+    #[inline]
+    pub fn state(&self) -> Option<&S> {
+        // SAFETY: `set` alone makes the deadline other than 0, and writes the state with it.
+        (self.deadline_ns != 0).then(|| unsafe { self.state.assume_init_ref() })
+    }
+
+    /// When the flow dies if nothing steps it; 0 where there is no state.
+    #[inline]
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
+    /// Sets state and deadline.
+    #[inline]
+    pub fn set(&mut self, state: S, deadline_ns: u64) {
+        self.state = MaybeUninit::new(state);
+        // 0 is for no state; that early in 1970 one nanosecond more does no harm.
+        self.deadline_ns = deadline_ns.max(1);
+    }
+
+    /// Takes the state away.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.deadline_ns = 0;
+    }
+}
+
+/// All blocks of a table.
+pub(crate) struct Blocks<K> {
+    memory: Array<Line>,
+    lines: usize,
+    len: u32,
+    layout: u32,
+    /// By index of the part.
+    offsets: Vec<usize>,
+    key_offset: usize,
+    /// Lines up to the end of the last part: what a step reads.
+    lines_ahead: usize,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<K: FlowKey> Blocks<K> {
+    pub(crate) fn new(layout: &Layout, len: usize) -> Result<Blocks<K>, OutOfMemory> {
+        let Shape { offsets, parts_end, key_offset, lines } = Shape::of::<K>(layout);
+        let bytes = len as u64 * (lines * LINE_BYTES) as u64;
+        let memory = Array::zeroed(len * lines).ok_or(OutOfMemory { bytes })?;
+        Ok(Blocks {
+            memory,
+            lines,
+            len: len as u32,
+            layout: layout.id,
+            offsets,
+            key_offset,
+            lines_ahead: parts_end.div_ceil(LINE_BYTES).min(LINES_AHEAD_MAX),
+            key: PhantomData,
+        })
+    }
+
+    /// Bytes of one block.
+    pub(crate) fn block_bytes(layout: &Layout) -> usize {
+        Shape::of::<K>(layout).lines * LINE_BYTES
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    fn at(&self, block: u32) -> *const u8 {
+        assert!(block < self.len, "block {block} of {}", self.len);
+        // SAFETY: the memory has `len * lines` lines.
+        unsafe { self.memory.as_ptr().add(block as usize * self.lines).cast() }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, block: u32) -> *mut u8 {
+        assert!(block < self.len, "block {block} of {}", self.len);
+        let lines = self.lines;
+        // SAFETY: the memory has `len * lines` lines.
+        unsafe { self.memory.as_mut_ptr().add(block as usize * lines).cast() }
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, block: u32) -> &Head {
+        // SAFETY: every block begins with a head, which is plain data.
+        unsafe { &*self.at(block).cast() }
+    }
+
+    #[inline]
+    fn head_mut(&mut self, block: u32) -> &mut Head {
+        // SAFETY: as in `head`; the borrow of `self` is exclusive.
+        unsafe { &mut *self.at_mut(block).cast() }
+    }
+
+    #[inline]
+    pub(crate) fn is_taken(&self, block: u32) -> bool {
+        self.head(block).taken != 0
+    }
+
+    /// Whether `block` holds the flow with this key.
+    #[inline]
+    pub(crate) fn holds(&self, block: u32, hash: u32, short: Short, key: impl FnOnce() -> K) -> bool {
+        let head = self.head(block);
+        u128::from_le_bytes(head.short) == short.bits
+            && (head.hash, head.taken) == (hash, 1)
+            && (short.is_exact || *self.key(block) == key())
+    }
+
+    /// The key of the flow in `block`.
+    #[inline]
+    pub(crate) fn key(&self, block: u32) -> &K {
+        // SAFETY: there is room for a key at this offset, aligned; any bytes are a key.
+        unsafe { &*self.at(block).add(self.key_offset).cast() }
+    }
+
+    /// Gives the block to a flow, which has no state in any part yet.
+    pub(crate) fn take(&mut self, block: u32, hash: u32, short: Short, key: &K) {
+        debug_assert!(!self.is_taken(block));
+        let key_offset = self.key_offset;
+        if key_offset > 0 {
+            // SAFETY: as in `key`; the borrow of `self` is exclusive.
+            unsafe { self.at_mut(block).add(key_offset).cast::<K>().write(*key) };
+        }
+        *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), hash, taken: 1 };
+    }
+
+    /// Takes the block from its flow, which has no state in any part any more.
+    pub(crate) fn release(&mut self, block: u32) {
+        debug_assert!(self.lives_until(block) == 0);
+        self.head_mut(block).taken = 0;
+    }
+
+    /// When the flow's last state dies; 0 if it has none.
+    #[inline]
+    pub(crate) fn lives_until(&self, block: u32) -> u64 {
+        self.deadlines(block).max().unwrap_or(0)
+    }
+
+    /// Each part's deadline.
+    #[inline]
+    pub(crate) fn deadlines(&self, block: u32) -> impl Iterator<Item = u64> {
+        let block = self.at(block);
+        // SAFETY: every part begins with its deadline, aligned.
+        self.offsets.iter().map(move |offset| unsafe { *block.add(*offset).cast::<u64>() })
+    }
+
+    #[inline]
+    fn offset<S>(&self, part: Part<S>) -> usize {
+        assert_eq!(part.layout, self.layout, "a part of another table");
+        self.offsets[part.index as usize]
+    }
+
+    #[inline]
+    pub(crate) fn cell<S>(&self, block: u32, part: Part<S>) -> &Cell<S> {
+        let offset = self.offset(part);
+        // SAFETY: `Layout::add` made this part for an `S`, and no other type is ever written there. The
+        // deadline is initialised (to 0 at first), and the state need not be.
+        unsafe { &*self.at(block).add(offset).cast() }
+    }
+
+    #[inline]
+    pub(crate) fn cell_mut<S>(&mut self, block: u32, part: Part<S>) -> &mut Cell<S> {
+        let offset = self.offset(part);
+        // SAFETY: as in `cell`; the borrow of `self` is exclusive.
+        unsafe { &mut *self.at_mut(block).add(offset).cast() }
+    }
+
+    /// Asks for the lines that a step of the flow will touch.
+    #[inline]
+    pub(crate) fn prefetch(&self, block: u32) {
+        prefetch_lines(self.at(block), self.lines_ahead);
+    }
+}
+
+/// Where everything is in a block.
+struct Shape {
+    offsets: Vec<usize>,
+    parts_end: usize,
+    key_offset: usize,
+    lines: usize,
+}
+
+impl Shape {
+    fn of<K: FlowKey>(layout: &Layout) -> Shape {
+        let (offsets, parts_end) = layout.place();
+        // A key of at most 16 bytes stands for itself at the head's begin.
+        let fits = size_of::<K>() <= 16 && align_of::<K>() <= align_of::<Head>();
+        let (key_offset, end) = match fits {
+            true => (0, parts_end),
+            false => {
+                let offset = parts_end.next_multiple_of(align_of::<K>());
+                (offset, offset + size_of::<K>())
+            }
+        };
+        Shape { offsets, parts_end, key_offset, lines: end.div_ceil(LINE_BYTES) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nf::{FiveTuple, SrcAddr};
+
+    fn layout(sizes: &[usize]) -> Layout {
+        let parts = sizes.iter().map(|bytes| PartLayout { bytes: *bytes, align: 8 }).collect();
+        Layout { id: 0, parts }
+    }
+
+    #[test]
+    fn parts_are_packed_and_cross_no_line_without_need() {
+        // A record, a limiter and a balancer of 48, 24 and 24 bytes: two lines hold them all.
+        assert_eq!(layout(&[48, 24, 24]).place(), (vec![24, 72, 96], 120));
+        // In another order no part needs to cross.
+        assert_eq!(layout(&[24, 48]).place(), (vec![24, 64], 112));
+        assert_eq!(layout(&[40]).place(), (vec![24], 64));
+        // Larger than a line: crosses anyway.
+        assert_eq!(layout(&[80]).place(), (vec![24], 104));
+    }
+
+    #[test]
+    fn a_short_key_takes_no_room_of_its_own() {
+        assert_eq!(Blocks::<SrcAddr>::block_bytes(&layout(&[40])), 64);
+        assert_eq!(Blocks::<FiveTuple>::block_bytes(&layout(&[40])), 128);
+    }
+
+    #[test]
+    #[should_panic(expected = "another table")]
+    fn a_part_of_another_layout_is_caught() {
+        let (mut one, mut other) = (Layout::new(), Layout::new());
+        one.add::<u64>();
+        let part = other.add::<u64>();
+        Blocks::<SrcAddr>::new(&one, 1).expect("memory").cell(0, part);
+    }
+}
