@@ -78,11 +78,11 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
 
 impl<K: FlowKey> KeyGroup<K> {
     /// The live flows of member number `member`, which is an `F`.
-    pub(crate) fn flows<'a, F: NetworkFunction<Key = K>>(
-        &'a self,
+    pub(crate) fn flows<F: NetworkFunction<Key = K>>(
+        &self,
         member: usize,
         now: Stamp,
-    ) -> impl Iterator<Item = (&'a K, &'a F::State)> {
+    ) -> impl Iterator<Item = (&K, &F::State)> {
         let member = self.members[member].as_any().downcast_ref::<FunctionMember<F>>();
         let flows = member.map(|member| self.table.live(member.part(), now.time_ns));
         flows.into_iter().flatten().map(|(key, state, _)| (key, state))
