@@ -235,6 +235,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             let Self { table, members, .. } = self;
             if table.count_steps(packets.count_ones() as usize) {
                 table.maintain(last.time_ns, |table, slot| Self::expire(members, slot, last, table));
+                laps.lap(Lap::Sweep, batch);
             }
         }
     }

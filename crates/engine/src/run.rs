@@ -92,6 +92,8 @@ pub enum Lap {
     Function(usize),
     /// Packet by packet through a group of functions: new flows, and all in a full table.
     OneByOne,
+    /// Past some blocks to see whether their flows are dead, once in a while.
+    Sweep,
     /// Edits applied, checksums mended.
     Edit,
     /// Counted.

@@ -261,9 +261,14 @@ impl<K: FlowKey> FlowTable<K> {
     pub fn maintain(&mut self, now_ns: u64, mut expire: impl FnMut(&mut Self, Slot)) {
         self.steps = 0;
         self.release_idle();
-        for _ in 0..(STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity()) {
+        let swept = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity());
+        for _ in 0..swept {
             let block = self.advance_hand();
             self.expire(block, now_ns, &mut expire);
+        }
+        // Those of the next time: there by then, and not waited for.
+        for block in self.hand..(self.hand + swept as u32).min(self.blocks.len()) {
+            self.blocks.prefetch(block);
         }
     }
 
