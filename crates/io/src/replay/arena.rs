@@ -143,6 +143,8 @@ mod tests {
             match taker.take(len) {
                 Some(mut place) => {
                     let fill = round as u8;
+                    // All of the buffer is looked at, not the packet alone.
+                    (place.offset, place.len) = (0, place.buffer_bytes() as u32);
                     arena.buffer_mut(&mut place).fill(fill);
                     live.push_back((place, fill));
                     taken += 1;
