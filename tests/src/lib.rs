@@ -6,7 +6,7 @@ use engine::run::{CoreCounters, run};
 use engine::{Batch, Chain, ChainCore, Registry};
 use etherparse::PacketBuilder;
 use io::capture::Record;
-use io::{Closed, Done, Fate, Frame, Port, Received, ReplayPort, replay};
+use io::{Closed, Fate, Frame, Port, Received, ReplayPort, replay};
 use wire::{LinkType, Stamp};
 
 /// The project's root.
@@ -138,7 +138,7 @@ impl Port for Chopped {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
-        self.port.send(done)
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        self.port.send(frames, fates)
     }
 }

@@ -1,4 +1,4 @@
-use io::{Done, EngineDrop, Fate, Frame};
+use io::{Closed, EngineDrop, Fate, Frame, Port};
 use wire::{Edits, Headers};
 
 /// The most packets that are worked on at once. A batch is never broken on its way through the chain.
@@ -16,7 +16,6 @@ pub struct Batch {
     pub fates: Vec<Fate>,
     /// Bit *i*: no verdict has ended the chain for packet *i*.
     pub live: u64,
-    done: Vec<Done>,
 }
 
 const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize);
@@ -30,7 +29,6 @@ impl Batch {
             edits: Vec::with_capacity(BATCH_PACKETS),
             fates: Vec::with_capacity(BATCH_PACKETS),
             live: 0,
-            done: Vec::with_capacity(BATCH_PACKETS),
         }
     }
 
@@ -71,13 +69,11 @@ impl Batch {
         }
     }
 
-    /// Turns the batch into what the port takes back, and leaves the batch empty.
+    /// Gives the packets back to the port with what becomes of them, and leaves the batch empty.
     #[inline]
-    pub(crate) fn finish(&mut self) -> &mut Vec<Done> {
+    pub(crate) fn send(&mut self, port: &mut impl Port) -> Result<(), Closed> {
         self.headers.clear();
-        let fates = self.fates.drain(..);
-        self.done.extend(self.frames.drain(..).zip(fates).map(|(frame, fate)| Done { frame, fate }));
-        &mut self.done
+        port.send(&mut self.frames, &self.fates)
     }
 }
 

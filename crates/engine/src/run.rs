@@ -49,7 +49,7 @@ pub fn run(
                 counters.count(batch);
                 counters.busy_ns += begin.elapsed().as_nanos() as u64;
                 laps.lap(Lap::Count, batch);
-                port.send(batch.finish())?;
+                batch.send(port)?;
                 laps.lap(Lap::Send, batch);
             }
         }

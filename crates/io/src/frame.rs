@@ -2,6 +2,12 @@ use std::ops::Range;
 
 use wire::{LinkType, Stamp};
 
+/// Bytes of a cache line, in which pools are laid out: every frame's buffer begins on one.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// Room before each packet for headers to grow, bytes: whole lines, so that packets, too, begin on one.
+pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;
+
 /// One received packet: where its bytes are, and what is known of it beside them.
 ///
 /// A frame is a token: whoever holds it has its bytes to himself, and hands both on with it. The
@@ -17,49 +23,84 @@ pub struct Frame {
     pub(crate) place: Place,
 }
 
+// Tokens move from array to ring to array.
+const _: () = assert!(size_of::<Frame>() <= 40);
+
 /// Where a frame's bytes are in its port's pool.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// The pool, so that a frame is not looked up in another's.
     pub(crate) pool: u32,
-    /// Where the frame's share of the pool begins: the pool's own count of bytes.
-    pub(crate) begin: u64,
-    /// Where the writable buffer begins and ends, as offsets in the pool's memory.
-    pub(crate) buffer: Range<usize>,
-    /// The packet in the buffer, relative to the buffer's begin.
-    pub(crate) data: Range<usize>,
+    /// Where the writable buffer begins in the pool's memory, in lines.
+    pub(crate) first_line: u32,
+    /// How long the buffer is, in lines.
+    pub(crate) lines: u16,
+    /// Where the packet begins in the buffer, bytes.
+    pub(crate) offset: u16,
+    /// How long the packet is, bytes.
+    pub(crate) len: u32,
+}
+
+impl Place {
+    /// The lines that a packet of `len` bytes needs with the room before it.
+    #[inline]
+    pub(crate) fn lines_for(len: usize) -> usize {
+        (HEADROOM_BYTES + len).div_ceil(LINE_BYTES)
+    }
+
+    /// The buffer, as offsets in the pool's bytes.
+    #[inline]
+    pub(crate) fn buffer(&self) -> Range<usize> {
+        let start = self.first_line as usize * LINE_BYTES;
+        start..start + self.buffer_bytes()
+    }
+
+    /// How long the buffer is, bytes.
+    #[inline]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        usize::from(self.lines) * LINE_BYTES
+    }
+
+    /// The packet, as offsets in the buffer.
+    #[inline]
+    pub(crate) fn data(&self) -> Range<usize> {
+        let start = usize::from(self.offset);
+        start..start + self.len as usize
+    }
 }
 
 impl Frame {
     /// Bytes of the packet that are here.
     #[inline]
     pub fn len(&self) -> usize {
-        self.place.data.len()
+        self.place.len as usize
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.place.data.is_empty()
+        self.place.len == 0
     }
 
     /// Where the packet is in the buffer that [`Port::buffer_mut`](crate::Port::buffer_mut) gives.
     #[inline]
     pub fn data(&self) -> Range<usize> {
-        self.place.data.clone()
+        self.place.data()
     }
 
     /// Moves the borders of the packet in its buffer, after a header was added or removed there.
     ///
     /// # Panics
-    /// If `data` reaches outside the buffer.
+    /// If `data` reaches outside the buffer, or begins more than 65,535 bytes into it.
     #[inline]
     pub fn set_data(&mut self, data: Range<usize>) {
-        let Place { buffer, data: old, .. } = &mut self.place;
-        assert!(data.start <= data.end && data.end <= buffer.len(), "{data:?} outside the frame's buffer");
+        let place = &mut self.place;
+        let is_inside = data.start <= data.end && data.end <= place.buffer_bytes();
+        assert!(is_inside && data.start <= usize::from(u16::MAX), "{data:?} outside the frame's buffer");
         // A tag that was pushed or popped was so on the wire, too. A capture may claim any length.
-        let rest = self.wire_len.saturating_sub(old.len() as u32);
-        self.wire_len = rest.saturating_add(data.len() as u32);
-        *old = data;
+        let rest = self.wire_len.saturating_sub(place.len);
+        place.offset = data.start as u16;
+        place.len = data.len() as u32;
+        self.wire_len = rest.saturating_add(place.len);
     }
 }

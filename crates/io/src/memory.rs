@@ -6,11 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::{LinkType, Stamper};
 
 use crate::capture::{CaptureError, CaptureReader, Record};
-use crate::frame::Place;
-use crate::{Closed, Done, Fate, Frame, Port, Received};
-
-/// Room before each packet for headers to grow, bytes.
-const HEADROOM_BYTES: usize = 64;
+use crate::frame::{HEADROOM_BYTES, LINE_BYTES, Place};
+use crate::{Closed, Fate, Frame, Port, Received};
 
 /// Packets in memory, back to back.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +91,7 @@ pub struct MemoryPort {
     round_ns: u64,
     stamper: Stamper,
     pool: Vec<u8>,
-    frame_bytes: usize,
+    frame_lines: u16,
     free: Vec<u32>,
     stop: Arc<AtomicBool>,
     /// Frames that came back, forwarded and other.
@@ -113,8 +110,7 @@ impl MemoryPort {
         assert!(!packets.is_empty() && frames > 0, "nothing to replay");
         let longest = packets.iter().map(|index| trace.packets[*index as usize].len).max().unwrap_or(0);
         // An odd number of cache lines, so that frames do not crowd into a few sets of the cache.
-        let lines = (HEADROOM_BYTES + longest as usize).div_ceil(64) | 1;
-        let frame_bytes = lines * 64;
+        let frame_lines = Place::lines_for(longest as usize) | 1;
         MemoryPort {
             round_ns: trace.round_ns(),
             trace,
@@ -122,9 +118,9 @@ impl MemoryPort {
             next: 0,
             rounds: 0,
             stamper: Stamper::default(),
-            pool: vec![0; frame_bytes * frames],
-            frame_bytes,
-            free: (0..frames as u32).rev().collect(),
+            pool: vec![0; frame_lines * LINE_BYTES * frames],
+            frame_lines: u16::try_from(frame_lines).expect("a packet that a capture can hold"),
+            free: (0..frames as u32).rev().map(|frame| frame * frame_lines as u32).collect(),
             stop,
             forwarded: 0,
         }
@@ -147,17 +143,12 @@ impl Port for MemoryPort {
             return Received::End;
         }
         for _ in 0..max {
-            let Some(slot) = self.free.pop() else { break };
+            let Some(first_line) = self.free.pop() else { break };
             let record = self.trace.packet(self.packets[self.next] as usize);
-            let begin = slot as usize * self.frame_bytes;
-            let place = Place {
-                pool: POOL,
-                begin: u64::from(slot),
-                buffer: begin..begin + self.frame_bytes,
-                data: HEADROOM_BYTES..HEADROOM_BYTES + record.data.len(),
-            };
-            let start = begin + HEADROOM_BYTES;
-            self.pool[start..start + record.data.len()].copy_from_slice(record.data);
+            let (len, lines) = (record.data.len(), self.frame_lines);
+            let place =
+                Place { pool: POOL, first_line, lines, offset: HEADROOM_BYTES as u16, len: len as u32 };
+            self.pool[place.buffer()][place.data()].copy_from_slice(record.data);
             let time_ns = record.time_ns + self.rounds * self.round_ns;
             let stamp = self.stamper.stamp(time_ns);
             frames.push(Frame { stamp, wire_len: record.wire_len, link: record.link, place });
@@ -171,19 +162,17 @@ impl Port for MemoryPort {
     }
 
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
-        let Place { buffer, data, .. } = &frame.place;
-        &self.pool[buffer.start + data.start..buffer.start + data.end]
+        &self.pool[frame.place.buffer()][frame.data()]
     }
 
     fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
-        &mut self.pool[frame.place.buffer.clone()]
+        &mut self.pool[frame.place.buffer()]
     }
 
-    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
-        for Done { frame, fate } in done.drain(..).rev() {
-            self.forwarded += u64::from(fate == Fate::Forward);
-            self.free.push(frame.place.begin as u32);
-        }
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        assert_eq!(frames.len(), fates.len(), "a fate for each frame");
+        self.forwarded += fates.iter().filter(|fate| **fate == Fate::Forward).count() as u64;
+        self.free.extend(frames.drain(..).rev().map(|frame| frame.place.first_line));
         Ok(())
     }
 }
@@ -205,19 +194,18 @@ mod tests {
     fn it_replays_over_and_over_with_time_running_on() {
         let stop = Arc::new(AtomicBool::new(false));
         let mut port = MemoryPort::new(Arc::new(trace()), vec![0, 2], 3, Arc::clone(&stop));
-        let (mut frames, mut done) = (Vec::new(), Vec::new());
+        let mut frames = Vec::new();
         let mut seen = Vec::new();
         for _ in 0..2 {
             assert_eq!(port.receive(&mut frames, 8), Received::Frames);
             assert_eq!(frames.len(), 3, "as many as the pool holds");
             assert_eq!(port.receive(&mut Vec::new(), 8), Received::Idle, "no frame is free");
-            for mut frame in frames.drain(..) {
-                seen.push((frame.stamp.seq, frame.stamp.time_ns, port.bytes(&frame).to_vec()));
+            for frame in &mut frames {
+                seen.push((frame.stamp.seq, frame.stamp.time_ns, port.bytes(frame).to_vec()));
                 // What is written to a frame must not come back with the next round.
-                port.buffer_mut(&mut frame).fill(0xee);
-                done.push(Done { frame, fate: Fate::Forward });
+                port.buffer_mut(frame).fill(0xee);
             }
-            port.send(&mut done).expect("open");
+            port.send(&mut frames, &[Fate::Forward; 3]).expect("open");
         }
         let round_ns = 20 + 1_000;
         let expected = [

@@ -15,12 +15,15 @@ pub trait Port: Send {
     /// [`Frame::data`].
     fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8];
 
-    /// Takes each frame back with what is to become of it, in order, and leaves `done` empty. Waits
-    /// where the other side is slow.
+    /// Takes all frames back, in order, and leaves `frames` empty; `fates[i]` is what is to become of
+    /// the *i*-th. Waits where the other side is slow.
     ///
     /// # Errors
-    /// [`Closed`] if nobody will ever take frames again.
-    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed>;
+    /// [`Closed`] if nobody will ever take frames again. `frames` is empty then, too.
+    ///
+    /// # Panics
+    /// If there are not as many fates as frames.
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed>;
 }
 
 /// What [`Port::receive`] found.
@@ -34,7 +37,7 @@ pub enum Received {
     End,
 }
 
-/// A frame that has been worked on.
+/// A frame that has been worked on, as it comes out of a [`Collector`](crate::Collector).
 #[derive(Debug)]
 pub struct Done {
     /// The frame.

@@ -7,21 +7,23 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::frame::Place;
-
-/// Room before each packet for headers to grow, bytes.
-pub(super) const HEADROOM_BYTES: usize = 64;
-
-/// Frames begin on cache lines.
-const ALIGN_BYTES: u64 = 64;
+use crate::frame::{HEADROOM_BYTES, LINE_BYTES, Place};
 
 /// The memory, shared by all; who may touch which part of it is said by [`Place`]s.
 pub(super) struct Arena {
+    /// No other arena of this process has it, had it, or will have it.
     id: u32,
-    memory: Box<[UnsafeCell<u8>]>,
-    /// Bytes given back so far, of all that were ever taken.
+    /// As many lines as may be taken at a time, and behind them room for the longest buffer: one that
+    /// begins on the last line does not wrap, and keeps to itself what it would cover if it did.
+    memory: Box<[Line]>,
+    /// How many may be taken at a time, a power of two.
+    lines: u64,
+    /// Lines given back so far, of all that were ever taken.
     returned: AtomicU64,
 }
+
+#[repr(C, align(64))]
+struct Line(UnsafeCell<[u8; LINE_BYTES]>);
 
 // SAFETY: bytes are reached only through a `Place`, of which there is one for each region between
 // being taken and being given back; the regions of live places do not overlap (`take` and
@@ -33,19 +35,26 @@ unsafe impl Send for Arena {}
 /// The one who takes from an arena.
 pub(super) struct Taker {
     arena: Arc<Arena>,
-    /// Bytes taken so far, of all ever.
+    /// Lines taken so far, of all ever.
     taken: u64,
+    longest_bytes: usize,
 }
 
 impl Arena {
-    /// An arena of `size_bytes`, a power of two, and its taker.
-    pub(super) fn new(size_bytes: usize) -> (Taker, Arc<Arena>) {
+    /// An arena of `size_bytes`, a power of two, for packets of up to `longest_bytes`, and its taker.
+    pub(super) fn new(size_bytes: usize, longest_bytes: usize) -> (Taker, Arc<Arena>) {
         static NEXT_ID: AtomicU32 = AtomicU32::new(0);
-        assert!(size_bytes.is_power_of_two() && size_bytes as u64 >= ALIGN_BYTES);
-        let memory = std::iter::repeat_with(|| UnsafeCell::new(0)).take(size_bytes).collect();
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let arena = Arc::new(Arena { id, memory, returned: AtomicU64::new(0) });
-        (Taker { arena: Arc::clone(&arena), taken: 0 }, arena)
+        let lines = size_bytes / LINE_BYTES;
+        let longest = Place::lines_for(longest_bytes);
+        assert!(size_bytes.is_power_of_two() && longest <= lines && longest <= usize::from(u16::MAX));
+        assert!(u32::try_from(lines).is_ok());
+        let line = || Line(UnsafeCell::new([0; LINE_BYTES]));
+        let memory = std::iter::repeat_with(line).take(lines + longest).collect();
+        // Counting round would give an id twice.
+        let next = NEXT_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
+        let id = next.expect("fewer than four billion arenas");
+        let arena = Arc::new(Arena { id, memory, lines: lines as u64, returned: AtomicU64::new(0) });
+        (Taker { arena: Arc::clone(&arena), taken: 0, longest_bytes }, arena)
     }
 
     /// The bytes of a packet.
@@ -54,8 +63,8 @@ impl Arena {
         let region = self.region(place);
         // SAFETY: the region lies in `memory` (checked), and the shared borrow of the only place
         // that names it keeps everyone from writing to it for as long as `'a`.
-        let buffer = unsafe { std::slice::from_raw_parts(region.cast_const(), place.buffer.len()) };
-        &buffer[place.data.clone()]
+        let buffer = unsafe { std::slice::from_raw_parts(region.cast_const(), place.buffer_bytes()) };
+        &buffer[place.data()]
     }
 
     /// The whole buffer around a packet.
@@ -63,7 +72,7 @@ impl Arena {
     pub(super) fn buffer_mut<'a>(&'a self, place: &'a mut Place) -> &'a mut [u8] {
         let region = self.region(place);
         // SAFETY: as in `bytes`; the exclusive borrow of the only place keeps everyone else away.
-        unsafe { std::slice::from_raw_parts_mut(region, place.buffer.len()) }
+        unsafe { std::slice::from_raw_parts_mut(region, place.buffer_bytes()) }
     }
 
     /// Takes back a region: those taken first go back first.
@@ -72,56 +81,47 @@ impl Arena {
     /// If another region, taken earlier, has not come back.
     pub(super) fn give_back(&self, place: Place) {
         assert_eq!(place.pool, self.id, "a frame of another port");
-        // Only the holder of the oldest place gets past this, so there is no race for the store.
-        assert_eq!(place.begin, self.returned.load(Ordering::Relaxed), "frames go back in order");
-        let end = self.end(&place);
-        self.returned.store(end, Ordering::Release);
+        // Live places begin on different lines, so only the oldest begins where the next to come back
+        // does: only its holder gets past this, and there is no race for the store.
+        let returned = self.returned.load(Ordering::Relaxed);
+        assert_eq!(u64::from(place.first_line), returned & (self.lines - 1), "frames go back in order");
+        self.returned.store(returned + u64::from(place.lines), Ordering::Release);
     }
 
     #[inline]
     fn region(&self, place: &Place) -> *mut u8 {
         assert_eq!(place.pool, self.id, "a frame of another port");
-        let cells = &self.memory[place.buffer.clone()];
-        UnsafeCell::raw_get(cells.as_ptr())
-    }
-
-    /// Where the share of the arena that a place holds ends: `begin`, what was skipped so as not to
-    /// wrap, and the buffer.
-    fn end(&self, place: &Place) -> u64 {
-        let size = self.memory.len() as u64;
-        let skipped = (place.buffer.start as u64).wrapping_sub(place.begin) & (size - 1);
-        place.begin + skipped + place.buffer.len() as u64
+        let lines = &self.memory[place.first_line as usize..][..usize::from(place.lines)];
+        lines.as_ptr().cast::<u8>().cast_mut()
     }
 }
 
 impl Taker {
     /// A region for a packet of `len` bytes; `None` if there is no room now.
+    ///
+    /// # Panics
+    /// If `len` is above [`Taker::longest_bytes`].
     pub(super) fn take(&mut self, len: usize) -> Option<Place> {
-        let size = self.arena.memory.len() as u64;
-        let need = (HEADROOM_BYTES + len) as u64;
-        let need = need.next_multiple_of(ALIGN_BYTES);
-        let offset = self.taken & (size - 1);
-        // A buffer does not wrap: what is left at the end is skipped.
-        let skipped = if offset + need > size { size - offset } else { 0 };
-        let end = self.taken + skipped + need;
-        if end - self.arena.returned.load(Ordering::Acquire) > size {
+        assert!(len <= self.longest_bytes, "a packet of {len} bytes");
+        let lines = Place::lines_for(len);
+        let end = self.taken + lines as u64;
+        if end - self.arena.returned.load(Ordering::Acquire) > self.arena.lines {
             return None;
         }
-        let start = ((offset + skipped) & (size - 1)) as usize;
         let place = Place {
             pool: self.arena.id,
-            begin: self.taken,
-            buffer: start..start + need as usize,
-            data: HEADROOM_BYTES..HEADROOM_BYTES + len,
+            first_line: (self.taken & (self.arena.lines - 1)) as u32,
+            lines: lines as u16,
+            offset: HEADROOM_BYTES as u16,
+            len: len as u32,
         };
         self.taken = end;
         Some(place)
     }
 
     /// The longest packet that the arena can ever hold, bytes.
-    pub(super) fn longest(&self) -> usize {
-        // Half, so that a packet fits whatever the offset and the skip before it.
-        self.arena.memory.len() / 2 - HEADROOM_BYTES
+    pub(super) fn longest_bytes(&self) -> usize {
+        self.longest_bytes
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     /// Places come and go in all sizes; each holds what was written to it, whatever came after.
     #[test]
     fn live_regions_never_overlap() {
-        let (mut taker, arena) = Arena::new(4096);
+        let (mut taker, arena) = Arena::new(4096, 700);
         let mut live: VecDeque<(Place, u8)> = VecDeque::new();
         let mut taken = 0u32;
         for round in 0..ROUNDS {
@@ -143,6 +143,8 @@ mod tests {
             match taker.take(len) {
                 Some(mut place) => {
                     let fill = round as u8;
+                    // All of the buffer is looked at, not the packet alone.
+                    (place.offset, place.len) = (0, place.buffer_bytes() as u32);
                     arena.buffer_mut(&mut place).fill(fill);
                     live.push_back((place, fill));
                     taken += 1;
@@ -161,11 +163,11 @@ mod tests {
 
     #[test]
     fn the_longest_packet_fits_at_any_offset() {
-        let (mut taker, arena) = Arena::new(1024);
+        let (mut taker, arena) = Arena::new(1024, 1024 - HEADROOM_BYTES);
         for offset in 0..40 {
             let place = taker.take(offset).expect("room");
             arena.give_back(place);
-            let place = taker.take(taker.longest()).expect("room for the longest");
+            let place = taker.take(taker.longest_bytes()).expect("room for the longest");
             arena.give_back(place);
         }
     }
@@ -173,17 +175,30 @@ mod tests {
     #[test]
     #[should_panic(expected = "in order")]
     fn giving_back_out_of_order_is_caught() {
-        let (mut taker, arena) = Arena::new(1024);
+        let (mut taker, arena) = Arena::new(1024, 100);
         let _first = taker.take(10).expect("room");
         let second = taker.take(10).expect("room");
+        arena.give_back(second);
+    }
+
+    /// The later place lies past the end of what may be taken, where another would lie at the beginning.
+    #[test]
+    #[should_panic(expected = "in order")]
+    fn giving_back_out_of_order_at_the_end_is_caught() {
+        let (mut taker, arena) = Arena::new(16 * LINE_BYTES, 1024 - HEADROOM_BYTES);
+        let place = taker.take(11 * LINE_BYTES).expect("room");
+        arena.give_back(place);
+        let _first = taker.take(LINE_BYTES).expect("room");
+        let second = taker.take(5 * LINE_BYTES).expect("room");
+        assert!(second.buffer().end > 16 * LINE_BYTES);
         arena.give_back(second);
     }
 
     #[test]
     #[should_panic(expected = "another port")]
     fn a_frame_of_another_arena_is_caught() {
-        let (mut taker, _arena) = Arena::new(1024);
-        let (_, other) = Arena::new(1024);
+        let (mut taker, _arena) = Arena::new(1024, 100);
+        let (_, other) = Arena::new(1024, 100);
         let place = taker.take(10).expect("room");
         other.bytes(&place);
     }

@@ -5,8 +5,8 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use wire::{RanBack, Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
-use crate::capture::Record;
-use crate::{Closed, Done, Frame, Port, Received, Waiting};
+use crate::capture::{MAX_PACKET_BYTES, Record};
+use crate::{Closed, Done, Fate, Frame, Port, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -14,15 +14,16 @@ const ARENA_BYTES: usize = 8 << 20;
 /// Frames on their way to one queue, and on their way back from it: descriptors of a common card.
 const RING_FRAMES: usize = 1024;
 
-const _: () = assert!(ARENA_BYTES / 2 > crate::capture::MAX_PACKET_BYTES + 4096);
-
 /// Makes the three ends of a port with `queues` queues.
 pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    sized(queues, ARENA_BYTES, RING_FRAMES)
+    sized(queues, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
 }
 
-fn sized(queues: usize, arena_bytes: usize, ring_frames: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    let (taker, arena) = Arena::new(arena_bytes);
+fn sized(
+    queues: usize,
+    (taker, arena): (Taker, Arc<Arena>),
+    ring_frames: usize,
+) -> (Feeder, Vec<ReplayPort>, Collector) {
     let mut to_queues = Vec::new();
     let mut from_queues = Vec::new();
     let mut ports = Vec::new();
@@ -64,7 +65,7 @@ impl Feeder {
     /// # Panics
     /// If the record is longer than any that a capture may hold.
     pub fn take(&mut self, record: &Record<'_>) -> Result<Frame, Closed> {
-        assert!(record.data.len() <= self.taker.longest(), "{} bytes in one record", record.data.len());
+        assert!(record.data.len() <= self.taker.longest_bytes(), "{} bytes in one record", record.data.len());
         let waiting = Waiting::default();
         let mut place = loop {
             if let Some(place) = self.taker.take(record.data.len()) {
@@ -75,7 +76,7 @@ impl Feeder {
             }
             waiting.wait();
         };
-        let data = place.data.clone();
+        let data = place.data();
         self.arena.buffer_mut(&mut place)[data].copy_from_slice(record.data);
         Ok(Frame {
             stamp: self.stamper.stamp(record.time_ns),
@@ -147,9 +148,10 @@ impl Port for ReplayPort {
         self.arena.buffer_mut(&mut frame.place)
     }
 
-    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
-        done.drain(..).try_for_each(|done| {
-            push(&mut self.send, done, &self.broken)?;
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        assert_eq!(frames.len(), fates.len(), "a fate for each frame");
+        frames.drain(..).zip(fates).try_for_each(|(frame, fate)| {
+            push(&mut self.send, Done { frame, fate: *fate }, &self.broken)?;
             self.held -= 1;
             Ok(())
         })
@@ -205,7 +207,7 @@ impl Collector {
     }
 
     /// Gives the packet's memory back.
-    pub fn release(&mut self, done: Done) -> (Stamp, crate::Fate) {
+    pub fn release(&mut self, done: Done) -> (Stamp, Fate) {
         let Done { frame, fate } = done;
         self.arena.give_back(frame.place);
         (frame.stamp, fate)

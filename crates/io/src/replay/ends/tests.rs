@@ -1,7 +1,6 @@
 use std::thread;
 
 use super::*;
-use crate::Fate;
 use wire::LinkType;
 
 /// Interpreted, each byte takes its time.
@@ -10,7 +9,7 @@ const PACKETS: u64 = if cfg!(miri) { 40 } else { 20_000 };
 
 /// A port so small that arena and rings are full and empty again all the time.
 fn small(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    sized(queues, if cfg!(miri) { 1024 } else { 8192 }, 4)
+    sized(queues, Arena::new(if cfg!(miri) { 1024 } else { 8192 }, LONGEST), 4)
 }
 
 fn record(data: &[u8]) -> Record<'_> {
@@ -25,23 +24,23 @@ fn content(seq: u64) -> Vec<u8> {
 
 /// Takes frames and gives them back, in batches of its own size, with a byte changed.
 fn work(mut port: ReplayPort, batch: usize) {
-    let (mut frames, mut done) = (Vec::new(), Vec::new());
+    let mut frames = Vec::new();
     loop {
         match port.receive(&mut frames, batch) {
             Received::End => return,
             Received::Idle => thread::yield_now(),
             Received::Frames => {
-                for mut frame in frames.drain(..) {
-                    assert_eq!(port.bytes(&frame), content(frame.stamp.seq));
+                for frame in &mut frames {
+                    assert_eq!(port.bytes(frame), content(frame.stamp.seq));
                     let data = frame.data();
                     // All of the buffer is the holder's, the room around the packet too.
-                    let buffer = port.buffer_mut(&mut frame);
+                    let buffer = port.buffer_mut(frame);
                     buffer[..data.start].fill(!(batch as u8));
                     buffer[data.end..].fill(!(batch as u8));
                     buffer[data.start] = 0xee;
-                    done.push(Done { frame, fate: Fate::Forward });
                 }
-                if port.send(&mut done).is_err() {
+                let fates = vec![Fate::Forward; frames.len()];
+                if port.send(&mut frames, &fates).is_err() {
                     return;
                 }
             }
@@ -140,18 +139,36 @@ fn the_packet_may_move_in_its_buffer() {
     let mut port = ports.remove(0);
     let mut frames = Vec::new();
     assert_eq!(port.receive(&mut frames, 8), Received::Frames);
-    let mut frame = frames.remove(0);
+    let frame = &mut frames[0];
     let data = frame.data();
     assert!(data.start >= 32, "headroom");
-    port.buffer_mut(&mut frame)[data.start - 1] = 0;
+    port.buffer_mut(frame)[data.start - 1] = 0;
     frame.set_data(data.start - 1..data.end - 1);
-    assert_eq!(port.bytes(&frame), [0, 1, 2]);
+    assert_eq!(port.bytes(frame), [0, 1, 2]);
     assert_eq!((frame.len(), frame.wire_len), (3, 3));
-    port.send(&mut vec![Done { frame, fate: Fate::Host }]).expect("open");
+    port.send(&mut frames, &[Fate::Host]).expect("open");
+    assert!(frames.is_empty());
     assert_eq!(port.receive(&mut frames, 8), Received::End);
     drop(port);
     let done = collector.collect().expect("one packet");
     assert_eq!(collector.bytes(&done), [0, 1, 2]);
     assert_eq!(collector.release(done).1, Fate::Host);
     assert!(collector.collect().is_none());
+}
+
+#[test]
+#[should_panic(expected = "outside the frame's buffer")]
+fn the_packet_may_not_leave_its_buffer() {
+    let (mut feeder, _ports, _collector) = small(1);
+    let mut frame = feeder.take(&record(&[1, 2, 3])).expect("open");
+    let data = frame.data();
+    frame.set_data(data.start..data.start + 65);
+}
+
+#[test]
+#[should_panic(expected = "a fate for each frame")]
+fn a_frame_without_a_fate_is_a_mistake() {
+    let (mut feeder, mut ports, _collector) = small(1);
+    let frame = feeder.take(&record(&[1, 2, 3])).expect("open");
+    let _ = ports[0].send(&mut vec![frame], &[]);
 }
