@@ -12,22 +12,25 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[repr(transparent)]
 pub struct Addr(pub [u8; 16]);
 
+/// `::ffff:0:0`, read least significant byte first.
+const MAPPED: u128 = 0xffff << 80;
+
 impl Addr {
     /// No address: what a packet that is not IP has.
     pub const UNSPECIFIED: Addr = Addr([0; 16]);
 
     /// The IPv4 address `a.b.c.d`, mapped.
+    #[inline]
     pub const fn v4(octets: [u8; 4]) -> Addr {
-        let [a, b, c, d] = octets;
-        Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+        // As one number, here and below: a pattern of 16 bytes is compared byte by byte.
+        Addr((MAPPED | (u32::from_le_bytes(octets) as u128) << 96).to_le_bytes())
     }
 
     /// The four octets if this is a mapped IPv4 address.
-    pub fn to_v4(self) -> Option<[u8; 4]> {
-        match self.0 {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
-            _ => None,
-        }
+    #[inline]
+    pub const fn to_v4(self) -> Option<[u8; 4]> {
+        let bits = u128::from_le_bytes(self.0);
+        if bits << 32 == MAPPED << 32 { Some(((bits >> 96) as u32).to_le_bytes()) } else { None }
     }
 }
 

@@ -27,5 +27,7 @@ pub use fields::Fields;
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
 pub use link::LinkType;
 pub use malformed::Malformed;
-pub use parse::parse;
+#[doc(hidden)]
+pub use parse::parse_by_layers;
+pub use parse::{parse, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};

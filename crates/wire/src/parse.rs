@@ -1,5 +1,6 @@
 mod ip;
 mod link;
+mod plain;
 mod tcp_options;
 mod transport;
 
@@ -16,14 +17,32 @@ use link::Network;
 ///
 /// A malformed packet keeps the fields of the headers before the defect, and those of the defective
 /// header that could be read. A tunnel is what it is outside. What is not IP is well-formed.
+#[inline]
 pub fn parse(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
-    let wire_len = usize::try_from(wire_len).unwrap_or(usize::MAX).max(frame.len());
     let mut headers = Headers::default();
+    parse_into(link, frame, wire_len, &mut headers);
+    headers
+}
+
+/// [`parse()`], into where the headers are to be: all of `headers` is written, whatever was in it.
+#[inline]
+pub fn parse_into(link: LinkType, frame: &[u8], wire_len: u32, headers: &mut Headers) {
+    let is_plain = link == LinkType::Ethernet && plain::parse_plain(frame, wire_len, headers);
+    if !is_plain {
+        parse_by_layers(link, frame, wire_len, headers);
+    }
+}
+
+/// [`parse_into`] for any frame, layer by layer. Public for tests, which hold the short way to it.
+#[doc(hidden)]
+#[inline(never)]
+pub fn parse_by_layers(link: LinkType, frame: &[u8], wire_len: u32, headers: &mut Headers) {
+    let wire_len = usize::try_from(wire_len).unwrap_or(usize::MAX).max(frame.len());
+    *headers = Headers::default();
     headers.marks.set(Marks::SNAPPED, wire_len > frame.len());
-    if let Err(reason) = parse_layers(link, frame, wire_len, &mut headers) {
+    if let Err(reason) = parse_layers(link, frame, wire_len, headers) {
         headers.malformed_code = reason as u8;
     }
-    headers
 }
 
 fn parse_layers(

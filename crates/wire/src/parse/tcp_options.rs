@@ -12,10 +12,15 @@ const TIMESTAMP_ONLY: [u8; 4] = [NO_OPERATION, NO_OPERATION, 8, 10];
 
 /// Parses TCP options. One with a length that cannot be ends them; the segment is well-formed still,
 /// as receivers take it (RFC 9293 §3.1 leaves the rest of the header unread).
-pub(super) fn parse_options(mut options: &[u8], headers: &mut Headers) {
-    if options.is_empty() || (options.len() == 12 && options.starts_with(&TIMESTAMP_ONLY)) {
-        return;
+#[inline(always)]
+pub(super) fn parse_options(options: &[u8], headers: &mut Headers) {
+    let is_plain = options.is_empty() || (options.len() == 12 && options.starts_with(&TIMESTAMP_ONLY));
+    if !is_plain {
+        parse_each(options, headers);
     }
+}
+
+fn parse_each(mut options: &[u8], headers: &mut Headers) {
     while let [kind, rest @ ..] = options {
         options = match (*kind, rest) {
             (END, _) => return,
