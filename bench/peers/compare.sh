@@ -63,7 +63,8 @@ busy 1
 field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$folder/rte_hash.json" | sed 1q; }
 echo
 echo "million look-ups per second, 16 byte keys, 64 bytes of state, random order, core $core; medians of"
-echo "$rounds rounds in turns, lowest to highest; rte_hash ($(field version)) by its fastest hash and call"
+echo "$rounds rounds in turns, lowest to highest; rte_hash ($(field version)) by its fastest hash and call;"
+echo "ratio of medians, and of the highest figures, which other programs disturb least"
 echo "rte_hash had $(($(field huge_pages_kib) >> 10)) of $(($(field resident_kib) >> 10)) MiB on transparent huge" \
     "pages at the last size; paceline asks for them in the same way"
 echo
@@ -84,18 +85,21 @@ awk '
     }
     function range(key) { return sprintf("%.1f to %.1f", figures[key, 1], figures[key, n[key]]) }
     END {
-        printf "    entries | batch |    operation | rte_hash |           range | hash and call        | paceline |           range | ratio\n"
-        printf " -----------+-------+--------------+----------+-----------------+----------------------+----------+-----------------+-------\n"
+        printf "    entries | batch |    operation | rte_hash |           range | hash and call        | paceline |           range | ratio | of highest\n"
+        printf " -----------+-------+--------------+----------+-----------------+----------------------+----------+-----------------+-------+------------\n"
         for (r = 1; r <= count; r++) {
             row = order[r]; split(row, part, SUBSEP); top = -1
-            many = split(variants[row], variant, " ")
+            many = split(variants[row], variant, " "); highest = 0
             for (v = 1; v <= many; v++) {
-                m = median(1 SUBSEP row SUBSEP variant[v])
+                key = 1 SUBSEP row SUBSEP variant[v]
+                m = median(key)
+                if (figures[key, n[key]] > highest) highest = figures[key, n[key]]
                 if (m > top) { top = m; best[row] = variant[v] }
             }
             ours = 2 SUBSEP row SUBSEP "-"
             mine = median(ours)
-            printf " %10d | %5d | %12s | %8.1f | %15s | %-20s | %8.1f | %15s | %5.2f\n", part[1], part[2], part[3],
-                top, range(1 SUBSEP row SUBSEP best[row]), best[row], mine, range(ours), mine / top
+            printf " %10d | %5d | %12s | %8.1f | %15s | %-20s | %8.1f | %15s | %5.2f | %10.2f\n", part[1], part[2], part[3],
+                top, range(1 SUBSEP row SUBSEP best[row]), best[row], mine, range(ours), mine / top,
+                figures[ours, n[ours]] / highest
         }
     }' "$folder/rte_hash.rows" "$folder/paceline.rows"
