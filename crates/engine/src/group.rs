@@ -85,7 +85,7 @@ impl<K: FlowKey> KeyGroup<K> {
     ) -> impl Iterator<Item = (&K, &F::State)> {
         let member = self.members[member].as_any().downcast_ref::<FunctionMember<F>>();
         let flows = member.map(|member| self.table.live(member.part(), now.time_ns));
-        flows.into_iter().flatten().map(|(key, state, _)| (key, state))
+        flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
     }
 
     /// Finds the keys, asks for their buckets.

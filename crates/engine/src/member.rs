@@ -222,22 +222,18 @@ impl<F: NetworkFunction> FunctionMember<F> {
     }
 
     /// One packet of a flow that has a block.
-    #[inline]
+    #[inline(always)]
     fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
         let cell = steps.table.cell(slot, self.part);
         let deadline_ns = cell.deadline_ns();
-        let mut flow = match deadline_ns > now_ns {
-            true => cell.state().copied(),
-            false => {
-                if deadline_ns != 0 {
-                    self.expire(slot, now_ns, steps.table);
-                    steps.table.has_lost_a_state(slot);
-                }
-                None
-            }
-        };
+        let mut flow = cell.state().copied();
+        let was_dead = deadline_ns != 0 && deadline_ns <= now_ns;
+        if was_dead {
+            self.expire(slot, now_ns, steps.table);
+            flow = None;
+        }
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {
@@ -245,6 +241,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
                 self.flows.created += u64::from(was_none);
                 self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
             }
+            None if was_dead => steps.table.has_lost_a_state(slot),
             None if was_none => (),
             None => self.remove(slot, steps.table),
         }
@@ -261,8 +258,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
     #[cold]
     fn remove(&mut self, slot: Slot, table: &mut FlowTable<F::Key>) {
         let deadline_ns = table.cell(slot, self.part).deadline_ns();
-        let departed = hash_bytes(table.key(slot).as_bytes(), deadline_ns);
-        self.departed = self.departed.wrapping_add(departed);
+        self.departed = self.departed.wrapping_add(table.hash_flow(slot, deadline_ns));
         self.flows.removed += 1;
         table.cell_mut(slot, self.part).clear();
         table.has_lost_a_state(slot);
@@ -275,15 +271,15 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let key = table.key(slot);
         let Runner { function, pool, .. } = &mut self.runner;
         function.gone(key, state, pool);
-        let departed = hash_state(&**function, key, state, cell.deadline_ns());
+        let departed = hash_state(&**function, state, table.hash_flow(slot, cell.deadline_ns()));
         self.departed = self.departed.wrapping_add(departed);
         table.cell_mut(slot, self.part).clear();
     }
 }
 
-/// A hash of a flow in which runs that allocate otherwise agree.
-fn hash_state<F: NetworkFunction>(function: &F, key: &F::Key, state: &F::State, seed: u64) -> u64 {
-    let seed = hash_bytes(key.as_bytes(), seed);
+/// A hash of a state in which runs that allocate otherwise agree.
+#[inline]
+fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, seed: u64) -> u64 {
     match F::ALLOCATES.is_empty() {
         true => hash_bytes(state.as_bytes(), seed),
         false => hash_bytes(function.without_allocation(state).as_bytes(), seed),
@@ -378,13 +374,13 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         let function = &*self.runner.function;
         table
             .live(self.part, now.time_ns)
-            .map(|(key, state, _)| hash_state(function, key, state, 0))
+            .map(|flow| hash_state(function, flow.state, hash_bytes(flow.key.as_bytes(), 0)))
             .fold(0, u64::wrapping_add)
     }
 
     fn audit(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
         let alive = table.live(self.part, now.time_ns);
-        let deadlines = alive.map(|(key, _, deadline_ns)| hash_bytes(key.as_bytes(), deadline_ns));
+        let deadlines = alive.map(|flow| table.hash_flow(flow.slot, flow.deadline_ns));
         deadlines.fold(self.departed, u64::wrapping_add)
     }
 

@@ -41,18 +41,24 @@ impl Short {
     const HASHED: u128 = 1 << 127;
 
     /// Stands for plain bytes: holds them if they fit, else a hash.
-    #[inline]
+    #[inline(always)]
     pub fn of_bytes(bytes: &[u8]) -> Short {
         if bytes.len() <= 16 {
             let mut short = [0; 16];
             short[..bytes.len()].copy_from_slice(bytes);
             return Short { bits: u128::from_le_bytes(short), is_exact: true };
         }
+        Short::hash(bytes)
+    }
+
+    /// Stands for bytes that do not fit.
+    #[cold]
+    fn hash(bytes: &[u8]) -> Short {
         Short { bits: u128::from(hash_bytes(bytes, 0)) | Short::HASHED, is_exact: false }
     }
 
     /// Stands for two IPv4 addresses, two ports and a protocol; for other addresses `whole` does.
-    #[inline]
+    #[inline(always)]
     fn of_ends(ends: [(&Addr, u16); 2], protocol: u8, whole: &[u8]) -> Short {
         let [(a, a_port), (b, b_port)] = ends;
         match (a.to_v4(), b.to_v4()) {
@@ -61,7 +67,7 @@ impl Short {
                 let rest = u64::from(a_port) | u64::from(b_port) << 16 | u64::from(protocol) << 32;
                 Short { bits: u128::from(addrs) | u128::from(rest) << 64, is_exact: true }
             }
-            _ => Short::of_bytes(whole),
+            _ => Short::hash(whole),
         }
     }
 }

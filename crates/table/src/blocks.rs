@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nf::{FlowKey, Short};
+use nf::{FlowKey, Short, hash_bytes};
 use zerocopy::FromZeros;
 
 use crate::OutOfMemory;
@@ -236,6 +236,13 @@ impl<K: FlowKey> Blocks<K> {
     pub(crate) fn key(&self, block: u32) -> &K {
         // SAFETY: there is room for a key at this offset, aligned; any bytes are a key.
         unsafe { &*self.at(block).add(self.key_offset).cast() }
+    }
+
+    /// A hash of the flow's key and a number.
+    #[inline]
+    pub(crate) fn hash_flow(&self, block: u32, number: u64) -> u64 {
+        let Head { short, hash, .. } = self.head(block);
+        hash_bytes(short, number ^ u64::from(*hash) << 32)
     }
 
     /// Gives the block to a flow, which has no state in any part yet.

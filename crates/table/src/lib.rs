@@ -38,4 +38,4 @@ mod table;
 
 pub use blocks::{Cell, Layout, Part};
 pub use prefetch::prefetch;
-pub use table::{FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};
+pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};

@@ -47,6 +47,19 @@ pub struct OutOfMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
+/// A live flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow<'a, K, S> {
+    /// Its block.
+    pub slot: Slot,
+    /// Its key.
+    pub key: &'a K,
+    /// One function's state of it.
+    pub state: &'a S,
+    /// When that dies if nothing steps it.
+    pub deadline_ns: u64,
+}
+
 impl Slot {
     /// No block.
     pub const NONE: Slot = Slot(u32::MAX);
@@ -280,18 +293,25 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// The flows whose state in `part` is alive at `now_ns`, with its deadline, in no order that means
-    /// anything. O(capacity).
+    /// The flows whose state in `part` is alive at `now_ns`, in no order that means anything. O(capacity).
     pub fn live<'a, S: Copy + 'a>(
         &'a self,
         part: Part<S>,
         now_ns: u64,
-    ) -> impl Iterator<Item = (&'a K, &'a S, u64)> {
+    ) -> impl Iterator<Item = Flow<'a, K, S>> {
         (0..self.blocks.len()).filter_map(move |block| {
             let cell = self.blocks.cell(block, part);
-            let alive = self.blocks.is_taken(block) && cell.deadline_ns() > now_ns;
-            alive.then(|| Some((self.blocks.key(block), cell.state()?, cell.deadline_ns())))?
+            let deadline_ns = cell.deadline_ns();
+            let alive = self.blocks.is_taken(block) && deadline_ns > now_ns;
+            let (slot, key) = (Slot(block), self.blocks.key(block));
+            cell.state().filter(|_| alive).map(|state| Flow { slot, key, state, deadline_ns })
         })
+    }
+
+    /// A hash of a flow's key and a number, which is the same in every table with this one's seed.
+    #[inline]
+    pub fn hash_flow(&self, slot: Slot, number: u64) -> u64 {
+        self.blocks.hash_flow(slot.0, number)
     }
 
     /// Flows with a block, dead ones that are not reclaimed yet included.
