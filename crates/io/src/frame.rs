@@ -1,9 +1,7 @@
 use std::ops::Range;
 
+use memory::LINE_BYTES;
 use wire::{LinkType, Stamp};
-
-/// Bytes of a cache line, in which pools are laid out: every frame's buffer begins on one.
-pub(crate) const LINE_BYTES: usize = 64;
 
 /// Room before each packet for headers to grow, bytes: whole lines, so that packets, too, begin on one.
 pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;

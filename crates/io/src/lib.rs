@@ -9,13 +9,15 @@
 
 pub mod capture;
 mod frame;
-mod memory;
+mod memory_port;
 mod port;
 mod replay;
+mod trace;
 mod waiting;
 
 pub use frame::Frame;
-pub use memory::{MemoryPort, Trace};
+pub use memory_port::MemoryPort;
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Received};
 pub use replay::{Collector, Feeder, ReplayPort, replay};
+pub use trace::Trace;
 pub use waiting::Waiting;

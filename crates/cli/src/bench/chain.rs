@@ -92,7 +92,7 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
     let chain = session::read_chain(&args.chain)?;
     let cores = args.cores;
     let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
-    let trace = Arc::new(trace(args)?);
+    let trace = trace(args)?;
     let queues = spread(&chain, &plan, &trace);
     if let Some(idle) = queues.iter().position(Vec::is_empty) {
         return Err(Failure::usage(format!(
@@ -153,7 +153,7 @@ struct CoreTime {
 fn measure(
     chain: &Chain,
     plan: &Plan,
-    trace: &Arc<Trace>,
+    trace: &Trace,
     queues: Vec<Vec<u32>>,
     seconds: f64,
 ) -> Result<ChainBench, Failure> {
@@ -162,13 +162,14 @@ fn measure(
     let chains = plan.cores_of(chain).map_err(|_| {
         Failure::usage("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")
     })?;
+    let port = |packets: &Vec<u32>| MemoryPort::new(trace, packets, POOL_FRAMES, Arc::clone(&stop));
+    let ports: Vec<MemoryPort> = queues.iter().map(port).collect();
     let cores: Vec<CoreTime> = thread::scope(|scope| {
-        let workers: Vec<_> = queues
+        let workers: Vec<_> = ports
             .into_iter()
             .zip(chains)
             .enumerate()
-            .map(|(core, (packets, chain_core))| {
-                let port = MemoryPort::new(Arc::clone(trace), packets, POOL_FRAMES, Arc::clone(&stop));
+            .map(|(core, (port, chain_core))| {
                 scope.spawn(move || one_core(core, port, chain_core, functions))
             })
             .collect();

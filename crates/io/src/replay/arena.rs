@@ -7,7 +7,9 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::frame::{HEADROOM_BYTES, LINE_BYTES, Place};
+use memory::LINE_BYTES;
+
+use crate::frame::{HEADROOM_BYTES, Place};
 
 /// The memory, shared by all; who may touch which part of it is said by [`Place`]s.
 pub(super) struct Arena {

@@ -1,0 +1,9 @@
+//! What a data path asks of memory: arrays on huge pages, whole cache lines, prefetching.
+
+mod array;
+mod line;
+mod prefetch;
+
+pub use array::Array;
+pub use line::{LINE_BYTES, Line};
+pub use prefetch::{prefetch, prefetch_lines};
