@@ -76,8 +76,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use aho_corasick::automaton::OverlappingState;
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input, MatchKind};
+use aho_corasick::automaton::Automaton;
+use aho_corasick::nfa::contiguous;
+use aho_corasick::{Anchored, MatchKind, dfa};
 use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Stateless, Verdict};
 use wire::{Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
@@ -113,11 +114,18 @@ const _: () = assert!(PatternScanner::EVENTS.len() == PATTERN_01 + COUNTED_PATTE
 /// Looks for patterns in payloads: see the [module's page](self).
 #[derive(Clone, Debug)]
 pub struct PatternScanner {
-    automaton: AhoCorasick,
+    automaton: Search,
     /// In the order of the chain file, which is that of the automaton's numbers.
     patterns: Vec<Pattern>,
     /// Whether the automaton takes letters of either case, so that what it finds needs a second look.
     folds_case: bool,
+}
+
+/// All patterns in one. Not the crate's own choice of the two: that one makes a call for each byte.
+#[derive(Clone, Debug)]
+enum Search {
+    Dfa(dfa::DFA),
+    Nfa(contiguous::NFA),
 }
 
 #[derive(Clone, Debug)]
@@ -211,18 +219,10 @@ impl NetworkFunction for PatternScanner {
             return Verdict::Forward;
         }
         cx.count(PACKETS_SCANNED);
-        let input = Input::new(payload);
-        let mut at = OverlappingState::start();
-        let mut found = None;
-        // It never fails: the automaton is made for searches of this kind.
-        while let Ok(()) = self.automaton.try_find_overlapping(input.clone(), &mut at)
-            && let Some(hit) = at.get_match()
-        {
-            let number = hit.pattern().as_usize();
-            if self.patterns[number].is_meant(&payload[hit.range()], meta, self.folds_case) {
-                found.get_or_insert(Found::NOTHING).add(number);
-            }
-        }
+        let found = match &self.automaton {
+            Search::Dfa(dfa) => self.search(dfa, payload, meta),
+            Search::Nfa(nfa) => self.search(nfa, payload, meta),
+        };
         match found {
             Some(found) => self.conclude(&found, cx),
             None => Verdict::Forward,
@@ -239,11 +239,11 @@ impl NetworkFunction for PatternScanner {
         _: Stamp,
     ) -> Vec<FunctionReport> {
         let bytes: usize = self.patterns.iter().map(|pattern| pattern.bytes.len()).sum();
-        let kind = match self.automaton.kind() {
-            AhoCorasickKind::DFA => "a DFA",
-            _ => "an NFA",
+        let (kind, memory_bytes) = match &self.automaton {
+            Search::Dfa(dfa) => ("a DFA", dfa.memory_usage()),
+            Search::Nfa(nfa) => ("an NFA", nfa.memory_usage()),
         };
-        let kib = self.automaton.memory_usage().div_ceil(1024);
+        let kib = memory_bytes.div_ceil(1024);
         let (count, shown) = (self.patterns.len(), self.patterns.len().min(COUNTED_PATTERNS));
         vec![FunctionReport {
             title: format!("The first {shown} of {count} patterns; {bytes} bytes in {kind} of {kib} KiB"),
@@ -261,19 +261,47 @@ impl PatternScanner {
             return Err(format!("have {bytes} bytes together; at most {CONTENTS_BYTES_MAX} are possible"));
         }
         let folds_case = patterns.iter().any(|pattern| pattern.nocase);
-        let kind = match bytes {
-            0..=DFA_CONTENTS_BYTES_MAX => AhoCorasickKind::DFA,
-            _ => AhoCorasickKind::ContiguousNFA,
+        let contents = patterns.iter().map(|pattern| &pattern.bytes);
+        // `Standard` is the one kind that tells all matches, also of patterns within patterns.
+        let automaton = match bytes {
+            0..=DFA_CONTENTS_BYTES_MAX => dfa::Builder::new()
+                .match_kind(MatchKind::Standard)
+                .ascii_case_insensitive(folds_case)
+                .prefilter(false)
+                .build(contents)
+                .map(Search::Dfa),
+            _ => contiguous::Builder::new()
+                .match_kind(MatchKind::Standard)
+                .ascii_case_insensitive(folds_case)
+                .prefilter(false)
+                .build(contents)
+                .map(Search::Nfa),
         };
-        let automaton = AhoCorasickBuilder::new()
-            .kind(Some(kind))
-            // The one kind that can tell all matches, also of patterns within patterns.
-            .match_kind(MatchKind::Standard)
-            .ascii_case_insensitive(folds_case)
-            .prefilter(false)
-            .build(patterns.iter().map(|pattern| &pattern.bytes))
-            .map_err(|error| format!("make no automaton: {error}"))?;
+        let automaton = automaton.map_err(|error| format!("make no automaton: {error}"))?;
         Ok(PatternScanner { automaton, patterns, folds_case })
+    }
+
+    /// What a payload has of the patterns; `None` for nothing.
+    #[inline]
+    fn search<A: Automaton>(&self, automaton: &A, payload: &[u8], meta: &Meta) -> Option<Found> {
+        // There is always one: automata are made for searches that begin anywhere.
+        let mut state = automaton.start_state(Anchored::No).ok()?;
+        let mut found = None;
+        let mut end = 0;
+        while let Some(before) = payload[end..].iter().position(|byte| {
+            state = automaton.next_state(Anchored::No, state, *byte);
+            automaton.is_special(state) && automaton.is_match(state)
+        }) {
+            end += before + 1;
+            for pattern in (0..automaton.match_len(state)).map(|i| automaton.match_pattern(state, i)) {
+                let number = pattern.as_usize();
+                let hit = &payload[end - automaton.pattern_len(pattern)..end];
+                if self.patterns[number].is_meant(hit, meta, self.folds_case) {
+                    found.get_or_insert(Found::NOTHING).add(number);
+                }
+            }
+        }
+        found
     }
 
     /// Counts what was found in one packet, each pattern once, and says what becomes of it.

@@ -157,14 +157,12 @@ fn memory_is_bounded_by_the_bytes_of_the_patterns() {
         let list: Vec<String> = (0..count).map(|number| format!("\"|{}|\"", pattern(number))).collect();
         function::<PatternScanner>(&format!("patterns = [{}]", list.join(", ")))
     };
-    let dfa = many(128, 16);
-    assert_eq!(dfa.automaton.kind(), AhoCorasickKind::DFA);
-    let per_byte = dfa.automaton.memory_usage() / 2048;
+    let Search::Dfa(dfa) = many(128, 16).automaton else { panic!("2,048 bytes are to make a DFA") };
+    let per_byte = dfa.memory_usage() / 2048;
     assert!((600..=1100).contains(&per_byte), "{per_byte} bytes");
     for (count, len) in [(129, 16), (4096, 32)] {
-        let nfa = many(count, len);
-        assert_eq!(nfa.automaton.kind(), AhoCorasickKind::ContiguousNFA);
-        let per_byte = nfa.automaton.memory_usage() / (count * len);
+        let Search::Nfa(nfa) = many(count, len).automaton else { panic!("more are to make an NFA") };
+        let per_byte = nfa.memory_usage() / (count * len);
         assert!((40..=130).contains(&per_byte), "{per_byte} bytes");
     }
 }
