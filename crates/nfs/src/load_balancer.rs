@@ -274,11 +274,11 @@ impl NetworkFunction for LoadBalancer {
         }
         if let Some(state) = flow
             && !meta.reopens(state.phase)
-            && let Some(backend) = service.find(state)
+            && let Some((position, backend)) = service.find(state)
         {
-            service.direct(backend, cx.edits);
+            backend.direct(cx.edits);
             let phase = meta.next_phase(Some(state.phase));
-            *state = State { packets: state.packets + 1, backend, service: at, phase, ..*state };
+            *state = State { packets: state.packets + 1, backend: position, service: at, phase, ..*state };
             return Verdict::Forward;
         }
         self.begin(flow, at, service, meta, cx)
@@ -296,9 +296,9 @@ impl NetworkFunction for LoadBalancer {
         if self.policy == Policy::RoundRobin {
             service.round_robin.give_back(&mut cx.pool[usize::from(state.service)]);
         }
-        match service.maglev.at(meta.hash()) {
-            Some(backend) => {
-                service.direct(backend, cx.edits);
+        match service.maglev.at(meta.hash()).and_then(|position| service.get(position)) {
+            Some((_, backend)) => {
+                backend.direct(cx.edits);
                 cx.count(PACKETS_WITHOUT_FLOW);
                 Verdict::Forward
             }
@@ -362,11 +362,12 @@ impl LoadBalancer {
         cx: &mut Cx<'_, Box<[Cursor]>>,
     ) -> Verdict {
         let known = flow.filter(|state| !meta.reopens(state.phase));
-        let Some(backend) = self.choose(at, service, meta, cx) else {
+        let chosen = self.choose(at, service, meta, cx);
+        let Some((position, backend)) = chosen.and_then(|position| service.get(position)) else {
             *flow = None;
             return Verdict::Drop(NO_BACKEND);
         };
-        service.direct(backend, cx.edits);
+        backend.direct(cx.edits);
         if known.is_none() && meta.has(tcp_flags::RST) {
             *flow = None;
             cx.count(PACKETS_WITHOUT_FLOW);
@@ -379,15 +380,15 @@ impl LoadBalancer {
         }
         *flow = Some(State {
             packets: known.map_or(0, |state| state.packets) + 1,
-            backend_id: service.id(backend),
-            backend,
+            backend_id: backend.id,
+            backend: position,
             phase: meta.next_phase(known.map(|state| state.phase)),
             service: at,
         });
         Verdict::Forward
     }
 
-    /// A backend for a flow that has none.
+    /// A backend for a flow that has none, by its position.
     fn choose(&self, at: u8, service: &Service, meta: &Meta, cx: &mut Cx<'_, Box<[Cursor]>>) -> Option<u16> {
         match self.policy {
             Policy::Random if meta.is_opening() => service.maglev.at(cx.random()),
@@ -405,9 +406,9 @@ impl LoadBalancer {
         for (key, state) in flows {
             let to = self.services.to(Some(state), &key.dst, key.dst_port, key.protocol);
             if let Some((at, service)) = to
-                && let Some(backend) = service.find(state)
+                && let Some((position, _)) = service.find(state)
             {
-                let [flows, packets] = &mut counts[usize::from(at)][usize::from(backend)];
+                let [flows, packets] = &mut counts[usize::from(at)][usize::from(position)];
                 *flows += 1;
                 *packets += state.packets;
             }

@@ -125,8 +125,8 @@ fn by_backend(services: &[Service]) -> Result<BySocket<(Addr, u16)>, OptionError
                  ports an answer has to come; give it one address and port"
             ));
         };
-        for Backend { what, .. } in &service.backends {
-            if what.addr != Addr::UNSPECIFIED {
+        for Backend { what, has_addr, .. } in &service.backends {
+            if *has_addr {
                 sockets.push(((what.addr, what.port, protocol), (vip, port)));
             }
         }
@@ -163,11 +163,16 @@ pub(super) struct Service {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Backend {
+pub(super) struct Backend {
     what: What,
-    id: u32,
+    /// A hash of `what`.
+    pub(super) id: u32,
     weight: u32,
     state: BackendState,
+    /// Whether flows that it has stay with it.
+    keeps_flows: bool,
+    has_addr: bool,
+    has_mac: bool,
 }
 
 /// What tells one backend from another.
@@ -235,37 +240,27 @@ impl Service {
         self.backends.len()
     }
 
-    /// The backend of a flow, if it still takes the flow's packets.
+    /// The backend of a flow and its position, if it still takes the flow's packets.
     #[inline]
-    pub(super) fn find(&self, state: &State) -> Option<u16> {
-        let at = usize::from(state.backend);
-        match self.backends.get(at) {
-            Some(backend) if backend.id == state.backend_id => backend.keeps_flows().then_some(state.backend),
-            // The list is not the one that the flow began with.
-            _ => (0..).zip(&self.backends).find_map(|(at, backend)| {
-                (backend.id == state.backend_id && backend.keeps_flows()).then_some(at)
-            }),
-        }
-    }
-
-    #[inline]
-    pub(super) fn id(&self, backend: u16) -> u32 {
-        self.backends[usize::from(backend)].id
-    }
-
-    /// Lets a packet go to a backend.
-    #[inline]
-    pub(super) fn direct(&self, backend: u16, edits: &mut Edits) {
-        let What { addr, port, mac } = self.backends[usize::from(backend)].what;
-        if addr != Addr::UNSPECIFIED {
-            edits.set_dst(addr);
-            if port != 0 {
-                edits.set_dst_port(port);
+    pub(super) fn find(&self, state: &State) -> Option<(u16, &Backend)> {
+        match self.backends.get(usize::from(state.backend)) {
+            Some(backend) if backend.id == state.backend_id => {
+                backend.keeps_flows.then_some((state.backend, backend))
             }
+            // The list is not the one that the flow began with.
+            _ => self.find_elsewhere(state.backend_id),
         }
-        if mac != [0; 6] {
-            edits.set_dst_mac(mac);
-        }
+    }
+
+    #[cold]
+    fn find_elsewhere(&self, id: u32) -> Option<(u16, &Backend)> {
+        (0..).zip(&self.backends).find(|(_, backend)| backend.id == id && backend.keeps_flows)
+    }
+
+    /// The backend at a position that [`Service::maglev`] or [`Service::round_robin`] gave.
+    #[inline]
+    pub(super) fn get(&self, position: u16) -> Option<(u16, &Backend)> {
+        self.backends.get(usize::from(position)).map(|backend| (position, backend))
     }
 
     /// A backend's name, what it takes, and what it weighs among those that take new flows.
@@ -336,12 +331,30 @@ impl Backend {
             port: port.unwrap_or(stays),
             mac: mac.map_or([0; 6], |mac| mac.0),
         };
-        Ok(Backend { what, id: hash_bytes(what.as_bytes(), 0) as u32, weight, state })
+        Ok(Backend {
+            what,
+            id: hash_bytes(what.as_bytes(), 0) as u32,
+            weight,
+            state,
+            keeps_flows: state != BackendState::Down,
+            has_addr: address.is_some(),
+            has_mac: mac.is_some(),
+        })
     }
 
+    /// Lets a packet go there.
     #[inline]
-    fn keeps_flows(&self) -> bool {
-        self.state != BackendState::Down
+    pub(super) fn direct(&self, edits: &mut Edits) {
+        let What { addr, port, mac } = self.what;
+        if self.has_addr {
+            edits.set_dst(addr);
+            if port != 0 {
+                edits.set_dst_port(port);
+            }
+        }
+        if self.has_mac {
+            edits.set_dst_mac(mac);
+        }
     }
 
     fn active_weight(&self) -> u64 {

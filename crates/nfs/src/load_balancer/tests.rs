@@ -256,7 +256,7 @@ fn a_full_table_sends_new_flows_by_the_hash_and_always_to_the_same_backend() {
             balancer.step(&mut flow, &meta, &mut cx);
             assert_eq!(balancer.rejected(&flow.unwrap(), &meta, &mut cx), PASS);
             let mut expected = Edits::NONE;
-            service.direct(service.maglev.at(meta.hash()).unwrap(), &mut expected);
+            service.get(service.maglev.at(meta.hash()).unwrap()).unwrap().1.direct(&mut expected);
             assert_eq!(edits, expected, "{policy}");
             assert_eq!(events[PACKETS_WITHOUT_FLOW], 1);
             sent.push(flow.unwrap().backend_id);

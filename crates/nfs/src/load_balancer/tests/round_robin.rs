@@ -126,7 +126,7 @@ fn a_turn_that_is_rejected_is_the_next_flows() {
             assert_eq!(balancer.rejected(&flow.unwrap(), &meta, &mut cx), PASS);
             let mut expected = Edits::NONE;
             let service = balancer.services.get(0).unwrap();
-            service.direct(service.maglev.at(meta.hash()).unwrap(), &mut expected);
+            service.get(service.maglev.at(meta.hash()).unwrap()).unwrap().1.direct(&mut expected);
             assert_eq!(edits, expected);
         } else {
             backends.push(flow.unwrap().backend);
