@@ -29,7 +29,8 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     const EDITS: Fields = Fields::empty();
 
     /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
-    /// core has its own pool and may allocate otherwise: `verify` compares all but these.
+    /// core has its own pool and may allocate otherwise: `verify` compares all but these. See
+    /// [`NetworkFunction::allocates`] where that depends on options.
     const ALLOCATES: Fields = Fields::empty();
     /// Whether it stands between two sides: see [`NetworkFunction::is_from_outside`].
     const HAS_SIDES: bool = false;
@@ -64,6 +65,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         (0..cores).map(|_| self.pool()).collect()
     }
 
+    /// What this function takes from its pool as it was made: all or part of
+    /// [`NetworkFunction::ALLOCATES`]. Whoever compares answers asks this, and not the constant.
+    fn allocates(&self) -> Fields {
+        Self::ALLOCATES
+    }
+
     /// Whether packets of different flows must be stepped in order of arrival: where what one flow's
     /// step does to the pool is what another's finds there.
     fn steps_in_order(&self) -> bool {
@@ -90,8 +97,9 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     -> Verdict;
 
     /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
-    /// instead; `payload` is what the frame holds after the transport header. Called only with
-    /// [`NetworkFunction::INSPECTS`]. It has no flow to change: replicas do not see each other's payloads.
+    /// instead; `payload` is what the frame holds after the transport header, without link padding.
+    /// Called only with [`NetworkFunction::INSPECTS`]. It has no flow to change: replicas do not see
+    /// each other's payloads.
     #[inline]
     fn inspect(&self, _payload: &[u8], _meta: &Self::Meta, _cx: &mut Cx<'_, ()>) -> Verdict {
         Verdict::Forward

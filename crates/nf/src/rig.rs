@@ -80,13 +80,26 @@ impl<F: NetworkFunction> Rig<F> {
     }
 
     /// Steps the function with a packet that arrives at `time_ns`. What the function does not
-    /// project is forwarded.
+    /// project is forwarded. The packet's payload is empty.
     pub fn packet(&mut self, time_ns: u64, headers: &Headers) -> Verdict {
-        let stamp = self.stamper.stamp(time_ns);
-        self.step(stamp, headers)
+        self.packet_with_payload(time_ns, headers, &[])
     }
 
-    /// The same with a stamp from elsewhere.
+    /// The same with a payload, for a function that inspects it.
+    pub fn packet_with_payload(&mut self, time_ns: u64, headers: &Headers, payload: &[u8]) -> Verdict {
+        let stamp = self.stamper.stamp(time_ns);
+        let verdict = self.step(stamp, headers);
+        match F::project(headers) {
+            Some(meta) if F::INSPECTS && verdict == Verdict::Forward => {
+                let no_pool = &mut ();
+                let mut cx = Cx::new(stamp, &mut self.edits, no_pool, &mut self.events, self.seed);
+                self.function.inspect(payload, &meta, &mut cx)
+            }
+            _ => verdict,
+        }
+    }
+
+    /// Steps the function with a packet and a stamp from elsewhere, and inspects nothing.
     pub fn step(&mut self, stamp: Stamp, headers: &Headers) -> Verdict {
         self.now = stamp;
         self.edits = Edits::NONE;

@@ -1,7 +1,8 @@
 //! `load-balancer`: spreads the flows to a service over its backends; a flow stays with its backend.
 //!
 //! FAJITA (CoNEXT'24) App. A.1, "Load Balancer": key 5-tuple of the packets to the service, state the
-//! backend chosen for the first of them. The consistent hash is that of Maglev (NSDI'16) §3.4.
+//! backend chosen for the first of them, there in round-robin order. The consistent hash is that of
+//! Maglev (NSDI'16) §3.4.
 //!
 //! ```toml
 //! [[function]]
@@ -21,7 +22,7 @@
 //! | option | unit | default | |
 //! |---|---|---|---|
 //! | `services` | | none | what to balance, and over what: see below. What goes elsewhere passes |
-//! | `policy` | | `"maglev"` | how a new flow finds its backend: `"maglev"` or `"random"` |
+//! | `policy` | | `"maglev"` | how a new flow finds its backend: `"maglev"`, `"round-robin"` or `"random"` |
 //! | `rewrite_answers` | | false | give packets from backends the service's address and port as source |
 //! | `syn_timeout_s` | s | 60 | forget a TCP flow of one packet after this time |
 //! | `tcp_timeout_s` | s | 900 | forget an open TCP flow after this time without a packet |
@@ -32,18 +33,21 @@
 //!
 //! | of a service | default | |
 //! |---|---|---|
-//! | `vip` | | the address that clients send to, IPv4 or IPv6 |
-//! | `port` | | its port |
+//! | `vip` | | the address that clients send to, IPv4 or IPv6; or a prefix, such as `"198.18.0.0/15"` |
+//! | `port` | | its port, or `"any"` |
 //! | `protocol` | `"tcp"` | `"tcp"` or `"udp"` |
 //! | `backends` | | 1 to 512 of them |
 //!
 //! | of a backend | default | |
 //! |---|---|---|
 //! | `address` | the VIP | becomes the destination address; of the VIP's family |
-//! | `port` | the service's | becomes the destination port |
+//! | `port` | the service's | becomes the destination port; of a service with `"any"` it stays |
 //! | `mac` | unchanged | becomes the destination MAC address, such as `"02:00:00:00:00:0a"` |
 //! | `weight` | 1 | its share, 1 to 1000, relative to the other backends' |
 //! | `state` | `"active"` | `"drain"`: no new flows. `"down"`: none at all, live ones choose again |
+//!
+//! A packet goes to the service of its very address and port; else to the first in the list that is a
+//! range and holds them. `vip = "0.0.0.0/0"` with `port = "any"` takes whatever else comes.
 //!
 //! # The way back
 //!
@@ -53,7 +57,7 @@
 //!   alone. Addresses stay as they are, and answers need not come by here.
 //! - *Rewriting*: backends are given by `address`, answers come by here, and `rewrite_answers = true`.
 //!   That needs no state: a backend's address and port say which service it answers for, and two
-//!   services that share one are refused.
+//!   services that share one are refused, and so are ranges.
 //!
 //! Put the balancer last in its chain. To functions after it a packet is addressed as it left here,
 //! while cores are picked as it arrived; `rss` refuses chains in which that matters. A function that
@@ -71,19 +75,25 @@
 //!   backends. When one of ten backends goes, its share is spread over the others, and less than
 //!   0.5% of all entries move between those (of 400: 1%); flows that are remembered do not move.
 //! - `"random"` looks there at random for each new flow: independent of addresses, hence even where
-//!   few clients' hashes are not, or are chosen by somebody.
+//!   few clients' hashes are not, or are chosen by somebody. So *N* flows give a backend of share *p*,
+//!   under either policy, *N p* ± √(*N p* (1 - *p*)), 1σ.
+//! - `"round-robin"` lets the active backends take new flows in turns, as FAJITA's balancer does:
+//!   those of greater weight more often, their turns spread out. Of the first *N* flows of a service
+//!   each gets *N w/W* to within less than one, at any *N*; see `round_robin.rs`.
 //!
-//! *N* flows give a backend of share *p*: *N p* ± √(*N p* (1 - *p*)), 1σ. There is no round robin in
-//! order of new flows, which would give ± 1. Its counter is state that no key owns: cores that see a
-//! part of the flows each would count for themselves, and give other answers than one core.
-//! Nor is the packets' sequence number modulo *B* one: clients that send 4 packets per flow would all
-//! go to one of 4 backends.
+//! Whose turn it is, is state that no key owns: a core that sees a part of the flows has its own, and
+//! gives other answers than one core would. So under sharding `verify` compares all but what a backend
+//! is written to: destination address, port and MAC address. With *k* cores shares are *N w/W* to within
+//! *k*; the cores begin at places spread over the round. Where that must not be, take `"maglev"`. The
+//! packets' sequence number modulo the backends would be alike on all cores, and no round robin: clients that send
+//! 4 packets per flow would all go to one of 4 backends.
 //!
 //! # Flows
 //!
 //! - The choice is made for the first packet, whatever its flags, and remembered. TCP that begins
 //!   in the middle (the balancer was restarted, or the flow forgotten) is looked up by the hash under
-//!   either policy, so that with `"maglev"` it finds the backend that it had.
+//!   `"maglev"` and `"random"`, so that with the former it finds the backend that it had; under
+//!   `"round-robin"` it takes a turn.
 //! - After a FIN or RST, from this direction, the time-out is short; each further packet begins it
 //!   anew, for the other direction may still be open. A SYN is then another connection, and chooses
 //!   again. An RST of no known flow goes by the hash, and leaves no state.
@@ -100,9 +110,10 @@
 //! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
 //!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`.
 //! - A forgotten flow's next packet chooses again.
-//! - When the table is full, new flows are sent by the hash and not remembered.
-//!   Nothing is dropped.
+//! - When the table is full, new flows are sent by the hash under every policy, take no turn and are
+//!   not remembered. Nothing is dropped.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -113,11 +124,15 @@ use zerocopy::{Immutable, IntoBytes};
 
 mod maglev;
 mod options;
+mod round_robin;
 mod service;
+mod vip;
 
 pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions, ServiceProtocol};
+pub use vip::{ServicePort, Vip};
 
 use options::Timeouts;
+use round_robin::Cursor;
 use service::{Service, Services};
 
 const NO_BACKEND: u8 = 0;
@@ -167,8 +182,8 @@ pub struct State {
     pub backend: u16,
     /// How far the flow is.
     pub phase: Phase,
-    /// Zero: states have no padding.
-    pub zero: u8,
+    /// Where in the list of services its service was found.
+    pub service: u8,
 }
 
 const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 16);
@@ -197,22 +212,38 @@ impl NetworkFunction for LoadBalancer {
         &["flows-opened", "flows-picked-up", "flows-moved", "packets-without-flow", "answers-rewritten"];
     const EDITS: Fields =
         Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT).union(Fields::DST_MAC);
+    const ALLOCATES: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
 
     type Key = FiveTuple;
     type Meta = Meta;
     type State = State;
-    type Pool = ();
+    /// Whose turn it is in each service; empty unless that is the policy.
+    type Pool = Box<[Cursor]>;
     type Options = Options;
 
     fn new(options: Options) -> Result<Self, OptionError> {
         Ok(LoadBalancer {
             timeouts: Timeouts::new(&options)?,
             policy: options.policy,
-            services: Services::new(&options.services, options.rewrite_answers)?,
+            services: Services::new(&options)?,
         })
     }
 
-    fn pool(&self) {}
+    fn pool(&self) -> Box<[Cursor]> {
+        self.cursors(0, 1)
+    }
+
+    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Box<[Cursor]>> {
+        (0..cores).map(|core| self.cursors(core, cores)).collect()
+    }
+
+    fn allocates(&self) -> Fields {
+        if self.policy == Policy::RoundRobin { Self::ALLOCATES } else { Fields::empty() }
+    }
+
+    fn steps_in_order(&self) -> bool {
+        self.policy == Policy::RoundRobin
+    }
 
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
@@ -235,41 +266,22 @@ impl NetworkFunction for LoadBalancer {
     }
 
     #[inline]
-    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
-        let Some(service) = self.services.to(meta) else { return self.answer(meta, cx) };
+    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
+        let to = self.services.to(flow.as_ref(), &meta.dst, meta.dst_port, meta.protocol);
+        let Some((at, service)) = to else { return self.answer(meta, cx) };
         if meta.is_first_fragment != 0 {
             return Verdict::Drop(FRAGMENT);
         }
-        let known = flow.filter(|state| !(state.phase == Phase::Closing && meta.is_tcp_opening()));
-        let backend = match known.and_then(|state| service.find(&state)) {
-            Some(backend) => backend,
-            None => match self.choose(service, meta, cx) {
-                Some(backend) => backend,
-                None => {
-                    *flow = None;
-                    return Verdict::Drop(NO_BACKEND);
-                }
-            },
-        };
-        service.direct(backend, cx.edits);
-        if known.is_none() && meta.has(tcp_flags::RST) {
-            *flow = None;
-            cx.count(PACKETS_WITHOUT_FLOW);
+        if let Some(state) = flow
+            && !meta.reopens(state.phase)
+            && let Some((position, backend)) = service.find(state)
+        {
+            backend.direct(cx.edits);
+            let phase = meta.next_phase(Some(state.phase));
+            *state = State { packets: state.packets + 1, backend: position, service: at, phase, ..*state };
             return Verdict::Forward;
         }
-        if known.is_none() {
-            cx.count(if meta.is_opening() { FLOWS_OPENED } else { FLOWS_PICKED_UP });
-        } else if known.is_some_and(|state| state.backend_id != service.id(backend)) {
-            cx.count(FLOWS_MOVED);
-        }
-        *flow = Some(State {
-            packets: known.map_or(0, |state| state.packets) + 1,
-            backend_id: service.id(backend),
-            backend,
-            phase: meta.next_phase(known.map(|state| state.phase)),
-            zero: 0,
-        });
-        Verdict::Forward
+        self.begin(flow, at, service, meta, cx)
     }
 
     #[inline]
@@ -278,15 +290,27 @@ impl NetworkFunction for LoadBalancer {
     }
 
     /// The flow is sent by the hash, which needs no memory to give the same backend for its next packet.
-    fn rejected(&self, _: &State, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
-        let Some(service) = self.services.to(meta) else { return Verdict::Forward };
-        match service.maglev.at(meta.hash()) {
-            Some(backend) => {
-                service.direct(backend, cx.edits);
+    /// The turn that it took is not used.
+    fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
+        let Some(service) = self.services.get(state.service) else { return Verdict::Forward };
+        if self.policy == Policy::RoundRobin {
+            service.round_robin.give_back(&mut cx.pool[usize::from(state.service)]);
+        }
+        match service.maglev.at(meta.hash()).and_then(|position| service.get(position)) {
+            Some((_, backend)) => {
+                backend.direct(cx.edits);
                 cx.count(PACKETS_WITHOUT_FLOW);
                 Verdict::Forward
             }
             None => Verdict::Drop(NO_BACKEND),
+        }
+    }
+
+    /// Without the backend, whose turn it is on each core for itself.
+    fn without_allocation(&self, state: &State) -> State {
+        match self.policy {
+            Policy::RoundRobin => State { backend: 0, backend_id: 0, ..*state },
+            Policy::Maglev | Policy::Random => *state,
         }
     }
 
@@ -304,9 +328,18 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
+    fn cursors(&self, core: usize, cores: usize) -> Box<[Cursor]> {
+        match self.policy {
+            Policy::RoundRobin => {
+                self.services.iter().map(|service| service.round_robin.start(core, cores)).collect()
+            }
+            Policy::Maglev | Policy::Random => Box::default(),
+        }
+    }
+
     /// A packet that goes to no service.
     #[inline]
-    fn answer(&self, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+    fn answer(&self, meta: &Meta, cx: &mut Cx<'_, Box<[Cursor]>>) -> Verdict {
         let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
         if meta.is_first_fragment != 0 {
             return Verdict::Drop(FRAGMENT);
@@ -317,11 +350,52 @@ impl LoadBalancer {
         Verdict::Forward
     }
 
-    /// A backend for a flow that has none.
-    #[inline]
-    fn choose(&self, service: &Service, meta: &Meta, cx: &Cx<'_, ()>) -> Option<u16> {
+    /// A packet of a flow that has no backend: a new one, another of the same 5-tuple, or one whose
+    /// backend is gone.
+    #[inline(never)]
+    fn begin(
+        &self,
+        flow: &mut Option<State>,
+        at: u8,
+        service: &Service,
+        meta: &Meta,
+        cx: &mut Cx<'_, Box<[Cursor]>>,
+    ) -> Verdict {
+        let known = flow.filter(|state| !meta.reopens(state.phase));
+        let chosen = self.choose(at, service, meta, cx);
+        let Some((position, backend)) = chosen.and_then(|position| service.get(position)) else {
+            *flow = None;
+            return Verdict::Drop(NO_BACKEND);
+        };
+        backend.direct(cx.edits);
+        if known.is_none() && meta.has(tcp_flags::RST) {
+            *flow = None;
+            cx.count(PACKETS_WITHOUT_FLOW);
+            return Verdict::Forward;
+        }
+        match known {
+            Some(_) => cx.count(FLOWS_MOVED),
+            None if meta.is_opening() => cx.count(FLOWS_OPENED),
+            None => cx.count(FLOWS_PICKED_UP),
+        }
+        *flow = Some(State {
+            packets: known.map_or(0, |state| state.packets) + 1,
+            backend_id: backend.id,
+            backend: position,
+            phase: meta.next_phase(known.map(|state| state.phase)),
+            service: at,
+        });
+        Verdict::Forward
+    }
+
+    /// A backend for a flow that has none, by its position.
+    fn choose(&self, at: u8, service: &Service, meta: &Meta, cx: &mut Cx<'_, Box<[Cursor]>>) -> Option<u16> {
         match self.policy {
             Policy::Random if meta.is_opening() => service.maglev.at(cx.random()),
+            // What leaves no state takes no turn.
+            Policy::RoundRobin if !meta.has(tcp_flags::RST) => {
+                service.round_robin.take(&mut cx.pool[usize::from(at)])
+            }
             _ => service.maglev.at(meta.hash()),
         }
     }
@@ -330,12 +404,11 @@ impl LoadBalancer {
     fn counts<'a>(&self, flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>) -> Vec<Vec<[u64; 2]>> {
         let mut counts: Vec<_> = self.services.iter().map(|service| vec![[0; 2]; service.len()]).collect();
         for (key, state) in flows {
-            let service = self.services.position(key.dst, key.dst_port, key.protocol);
-            let Some((service, counts)) = service.map(|at| (self.services.get(at), &mut counts[at])) else {
-                continue;
-            };
-            if let Some(backend) = service.find(state) {
-                let [flows, packets] = &mut counts[usize::from(backend)];
+            let to = self.services.to(Some(state), &key.dst, key.dst_port, key.protocol);
+            if let Some((at, service)) = to
+                && let Some((position, _)) = service.find(state)
+            {
+                let [flows, packets] = &mut counts[usize::from(at)][usize::from(position)];
                 *flows += 1;
                 *packets += state.packets;
             }
@@ -371,6 +444,12 @@ impl Meta {
     #[inline]
     fn is_tcp_opening(&self) -> bool {
         self.has(tcp_flags::SYN) && !self.has(tcp_flags::ACK)
+    }
+
+    /// Whether the packet begins another connection than the one in `phase`.
+    #[inline]
+    fn reopens(&self, phase: Phase) -> bool {
+        phase == Phase::Closing && self.is_tcp_opening()
     }
 
     /// Whether a flow may begin with this packet.

@@ -63,7 +63,7 @@ impl PrefixSet {
 }
 
 /// Address and length within its family, or what is wrong with `text`.
-fn parse_prefix(text: &str) -> Result<(IpAddr, u32), String> {
+pub(crate) fn parse_prefix(text: &str) -> Result<(IpAddr, u32), String> {
     let bad = |why: &str| format!("has the prefix \"{text}\", {why}");
     let (ip, length) = match text.split_once('/') {
         Some((ip, length)) => (ip, Some(length)),

@@ -34,6 +34,8 @@ const KEPT_NS: u64 = 10_000_000;
 pub struct TokenBucket {
     rate_nanotokens_per_ns: u64,
     burst_nanotokens: u64,
+    /// What [`KEPT_NS`] pays.
+    kept_nanotokens: u64,
 }
 
 /// The state of one bucket that is not full.
@@ -50,7 +52,11 @@ pub struct Debt {
 impl TokenBucket {
     /// Buckets of `burst` tokens, at most [`BURST_MAX`], that get `rate_per_s`, at least 1, a second.
     pub(crate) fn new(rate_per_s: u64, burst: u64) -> TokenBucket {
-        TokenBucket { rate_nanotokens_per_ns: rate_per_s, burst_nanotokens: burst * NANOTOKENS_PER_TOKEN }
+        TokenBucket {
+            rate_nanotokens_per_ns: rate_per_s,
+            burst_nanotokens: burst * NANOTOKENS_PER_TOKEN,
+            kept_nanotokens: rate_per_s.saturating_mul(KEPT_NS),
+        }
     }
 
     /// Takes `tokens` out if the bucket holds that many, and says whether it did. A full bucket is
@@ -68,10 +74,11 @@ impl TokenBucket {
         conforms
     }
 
-    /// How long a debt is worth keeping: a full bucket is a new flow's.
+    /// How long a debt is worth keeping: a full bucket is a new flow's. But [`KEPT_NS`] at least, which
+    /// is known without a division for every debt that is paid by then: those of most flows.
     #[inline]
     pub(crate) fn idle_timeout_ns(&self, debt: &Debt) -> u64 {
-        self.ns_to_full(debt.nanotokens).max(KEPT_NS)
+        if debt.nanotokens <= self.kept_nanotokens { KEPT_NS } else { self.ns_to_full(debt.nanotokens) }
     }
 
     /// The emptiest buckets, of what is called `subject`, with their `left` tokens.
@@ -109,5 +116,28 @@ impl TokenBucket {
     #[inline]
     pub(crate) fn ns_to_full(&self, nanotokens: u64) -> u64 {
         nanotokens.div_ceil(self.rate_nanotokens_per_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The time-out without a division is the one with it, on either side of where they meet.
+        #[test]
+        fn a_debt_is_kept_until_it_is_paid(
+            rate in prop_oneof![1_u64..2_000, 1_u64..1 << 40, Just(u64::MAX)],
+            nanotokens in prop_oneof![1_u64.., 1_u64..1 << 40],
+            beside in 0_u64..3,
+        ) {
+            let bucket = TokenBucket::new(rate, 1);
+            let meeting = rate.saturating_mul(KEPT_NS).saturating_sub(1).saturating_add(beside);
+            for nanotokens in [nanotokens, meeting] {
+                let expected = bucket.ns_to_full(nanotokens).max(KEPT_NS);
+                prop_assert_eq!(bucket.idle_timeout_ns(&Debt { nanotokens, last_ns: 0 }), expected);
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use wire::protocol;
 
 use super::Phase;
+use super::vip::{ServicePort, Vip};
 
 /// Options of [`LoadBalancer`](super::LoadBalancer): see the [module's page](super).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,10 +38,10 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceOptions {
-    /// The address that clients send to.
-    pub vip: IpAddr,
-    /// Its port.
-    pub port: u16,
+    /// The address that clients send to, or the addresses.
+    pub vip: Vip,
+    /// The port, or every one.
+    pub port: ServicePort,
     /// Its protocol.
     #[serde(default)]
     pub protocol: ServiceProtocol,
@@ -75,12 +76,14 @@ fn one() -> u32 {
 
 /// How a new flow finds its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// By the consistent hash of its 5-tuple.
     Maglev,
     /// At random.
     Random,
+    /// In turns, by weight.
+    RoundRobin,
 }
 
 /// What a service speaks.
@@ -183,7 +186,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "policy",
         default: "\"maglev\"",
-        help: "how a new flow finds its backend: \"maglev\", by a consistent hash, or \"random\"",
+        help: "how a new flow finds its backend: \"maglev\", by a consistent hash, \"round-robin\" or \"random\"",
     },
     OptionDoc {
         name: "rewrite_answers",
@@ -208,14 +211,9 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     },
 ];
 
-/// The time-outs, checked.
+/// The time-outs, checked, by [`Phase`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timeouts {
-    syn_ns: u64,
-    tcp_ns: u64,
-    closing_ns: u64,
-    udp_ns: u64,
-}
+pub(super) struct Timeouts([u64; 4]);
 
 impl Timeouts {
     pub(super) fn new(options: &Options) -> Result<Timeouts, OptionError> {
@@ -223,21 +221,16 @@ impl Timeouts {
             0 => Err(OptionError { option, message: "must be at least 1".into() }),
             _ => Ok(u64::from(timeout_s) * 1_000_000_000),
         };
-        Ok(Timeouts {
-            syn_ns: ns("syn_timeout_s", options.syn_timeout_s)?,
-            tcp_ns: ns("tcp_timeout_s", options.tcp_timeout_s)?,
-            closing_ns: ns("closing_timeout_s", options.closing_timeout_s)?,
-            udp_ns: ns("udp_timeout_s", options.udp_timeout_s)?,
-        })
+        let mut by_phase = [0; 4];
+        by_phase[Phase::Opening as usize] = ns("syn_timeout_s", options.syn_timeout_s)?;
+        by_phase[Phase::Open as usize] = ns("tcp_timeout_s", options.tcp_timeout_s)?;
+        by_phase[Phase::Closing as usize] = ns("closing_timeout_s", options.closing_timeout_s)?;
+        by_phase[Phase::Datagrams as usize] = ns("udp_timeout_s", options.udp_timeout_s)?;
+        Ok(Timeouts(by_phase))
     }
 
     #[inline]
     pub(super) fn of(&self, phase: Phase) -> u64 {
-        match phase {
-            Phase::Opening => self.syn_ns,
-            Phase::Open => self.tcp_ns,
-            Phase::Closing => self.closing_ns,
-            Phase::Datagrams => self.udp_ns,
-        }
+        self.0[phase as usize]
     }
 }

@@ -12,7 +12,9 @@ use wire::{Addr, Edits, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::maglev::{Candidate, ENTRIES, Maglev};
-use super::options::{BackendOptions, BackendState, Mac, ServiceOptions};
+use super::options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions};
+use super::round_robin::RoundRobin;
+use super::vip::{End, ServicePort, Vip};
 use super::{Meta, State};
 
 const SERVICES_MAX: usize = 64;
@@ -27,40 +29,69 @@ const _: () = assert!(100 * BACKENDS_MAX < ENTRIES);
 pub(super) struct Services {
     /// In the order of the chain file.
     services: Vec<Service>,
-    /// Where each service is in `services`; by its end, ascending.
-    by_vip: ByEnd<u16>,
-    /// Address and port that packets from such a backend get; by the backend's end, ascending.
-    by_backend: ByEnd<(Addr, u16)>,
+    /// Where in `services` those of one address and port are; ascending.
+    by_socket: BySocket<u8>,
+    /// Where the others are, in the order of the chain file.
+    ranges: Vec<u8>,
+    /// Address and port that packets from such a backend get; by the backend's socket, ascending.
+    by_backend: BySocket<(Addr, u16)>,
 }
 
 /// Address, port and protocol.
-type End = (Addr, u16, u8);
+type Socket = (Addr, u16, u8);
 
 /// Sorted, to be searched by halves.
-type ByEnd<T> = Vec<(End, T)>;
+type BySocket<T> = Vec<(Socket, T)>;
 
 impl Services {
-    pub(super) fn new(options: &[ServiceOptions], rewrite_answers: bool) -> Result<Services, OptionError> {
-        if options.len() > SERVICES_MAX {
-            let message = format!("are {}; at most {SERVICES_MAX} are possible", options.len());
-            return Err(error(message));
+    pub(super) fn new(options: &Options) -> Result<Services, OptionError> {
+        let count = options.services.len();
+        if count > SERVICES_MAX {
+            return Err(error(format!("are {count}; at most {SERVICES_MAX} are possible")));
         }
-        let services = options.iter().map(Service::new).collect::<Result<Vec<_>, _>>()?;
-        let mut by_vip: Vec<_> = (0..).zip(&services).map(|(at, service)| (service.end(), at)).collect();
-        by_vip.sort_unstable();
-        if let Some(twice) = by_vip.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let service = &services[usize::from(twice[0].1)];
+        let checked = options.services.iter().map(|service| Service::new(service, options.policy));
+        let services = checked.collect::<Result<Vec<_>, _>>()?;
+        let is_second = |at: &usize| services[..*at].iter().any(|first| first.end == services[*at].end);
+        if let Some(at) = (0..count).find(is_second) {
+            let service = &services[at];
             return Err(error(format!("name {service} twice; give it all its backends in one place")));
         }
-        let by_backend = if rewrite_answers { by_backend(&services)? } else { Vec::new() };
-        Ok(Services { services, by_vip, by_backend })
+        let by_backend = if options.rewrite_answers { by_backend(&services)? } else { Vec::new() };
+        let (mut by_socket, mut ranges) = (Vec::new(), Vec::new());
+        for (at, service) in (0..).zip(&services) {
+            match service.socket() {
+                Some(socket) => by_socket.push((socket, at)),
+                None => ranges.push(at),
+            }
+        }
+        by_socket.sort_unstable();
+        Ok(Services { services, by_socket, ranges, by_backend })
     }
 
-    /// The service that a packet goes to.
+    /// The service that packets to `addr` and `port` go to, and its position. A flow stays with the one
+    /// that it has; else the one of this very address and port, else the first range that holds them.
     #[inline]
-    pub(super) fn to(&self, meta: &Meta) -> Option<&Service> {
-        let at = self.position(meta.dst, meta.dst_port, meta.protocol)?;
-        Some(&self.services[at])
+    pub(super) fn to(
+        &self,
+        flow: Option<&State>,
+        addr: &Addr,
+        port: u16,
+        protocol: u8,
+    ) -> Option<(u8, &Service)> {
+        if let Some(State { service: at, .. }) = flow
+            && let Some(service) = self.services.get(usize::from(*at))
+            && service.end.has(addr, port, protocol)
+        {
+            return Some((*at, service));
+        }
+        self.search(addr, port, protocol)
+    }
+
+    fn search(&self, addr: &Addr, port: u16, protocol: u8) -> Option<(u8, &Service)> {
+        let has = |at: &u8| self.services[usize::from(*at)].end.has(addr, port, protocol);
+        let range = || self.ranges.iter().copied().find(has);
+        let at = find(&self.by_socket, (*addr, port, protocol)).or_else(range)?;
+        Some((at, &self.services[usize::from(at)]))
     }
 
     /// Address and port of the service for which the packet's sender answers, if any.
@@ -69,13 +100,8 @@ impl Services {
         find(&self.by_backend, (meta.src, meta.src_port, meta.protocol))
     }
 
-    #[inline]
-    pub(super) fn position(&self, addr: Addr, port: u16, protocol: u8) -> Option<usize> {
-        find(&self.by_vip, (addr, port, protocol)).map(usize::from)
-    }
-
-    pub(super) fn get(&self, position: usize) -> &Service {
-        &self.services[position]
+    pub(super) fn get(&self, position: u8) -> Option<&Service> {
+        self.services.get(usize::from(position))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Service> {
@@ -83,34 +109,40 @@ impl Services {
     }
 }
 
-/// By halves, `O(log services)`.
+/// By halves, `O(log sockets)`.
 #[inline]
-fn find<T: Copy>(ends: &[(End, T)], end: End) -> Option<T> {
-    ends.binary_search_by_key(&end, |(end, _)| *end).ok().map(|at| ends[at].1)
+fn find<T: Copy>(sockets: &[(Socket, T)], socket: Socket) -> Option<T> {
+    sockets.binary_search_by_key(&socket, |(socket, _)| *socket).ok().map(|at| sockets[at].1)
 }
 
-fn by_backend(services: &[Service]) -> Result<ByEnd<(Addr, u16)>, OptionError> {
-    let mut ends = Vec::new();
+fn by_backend(services: &[Service]) -> Result<BySocket<(Addr, u16)>, OptionError> {
+    let refused = |message| Err(OptionError { option: "rewrite_answers", message });
+    let mut sockets = Vec::new();
     for service in services {
-        for Backend { what, .. } in &service.backends {
-            if what.addr != Addr::UNSPECIFIED {
-                ends.push(((what.addr, what.port, service.protocol), (service.vip, service.port)));
+        let Some((vip, port, protocol)) = service.socket() else {
+            return refused(format!(
+                "cannot be true while {service} is a service: nobody can tell from which of its addresses or \
+                 ports an answer has to come; give it one address and port"
+            ));
+        };
+        for Backend { what, has_addr, .. } in &service.backends {
+            if *has_addr {
+                sockets.push(((what.addr, what.port, protocol), (vip, port)));
             }
         }
     }
-    ends.sort_unstable();
-    match ends.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        None => Ok(ends),
+    sockets.sort_unstable();
+    match sockets.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        None => Ok(sockets),
         Some(shared) => {
             let ((addr, port, _), first) = shared[0];
-            let message = format!(
+            refused(format!(
                 "cannot be true while backend {} serves both {} and {}: nobody can tell which one it answers \
                  for; give it a port for each",
                 socket(addr, port),
                 socket(first.0, first.1),
                 socket(shared[1].1.0, shared[1].1.1),
-            );
-            Err(OptionError { option: "rewrite_answers", message })
+            ))
         }
     }
 }
@@ -118,20 +150,29 @@ fn by_backend(services: &[Service]) -> Result<ByEnd<(Addr, u16)>, OptionError> {
 /// One service with its backends.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
-    vip: Addr,
-    port: u16,
+    vip: Vip,
+    port: ServicePort,
     protocol: u8,
+    /// The three of them.
+    end: End,
     /// In the order of the chain file.
     backends: Vec<Backend>,
     pub(super) maglev: Maglev,
+    /// Empty unless that is the policy.
+    pub(super) round_robin: RoundRobin,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Backend {
+pub(super) struct Backend {
     what: What,
-    id: u32,
+    /// A hash of `what`.
+    pub(super) id: u32,
     weight: u32,
     state: BackendState,
+    /// Whether flows that it has stay with it.
+    keeps_flows: bool,
+    has_addr: bool,
+    has_mac: bool,
 }
 
 /// What tells one backend from another.
@@ -140,25 +181,26 @@ struct Backend {
 struct What {
     /// Unspecified if the destination address stays.
     addr: Addr,
+    /// 0 if the destination port stays.
     port: u16,
     /// Zero if the destination MAC address stays.
     mac: [u8; 6],
 }
 
 impl Service {
-    fn new(options: &ServiceOptions) -> Result<Service, OptionError> {
+    fn new(options: &ServiceOptions, policy: Policy) -> Result<Service, OptionError> {
         let ServiceOptions { vip, port, protocol, backends } = options;
-        let vip_and_port = SocketAddr::new(*vip, *port);
-        let wrong = |message: String| Err(error(format!("has a service {vip_and_port} that {message}")));
-        if *port == 0 {
-            return wrong("has port 0; write a port from 1 to 65535".into());
+        let name = name(*vip, *port);
+        let wrong = |message: String| Err(error(format!("has a service {name} that {message}")));
+        if *port == ServicePort::One(0) {
+            return wrong("has port 0; write a port from 1 to 65535, or \"any\"".into());
         }
         if !(1..=BACKENDS_MAX).contains(&backends.len()) {
             return wrong(format!("has {} backends; 1 to {BACKENDS_MAX} are possible", backends.len()));
         }
         let mut checked: Vec<Backend> = Vec::with_capacity(backends.len());
         for (number, options) in (1..).zip(backends) {
-            let backend = match Backend::new(options, vip_and_port) {
+            let backend = match Backend::new(options, *vip, *port) {
                 Ok(backend) if checked.iter().any(|other| other.what == backend.what) => {
                     return wrong(format!("has the backend {} twice", backend.what));
                 }
@@ -167,18 +209,30 @@ impl Service {
             };
             checked.push(backend);
         }
-        let maglev = maglev(&checked);
+        let protocol = protocol.number();
         Ok(Service {
-            vip: (*vip).into(),
+            vip: *vip,
             port: *port,
-            protocol: protocol.number(),
+            protocol,
+            end: End::new(*vip, *port, protocol),
+            maglev: maglev(&checked),
+            round_robin: if policy == Policy::RoundRobin {
+                round_robin(&checked)
+            } else {
+                Default::default()
+            },
             backends: checked,
-            maglev,
         })
     }
 
-    fn end(&self) -> End {
-        (self.vip, self.port, self.protocol)
+    /// Its address, port and protocol, if it has one of each.
+    fn socket(&self) -> Option<Socket> {
+        match self.port {
+            ServicePort::One(port) if self.vip.is_one() => {
+                Some((self.vip.address.into(), port, self.protocol))
+            }
+            _ => None,
+        }
     }
 
     /// How many backends there are.
@@ -186,35 +240,27 @@ impl Service {
         self.backends.len()
     }
 
-    /// The backend of a flow, if it still takes the flow's packets.
+    /// The backend of a flow and its position, if it still takes the flow's packets.
     #[inline]
-    pub(super) fn find(&self, state: &State) -> Option<u16> {
-        let at = usize::from(state.backend);
-        match self.backends.get(at) {
-            Some(backend) if backend.id == state.backend_id => backend.keeps_flows().then_some(state.backend),
+    pub(super) fn find(&self, state: &State) -> Option<(u16, &Backend)> {
+        match self.backends.get(usize::from(state.backend)) {
+            Some(backend) if backend.id == state.backend_id => {
+                backend.keeps_flows.then_some((state.backend, backend))
+            }
             // The list is not the one that the flow began with.
-            _ => (0..).zip(&self.backends).find_map(|(at, backend)| {
-                (backend.id == state.backend_id && backend.keeps_flows()).then_some(at)
-            }),
+            _ => self.find_elsewhere(state.backend_id),
         }
     }
 
-    #[inline]
-    pub(super) fn id(&self, backend: u16) -> u32 {
-        self.backends[usize::from(backend)].id
+    #[cold]
+    fn find_elsewhere(&self, id: u32) -> Option<(u16, &Backend)> {
+        (0..).zip(&self.backends).find(|(_, backend)| backend.id == id && backend.keeps_flows)
     }
 
-    /// Lets a packet go to a backend.
+    /// The backend at a position that [`Service::maglev`] or [`Service::round_robin`] gave.
     #[inline]
-    pub(super) fn direct(&self, backend: u16, edits: &mut Edits) {
-        let What { addr, port, mac } = self.backends[usize::from(backend)].what;
-        if addr != Addr::UNSPECIFIED {
-            edits.set_dst(addr);
-            edits.set_dst_port(port);
-        }
-        if mac != [0; 6] {
-            edits.set_dst_mac(mac);
-        }
+    pub(super) fn get(&self, position: u16) -> Option<(u16, &Backend)> {
+        self.backends.get(usize::from(position)).map(|backend| (position, backend))
     }
 
     /// A backend's name, what it takes, and what it weighs among those that take new flows.
@@ -229,18 +275,27 @@ impl Service {
     }
 }
 
-/// `tcp 192.0.2.80:80`
+/// `tcp 192.0.2.80:80`, `udp 198.18.0.0/15 port any`
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocol = if self.protocol == protocol::TCP { "tcp" } else { "udp" };
-        write!(f, "{protocol} {}", socket(self.vip, self.port))
+        write!(f, "{protocol} {}", name(self.vip, self.port))
+    }
+}
+
+/// As people write it: `192.0.2.80:80`, `[2001:db8::80]:80`, `198.18.0.0/15 port any`.
+fn name(vip: Vip, port: ServicePort) -> String {
+    match port {
+        ServicePort::One(port) if vip.is_one() => SocketAddr::new(vip.address, port).to_string(),
+        _ => format!("{vip} port {port}"),
     }
 }
 
 impl Backend {
     /// Or what is wrong with the backend.
-    fn new(options: &BackendOptions, service: SocketAddr) -> Result<Backend, String> {
+    fn new(options: &BackendOptions, vip: Vip, service_port: ServicePort) -> Result<Backend, String> {
         let BackendOptions { address, port, mac, weight, state } = *options;
+        let stays = if let ServicePort::One(port) = service_port { port } else { 0 };
         if address.is_none() && mac.is_none() {
             return Err("has neither an `address` nor a `mac`".into());
         }
@@ -248,10 +303,11 @@ impl Backend {
             return Err("has a `port` and no `address`".into());
         }
         if let Some(address) = address {
-            if address.is_ipv4() != service.is_ipv4() {
+            if address.is_ipv4() != vip.address.is_ipv4() {
                 return Err(format!("has the address {address}, of another IP version than the service"));
             }
-            if SocketAddr::new(address, port.unwrap_or(service.port())) == service && mac.is_none() {
+            let is_vip = vip.is_one() && address == vip.address && port.unwrap_or(stays) == stays;
+            if is_vip && mac.is_none() {
                 return Err("is the service itself".into());
             }
             if address.is_unspecified() || address.is_multicast() {
@@ -272,15 +328,33 @@ impl Backend {
         }
         let what = What {
             addr: address.map_or(Addr::UNSPECIFIED, Addr::from),
-            port: port.unwrap_or(service.port()),
+            port: port.unwrap_or(stays),
             mac: mac.map_or([0; 6], |mac| mac.0),
         };
-        Ok(Backend { what, id: hash_bytes(what.as_bytes(), 0) as u32, weight, state })
+        Ok(Backend {
+            what,
+            id: hash_bytes(what.as_bytes(), 0) as u32,
+            weight,
+            state,
+            keeps_flows: state != BackendState::Down,
+            has_addr: address.is_some(),
+            has_mac: mac.is_some(),
+        })
     }
 
+    /// Lets a packet go there.
     #[inline]
-    fn keeps_flows(&self) -> bool {
-        self.state != BackendState::Down
+    pub(super) fn direct(&self, edits: &mut Edits) {
+        let What { addr, port, mac } = self.what;
+        if self.has_addr {
+            edits.set_dst(addr);
+            if port != 0 {
+                edits.set_dst_port(port);
+            }
+        }
+        if self.has_mac {
+            edits.set_dst_mac(mac);
+        }
     }
 
     fn active_weight(&self) -> u64 {
@@ -293,7 +367,10 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_addr = self.addr != Addr::UNSPECIFIED;
         if has_addr {
-            write!(f, "{}", socket(self.addr, self.port))?;
+            match self.port {
+                0 => write!(f, "{}", IpAddr::from(self.addr))?,
+                port => write!(f, "{}", socket(self.addr, port))?,
+            }
         }
         match self.mac {
             [0, 0, 0, 0, 0, 0] => Ok(()),
@@ -309,6 +386,11 @@ fn maglev(backends: &[Backend]) -> Maglev {
         .filter(|(_, backend)| backend.state == BackendState::Active)
         .map(|(index, backend)| Candidate { index, name: backend.what.as_bytes(), weight: backend.weight });
     Maglev::new(candidates.collect())
+}
+
+fn round_robin(backends: &[Backend]) -> RoundRobin {
+    let active = (0..).zip(backends).filter(|(_, backend)| backend.state == BackendState::Active);
+    RoundRobin::new(&active.map(|(index, backend)| (index, backend.weight)).collect::<Vec<_>>())
 }
 
 fn socket(addr: Addr, port: u16) -> SocketAddr {

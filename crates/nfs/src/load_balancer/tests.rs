@@ -10,6 +10,8 @@ use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_
 
 mod maglev;
 mod options;
+mod ranges;
+mod round_robin;
 mod spread;
 
 const PASS: Verdict = Verdict::Forward;
@@ -242,18 +244,19 @@ fn a_full_table_sends_new_flows_by_the_hash_and_always_to_the_same_backend() {
     for policy in ["maglev", "random"] {
         let balancer: LoadBalancer =
             function(&format!("policy = \"{policy}\"\n{}", service(&backends(&[1; 9]))));
-        let service = balancer.services.get(0);
+        let service = balancer.services.get(0).unwrap();
         let mut sent = Vec::new();
         for number in 0..50 {
             let meta = LoadBalancer::project(&client(number)).unwrap();
-            let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0; LoadBalancer::EVENTS.len()]);
+            let (mut edits, mut pool, mut events) =
+                (Edits::NONE, balancer.pool(), [0; LoadBalancer::EVENTS.len()]);
             let stamp = Stamp { seq: number.into(), time_ns: 0 };
             let mut cx = Cx::new(stamp, &mut edits, &mut pool, &mut events, 0);
             let mut flow = None;
             balancer.step(&mut flow, &meta, &mut cx);
             assert_eq!(balancer.rejected(&flow.unwrap(), &meta, &mut cx), PASS);
             let mut expected = Edits::NONE;
-            service.direct(service.maglev.at(meta.hash()).unwrap(), &mut expected);
+            service.get(service.maglev.at(meta.hash()).unwrap()).unwrap().1.direct(&mut expected);
             assert_eq!(edits, expected, "{policy}");
             assert_eq!(events[PACKETS_WITHOUT_FLOW], 1);
             sent.push(flow.unwrap().backend_id);
@@ -279,7 +282,7 @@ fn tcp_in_the_middle_goes_by_the_hash_under_either_policy() {
 /// One step of a flow that may have begun under another configuration.
 fn continued(options: &str, flow: &mut Option<State>, headers: &Headers) -> (Verdict, Edits, usize) {
     let balancer: LoadBalancer = function(options);
-    let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0; LoadBalancer::EVENTS.len()]);
+    let (mut edits, mut pool, mut events) = (Edits::NONE, balancer.pool(), [0; LoadBalancer::EVENTS.len()]);
     let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
     let verdict = balancer.step(flow, &LoadBalancer::project(headers).unwrap(), &mut cx);
     (verdict, edits, events[FLOWS_MOVED] as usize)

@@ -74,7 +74,10 @@ fn what_does_not_parse_is_refused_where_it_stands() {
         (service("{ mac = \"02:00:00:00:00:00:00\" }"), "is no MAC address"),
         (service("{ mac = \"02:00:00:00:00:+1\" }"), "is no MAC address"),
         (service("{ mac = \"03:00:00:00:00:00\" }"), "is a group's MAC address"),
-        ("policy = \"round-robin\"".into(), "unknown variant `round-robin`, expected `maglev` or `random`"),
+        (
+            "policy = \"wrr\"".into(),
+            "unknown variant `wrr`, expected one of `maglev`, `random`, `round-robin`",
+        ),
         ("[[services]]\nvip = \"192.0.2.1\"\nbackends = []".into(), "missing field `port`"),
     ] {
         let error = toml::from_str::<Options>(&options).unwrap_err();
