@@ -9,6 +9,7 @@
 //! | [`flow-statistics`](statistics) | 5-tuple | keeps a record of each flow | FAJITA App. A.1, RFC 7012 |
 //! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
 //! | [`load-balancer`](load_balancer) | 5-tuple | spreads the flows to a service over its backends | FAJITA App. A.1, Maglev §3.4 |
+//! | [`nat`] | inside endpoint | lets inside hosts share external IPv4 addresses, by ports | RFC 4787, RFC 5382 |
 //! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
 //! | [`port-knock`](port_knock) | source address | opens to sources that know a sequence of ports | SCR Fig. 12 |
 //! | [`port-scan`](port_scan) | source address | finds sources that try many ports | FAJITA App. A.1 |
@@ -39,6 +40,7 @@ pub mod conntrack;
 pub mod ddos;
 pub mod heavy_hitters;
 pub mod load_balancer;
+pub mod nat;
 pub mod policer;
 pub mod port_knock;
 pub mod port_scan;
@@ -52,6 +54,7 @@ pub use conntrack::Conntrack;
 pub use ddos::Ddos;
 pub use heavy_hitters::HeavyHitters;
 pub use load_balancer::LoadBalancer;
+pub use nat::Nat;
 pub use policer::{DestinationPolicer, Policer};
 pub use port_knock::PortKnock;
 pub use port_scan::PortScan;
@@ -96,6 +99,7 @@ stock_functions! {
     FlowStatistics,
     HeavyHitters,
     LoadBalancer,
+    Nat,
     Policer,
     PortKnock,
     PortScan,
