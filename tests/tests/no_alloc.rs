@@ -69,6 +69,7 @@ fn the_data_path_does_not_allocate() {
         "stats-limiter.toml",
         "balance.toml",
         "acl.toml",
+        "nat.toml",
     ];
     for name in chains {
         for capture in captures() {

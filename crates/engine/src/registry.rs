@@ -47,8 +47,6 @@ pub struct FunctionInfo {
     pub key: TypeId,
     /// [`NetworkFunction::HAS_SIDES`].
     pub has_sides: bool,
-    /// [`NetworkFunction::ALLOCATES`].
-    pub allocates: Fields,
     /// What its key is made of.
     pub sharding: Sharding,
     /// Bytes of the key.
@@ -66,6 +64,9 @@ pub trait Function: Send + Sync {
 
     /// [`NetworkFunction::steps_in_order`].
     fn steps_in_order(&self) -> bool;
+
+    /// [`NetworkFunction::allocates`].
+    fn allocates(&self) -> Fields;
 
     /// [`NetworkFunction::is_from_outside`].
     fn is_from_outside(&self, headers: &Headers) -> bool;
@@ -152,6 +153,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
         self.0.steps_in_order()
     }
 
+    fn allocates(&self) -> Fields {
+        self.0.allocates()
+    }
+
     fn is_from_outside(&self, headers: &Headers) -> bool {
         self.0.is_from_outside(headers)
     }
@@ -215,7 +220,6 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         edits: F::EDITS,
         key: TypeId::of::<F::Key>(),
         has_sides: F::HAS_SIDES,
-        allocates: F::ALLOCATES,
         sharding: F::Key::SHARDING,
         key_bytes: size_of::<F::Key>(),
         meta_bytes: size_of::<F::Meta>(),

@@ -9,6 +9,7 @@
 //! | [`flow-statistics`](statistics) | 5-tuple | keeps a record of each flow | FAJITA App. A.1, RFC 7012 |
 //! | [`heavy-hitters`](heavy_hitters) | 5-tuple | measures flows and finds the large ones | SCR Table 1 |
 //! | [`load-balancer`](load_balancer) | 5-tuple | spreads the flows to a service over its backends | FAJITA App. A.1, Maglev §3.4 |
+//! | [`nat`] | inside endpoint | lets inside hosts share external IPv4 addresses, by ports | RFC 4787, RFC 5382 |
 //! | [`pattern-scanner`](pattern_scanner) | none | looks for byte patterns in payloads | Aho and Corasick 1975, Snort |
 //! | [`policer`] | 5-tuple | holds each flow to a rate with a token bucket | SCR Table 1, RFC 2697 |
 //! | [`port-knock`](port_knock) | source address | opens to sources that know a sequence of ports | SCR Fig. 12 |
@@ -40,6 +41,7 @@ pub mod conntrack;
 pub mod ddos;
 pub mod heavy_hitters;
 pub mod load_balancer;
+pub mod nat;
 pub mod pattern_scanner;
 pub mod policer;
 pub mod port_knock;
@@ -54,6 +56,7 @@ pub use conntrack::Conntrack;
 pub use ddos::Ddos;
 pub use heavy_hitters::HeavyHitters;
 pub use load_balancer::LoadBalancer;
+pub use nat::Nat;
 pub use pattern_scanner::PatternScanner;
 pub use policer::{DestinationPolicer, Policer};
 pub use port_knock::PortKnock;
@@ -99,6 +102,7 @@ stock_functions! {
     FlowStatistics,
     HeavyHitters,
     LoadBalancer,
+    Nat,
     PatternScanner,
     Policer,
     PortKnock,

@@ -137,6 +137,7 @@ fn examples_make_sense() {
         include_str!("../../../examples/ddos.toml"),
         include_str!("../../../examples/edge.toml"),
         include_str!("../../../examples/knock.toml"),
+        include_str!("../../../examples/nat.toml"),
         include_str!("../../../examples/perimeter.toml"),
         include_str!("../../../examples/scan.toml"),
         include_str!("../../../examples/stats-limiter.toml"),

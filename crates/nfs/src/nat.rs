@@ -1,0 +1,578 @@
+//! `nat`: lets inside hosts share external IPv4 addresses, a port for each of their endpoints (NAPT).
+//!
+//! Written from RFC 4787 (UDP) and RFC 5382 (TCP); RFC 3022 has the idea. Key: the inside endpoint,
+//! which is address, port and protocol. State: the external endpoint that stands for it.
+//!
+//! ```toml
+//! [[function]]
+//! use = "nat"
+//! inside = ["10.0.0.0/8"]
+//! external = ["203.0.113.1", "203.0.113.2"]
+//! ```
+//!
+//! | option | unit | default | |
+//! |---|---|---|---|
+//! | `inside` | | RFC 1918's | IPv4 prefixes of the hosts that are translated |
+//! | `external` | | none | up to 256 IPv4 addresses that they share outside; without one, everything passes |
+//! | `ports` | | `[1024, 65535]` | first and last port that mappings get |
+//! | `port_choice` | | `"random"` | or `"in-turn"`: see below |
+//! | `udp_ms` | ms | 300000 | forget a UDP mapping after this time; at least 120000 |
+//! | `tcp_established_ms` | ms | 7440000 | forget a TCP mapping in use after this time; at least 7440000 |
+//! | `tcp_transitory_ms` | ms | 240000 | the same while its connection opens or closes; at least 240000 |
+//! | `hairpinning` | | true | let inside hosts reach each other by their external addresses |
+//! | `unmatched` | | `"drop"` | packets to an external address and port without a mapping |
+//! | `other_protocols` | | `"drop"` | what is neither UDP nor TCP, ICMP among it; `"pass"`: as it is |
+//!
+//! The least time-outs are those that the RFCs say a NAT must not go below.
+//!
+//! # What becomes of a packet
+//!
+//! | from | to | |
+//! |---|---|---|
+//! | inside | outside | the source becomes the external endpoint of its mapping, made now if need be |
+//! | outside | an external address | the destination becomes the inside endpoint that has this port |
+//! | inside | an external address | both (hairpinning) |
+//! | inside | inside | passes |
+//! | outside | elsewhere | passes; `access-list` keeps strangers from inside addresses, this does not |
+//!
+//! IPv6 and what is not IP pass. TTL stays: this translates, and something else routes.
+//!
+//! # What it does, by requirement
+//!
+//! | RFC 4787 | RFC 5382 | |
+//! |---|---|---|
+//! | REQ-1 | REQ-1 | *Endpoint-independent mapping*: an inside endpoint has one external endpoint for all whom it talks to |
+//! | REQ-2 | | *Paired*: all endpoints of a host get one external address, by a hash of the host's. When that has no port left for the protocol, new mappings of the host are refused; others' are not |
+//! | REQ-3 | REQ-7 | *No overloading*: no two mappings share an external endpoint. REQ-3a is not followed: all source ports, those below 1024 too, get ports from `ports` |
+//! | REQ-4 | | *Port parity* is preserved, for TCP too; when the core has free ports of the other parity alone, one of those is taken, and `parity-lost` counts it |
+//! | REQ-5 | REQ-5 | time-outs as above |
+//! | REQ-6 | | outbound packets refresh a mapping, those that are hairpinned or go inside too; inbound ones do not |
+//! | REQ-8 | REQ-3 | *Endpoint-independent filtering*: whoever sends to a mapping's external endpoint gets in. Put an `access-list` beside it for less |
+//! | REQ-9 | REQ-8 | *Hairpinning* with external source address and port |
+//! | REQ-10 | REQ-6 | there are no application level gateways |
+//! | REQ-11 | REQ-2 | a mapping never changes while it lives; connections may begin on either side, or on both at once |
+//! | | REQ-4 | no packet is answered, least of all an unsolicited SYN: it is dropped in silence |
+//! | REQ-12 | REQ-10 | ICMP never ends a mapping |
+//!
+//! Not done in this version: ICMP, neither queries (RFC 5508) nor errors (REQ-12b; REQ-9 of RFC 5382), so
+//! that path MTU discovery does not reach the inside; fragments (REQ-14), first ones and later ones, which
+//! are dropped, for only the first has ports; other protocols than UDP and TCP.
+//!
+//! # Ports
+//!
+//! A port that becomes free goes to the end of a queue, so that late packets of its last owner's peers
+//! meet nobody for as long as possible. With `"in-turn"` a mapping gets the port at the front. With
+//! `"random"` it gets one of the front half, drawn by the chain's seed, so that outsiders cannot guess
+//! the next one (RFC 7857 §9, RFC 6056). Taking and giving back are `O(1)`.
+//!
+//! Memory is taken at the start alone: 1.3 MB for each external address with all its ports.
+//!
+//! # What outbound packets tell of TCP
+//!
+//! A mapping is of an endpoint, not of a connection, and its state steps with outbound packets alone:
+//! anyone outside can send a FIN or RST to it, and that must not end what others have.
+//!
+//! - A mapping *opens* until an outbound packet that is no SYN follows the first one, and is in use then.
+//! - It *closes* when a FIN or RST goes out, and stays so while its connection's last packets go out.
+//!   With the next SYN it opens again.
+//! - If it has seen packets to two peers or more, a FIN to one says nothing of the others: it is in use
+//!   until it was idle for `tcp_established_ms`. An RST to a stranger does not make him a peer.
+//! - What only the outside says remains unseen: a connection that it reset, or that it refused, keeps its
+//!   mapping until the time-out.
+//!
+//! # Several cores
+//!
+//! Each core has its own share of each external address' ports: those for which packets from outside
+//! come to this core. So an inbound packet finds its mapping on the core that made it, whichever hash
+//! sharding uses, and no two cores give out one port. Two things follow:
+//!
+//! - A core may be out of ports while others have some.
+//! - Where sharding hashes addresses alone, an external address is one core's as a whole, and its hosts
+//!   share the addresses of their core: have more addresses than cores. With ports in the hash, as when the
+//!   NAT is alone in its chain, each core has ports of every address, and a host one address on all of them.
+//!
+//! The receiver of a hairpinned packet may be mapped by another core. Who has which port is therefore
+//! one table that all cores of a run read, each entry written by its owner. The packet meets the entry as
+//! it is when its core comes to it: a mapping that another core made, or gave up, a moment ago may be
+//! missing, or still be there. Promised is that the entry is whole, and that packets between two
+//! mappings that live go to the right one. Inbound and outbound packets see the exact order of arrival.
+//!
+//! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
+//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other.
+//!
+//! # Drops, events, expiry, full table
+//!
+//! - `no-port`: the host's external address has no port left here. `no-mapping`: to an external endpoint
+//!   that nobody has. `fragment`, `untranslated` (another protocol): see above. `table-full`: see below.
+//! - Events: `mappings-made`; `parity-lost`, mappings made with a port of the other parity; packets
+//!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`.
+//! - When a mapping expires or is evicted its port becomes free; the next packet makes another. Until the
+//!   sweep comes by, shortly after the time-out, inbound packets still get through.
+//! - When the table is full a new mapping is refused and its packet dropped as `table-full`: to pass
+//!   it untranslated would tell an inside address, and nobody could answer. Have `flows` at least as
+//!   large as the number of ports, and `table_full = "reject"`: an evicted mapping is a connection cut.
+
+use core::net::Ipv4Addr;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcEndpoint, Verdict};
+use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::PassOrDrop;
+use crate::common::{REPORT_ROWS, keep_top};
+
+mod options;
+mod ports;
+
+pub use options::{Options, PortChoice};
+pub use ports::Pool;
+
+use options::{PortRange, Sides, Timeouts};
+use ports::External;
+
+const NO_PORT: u8 = 0;
+const NO_MAPPING: u8 = 1;
+const FRAGMENT: u8 = 2;
+const UNTRANSLATED: u8 = 3;
+const TABLE_FULL: u8 = 4;
+
+const MAPPINGS_MADE: usize = 0;
+const PARITY_LOST: usize = 1;
+const PACKETS_OUT: usize = 2;
+const PACKETS_IN: usize = 3;
+const PACKETS_HAIRPINNED: usize = 4;
+
+const ENDPOINTS: Fields = Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT);
+
+/// Lets inside hosts share external addresses: see the [module's page](self).
+#[derive(Clone, Debug)]
+pub struct Nat {
+    sides: Sides,
+    ports: PortRange,
+    port_choice: PortChoice,
+    timeouts: Timeouts,
+    hairpinning: bool,
+    unmatched: PassOrDrop,
+    other_protocols: PassOrDrop,
+}
+
+/// The header fields that the NAT reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Meta {
+    src: [u8; 4],
+    dst: [u8; 4],
+    src_port: u16,
+    dst_port: u16,
+    protocol: u8,
+    tcp_flags: u8,
+    /// 1 for a fragment, first or later.
+    is_fragment: u8,
+    zero: u8,
+}
+
+/// A mapping; its inside endpoint is the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct State {
+    /// Outbound packets; no more than 4,294,967,295.
+    pub packets: u32,
+    /// TCP: the address that the last connection to open goes to.
+    pub peer: [u8; 4],
+    /// Its port.
+    pub peer_port: u16,
+    /// The external port.
+    pub port: u16,
+    /// Which external address, counted in ascending order.
+    pub address: u8,
+    /// How far it is.
+    pub phase: Phase,
+    /// TCP: 1 if packets went to others than the peer.
+    pub has_other_peers: u8,
+    /// Zero: states have no padding.
+    pub zero: u8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 16);
+
+/// How far a mapping is; decides its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(u8)]
+pub enum Phase {
+    /// UDP.
+    Datagrams,
+    /// TCP, one packet or SYNs alone.
+    Opening,
+    /// TCP, more than that.
+    Established,
+    /// TCP, after a FIN or RST to its only peer.
+    Closing,
+}
+
+/// Between which sides a packet goes, with the external address that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Out,
+    In(u8),
+    Hairpin(u8),
+    /// Not across the NAT.
+    Past,
+}
+
+impl NetworkFunction for Nat {
+    const NAME: &'static str = "nat";
+    const SUMMARY: &'static str = "lets inside hosts share external IPv4 addresses, by ports";
+    const SPEC: &'static str = "RFC 4787 (UDP), RFC 5382 (TCP)";
+    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
+    const DROP_REASONS: &'static [&'static str] =
+        &["no-port", "no-mapping", "fragment", "untranslated", "table-full"];
+    const EVENTS: &'static [&'static str] =
+        &["mappings-made", "parity-lost", "packets-out", "packets-in", "packets-hairpinned"];
+    const EDITS: Fields = ENDPOINTS;
+    /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
+    /// allocated to.
+    const ALLOCATES: Fields = ENDPOINTS;
+    const HAS_SIDES: bool = true;
+    const PREFETCHES: bool = true;
+
+    type Key = SrcEndpoint;
+    type Meta = Meta;
+    type State = State;
+    type Pool = Pool;
+    type Options = Options;
+
+    fn new(options: Options) -> Result<Self, OptionError> {
+        Ok(Nat {
+            sides: Sides::new(&options)?,
+            ports: PortRange::new(&options)?,
+            port_choice: options.port_choice,
+            timeouts: Timeouts::new(&options)?,
+            hairpinning: options.hairpinning,
+            unmatched: options.unmatched,
+            other_protocols: options.other_protocols,
+        })
+    }
+
+    fn pool(&self) -> Pool {
+        self.divide(1, |_| 0).remove(0)
+    }
+
+    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
+        self.divide(cores, |External { address, protocol, port }| {
+            let dst = self.sides.external_addr(address);
+            core_of(&Headers {
+                // External addresses are not inside, so this is a packet from outside.
+                src: dst,
+                dst,
+                dst_port: port,
+                protocol,
+                marks: Marks::IPV4,
+                ..Headers::default()
+            })
+        })
+    }
+
+    fn is_from_outside(&self, headers: &Headers) -> bool {
+        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else { return false };
+        matches!(self.way(src, dst), Way::In(_))
+    }
+
+    #[inline]
+    fn project(headers: &Headers) -> Option<Meta> {
+        if !headers.marks.contains(Marks::IPV4) {
+            return None;
+        }
+        Some(Meta {
+            src: headers.src.to_v4()?,
+            dst: headers.dst.to_v4()?,
+            src_port: headers.src_port,
+            dst_port: headers.dst_port,
+            protocol: headers.protocol,
+            tcp_flags: if headers.is_tcp() { headers.tcp_flags } else { 0 },
+            is_fragment: headers.is_fragment().into(),
+            zero: 0,
+        })
+    }
+
+    #[inline]
+    fn key(meta: &Meta) -> SrcEndpoint {
+        SrcEndpoint { addr: Addr::v4(meta.src), port: meta.src_port, protocol: meta.protocol, zero: 0 }
+    }
+
+    #[inline]
+    fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
+        let way = self.way(meta.src, meta.dst);
+        if way == Way::Past {
+            return Verdict::Forward;
+        }
+        if !matches!(meta.protocol, protocol::UDP | protocol::TCP) {
+            return self.other_protocols.verdict(UNTRANSLATED);
+        }
+        if meta.is_fragment != 0 {
+            return Verdict::Drop(FRAGMENT);
+        }
+        match way {
+            Way::Out => self.outbound(flow, meta, cx),
+            Way::In(address) => self.inbound(address, meta, cx),
+            Way::Hairpin(address) => self.hairpin(address, flow, meta, cx),
+            Way::Past => Verdict::Forward,
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, _: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
+        match self.sides.external(meta.dst) {
+            Some(address) => pool.line(meta.destination(address)),
+            None => core::ptr::null(),
+        }
+    }
+
+    #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        self.timeouts.of(state.phase)
+    }
+
+    fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
+        cx.pool.give_back(state.external(meta.protocol));
+        Verdict::Drop(TABLE_FULL)
+    }
+
+    fn gone(&self, key: &SrcEndpoint, state: &State, pool: &mut Pool) {
+        pool.give_back(state.external(key.protocol));
+    }
+
+    fn without_allocation(&self, state: &State) -> State {
+        State { address: 0, port: 0, ..*state }
+    }
+
+    fn invariant<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a SrcEndpoint, &'a State)>,
+    ) -> Result<(), String> {
+        let mut taken: Vec<_> = flows.map(|(key, state)| (state.external(key.protocol), key)).collect();
+        taken.sort_unstable_by_key(|(external, key)| (*external, key.addr, key.port));
+        match taken.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            None => Ok(()),
+            Some(pair) => {
+                let external = self.endpoint_text(pair[0].0);
+                Err(format!("{} and {} both have {external}", pair[0].1, pair[1].1))
+            }
+        }
+    }
+
+    fn report<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a SrcEndpoint, &'a State)>,
+        _now: Stamp,
+    ) -> Vec<FunctionReport> {
+        let mut mappings: Vec<_> = flows.collect();
+        // Before the longest are kept and the others thrown away.
+        let ports = self.ports_report(&mappings);
+        let title = format!("Mappings now: {}, most packets first", mappings.len());
+        keep_top(&mut mappings, REPORT_ROWS, |state| state.packets.into());
+        let row = |(key, state): &(&SrcEndpoint, &State)| {
+            let external = self.endpoint_text(state.external(key.protocol));
+            vec![key.to_string(), external, state.phase.name().to_string(), state.packets.to_string()]
+        };
+        let mappings = FunctionReport {
+            title,
+            columns: vec!["inside", "external", "phase", "packets_out"],
+            rows: mappings.iter().map(row).collect(),
+        };
+        vec![ports, mappings]
+    }
+}
+
+impl Nat {
+    fn divide(&self, cores: usize, core_of: impl Fn(External) -> usize) -> Vec<Pool> {
+        Pool::divide(self.sides.externals().len(), self.ports, cores, core_of)
+    }
+
+    #[inline]
+    fn way(&self, src: [u8; 4], dst: [u8; 4]) -> Way {
+        match (self.sides.is_inside(src), self.sides.external(dst)) {
+            (true, Some(address)) => Way::Hairpin(address),
+            (false, Some(address)) => Way::In(address),
+            (true, None) if !self.sides.externals().is_empty() && !self.sides.is_inside(dst) => Way::Out,
+            (_, None) => Way::Past,
+        }
+    }
+
+    /// Finds or makes the sender's mapping, and gives the packet its external source.
+    #[inline]
+    fn outbound(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
+        let state = match flow {
+            Some(state) => {
+                state.follow(meta);
+                state
+            }
+            None => {
+                let random = (self.port_choice == PortChoice::Random).then(|| cx.random());
+                let Some(external) = cx.pool.take(meta.protocol, (meta.src, meta.src_port), random) else {
+                    return Verdict::Drop(NO_PORT);
+                };
+                cx.count(MAPPINGS_MADE);
+                if external.port % 2 != meta.src_port % 2 {
+                    cx.count(PARITY_LOST);
+                }
+                flow.insert(State::new(external, meta))
+            }
+        };
+        cx.edits.set_src(self.sides.external_addr(state.address));
+        cx.edits.set_src_port(state.port);
+        cx.count(PACKETS_OUT);
+        Verdict::Forward
+    }
+
+    #[inline]
+    fn inbound(&self, address: u8, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
+        let Some(inside) = cx.pool.inside(meta.destination(address)) else {
+            return self.unmatched.verdict(NO_MAPPING);
+        };
+        direct(inside, cx.edits);
+        cx.count(PACKETS_IN);
+        Verdict::Forward
+    }
+
+    /// RFC 4787 §6: out and in again. The receiver is looked up first, so that a packet to nobody takes
+    /// no port; and once, since it may be another core's.
+    fn hairpin(&self, address: u8, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
+        let receiver = cx.pool.inside(meta.destination(address)).filter(|_| self.hairpinning);
+        let Some(receiver) = receiver else { return self.unmatched.verdict(NO_MAPPING) };
+        let verdict = self.outbound(flow, meta, cx);
+        if verdict == Verdict::Forward {
+            direct(receiver, cx.edits);
+            cx.count(PACKETS_HAIRPINNED);
+        }
+        verdict
+    }
+
+    fn endpoint_text(&self, external: External) -> String {
+        format!("{}:{}", self.sides.external_addr(external.address), external.port)
+    }
+
+    /// How many ports of each external address are in use.
+    fn ports_report(&self, mappings: &[(&SrcEndpoint, &State)]) -> FunctionReport {
+        let mut used = vec![[0_u64; 2]; self.sides.externals().len()];
+        for (key, state) in mappings {
+            used[usize::from(state.address)][usize::from(key.protocol == protocol::TCP)] += 1;
+        }
+        let row = |(addr, [udp, tcp]): (&[u8; 4], &[u64; 2])| {
+            vec![
+                Ipv4Addr::from(*addr).to_string(),
+                udp.to_string(),
+                tcp.to_string(),
+                self.ports.len().to_string(),
+            ]
+        };
+        let total = |column: usize| used.iter().map(|used| used[column]).sum::<u64>();
+        FunctionReport {
+            title: format!("Ports in use now: {} for UDP, {} for TCP", total(0), total(1)),
+            columns: vec!["external", "udp", "tcp", "of_each"],
+            rows: self.sides.externals().iter().zip(&used).map(row).collect(),
+        }
+    }
+}
+
+/// Lets a packet go to an inside endpoint.
+#[inline]
+fn direct((addr, port): ([u8; 4], u16), edits: &mut Edits) {
+    edits.set_dst(Addr::v4(addr));
+    edits.set_dst_port(port);
+}
+
+impl State {
+    fn new(external: External, meta: &Meta) -> State {
+        let is_tcp = meta.protocol == protocol::TCP;
+        let phase = match meta {
+            _ if !is_tcp => Phase::Datagrams,
+            _ if meta.ends() => Phase::Closing,
+            _ => Phase::Opening,
+        };
+        let (peer, peer_port) = if is_tcp { (meta.dst, meta.dst_port) } else { Default::default() };
+        State {
+            packets: 1,
+            peer,
+            peer_port,
+            port: external.port,
+            address: external.address,
+            phase,
+            has_other_peers: 0,
+            zero: 0,
+        }
+    }
+
+    /// Another outbound packet.
+    #[inline]
+    fn follow(&mut self, meta: &Meta) {
+        self.packets = self.packets.saturating_add(1);
+        if meta.protocol == protocol::TCP {
+            self.follow_tcp(meta);
+        }
+    }
+
+    #[inline]
+    fn follow_tcp(&mut self, meta: &Meta) {
+        let is_to_peer = (self.peer, self.peer_port) == (meta.dst, meta.dst_port);
+        if self.phase == Phase::Closing && meta.opens() {
+            (self.peer, self.peer_port) = (meta.dst, meta.dst_port);
+            self.phase = Phase::Opening;
+            return;
+        }
+        if !is_to_peer && meta.ends() {
+            // Most likely it refuses a stranger, who must not make the mapping last.
+            return;
+        }
+        self.has_other_peers |= u8::from(!is_to_peer);
+        let has_one_peer = self.has_other_peers == 0;
+        self.phase = match self.phase {
+            Phase::Closing if has_one_peer => Phase::Closing,
+            _ if meta.ends() && has_one_peer => Phase::Closing,
+            Phase::Opening if meta.opens() => Phase::Opening,
+            _ => Phase::Established,
+        };
+    }
+
+    #[inline]
+    fn external(&self, protocol: u8) -> External {
+        External { address: self.address, protocol, port: self.port }
+    }
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Datagrams => "datagrams",
+            Phase::Opening => "opening",
+            Phase::Established => "established",
+            Phase::Closing => "closing",
+        }
+    }
+}
+
+impl Meta {
+    /// The port that the packet is for, given which external address it is for.
+    #[inline]
+    fn destination(&self, address: u8) -> External {
+        External { address, protocol: self.protocol, port: self.dst_port }
+    }
+
+    /// Begins a connection, or answers that the other end did (RFC 9293 §3.5).
+    #[inline]
+    fn opens(&self) -> bool {
+        self.tcp_flags & tcp_flags::SYN != 0
+    }
+
+    #[inline]
+    fn ends(&self) -> bool {
+        self.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

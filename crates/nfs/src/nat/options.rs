@@ -1,0 +1,283 @@
+//! What a chain file may say about the NAT, and what is made of it.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use nf::{OptionDoc, OptionError};
+use serde::Deserialize;
+use wire::Addr;
+
+use super::Phase;
+use crate::PassOrDrop;
+use crate::common::ns_from_ms;
+use crate::prefix::PrefixSet;
+
+/// The most external addresses: a mapping's state has one byte for which it is.
+pub(super) const EXTERNAL_MAX: usize = 256;
+
+/// RFC 4787 REQ-5: "MUST NOT expire in less than two minutes".
+const UDP_MIN_MS: u64 = 2 * 60 * 1_000;
+/// RFC 5382 REQ-5: "MUST NOT be less than 2 hours 4 minutes".
+const TCP_ESTABLISHED_MIN_MS: u64 = (2 * 60 + 4) * 60 * 1_000;
+/// RFC 5382 REQ-5: "MUST NOT be less than 4 minutes".
+const TCP_TRANSITORY_MIN_MS: u64 = 4 * 60 * 1_000;
+
+/// Options of [`Nat`](super::Nat): see the [module's page](super).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Prefixes of the inside.
+    pub inside: Vec<String>,
+    /// The NAT's own addresses, which the outside sees.
+    pub external: Vec<String>,
+    /// First and last port that mappings get.
+    pub ports: [u16; 2],
+    /// Which of the free ports a new mapping gets.
+    pub port_choice: PortChoice,
+    /// How long a UDP mapping is kept without an outbound packet, ms.
+    pub udp_ms: u64,
+    /// The same for a TCP mapping in use, ms.
+    pub tcp_established_ms: u64,
+    /// The same for a TCP mapping whose connection opens or closes, ms.
+    pub tcp_transitory_ms: u64,
+    /// Whether inside hosts reach each other by external addresses.
+    pub hairpinning: bool,
+    /// What happens to packets to external addresses for which there is no mapping.
+    pub unmatched: PassOrDrop,
+    /// What happens to packets of protocols other than UDP and TCP.
+    pub other_protocols: PassOrDrop,
+}
+
+/// Which of the free ports of its parity a new mapping gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortChoice {
+    /// One of the half that has been free for longest.
+    Random,
+    /// The one that has been free for longest.
+    InTurn,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            inside: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"].map(String::from).to_vec(),
+            external: Vec::new(),
+            ports: [1024, 65_535],
+            port_choice: PortChoice::Random,
+            udp_ms: 300_000,
+            tcp_established_ms: TCP_ESTABLISHED_MIN_MS,
+            tcp_transitory_ms: TCP_TRANSITORY_MIN_MS,
+            hairpinning: true,
+            unmatched: PassOrDrop::Drop,
+            other_protocols: PassOrDrop::Drop,
+        }
+    }
+}
+
+pub(super) const OPTIONS: &[OptionDoc] = &[
+    OptionDoc {
+        name: "inside",
+        default: r#"["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"]"#,
+        help: "IPv4 prefixes of the hosts that are translated",
+    },
+    OptionDoc {
+        name: "external",
+        default: "[]",
+        help: "the IPv4 addresses that they share outside; without one, everything passes as it is",
+    },
+    OptionDoc { name: "ports", default: "[1024, 65535]", help: "first and last port that mappings get" },
+    OptionDoc {
+        name: "port_choice",
+        default: r#""random""#,
+        help: "\"random\" among those free for longest, or \"in-turn\": the one free for longest",
+    },
+    OptionDoc {
+        name: "udp_ms",
+        default: "300_000",
+        help: "forget a UDP mapping after this time without an outbound packet; at least 120000",
+    },
+    OptionDoc {
+        name: "tcp_established_ms",
+        default: "7_440_000",
+        help: "forget a TCP mapping in use after this time without an outbound packet; at least 7440000",
+    },
+    OptionDoc {
+        name: "tcp_transitory_ms",
+        default: "240_000",
+        help: "the same while its connection opens or closes; at least 240000",
+    },
+    OptionDoc {
+        name: "hairpinning",
+        default: "true",
+        help: "let inside hosts reach each other by their external addresses",
+    },
+    OptionDoc {
+        name: "unmatched",
+        default: r#""drop""#,
+        help: "packets to an external address and port without a mapping: \"drop\" or \"pass\"",
+    },
+    OptionDoc {
+        name: "other_protocols",
+        default: r#""drop""#,
+        help: "packets of other protocols than UDP and TCP, ICMP among them: \"drop\" or \"pass\" as they are",
+    },
+];
+
+/// Inside and outside, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Sides {
+    inside: PrefixSet,
+    /// Ascending; a mapping's state says which by its index.
+    external: Vec<[u8; 4]>,
+}
+
+impl Sides {
+    pub(super) fn new(options: &Options) -> Result<Sides, OptionError> {
+        let error = |option, message| Err(OptionError { option, message });
+        if let Some(prefix) = options.inside.iter().find(|prefix| prefix.contains(':')) {
+            return error("inside", format!("has \"{prefix}\"; only IPv4 is translated"));
+        }
+        if options.inside.is_empty() {
+            return error(
+                "inside",
+                "is empty; name the prefixes to translate, such as \"10.0.0.0/8\"".into(),
+            );
+        }
+        let inside = PrefixSet::parse("inside", &options.inside)?;
+        if options.external.len() > EXTERNAL_MAX {
+            let count = options.external.len();
+            return error("external", format!("has {count} addresses; at most {EXTERNAL_MAX} are possible"));
+        }
+        let mut external = Vec::with_capacity(options.external.len());
+        for text in &options.external {
+            let Ok(ip) = text.parse::<Ipv4Addr>() else {
+                return error("external", not_ipv4(text));
+            };
+            if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() || ip.is_loopback() {
+                return error(
+                    "external",
+                    format!("has {ip}, to which no answer comes; name unicast addresses"),
+                );
+            }
+            if inside.contains(Addr::v4(ip.octets())) {
+                return error(
+                    "external",
+                    format!("has {ip}, which is inside too; take it out of one of them"),
+                );
+            }
+            external.push(ip.octets());
+        }
+        external.sort_unstable();
+        if let Some(twice) = external.windows(2).find(|pair| pair[0] == pair[1]) {
+            return error("external", format!("has {} twice", Ipv4Addr::from(twice[0])));
+        }
+        Ok(Sides { inside, external })
+    }
+
+    #[inline]
+    pub(super) fn is_inside(&self, addr: [u8; 4]) -> bool {
+        self.inside.contains(Addr::v4(addr))
+    }
+
+    /// Which external address this is, if it is one.
+    #[inline]
+    pub(super) fn external(&self, addr: [u8; 4]) -> Option<u8> {
+        self.external.binary_search(&addr).ok().map(|index| index as u8)
+    }
+
+    #[inline]
+    pub(super) fn external_addr(&self, index: u8) -> Addr {
+        Addr::v4(self.external[usize::from(index)])
+    }
+
+    pub(super) fn externals(&self) -> &[[u8; 4]] {
+        &self.external
+    }
+}
+
+fn not_ipv4(text: &str) -> String {
+    match text.parse::<IpAddr>() {
+        Ok(_) => format!("has \"{text}\"; only IPv4 is translated"),
+        Err(_) => format!("has \"{text}\", which is no IPv4 address; write one like \"203.0.113.1\""),
+    }
+}
+
+/// The ports of one external address, for one protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    pub(super) fn new(options: &Options) -> Result<PortRange, OptionError> {
+        let [first, last] = options.ports;
+        if first == 0 || first > last {
+            let message = "must be first and last port, from 1 to 65535: [1024, 65535]".to_string();
+            return Err(OptionError { option: "ports", message });
+        }
+        Ok(PortRange { first, last })
+    }
+
+    pub(super) fn len(self) -> usize {
+        usize::from(self.last - self.first) + 1
+    }
+
+    /// Where a port is in the range, from 0.
+    #[inline]
+    pub(super) fn offset(self, port: u16) -> Option<usize> {
+        (self.first..=self.last).contains(&port).then(|| usize::from(port - self.first))
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = u16> {
+        self.first..=self.last
+    }
+}
+
+/// The time-outs, checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    udp_ns: u64,
+    tcp_established_ns: u64,
+    tcp_transitory_ns: u64,
+}
+
+impl Timeouts {
+    pub(super) fn new(options: &Options) -> Result<Timeouts, OptionError> {
+        let ns = |option, ms: u64, min_ms: u64, source: &str| {
+            if ms < min_ms {
+                return Err(OptionError { option, message: format!("must be at least {min_ms} ({source})") });
+            }
+            Ok(ns_from_ms(ms))
+        };
+        let tcp = "RFC 5382 REQ-5";
+        Ok(Timeouts {
+            udp_ns: ns("udp_ms", options.udp_ms, UDP_MIN_MS, "RFC 4787 REQ-5")?,
+            tcp_established_ns: ns(
+                "tcp_established_ms",
+                options.tcp_established_ms,
+                TCP_ESTABLISHED_MIN_MS,
+                tcp,
+            )?,
+            tcp_transitory_ns: ns(
+                "tcp_transitory_ms",
+                options.tcp_transitory_ms,
+                TCP_TRANSITORY_MIN_MS,
+                tcp,
+            )?,
+        })
+    }
+
+    #[inline]
+    pub(super) fn of(&self, phase: Phase) -> u64 {
+        match phase {
+            Phase::Datagrams => self.udp_ns,
+            Phase::Opening | Phase::Closing => self.tcp_transitory_ns,
+            Phase::Established => self.tcp_established_ns,
+        }
+    }
+}
