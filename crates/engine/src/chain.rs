@@ -4,7 +4,7 @@ use std::sync::Arc;
 use io::Port;
 use serde::Deserialize;
 use strategy::FunctionShape;
-use table::{OutOfMemory, WhenFull};
+use table::{OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::Batch;
@@ -124,6 +124,7 @@ impl Chain {
     fn joins(&self, group: &[FunctionSpec], spec: &FunctionSpec) -> bool {
         let info = spec.function.info();
         !info.sharding.is_stateless()
+            && group.len() < PARTS_MAX
             && group.iter().chain([spec]).all(|member| !member.function.steps_in_order())
             && group.iter().all(|member| {
                 let before = member.function.info();

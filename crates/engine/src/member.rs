@@ -226,20 +226,20 @@ impl<F: NetworkFunction> FunctionMember<F> {
     fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
-        let cell = steps.table.cell(slot, self.part);
-        let deadline_ns = cell.deadline_ns();
-        let mut flow = cell.state().copied();
-        let was_dead = deadline_ns != 0 && deadline_ns <= now_ns;
+        let mut cell = steps.table.cell_mut(slot, self.part);
+        let was_dead = cell.deadline_ns() <= now_ns && cell.state().is_some();
         if was_dead {
             self.expire(slot, now_ns, steps.table);
-            flow = None;
+            cell = steps.table.cell_mut(slot, self.part);
         }
+        let mut flow = cell.state().copied();
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {
             Some(state) => {
                 self.flows.created += u64::from(was_none);
-                self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
+                let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
+                cell.set(state, now_ns.saturating_add(idle_timeout_ns));
             }
             None if was_dead => steps.table.has_lost_a_state(slot),
             None if was_none => (),

@@ -23,6 +23,9 @@ use crate::prefetch::{LINE_BYTES, prefetch_lines};
 /// Lines of a block that are asked for ahead. More would crowd out the other packets'.
 const LINES_AHEAD_MAX: usize = 4;
 
+/// The most functions that share a table.
+pub const PARTS_MAX: usize = 16;
+
 /// One cache line.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
@@ -88,10 +91,11 @@ impl Layout {
     /// Makes room for a state.
     ///
     /// # Panics
-    /// If `S` wants to be aligned to more than a cache line.
+    /// If `S` wants to be aligned to more than a cache line, or [`PARTS_MAX`] have been added.
     pub fn add<S: Copy>(&mut self) -> Part<S> {
         let part = PartLayout { bytes: size_of::<Cell<S>>(), align: align_of::<Cell<S>>() };
         assert!(part.align <= LINE_BYTES, "a state aligned to {} bytes", part.align);
+        assert!(self.parts.len() < PARTS_MAX, "more than {PARTS_MAX} parts");
         self.parts.push(part);
         Part { layout: self.id, index: self.parts.len() as u32 - 1, state: PhantomData }
     }
@@ -155,8 +159,9 @@ pub(crate) struct Blocks<K> {
     lines: usize,
     len: u32,
     layout: u32,
-    /// By index of the part.
-    offsets: Vec<usize>,
+    /// By index of the part; those of parts that there are not are 0.
+    offsets: [u32; PARTS_MAX],
+    parts: usize,
     key_offset: usize,
     /// Lines up to the end of the last part: what a step reads.
     lines_ahead: usize,
@@ -173,7 +178,8 @@ impl<K: FlowKey> Blocks<K> {
             lines,
             len: len as u32,
             layout: layout.id,
-            offsets,
+            parts: offsets.len(),
+            offsets: std::array::from_fn(|part| offsets.get(part).map_or(0, |offset| *offset as u32)),
             key_offset,
             lines_ahead: parts_end.div_ceil(LINE_BYTES).min(LINES_AHEAD_MAX),
             key: PhantomData,
@@ -192,14 +198,14 @@ impl<K: FlowKey> Blocks<K> {
 
     #[inline]
     fn at(&self, block: u32) -> *const u8 {
-        assert!(block < self.len, "block {block} of {}", self.len);
+        assert!(block < self.len, "no such block");
         // SAFETY: the memory has `len * lines` lines.
         unsafe { self.memory.as_ptr().add(block as usize * self.lines).cast() }
     }
 
     #[inline]
     fn at_mut(&mut self, block: u32) -> *mut u8 {
-        assert!(block < self.len, "block {block} of {}", self.len);
+        assert!(block < self.len, "no such block");
         let lines = self.lines;
         // SAFETY: the memory has `len * lines` lines.
         unsafe { self.memory.as_mut_ptr().add(block as usize * lines).cast() }
@@ -273,13 +279,13 @@ impl<K: FlowKey> Blocks<K> {
     pub(crate) fn deadlines(&self, block: u32) -> impl Iterator<Item = u64> {
         let block = self.at(block);
         // SAFETY: every part begins with its deadline, aligned.
-        self.offsets.iter().map(move |offset| unsafe { *block.add(*offset).cast::<u64>() })
+        self.offsets[..self.parts].iter().map(move |offset| unsafe { *block.add(*offset as usize).cast::<u64>() })
     }
 
     #[inline]
     fn offset<S>(&self, part: Part<S>) -> usize {
-        assert_eq!(part.layout, self.layout, "a part of another table");
-        self.offsets[part.index as usize]
+        assert!(part.layout == self.layout, "a part of another table");
+        self.offsets[part.index as usize] as usize
     }
 
     #[inline]

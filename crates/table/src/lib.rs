@@ -36,6 +36,6 @@ mod memory;
 mod prefetch;
 mod table;
 
-pub use blocks::{Cell, Layout, Part};
+pub use blocks::{Cell, Layout, PARTS_MAX, Part};
 pub use prefetch::prefetch;
 pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};
