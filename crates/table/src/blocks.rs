@@ -2,9 +2,9 @@
 //! and the key where it does not fit in the head.
 //!
 //! ```text
-//! 0       16     20      24
-//! | short | hash | taken | part | part | ... | key |      rounded up to whole cache lines
-//!                        each: | deadline | state |
+//! 0       16         24
+//! | short | identity | part | part | ... | key |      rounded up to whole cache lines
+//!               each: | deadline | state |
 //! ```
 
 #![allow(unsafe_code)]
@@ -34,12 +34,15 @@ struct Line([u64; LINE_BYTES / 8]);
 /// What begins each block.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct Head {
+struct Head {
+    /// [`Short::bits`], least byte first.
     short: [u8; 16],
-    pub(crate) hash: u32,
-    /// 1 while a flow has the block, else 0.
-    taken: u32,
+    /// The flow's hash and [`TAKEN`]; 0 while the block is free.
+    identity: u64,
 }
+
+/// Set in the identity of a block that a flow has.
+const TAKEN: u64 = 1 << 32;
 
 /// Where the states of the functions that share a table lie in its blocks.
 ///
@@ -212,7 +215,7 @@ impl<K: FlowKey> Blocks<K> {
     }
 
     #[inline]
-    pub(crate) fn head(&self, block: u32) -> &Head {
+    fn head(&self, block: u32) -> &Head {
         // SAFETY: every block begins with a head, which is plain data.
         unsafe { &*self.at(block).cast() }
     }
@@ -225,15 +228,21 @@ impl<K: FlowKey> Blocks<K> {
 
     #[inline]
     pub(crate) fn is_taken(&self, block: u32) -> bool {
-        self.head(block).taken != 0
+        self.head(block).identity != 0
+    }
+
+    /// The hash of the block's flow.
+    #[inline]
+    pub(crate) fn hash(&self, block: u32) -> u32 {
+        self.head(block).identity as u32
     }
 
     /// Whether `block` holds the flow with this key.
     #[inline]
     pub(crate) fn holds(&self, block: u32, hash: u32, short: Short, key: impl FnOnce() -> K) -> bool {
-        let head = self.head(block);
-        u128::from_le_bytes(head.short) == short.bits
-            && (head.hash, head.taken) == (hash, 1)
+        let Head { short: bits, identity } = *self.head(block);
+        u128::from_le_bytes(bits) == short.bits
+            && identity == u64::from(hash) | TAKEN
             && (short.is_exact || *self.key(block) == key())
     }
 
@@ -247,8 +256,8 @@ impl<K: FlowKey> Blocks<K> {
     /// A hash of the flow's key and a number.
     #[inline]
     pub(crate) fn hash_flow(&self, block: u32, number: u64) -> u64 {
-        let Head { short, hash, .. } = self.head(block);
-        hash_bytes(short, number ^ u64::from(*hash) << 32)
+        let Head { short, identity } = self.head(block);
+        hash_bytes(short, number ^ identity.rotate_left(32))
     }
 
     /// Gives the block to a flow, which has no state in any part yet.
@@ -259,13 +268,14 @@ impl<K: FlowKey> Blocks<K> {
             // SAFETY: as in `key`; the borrow of `self` is exclusive.
             unsafe { self.at_mut(block).add(key_offset).cast::<K>().write(*key) };
         }
-        *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), hash, taken: 1 };
+        *self.head_mut(block) =
+            Head { short: short.bits.to_le_bytes(), identity: u64::from(hash) | TAKEN };
     }
 
     /// Takes the block from its flow, which has no state in any part any more.
     pub(crate) fn release(&mut self, block: u32) {
         debug_assert!(self.lives_until(block) == 0);
-        self.head_mut(block).taken = 0;
+        self.head_mut(block).identity = 0;
     }
 
     /// When the flow's last state dies; 0 if it has none.

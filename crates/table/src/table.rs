@@ -165,7 +165,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Third pass: the flow's block, dead or alive, or [`Slot::NONE`]; `candidate` is what
     /// [`FlowTable::candidate`] gave, now or before.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&self, candidate: Slot, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
         if candidate.is_some() && self.blocks.holds(candidate.0, hash, short, &key) {
             return candidate;
@@ -344,7 +344,7 @@ impl<K: FlowKey> FlowTable<K> {
                 }
                 held[block as usize] += 1;
                 assert!(self.blocks.is_taken(block), "bucket {number} holds a block without a flow");
-                let hash = self.blocks.head(block).hash;
+                let hash = self.blocks.hash(block);
                 assert_eq!(found, tag(hash), "the tag of block {block}");
                 let home = self.primary(hash);
                 assert!(
@@ -398,7 +398,7 @@ impl<K: FlowKey> FlowTable<K> {
                 let Some(vacant) = self.buckets[other].vacant() else { continue };
                 self.buckets[other].set(vacant, tag, block);
                 self.buckets[bucket].clear(entry);
-                let home = self.primary(self.blocks.head(block).hash);
+                let home = self.primary(self.blocks.hash(block));
                 self.add_spilled(home, if home == bucket { 1 } else { -1 });
                 return Some((bucket, entry));
             }
@@ -475,7 +475,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Takes a block without any state from its flow.
     fn unlink(&mut self, block: u32) {
-        let hash = self.blocks.head(block).hash;
+        let hash = self.blocks.hash(block);
         let primary = self.primary(hash);
         let alternate = self.alternate(primary, tag(hash));
         for bucket in [primary, alternate] {
