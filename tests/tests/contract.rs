@@ -194,8 +194,7 @@ fn a_batch_leaves_nothing_to_the_next_and_each_packet_is_counted_once() {
     let packets = [ended, plain].concat();
     let mut registry = Registry::stock();
     registry.add::<Marker<false>>();
-    for (policy, malformed_fate) in [("drop", Fate::Drop(EngineDrop::Malformed)), ("pass", Fate::Forward)]
-    {
+    for (policy, malformed_fate) in [("drop", Fate::Drop(EngineDrop::Malformed)), ("pass", Fate::Forward)] {
         let chain = chain(&format!("malformed = \"{policy}\"\n[[function]]\nuse = \"marker\""), &registry);
         let mut core = chain.core().expect("memory");
         let ran = run_in_batches(&mut core, &packets, &[4]);
