@@ -9,11 +9,13 @@
 //! Packets arrive stamped and already on the right core: a port's business (see `io`) with a
 //! strategy's advice (see `strategy`). The middle of the path, from project to step, is `group.rs`.
 
+use std::mem;
 use std::time::Instant;
 
 use io::{Closed, EngineDrop, Fate, Port, Received, Waiting};
-use wire::Malformed;
+use wire::{Edits, Malformed};
 
+use crate::batch::bits;
 use crate::chain::ChainCore;
 use crate::{BATCH_PACKETS, Batch};
 
@@ -57,24 +59,29 @@ pub fn run(
 }
 
 fn parse(port: &impl Port, batch: &mut Batch) {
-    for frame in &batch.frames {
-        batch.headers.push(wire::parse(frame.link, port.bytes(frame), frame.wire_len));
+    batch.live = 0;
+    for (i, (frame, headers)) in batch.frames.iter().zip(&mut *batch.headers).enumerate() {
+        wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        batch.live |= u64::from(headers.is_well_formed()) << i;
     }
 }
 
 fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
     for i in 0..batch.len() {
-        let is_dropped = matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. });
-        if is_dropped || batch.edits[i].is_empty() {
+        if batch.edits[i].is_empty() {
+            continue;
+        }
+        let edits = mem::replace(&mut batch.edits[i], Edits::NONE);
+        if matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
             continue;
         }
         let frame = &mut batch.frames[i];
         let mut data = frame.data();
         let link = frame.link;
         let buffer = port.buffer_mut(frame);
-        match wire::apply(&batch.edits[i], &batch.headers[i], link, buffer, &mut data) {
+        match wire::apply(&edits, &batch.headers[i], link, buffer, &mut data) {
             Ok(()) => frame.set_data(data),
-            Err(wire::ApplyError::NoRoom) => batch.fates[i] = Fate::Drop(EngineDrop::NoRoom),
+            Err(wire::ApplyError::NoRoom) => batch.end(i, Fate::Drop(EngineDrop::NoRoom)),
         }
     }
 }
@@ -150,11 +157,12 @@ impl CoreCounters {
     }
 
     fn count(&mut self, batch: &Batch) {
-        for (headers, fate) in batch.headers.iter().zip(&batch.fates) {
-            if let Some(reason) = headers.malformed() {
+        self.forward += u64::from(batch.live.count_ones());
+        for i in bits(batch.ended()) {
+            if let Some(reason) = batch.headers[i].malformed() {
                 self.malformed[reason as usize - 1] += 1;
             }
-            *match fate {
+            *match batch.fates[i] {
                 Fate::Forward => &mut self.forward,
                 Fate::TransmitBack => &mut self.transmit_back,
                 Fate::Host => &mut self.host,
