@@ -17,8 +17,8 @@ use nf::{FlowKey, Short, hash_bytes};
 use zerocopy::FromZeros;
 
 use crate::OutOfMemory;
-use crate::memory::Array;
-use crate::prefetch::{LINE_BYTES, prefetch_lines};
+use memory::Array;
+use memory::{LINE_BYTES, prefetch_lines};
 
 /// Lines of a block that are asked for ahead. More would crowd out the other packets'.
 const LINES_AHEAD_MAX: usize = 4;
@@ -268,8 +268,7 @@ impl<K: FlowKey> Blocks<K> {
             // SAFETY: as in `key`; the borrow of `self` is exclusive.
             unsafe { self.at_mut(block).add(key_offset).cast::<K>().write(*key) };
         }
-        *self.head_mut(block) =
-            Head { short: short.bits.to_le_bytes(), identity: u64::from(hash) | TAKEN };
+        *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), identity: u64::from(hash) | TAKEN };
     }
 
     /// Takes the block from its flow, which has no state in any part any more.
@@ -289,7 +288,9 @@ impl<K: FlowKey> Blocks<K> {
     pub(crate) fn deadlines(&self, block: u32) -> impl Iterator<Item = u64> {
         let block = self.at(block);
         // SAFETY: every part begins with its deadline, aligned.
-        self.offsets[..self.parts].iter().map(move |offset| unsafe { *block.add(*offset as usize).cast::<u64>() })
+        self.offsets[..self.parts]
+            .iter()
+            .map(move |offset| unsafe { *block.add(*offset as usize).cast::<u64>() })
     }
 
     #[inline]

@@ -1,9 +1,9 @@
-use nf::{FlowKey, Short, hash_bytes};
+use nf::{FlowKey, Hasher, Short, hash_bytes};
 
 use crate::blocks::{Blocks, Cell, Layout, Part};
 use crate::bucket::{Bucket, ENTRIES};
-use crate::memory::Array;
-use crate::prefetch::{LINE_BYTES, prefetch_lines};
+use memory::Array;
+use memory::{LINE_BYTES, prefetch_lines};
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
@@ -89,7 +89,7 @@ pub struct FlowTable<K> {
     draws: u64,
     steps: usize,
     when_full: WhenFull,
-    seed: u64,
+    hasher: Hasher,
 }
 
 impl<K: FlowKey> FlowTable<K> {
@@ -121,7 +121,7 @@ impl<K: FlowKey> FlowTable<K> {
             draws: 0,
             steps: 0,
             when_full,
-            seed,
+            hasher: Hasher::new(seed),
         })
     }
 
@@ -135,8 +135,8 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn hash(&self, key: &K, short: Short) -> u32 {
         match short.is_exact {
-            true => hash_bytes(&short.bits.to_le_bytes(), self.seed) as u32,
-            false => hash_bytes(key.as_bytes(), self.seed) as u32,
+            true => self.hasher.hash_u128(short.bits) as u32,
+            false => self.hasher.hash_bytes(key.as_bytes()) as u32,
         }
     }
 
