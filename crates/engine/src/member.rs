@@ -4,7 +4,7 @@ use std::sync::Arc;
 use io::{Fate, Port};
 use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Part, Slot};
-use wire::{Edits, Headers, Stamp};
+use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::Batch;
@@ -89,7 +89,7 @@ impl<F: NetworkFunction> Runner<F> {
         self.index.into()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(
         &mut self,
         flow: &mut Option<F::State>,
@@ -203,7 +203,7 @@ pub(crate) struct FunctionMember<F: NetworkFunction> {
 struct Waiting<S> {
     state: S,
     verdict: Verdict,
-    edits_before: Edits,
+    edits_before: EditsMark,
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
@@ -319,7 +319,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             return false;
         }
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
-        let edits_before = steps.batch.edits[packet];
+        let edits_before = steps.batch.edits[packet].mark();
         let mut flow = None;
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {
@@ -344,7 +344,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         } else {
             // The step did not happen: neither its state nor its edits stay.
             self.flows.rejected += 1;
-            steps.batch.edits[packet] = edits_before;
+            steps.batch.edits[packet].undo_to(&edits_before);
             let Runner { function, pool, events, seed, .. } = &mut self.runner;
             let mut cx = Cx::new(stamp, &mut steps.batch.edits[packet], pool, events, *seed);
             verdict = function.rejected(&state, &meta, &mut cx);

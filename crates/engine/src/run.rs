@@ -9,11 +9,10 @@
 //! Packets arrive stamped and already on the right core: a port's business (see `io`) with a
 //! strategy's advice (see `strategy`). The middle of the path, from project to step, is `group.rs`.
 
-use std::mem;
 use std::time::Instant;
 
 use io::{Closed, EngineDrop, Fate, Port, Received, Waiting};
-use wire::{Edits, Malformed};
+use wire::Malformed;
 
 use crate::batch::bits;
 use crate::chain::ChainCore;
@@ -71,18 +70,19 @@ fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
         if batch.edits[i].is_empty() {
             continue;
         }
-        let edits = mem::replace(&mut batch.edits[i], Edits::NONE);
-        if matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
-            continue;
+        if !matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
+            let frame = &mut batch.frames[i];
+            let (before, link) = (frame.data(), frame.link);
+            let mut data = before.clone();
+            let buffer = port.buffer_mut(frame);
+            match wire::apply(&batch.edits[i], &batch.headers[i], link, buffer, &mut data) {
+                // Only a VLAN tag moves the borders.
+                Ok(()) if data == before => (),
+                Ok(()) => frame.set_data(data),
+                Err(wire::ApplyError::NoRoom) => batch.end(i, Fate::Drop(EngineDrop::NoRoom)),
+            }
         }
-        let frame = &mut batch.frames[i];
-        let mut data = frame.data();
-        let link = frame.link;
-        let buffer = port.buffer_mut(frame);
-        match wire::apply(&edits, &batch.headers[i], link, buffer, &mut data) {
-            Ok(()) => frame.set_data(data),
-            Err(wire::ApplyError::NoRoom) => batch.end(i, Fate::Drop(EngineDrop::NoRoom)),
-        }
+        batch.edits[i].clear();
     }
 }
 
