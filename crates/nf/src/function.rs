@@ -210,6 +210,14 @@ impl<'a, Pool> Cx<'a, Pool> {
         Cx { stamp, edits, pool, events, seed }
     }
 
+    /// The same again, to be handed to a function that is not inlined, so that this one can stay in
+    /// registers.
+    #[inline]
+    pub fn reborrow(&mut self) -> Cx<'_, Pool> {
+        let Cx { stamp, edits, pool, events, seed } = self;
+        Cx { stamp: *stamp, edits, pool, events, seed: *seed }
+    }
+
     /// A number that looks random and is the same on every replica: a hash of seed and sequence number.
     #[inline]
     pub fn random(&self) -> u64 {

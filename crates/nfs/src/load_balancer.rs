@@ -269,7 +269,7 @@ impl NetworkFunction for LoadBalancer {
     #[inline(always)]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
         let to = self.services.to(flow.as_ref(), &meta.dst, meta.dst_port, meta.protocol);
-        let Some((at, service)) = to else { return self.answer(meta, cx) };
+        let Some((at, service)) = to else { return self.answer(&meta.clone(), &mut cx.reborrow()) };
         if meta.is_first_fragment != 0 {
             return Verdict::Drop(FRAGMENT);
         }
@@ -282,7 +282,11 @@ impl NetworkFunction for LoadBalancer {
             *state = State { packets: state.packets + 1, backend: position, service: at, phase, ..*state };
             return Verdict::Forward;
         }
-        self.begin(flow, at, service, meta, cx)
+        // Copies go out of line, so that those of a known flow can stay in registers.
+        let (mut begun, meta) = (*flow, *meta);
+        let verdict = self.begin(&mut begun, at, service, &meta, &mut cx.reborrow());
+        *flow = begun;
+        verdict
     }
 
     #[inline]

@@ -84,13 +84,15 @@ impl Services {
         {
             return Some((*at, service));
         }
-        self.search(addr, port, protocol)
+        // By value, so that the meta's address need not be in memory for it.
+        self.search(*addr, port, protocol)
     }
 
-    fn search(&self, addr: &Addr, port: u16, protocol: u8) -> Option<(u8, &Service)> {
-        let has = |at: &u8| self.services[usize::from(*at)].end.has(addr, port, protocol);
+    #[inline(never)]
+    fn search(&self, addr: Addr, port: u16, protocol: u8) -> Option<(u8, &Service)> {
+        let has = |at: &u8| self.services[usize::from(*at)].end.has(&addr, port, protocol);
         let range = || self.ranges.iter().copied().find(has);
-        let at = find(&self.by_socket, (*addr, port, protocol)).or_else(range)?;
+        let at = find(&self.by_socket, (addr, port, protocol)).or_else(range)?;
         Some((at, &self.services[usize::from(at)]))
     }
 
