@@ -36,7 +36,10 @@ fn packet(bytes: [u8; 4], now_ns: &mut u64) -> Packet {
         1 => Act::End,
         long => {
             let idle_timeout_ns = u64::from(timeout) << (4 * (long - 2));
-            Act::Set { salt: u64::from_le_bytes([number, passed, timeout, acts, 1, 2, 3, 4]), idle_timeout_ns }
+            Act::Set {
+                salt: u64::from_le_bytes([number, passed, timeout, acts, 1, 2, 3, 4]),
+                idle_timeout_ns,
+            }
         }
     };
     // Two more bits of the flow's number: more flows than any table here holds.

@@ -10,6 +10,8 @@ use io::capture::Record;
 use io::{Closed, Done, Fate, Frame, MemoryPort, Port, Received, Trace};
 use wire::{LinkType, Stamp};
 
+pub mod counting;
+
 /// The project's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
