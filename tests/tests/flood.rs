@@ -267,3 +267,35 @@ fn without_shorter_time_outs_a_flood_would_push_connections_out() {
     let lost = count(&packets, &fates, Sender::Open, dropped("no-connection"));
     assert!(lost > OPEN / 2, "{lost} packets of connections that were pushed out");
 }
+
+/// Who is nearest to the deadline goes, so time-outs say who that is. By default, as in Linux, a
+/// connection that was answered times out sooner than one that was not: in a flood that nobody answers
+/// it goes first. A time-out for unanswered SYNs below that of answered ones turns it round.
+#[test]
+fn an_unanswered_flood_spares_handshakes_where_unanswered_syns_time_out_sooner() {
+    let _alone = ALONE.lock();
+    let mut packets = Packets { now_ns: SECOND_NS, ..Packets::default() };
+    let mut syns = 0..;
+    let mut flood = |packets: &mut Packets, count: usize| {
+        for syn in syns.by_ref().take(count) {
+            packets.push(Sender::Flood, client(10_000 + syn), tcp_flags::SYN, true);
+        }
+    };
+    flood(&mut packets, 2 * CAPACITY as usize);
+    const HANDSHAKES: u64 = 50;
+    for new in 0..HANDSHAKES {
+        // A quarter of the table's worth of SYNs between a packet of the handshake and the next.
+        packets.push(Sender::New, client(new), tcp_flags::SYN, true);
+        flood(&mut packets, CAPACITY as usize / 4);
+        packets.push(Sender::New, client(new), tcp_flags::SYN | tcp_flags::ACK, false);
+        flood(&mut packets, CAPACITY as usize / 4);
+        packets.push(Sender::New, client(new), tcp_flags::ACK, true);
+    }
+    let established = |options: &str| {
+        let mut core = core(&format!("table_full = \"evict-oldest\"\n{options}"));
+        drive(&mut core, &packets);
+        event(&core, "established")
+    };
+    assert!(established("") < HANDSHAKES / 10);
+    assert_eq!(established("syn_sent_timeout_s = 30"), HANDSHAKES);
+}
