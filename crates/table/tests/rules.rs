@@ -1,9 +1,12 @@
 //! What the table promises, one sentence at a time.
 
-use nf::{FlowKey, SrcAddr};
+use std::collections::BTreeMap;
+
+use nf::{FlowKey, Sharding, Short, SrcAddr};
 use paceline_table::WhenFull::{self, EvictOldest, Reject};
 use paceline_table::{FlowTable, Layout, Part, STEPS_PER_EPOCH, Slot};
-use wire::Addr;
+use wire::{Addr, Headers};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 fn key(number: u32) -> SrcAddr {
     SrcAddr(Addr::v4(number.to_be_bytes()))
@@ -161,6 +164,70 @@ fn a_block_is_its_flows_until_the_last_state_is_gone() {
     table.make_room(20, |table, slot| table.cell_mut(slot, long).clear());
     assert!(insert(&mut table, 2).is_some());
     assert!(table.cell(slot, short).state().is_none() && table.cell(slot, long).state().is_none());
+}
+
+/// A key of which nothing short can be said: compared whole, always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+struct Long([u8; 24]);
+
+impl std::fmt::Display for Long {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl FlowKey for Long {
+    const SHARDING: Sharding = SrcAddr::SHARDING;
+
+    fn of(headers: &Headers) -> Long {
+        long(u32::from(headers.src_port))
+    }
+
+    fn short(&self) -> Short {
+        Short { bits: 7, is_exact: false }
+    }
+}
+
+fn long(number: u32) -> Long {
+    let mut bytes = [0; 24];
+    bytes[20..].copy_from_slice(&number.to_be_bytes());
+    Long(bytes)
+}
+
+/// Two flows of one hash, which share bucket and tag, are two flows.
+fn tells_flows_of_one_hash_apart<K: FlowKey>(key: fn(u32) -> K) {
+    let mut layout = Layout::new();
+    let part = layout.add::<u32>();
+    let mut table = FlowTable::<K>::new(&layout, 4, Reject, 3).expect("memory");
+    let hash = |table: &FlowTable<K>, number| table.hash(&key(number), key(number).short());
+    // Of 300,000 numbers ten pairs or so have one hash of 32 bits.
+    let mut seen = BTreeMap::new();
+    let numbers = (0..).map(|number| (hash(&table, number), number));
+    let pair = numbers.take(1 << 20).find_map(|(hash, number)| Some([seen.insert(hash, number)?, number]));
+    let pair = pair.expect("two numbers of one hash");
+    for number in pair {
+        let (hash, key) = (hash(&table, number), key(number));
+        assert!(!table.find(hash, key.short(), || key).is_some());
+        let slot = table.insert(hash, key.short(), &key);
+        table.cell_mut(slot, part).set(number, 1);
+    }
+    table.check();
+    for number in pair {
+        let (hash, key) = (hash(&table, number), key(number));
+        let slots = [
+            table.find(hash, key.short(), || key),
+            table.locate(table.candidate(hash), hash, key.short(), || key),
+        ];
+        assert!(slots.iter().all(|slot| table.cell(*slot, part).state() == Some(&number)));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "looks through many keys")]
+fn flows_of_one_hash_are_told_apart() {
+    tells_flows_of_one_hash_apart(key);
+    tells_flows_of_one_hash_apart(long);
 }
 
 /// Within an epoch nothing is given back that is not asked for: a batch may rely on what it located.
