@@ -1,13 +1,16 @@
 //! What the conformance tests share: captures, packets in memory, ports that cut batches anyhow.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::run::{CoreCounters, run};
-use engine::{Batch, Chain, ChainCore, Registry};
+use engine::{BATCH_PACKETS, Batch, Chain, ChainCore, Registry};
 use etherparse::PacketBuilder;
 use io::capture::Record;
-use io::{Closed, Fate, Frame, Port, Received, ReplayPort, replay};
+use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use wire::{LinkType, Stamp};
+
+pub mod counting;
 
 /// The project's root.
 pub fn root() -> PathBuf {
@@ -86,48 +89,52 @@ pub struct Ran {
 
 /// Runs packets through a chain on this thread, in batches of the sizes given, over and over.
 pub fn run_in_batches(core: &mut ChainCore, packets: &[Packet], sizes: &[usize]) -> Ran {
-    let mut ran = Ran { answers: Vec::new(), counters: CoreCounters::default(), last: Stamp::default() };
-    let mut batch = Batch::new();
-    let (mut feeder, mut ports, mut collector) = replay(1);
-    // Everything is fed first: the rings hold this many.
-    assert!(packets.len() <= 1000, "too many packets for one port");
-    for packet in packets {
-        let record = Record {
-            time_ns: packet.time_ns,
-            wire_len: packet.bytes.len() as u32,
-            link: LinkType::Ethernet,
-            data: &packet.bytes,
-        };
-        let frame = feeder.take(&record).expect("open");
-        ran.last = frame.stamp;
-        feeder.send(0, frame).expect("open");
-    }
-    drop(feeder);
-    let mut port = Chopped { port: ports.remove(0), sizes: sizes.to_vec(), next: 0 };
-    ran.counters = run(&mut port, core, &mut batch, &mut ()).expect("open");
-    drop(port);
-    while let Some(done) = collector.collect() {
-        ran.answers.push((done.fate, collector.bytes(&done).to_vec()));
-        collector.release(done);
-    }
-    ran
+    let mut port = CutPort::new(packets, sizes);
+    let counters = run(&mut port, core, &mut Batch::new(), &mut ()).expect("open");
+    Ran { answers: port.answers, counters, last: port.last }
 }
 
-/// A port that gives out batches of given sizes.
-pub struct Chopped {
-    /// The port.
-    pub port: ReplayPort,
-    /// Sizes, over and over.
-    pub sizes: Vec<usize>,
-    /// The next size's index.
-    pub next: usize,
+/// A port that gives packets in memory out in batches of given sizes, and keeps what comes back.
+pub struct CutPort {
+    port: MemoryPort,
+    left: usize,
+    sizes: Vec<usize>,
+    next: usize,
+    /// For each packet: what became of it, and its bytes with all edits applied.
+    pub answers: Vec<(Fate, Vec<u8>)>,
+    /// The last packet's stamp.
+    pub last: Stamp,
 }
 
-impl Port for Chopped {
+impl CutPort {
+    /// A port for these packets, in batches of the sizes given, over and over.
+    pub fn new(packets: &[Packet], sizes: &[usize]) -> CutPort {
+        let mut trace = Trace::default();
+        for Packet { time_ns, bytes } in packets {
+            let wire_len = bytes.len() as u32;
+            trace.push(&Record { time_ns: *time_ns, wire_len, link: LinkType::Ethernet, data: bytes });
+        }
+        let all: Vec<u32> = (0..packets.len() as u32).collect();
+        CutPort {
+            port: MemoryPort::new(&trace, &all, BATCH_PACKETS, Arc::default()),
+            left: packets.len(),
+            sizes: sizes.to_vec(),
+            next: 0,
+            answers: Vec::new(),
+            last: Stamp::default(),
+        }
+    }
+}
+
+impl Port for CutPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
-        let size = self.sizes[self.next % self.sizes.len()];
+        if self.left == 0 {
+            return Received::End;
+        }
+        let size = self.sizes[self.next % self.sizes.len()].clamp(1, max).min(self.left);
         self.next += 1;
-        self.port.receive(frames, size.clamp(1, max))
+        self.left -= size;
+        self.port.receive(frames, size)
     }
 
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
@@ -139,6 +146,10 @@ impl Port for Chopped {
     }
 
     fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        for (frame, fate) in frames.iter().zip(fates) {
+            self.answers.push((*fate, self.port.bytes(frame).to_vec()));
+            self.last = frame.stamp;
+        }
         self.port.send(frames, fates)
     }
 }

@@ -1,11 +1,12 @@
 //! What comes out never depends on where batches were cut, and is what plain code gives.
 
-use engine::{Chain, Registry};
+use engine::{Chain, ChainCore, FlowCounters, Registry, Stage};
 use io::Fate;
-use nf::{NetworkFunction, Rig, Verdict};
+use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict, hash_bytes};
 use paceline_conformance::{Packet, chain, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
-use wire::LinkType;
+use wire::{Fields, Headers, LinkType, Stamp, tcp_flags};
+use zerocopy::{Immutable, IntoBytes};
 
 fn packet() -> impl Strategy<Value = (u64, Packet)> {
     let ports = prop_oneof![Just((4000, 80)), Just((80, 4000)), Just((4001, 7000)), Just((4001, 8000))];
@@ -35,18 +36,45 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     })
 }
 
-/// Everything that may depend on the order of steps: digests, counters, pools' effects.
-fn after(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> (Vec<(Fate, Vec<u8>)>, Vec<String>) {
+/// Everything that may depend on the order of steps: answers, digests, who left and how, counters, pools'
+/// effects.
+#[derive(Debug, PartialEq)]
+struct After {
+    answers: Vec<(Fate, Vec<u8>)>,
+    state: Vec<String>,
+}
+
+fn after(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> After {
     let mut core = chain.core().expect("memory");
     let ran = run_in_batches(&mut core, packets, sizes);
-    let mut state = Vec::new();
-    for stage in core.stages() {
-        let counters = stage.counters();
-        state.push(format!("{:x} {counters:?}", stage.digest(ran.last)));
+    After { answers: ran.answers, state: state(&mut core, ran.last) }
+}
+
+/// All that can be seen of a core at the end of a run, before and after it is settled.
+fn state(core: &mut ChainCore, last: Stamp) -> Vec<String> {
+    let look = |core: &ChainCore| {
+        let stages = core.stages();
+        let line = |stage: Stage<'_>| {
+            format!("{:x} {:x} {:?}", stage.digest(last), stage.audit(last), stage.counters())
+        };
+        stages.map(line).collect::<Vec<_>>()
+    };
+    let mut state = look(core);
+    core.settle(last);
+    state.extend(look(core));
+    state
+}
+
+/// The same wherever batches are cut: one by one, as large as they get, and as `sizes` say.
+fn borders_leave_no_trace(chain: &Chain, packets: &[Packet], sizes: &[usize]) -> Result<(), TestCaseError> {
+    let one_by_one = after(chain, packets, &[1]);
+    for sizes in [&[64], sizes] {
+        let cut = after(chain, packets, sizes);
+        let differs = one_by_one.answers.iter().zip(&cut.answers).position(|(one, other)| one != other);
+        prop_assert_eq!(differs, None, "the first packet with another answer");
+        prop_assert_eq!(&one_by_one.state, &cut.state);
     }
-    core.settle(ran.last);
-    state.extend(core.stages().map(|stage| format!("{:?}", stage.counters())));
-    (ran.answers, state)
+    Ok(())
 }
 
 const OPTIONS: &str = "
@@ -105,10 +133,290 @@ proptest! {
     ) {
         let full = if evict { "evict-oldest" } else { "reject" };
         let toml = OPTIONS.replace("FLOWS", &flows.to_string()).replace("FULL", full);
-        let chain = chain(&toml, &Registry::stock());
-        let one_by_one = after(&chain, &packets, &[1]);
-        prop_assert_eq!(&one_by_one, &after(&chain, &packets, &[64]));
-        prop_assert_eq!(&one_by_one, &after(&chain, &packets, &sizes));
+        borders_leave_no_trace(&chain(&toml, &Registry::stock()), &packets, &sizes)?;
+    }
+}
+
+/// Functions of one key share a table.
+const SHARED: &str = "
+[[function]]
+use = \"flow-statistics\"
+flows = FLOWS
+table_full = \"FULL\"
+idle_ms = 40
+[[function]]
+use = \"rate-limiter\"
+flows = FLOWS
+table_full = \"FULL\"
+rate_packets_per_s = 100
+burst_packets = 2
+when_full = \"drop\"
+[[function]]
+use = \"load-balancer\"
+flows = FLOWS
+table_full = \"FULL\"
+policy = \"random\"
+syn_timeout_s = 1
+tcp_timeout_s = 1
+services = [{ vip = \"10.0.0.2\", port = 80, backends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }] }]
+";
+
+/// Two share a table whose flows end by steps, and two of another key share one behind a function that
+/// drops some of the packets. The last has a pool.
+const MIXED: &str = "
+[[function]]
+use = \"access-list\"
+flows = FLOWS
+table_full = \"FULL\"
+unanswered_timeout_s = 1
+tcp_timeout_s = 1
+closing_timeout_s = 1
+default = \"allow\"
+rules = [\"deny tcp from 10.0.0.1 to any port 8000\", \"deny udp from any to any port 7000\"]
+[[function]]
+use = \"conntrack\"
+flows = FLOWS
+table_full = \"FULL\"
+out_of_window = \"pass\"
+syn_sent_timeout_s = 1
+[[function]]
+use = \"ddos\"
+flows = FLOWS
+table_full = \"FULL\"
+threshold_packets = 40
+window_ms = 100
+block_ms = 100
+[[function]]
+use = \"heavy-hitters\"
+flows = FLOWS
+table_full = \"FULL\"
+threshold_bytes = 500
+[[function]]
+use = \"rate-limiter\"
+flows = FLOWS
+table_full = \"FULL\"
+rate_packets_per_s = 20
+burst_packets = 3
+[[function]]
+use = \"lease\"
+flows = FLOWS
+table_full = \"FULL\"
+";
+
+fn long_chain(toml: &str, flows: usize, full: &str) -> Chain {
+    let mut registry = Registry::stock();
+    registry.add::<Lease<true>>();
+    registry.add::<Lease<false>>();
+    chain(&toml.replace("FLOWS", &flows.to_string()).replace("FULL", full), &registry)
+}
+
+#[test]
+fn functions_share_tables_in_these_chains() {
+    let groups = |toml: &str| format!("{:?}", long_chain(toml, 7, "reject").groups());
+    assert_eq!(groups(SHARED), "[0..3]");
+    assert_eq!(groups(MIXED), "[0..2, 2..3, 3..5, 5..6]");
+    assert_eq!(groups(&SHARED.replacen("FLOWS", "8", 1)), "[0..1, 1..3]");
+}
+
+/// Packets of `flows` flows for several maintenances: both directions, handshakes and ends, IPv4 and
+/// IPv6. Most come within a millisecond; some after the short time-outs, a few after the long ones.
+fn traffic(seed: u64, flows: u64, count: usize) -> Vec<Packet> {
+    let (mut drawn, mut now_ns) = (0u64, 1_000_000_000);
+    let mut below = |bound: u64| {
+        drawn += 1;
+        hash_bytes(&drawn.to_le_bytes(), seed) % bound
+    };
+    let packet = |_| {
+        now_ns += match below(400) {
+            0 => 20_000_000_000,
+            1..16 => below(100_000_000),
+            _ => below(1_000_000),
+        };
+        let flow = below(flows);
+        let (client, port) = (1 + (flow / 4) as u8, 4_000 + (flow % 2) as u16);
+        let server_port = [80, 80, 80, 7_000, 8_000][below(5) as usize];
+        if flow % 8 == 5 {
+            return udp6(now_ns, client, 2, (port, server_port), below(200) as usize);
+        }
+        // Mostly acknowledgments; a sixth ends the connection.
+        let flags = [0x02, 0x12, 0x10, 0x10, 0x10, 0x18, 0x18, 0x10, 0x11, 0x14][below(10) as usize];
+        let (payload, seq) = (below(100) as usize, below(2_000) as u32);
+        match below(3) {
+            0 => tcp(now_ns, 2, client, (server_port, port), flags, seq, payload),
+            _ => tcp(now_ns, client, 2, (port, server_port), flags, seq, payload),
+        }
+    };
+    (0..count).map(packet).collect()
+}
+
+/// Packets of a long run: four maintenances and more.
+const LONG: usize = 4 * 256 + 300;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Functions share tables that are full, nearly full and never full; flows end in each way there is.
+    #[test]
+    fn batch_borders_leave_no_trace_over_many_maintenances(
+        seed in any::<u64>(),
+        sizes in prop::collection::vec(1..=64usize, 1..8),
+        flows in 4..160u64,
+        room in prop_oneof![6 => 2..=40usize, 1 => Just(1000usize)],
+        evict in any::<bool>(),
+        mixed in any::<bool>(),
+    ) {
+        let full = if evict { "evict-oldest" } else { "reject" };
+        let chain = long_chain(if mixed { MIXED } else { SHARED }, room, full);
+        borders_leave_no_trace(&chain, &traffic(seed, flows, LONG), &sizes)?;
+    }
+
+    /// What a function takes from its pool depends on who came before.
+    #[test]
+    fn batch_borders_leave_no_trace_in_a_pool(
+        seed in any::<u64>(),
+        sizes in prop::collection::vec(1..=64usize, 1..8),
+        flows in 4..80u64,
+        room in 2..=40usize,
+        evict in any::<bool>(),
+    ) {
+        let full = if evict { "evict-oldest" } else { "reject" };
+        let chain = long_chain("[[function]]\nuse = \"lease\"\nflows = FLOWS\ntable_full = \"FULL\"", room, full);
+        borders_leave_no_trace(&chain, &traffic(seed, flows, LONG), &sizes)?;
+    }
+}
+
+/// That the traffic does what it is for: flows come and go in each way while functions share a table.
+#[test]
+fn flows_end_in_each_way() {
+    for (toml, full) in
+        [(SHARED, "evict-oldest"), (SHARED, "reject"), (MIXED, "evict-oldest"), (MIXED, "reject")]
+    {
+        let chain = long_chain(toml, 12, full);
+        let mut core = chain.core().expect("memory");
+        run_in_batches(&mut core, &traffic(1, 60, LONG), &[64]);
+        let mut sum = FlowCounters::default();
+        for stage in core.stages() {
+            let FlowCounters { created, removed, expired, evicted, rejected } = stage.counters().flows;
+            sum.created += created;
+            sum.removed += removed;
+            sum.expired += expired;
+            sum.evicted += evicted;
+            sum.rejected += rejected;
+        }
+        assert!(sum.created > 300 && sum.expired > 100, "{sum:?}");
+        assert!(toml == SHARED || sum.removed > 5, "{sum:?}");
+        assert!(if full == "reject" { sum.rejected } else { sum.evicted } > 50, "{full}: {sum:?}");
+    }
+}
+
+/// Planted: a core that gives blocks back where its batches end.
+#[test]
+fn blocks_given_back_where_batches_end_would_leave_a_trace() {
+    let run = |chain: &Chain, packets: &[Packet], size: usize, settles: bool| {
+        let mut core = chain.core().expect("memory");
+        let (mut answers, mut last) = (Vec::new(), Stamp::default());
+        for batch in packets.chunks(size) {
+            let ran = run_in_batches(&mut core, batch, &[size]);
+            last = ran.last;
+            answers.extend(ran.answers);
+            if settles {
+                core.settle(last);
+            }
+        }
+        After { answers, state: state(&mut core, last) }
+    };
+    let packets = traffic(2, 60, LONG);
+    for full in ["evict-oldest", "reject"] {
+        // Each batch here begins to count anew, so nothing is drawn by a packet's number.
+        let chain = long_chain(&SHARED.replace("random", "maglev"), 30, full);
+        let differs = |settles| run(&chain, &packets, 1, settles) != run(&chain, &packets, 64, settles);
+        assert_eq!((differs(false), differs(true)), (false, true), "{full}");
+    }
+}
+
+/// Planted: a function that draws from a pool and says that the order does not matter.
+#[test]
+fn a_pool_that_is_not_used_in_order_would_leave_a_trace() {
+    for (name, differs) in [("lease", false), ("lease-in-any-order", true)] {
+        let chain = long_chain(&format!("[[function]]\nuse = \"{name}\""), 0, "");
+        let packets = traffic(3, 60, LONG);
+        assert_eq!(after(&chain, &packets, &[1]) != after(&chain, &packets, &[64]), differs, "{name}");
+    }
+}
+
+/// Leases each flow one of few numbers, and writes it into the packet.
+struct Lease<const IN_ORDER: bool>;
+
+/// Numbers that there are.
+const LEASES: u8 = 24;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoOptions {}
+
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+struct LeaseMeta {
+    flow: FiveTuple,
+    ends: u32,
+}
+
+impl<const IN_ORDER: bool> NetworkFunction for Lease<IN_ORDER> {
+    const NAME: &'static str = if IN_ORDER { "lease" } else { "lease-in-any-order" };
+    const SUMMARY: &'static str = "";
+    const SPEC: &'static str = "";
+    const DROP_REASONS: &'static [&'static str] = &["all-leased", "table-full"];
+    const EDITS: Fields = Fields::TTL;
+    type Key = FiveTuple;
+    type Meta = LeaseMeta;
+    type State = u8;
+    /// The free numbers, the next one last.
+    type Pool = Vec<u8>;
+    type Options = NoOptions;
+
+    fn new(_: NoOptions) -> Result<Self, OptionError> {
+        Ok(Lease)
+    }
+
+    fn pool(&self) -> Vec<u8> {
+        (1..=LEASES).collect()
+    }
+
+    fn steps_in_order(&self) -> bool {
+        IN_ORDER
+    }
+
+    fn project(headers: &Headers) -> Option<LeaseMeta> {
+        let ends = headers.tcp_flags & (tcp_flags::FIN | tcp_flags::RST);
+        headers.is_ip().then(|| LeaseMeta { flow: FiveTuple::of(headers), ends: ends.into() })
+    }
+
+    fn key(meta: &LeaseMeta) -> FiveTuple {
+        meta.flow
+    }
+
+    fn step(&self, flow: &mut Option<u8>, meta: &LeaseMeta, cx: &mut Cx<'_, Vec<u8>>) -> Verdict {
+        let Some(number) = flow.or_else(|| cx.pool.pop()) else { return Verdict::Drop(0) };
+        cx.edits.set_ttl(number);
+        *flow = Some(number);
+        if meta.ends != 0 {
+            cx.pool.push(number);
+            *flow = None;
+        }
+        Verdict::Forward
+    }
+
+    fn idle_timeout_ns(&self, _: &u8) -> u64 {
+        30_000_000
+    }
+
+    fn rejected(&self, number: &u8, _: &LeaseMeta, cx: &mut Cx<'_, Vec<u8>>) -> Verdict {
+        cx.pool.push(*number);
+        Verdict::Drop(1)
+    }
+
+    fn gone(&self, _: &FiveTuple, number: &u8, pool: &mut Vec<u8>) {
+        pool.push(*number);
     }
 }
 
@@ -142,8 +450,7 @@ fn agree<F: NetworkFunction>(packets: &[Packet]) -> Result<(), TestCaseError> {
 }
 
 fn flow_digest<F: NetworkFunction>(key: &F::Key, state: &F::State) -> u64 {
-    use zerocopy::IntoBytes;
-    nf::hash_bytes(state.as_bytes(), nf::hash_bytes(key.as_bytes(), 0))
+    hash_bytes(state.as_bytes(), hash_bytes(key.as_bytes(), 0))
 }
 
 /// Options that say nothing.

@@ -94,9 +94,8 @@ impl<K: FlowKey> KeyGroup<K> {
         let located = &mut *self.located;
         located.exact = 0;
         for packet in bits(packets) {
-            let key = K::of(&batch.headers[packet]);
-            let short = key.short();
-            let hash = self.table.hash(&key, short);
+            let short = K::of(&batch.headers[packet]).short();
+            let hash = self.table.hash(short, || K::of(&batch.headers[packet]));
             self.table.prefetch_bucket(hash);
             located.hashes[packet] = hash;
             located.shorts[packet] = short.bits;

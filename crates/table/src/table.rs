@@ -131,13 +131,19 @@ impl<K: FlowKey> FlowTable<K> {
         buckets(capacity) as u64 * size_of::<Bucket>() as u64 + capacity as u64 * block
     }
 
-    /// The hash of a key, which the calls below take.
+    /// The hash of a key, which the calls below take; of all of `key` where `short` is not.
     #[inline]
-    pub fn hash(&self, key: &K, short: Short) -> u32 {
+    pub fn hash(&self, short: Short, key: impl FnOnce() -> K) -> u32 {
         match short.is_exact {
             true => self.hasher.hash_u128(short.bits) as u32,
-            false => self.hasher.hash_bytes(key.as_bytes()) as u32,
+            false => self.hash_whole(key()),
         }
+    }
+
+    /// By value and out of line: a key whose bytes are looked at has to be in memory.
+    #[cold]
+    fn hash_whole(&self, key: K) -> u32 {
+        self.hasher.hash_bytes(key.as_bytes()) as u32
     }
 
     /// First pass over a batch: asks for the bucket's line.

@@ -156,7 +156,7 @@ fn candidates(table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> [Located; BATCH_M
     let mut located = [(0, Short { bits: 0, is_exact: true }, Slot::NONE); BATCH_MAX];
     for ((hash, short, _), key) in located.iter_mut().zip(keys) {
         *short = key.short();
-        *hash = table.hash(key, *short);
+        *hash = table.hash(*short, || *key);
         table.prefetch_bucket(*hash);
     }
     for (hash, _, candidate) in &mut located[..keys.len()] {
