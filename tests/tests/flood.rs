@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use engine::run::run;
 use engine::{BATCH_PACKETS, Batch, ChainCore, FlowCounters, Registry};
 use io::capture::Record;
-use io::{Closed, Done, Fate, Frame, MemoryPort, Port, Received, Trace};
+use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use nf::NetworkFunction;
 use nfs::Conntrack;
 use paceline_conformance::counting::{Counting, allocations};
@@ -115,9 +115,9 @@ impl Once {
             let wire_len = bytes.len() as u32;
             trace.push(&Record { time_ns: *time_ns, wire_len, link: LinkType::Ethernet, data: bytes });
         }
-        let all = (0..packets.len() as u32).collect();
+        let all: Vec<u32> = (0..packets.len() as u32).collect();
         Once {
-            port: MemoryPort::new(Arc::new(trace), all, BATCH_PACKETS, Arc::default()),
+            port: MemoryPort::new(&trace, &all, BATCH_PACKETS, Arc::default()),
             left: packets.len(),
             fates: Vec::with_capacity(packets.len()),
         }
@@ -142,9 +142,9 @@ impl Port for Once {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, done: &mut Vec<Done>) -> Result<(), Closed> {
-        self.fates.extend(done.iter().map(|done| done.fate));
-        self.port.send(done)
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        self.fates.extend(fates);
+        self.port.send(frames, fates)
     }
 }
 

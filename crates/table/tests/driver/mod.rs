@@ -482,7 +482,8 @@ impl<K: Numbered> Driver<K> {
 
     fn live_agrees<S: Copy>(&self, part: usize, at: Part<S>, now_ns: u64, word: impl Fn(&S) -> u64) {
         let live = self.table.live(at, now_ns);
-        let mut live: Vec<_> = live.map(|flow| (flow.key.number(), (word(flow.state), flow.deadline_ns))).collect();
+        let mut live: Vec<_> =
+            live.map(|flow| (flow.key.number(), (word(flow.state), flow.deadline_ns))).collect();
         live.sort_unstable();
         let flows = self.model.flows.iter();
         let alive = flows.filter_map(|(number, flow)| Some((*number, flow.cells[part]?)));
