@@ -61,7 +61,8 @@ impl<F: NetworkFunction> FollowGroup<F> {
         let function = &*self.runner.function;
         if Self::ADDS_UP {
             let [before, after] = [before, state].map(|state| state.map(|state| function.totals(&state)));
-            let goes_on = matches!((before, after), (Some(before), Some(after)) if !began_anew(before, after));
+            let goes_on =
+                matches!((before, after), (Some(before), Some(after)) if !began_anew(before, after));
             if let Some((left, _)) = flow.live.filter(|_| !goes_on) {
                 flow.departed = sum(flow.departed, function.totals(&left));
             }

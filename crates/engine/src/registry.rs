@@ -1,16 +1,14 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use nf::{
-    FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared,
-};
+use nf::{FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared};
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;
 use wire::{Fields, Headers, Stamp};
 
-use crate::group::{KeyGroup, KeyGroupBuilder};
 use crate::follow::FollowGroup;
+use crate::group::{KeyGroup, KeyGroupBuilder};
 use crate::group_builder::{GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 use crate::member::{FunctionMember, Runner};
 use crate::shared::SharedStates;

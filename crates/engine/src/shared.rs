@@ -270,13 +270,7 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 
     /// The block is to be another key's, or nobody's: lets the state go.
-    fn forget(
-        &self,
-        table: &mut FlowTable<F::Key>,
-        references: Part<u32>,
-        slot: Slot,
-        past_ns: u64,
-    ) {
+    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, past_ns: u64) {
         let mut entry = self.entry(slot);
         let count = if entry.deadline_ns <= past_ns { &self.counts.expired } else { &self.counts.evicted };
         self.end(&mut entry, count);

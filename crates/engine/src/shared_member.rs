@@ -126,8 +126,8 @@ impl<F: NetworkFunction> SharedMember<F> {
         let Self { runner, states, .. } = self;
         let over = over::<F>(runner);
         let own = batch.frames[packet].stamp;
-        let (verdict, deadline_ns) = states
-            .step(state, own, |flow, stamp| runner.step_at(stamp, flow, meta, packet, batch));
+        let (verdict, deadline_ns) =
+            states.step(state, own, |flow, stamp| runner.step_at(stamp, flow, meta, packet, batch));
         if self.passed.is_some() {
             self.watch(meta, own, verdict, over);
         }
