@@ -30,7 +30,7 @@ use crate::stage::FlowCounters;
 pub(crate) struct SharedStates<F: NetworkFunction> {
     function: Arc<F>,
     directory: Mutex<Directory<F::Key>>,
-    entries: Box<[CachePadded<Mutex<Entry<F::State>>>]>,
+    entries: Box<[Padded<F::State>]>,
     /// Each core's time: none of its later packets are before it.
     clocks: Box<[CachePadded<AtomicU64>]>,
     counts: Counts,
@@ -45,6 +45,9 @@ struct Directory<K> {
     /// some, then when the state may be forgotten.
     references: Part<u32>,
 }
+
+/// On cache lines of its own: a core that steps one state does not slow down another that steps the next.
+type Padded<S> = CachePadded<Mutex<Entry<S>>>;
 
 struct Entry<S> {
     state: Option<S>,
@@ -95,7 +98,7 @@ impl<F: NetworkFunction> SharedStates<F> {
     pub(crate) fn bytes(capacity: usize) -> u64 {
         let mut layout = Layout::new();
         layout.add::<u32>();
-        let entry = size_of::<CachePadded<Mutex<Entry<F::State>>>>();
+        let entry = size_of::<Padded<F::State>>();
         FlowTable::<F::Key>::bytes(&layout, capacity) + (capacity * entry) as u64
     }
 
@@ -246,7 +249,7 @@ impl<F: NetworkFunction> SharedStates<F> {
 
     /// What all records added up, those that are gone included, each key's weighed: see [`weigh`].
     pub(crate) fn totals(&self) -> u64 {
-        let sum = |entry: &CachePadded<Mutex<Entry<F::State>>>| {
+        let sum = |entry: &Padded<F::State>| {
             let entry = lock(entry);
             entry.state.map_or(0, |state| weigh(entry.key_hash, self.function.totals(&state)))
         };
