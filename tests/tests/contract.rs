@@ -1,9 +1,9 @@
 //! What the engine owes a function: each part of the contract, by functions made to use it.
 
 use engine::{Chain, Registry};
-use io::Fate;
+use io::{EngineDrop, Fate};
 use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
-use paceline_conformance::{Packet, Ran, chain, run_in_batches, tcp};
+use paceline_conformance::{Packet, Ran, chain, run_in_batches, tcp, udp6};
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -176,6 +176,41 @@ fn every_verdict_becomes_its_fate_and_is_counted() {
     for (fate, bytes) in &ran.answers {
         let is_sent = !matches!(fate, Fate::DropBy { .. });
         assert_eq!(bytes[TOS_OFFSET], if is_sent { 7 } else { 0 }, "{fate:?}");
+    }
+}
+
+#[test]
+fn a_batch_leaves_nothing_to_the_next_and_each_packet_is_counted_once() {
+    let mut cut = packet(5, 1, FORWARDED);
+    cut.bytes.truncate(20);
+    let ended = [packet(5, 1, DROPPED), packet(5, 1, SENT_BACK), packet(5, 1, TO_HOST), cut];
+    // In the same places of the next batch what is no function's business.
+    let plain = [
+        udp6(6, 1, 2, (1, 2), 0),
+        udp6(6, 1, 2, (1, 2), 9),
+        udp6(6, 3, 2, (1, 2), 0),
+        udp6(6, 4, 2, (1, 2), 0),
+    ];
+    let packets = [ended, plain].concat();
+    let mut registry = Registry::stock();
+    registry.add::<Marker<false>>();
+    for (policy, malformed_fate) in [("drop", Fate::Drop(EngineDrop::Malformed)), ("pass", Fate::Forward)] {
+        let chain = chain(&format!("malformed = \"{policy}\"\n[[function]]\nuse = \"marker\""), &registry);
+        let mut core = chain.core().expect("memory");
+        let ran = run_in_batches(&mut core, &packets, &[4]);
+        let fates: Vec<Fate> = ran.answers.iter().map(|(fate, _)| *fate).collect();
+        let dropped = Fate::DropBy { function: 0, reason: 0 };
+        assert_eq!(fates[..4], [dropped, Fate::TransmitBack, Fate::Host, malformed_fate]);
+        for (packet, answer) in packets[4..].iter().zip(&ran.answers[4..]) {
+            assert_eq!(*answer, (Fate::Forward, packet.bytes.clone()));
+        }
+        let counters = ran.counters;
+        let malformed_dropped = u64::from(policy == "drop");
+        assert_eq!((counters.packets, counters.forward), (8, 5 - malformed_dropped));
+        assert_eq!(counters.bytes, packets.iter().map(|packet| packet.bytes.len() as u64).sum::<u64>());
+        assert_eq!((counters.transmit_back, counters.host, counters.dropped_by_function), (1, 1, 1));
+        assert_eq!((counters.dropped_malformed, counters.dropped_no_room), (malformed_dropped, 0));
+        assert_eq!(counters.malformed.iter().sum::<u64>(), 1);
     }
 }
 

@@ -58,7 +58,12 @@ impl Cores {
             ..Options::default()
         };
         let nat = Nat::new(options).expect("good options");
-        let shape = FunctionShape { name: "nat", sharding: SrcEndpoint::SHARDING, edits: Nat::EDITS };
+        let shape = FunctionShape {
+            name: "nat",
+            sharding: SrcEndpoint::SHARDING,
+            edits: Nat::EDITS,
+            has_sides: true,
+        };
         let fields = HashFields::derive(&[shape]).expect("shardable");
         let spread = RefCell::new(Rss::new(fields, cores));
         let pools = match fault {
@@ -214,8 +219,12 @@ fn hosts_take_an_address_of_their_core() {
         ..Options::default()
     };
     let nat = Nat::new(options).expect("good options");
-    let by_source =
-        FunctionShape { name: "f", sharding: nf::SrcAddr::SHARDING, edits: wire::Fields::empty() };
+    let by_source = FunctionShape {
+        name: "f",
+        sharding: nf::SrcAddr::SHARDING,
+        edits: wire::Fields::empty(),
+        has_sides: false,
+    };
     let spread = RefCell::new(Rss::new(HashFields::derive(&[by_source]).expect("shardable"), 4));
     let mut pools = nat.pools(4, &|headers| core_of(&nat, &spread, headers));
     for number in 0..400 {

@@ -59,6 +59,7 @@ alone! {
     load_balancer_at_random_alone: "load-balancer", "policy = \"random\"\nservices = [
         { vip = \"198.51.100.10\", port = 80, backends = [
             { mac = \"02:00:00:00:00:21\" }, { mac = \"02:00:00:00:00:22\" }] }]";
+    pattern_scanner_alone: "pattern-scanner", "patterns = [\"a\", \"|00 00|\"]";
     policer_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
     policer_marking_alone: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000\naction = \"mark\"";
     port_knock_alone: "port-knock", "";
@@ -103,6 +104,7 @@ fn every_stock_function_is_verified_alone() {
         "heavy-hitters",
         "load-balancer",
         "nat", // equal up to the ports that it gives out: `tests/tests/nat.rs`
+        "pattern-scanner",
         "policer",
         "port-knock",
         "port-scan",

@@ -4,17 +4,18 @@ use wire::{Edits, Headers};
 /// The most packets that are worked on at once. A batch is never broken on its way through the chain.
 pub const BATCH_PACKETS: usize = 64;
 
-/// Packets on their way through the chain, as arrays: entry *i* of each is the *i*-th packet's.
+/// Packets on their way through the chain, as arrays: entry *i* of each is the *i*-th packet's. What lies
+/// behind the last packet's is of no meaning.
 pub struct Batch {
     /// The packets themselves, with their stamps.
     pub frames: Vec<Frame>,
     /// What was parsed, with all edits so far made visible.
-    pub headers: Vec<Headers>,
-    /// The edits so far.
-    pub edits: Vec<Edits>,
-    /// What becomes of each packet, so far.
-    pub fates: Vec<Fate>,
-    /// Bit *i*: no verdict has ended the chain for packet *i*.
+    pub headers: Box<[Headers; BATCH_PACKETS]>,
+    /// The edits so far; none between two batches.
+    pub edits: Box<[Edits; BATCH_PACKETS]>,
+    /// What becomes of each packet, so far; [`Fate::Forward`] between two batches.
+    pub fates: Box<[Fate; BATCH_PACKETS]>,
+    /// Bit *i*: packet *i* is well-formed, and nothing has ended the chain for it, so that it is forwarded.
     pub live: u64,
 }
 
@@ -25,9 +26,9 @@ impl Batch {
     pub fn new() -> Batch {
         Batch {
             frames: Vec::with_capacity(BATCH_PACKETS),
-            headers: Vec::with_capacity(BATCH_PACKETS),
-            edits: Vec::with_capacity(BATCH_PACKETS),
-            fates: Vec::with_capacity(BATCH_PACKETS),
+            headers: Box::new([Headers::default(); BATCH_PACKETS]),
+            edits: Box::new([Edits::NONE; BATCH_PACKETS]),
+            fates: Box::new([Fate::Forward; BATCH_PACKETS]),
             live: 0,
         }
     }
@@ -42,6 +43,12 @@ impl Batch {
         self.frames.is_empty()
     }
 
+    /// The packets that are not live: the few that have to be looked at one by one.
+    #[inline]
+    pub(crate) fn ended(&self) -> u64 {
+        all_bits(self.len()) & !self.live
+    }
+
     /// Ends the chain for a packet.
     #[inline]
     pub fn end(&mut self, index: usize, fate: Fate) {
@@ -49,31 +56,26 @@ impl Batch {
         self.fates[index] = fate;
     }
 
-    /// Begins the chain for the received frames, whose headers are parsed: no edits yet, all live
-    /// but, where they are to be dropped, the malformed ones.
+    /// Begins the chain for packets whose headers are parsed. What could not be parsed no function sees; it
+    /// is dropped or passed on.
     #[inline]
     pub(crate) fn begin(&mut self, drop_malformed: bool) {
-        let packets = self.frames.len();
-        self.edits.clear();
-        self.edits.resize(packets, Edits::NONE);
-        self.fates.clear();
-        self.fates.resize(packets, Fate::Forward);
-        self.live = 0;
-        for (i, headers) in self.headers.iter().enumerate() {
-            match headers.is_well_formed() {
-                true => self.live |= 1 << i,
-                false if drop_malformed => self.fates[i] = Fate::Drop(EngineDrop::Malformed),
-                // Passed on, but no function sees what could not be parsed.
-                false => (),
-            }
+        debug_assert!(self.edits.iter().all(Edits::is_empty), "edits of the batch before");
+        debug_assert!(self.fates.iter().all(|fate| *fate == Fate::Forward), "fates of the batch before");
+        if drop_malformed {
+            bits(self.ended())
+                .for_each(|malformed| self.fates[malformed] = Fate::Drop(EngineDrop::Malformed));
         }
     }
 
     /// Gives the packets back to the port with what becomes of them, and leaves the batch empty.
     #[inline]
     pub(crate) fn send(&mut self, port: &mut impl Port) -> Result<(), Closed> {
-        self.headers.clear();
-        port.send(&mut self.frames, &self.fates)
+        let ended = self.ended();
+        let packets = self.len();
+        let sent = port.send(&mut self.frames, &self.fates[..packets]);
+        bits(ended).for_each(|packet| self.fates[packet] = Fate::Forward);
+        sent
     }
 }
 
@@ -93,6 +95,12 @@ pub(crate) fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
             index
         })
     })
+}
+
+/// The set of the first `count` packets there are.
+#[inline]
+pub(crate) fn all_bits(count: usize) -> u64 {
+    1u64.checked_shl(count as u32).unwrap_or(0).wrapping_sub(1)
 }
 
 /// The first `count` packets of a set.
@@ -115,5 +123,6 @@ mod tests {
         assert_eq!([0, 1, 3, 5, 64].map(|count| first_bits(set, count)), [0, 0b10, 0b1_0110, set, set]);
         assert_eq!(first_bits(u64::MAX, 63), u64::MAX >> 1);
         assert!(bits(set).eq([1, 2, 4, 5, 7]));
+        assert_eq!([0, 1, 63, 64].map(all_bits), [0, 1, u64::MAX >> 1, u64::MAX]);
     }
 }

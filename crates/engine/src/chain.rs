@@ -6,7 +6,7 @@ use io::Port;
 use nf::FiveTuple;
 use serde::Deserialize;
 use strategy::FunctionShape;
-use table::{OutOfMemory, WhenFull};
+use table::{OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
@@ -194,7 +194,8 @@ impl Chain {
     fn joins(&self, mut group: Range<usize>, index: usize, keeping: &Keeping<'_>) -> bool {
         let spec = &self.functions[index];
         let Some((key, fields)) = self.key_of(index, keeping) else { return false };
-        !spec.function.steps_in_order()
+        group.len() < PARTS_MAX
+            && !spec.function.steps_in_order()
             && group.all(|before| {
                 let member = &self.functions[before];
                 let is_reference = keeping.shares(before) || keeping.shares(index);

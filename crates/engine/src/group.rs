@@ -129,7 +129,7 @@ impl<K: FlowKey> KeyGroup<K> {
         hits
     }
 
-    #[inline]
+    #[inline(always)]
     fn locate(&self, packet: usize, batch: &Batch) -> Slot {
         let Located { hashes, slots, .. } = &*self.located;
         let key = || K::of(&batch.headers[packet]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use io::{Fate, Port};
 use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Part, Slot};
-use wire::{Edits, Headers, Stamp};
+use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::Batch;
@@ -92,7 +92,7 @@ impl<F: NetworkFunction> Runner<F> {
         self.index.into()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(
         &mut self,
         flow: &mut Option<F::State>,
@@ -104,7 +104,7 @@ impl<F: NetworkFunction> Runner<F> {
     }
 
     /// The same as of another time than the packet's own.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step_at(
         &mut self,
         stamp: Stamp,
@@ -134,10 +134,10 @@ impl<F: NetworkFunction> Runner<F> {
         state: &F::State,
         meta: &F::Meta,
         packet: usize,
-        edits_before: Edits,
+        edits_before: &EditsMark,
         batch: &mut Batch,
     ) -> Verdict {
-        batch.edits[packet] = edits_before;
+        batch.edits[packet].undo_to(edits_before);
         let stamp = batch.frames[packet].stamp;
         let edits = &mut batch.edits[packet];
         let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
@@ -241,7 +241,7 @@ pub(crate) struct FunctionMember<F: NetworkFunction> {
 struct Waiting<S> {
     state: S,
     verdict: Verdict,
-    edits_before: Edits,
+    edits_before: EditsMark,
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
@@ -264,20 +264,20 @@ impl<F: NetworkFunction> FunctionMember<F> {
     fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
-        let cell = steps.table.cell(slot, self.part);
-        let deadline_ns = cell.deadline_ns();
-        let mut flow = cell.state().copied();
-        let was_dead = deadline_ns != 0 && deadline_ns <= now_ns;
+        let mut cell = steps.table.cell_mut(slot, self.part);
+        let was_dead = cell.deadline_ns() <= now_ns && cell.state().is_some();
         if was_dead {
             self.expire(slot, now_ns, steps.table);
-            flow = None;
+            cell = steps.table.cell_mut(slot, self.part);
         }
+        let mut flow = cell.state().copied();
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {
             Some(state) => {
                 self.flows.created += u64::from(was_none);
-                self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
+                let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
+                cell.set(state, now_ns.saturating_add(idle_timeout_ns));
             }
             None if was_dead => steps.table.has_lost_a_state(slot),
             None if was_none => (),
@@ -357,7 +357,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             return false;
         }
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
-        let edits_before = steps.batch.edits[packet];
+        let edits_before = steps.batch.edits[packet].mark();
         let mut flow = None;
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {
@@ -381,7 +381,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
         } else {
             self.flows.rejected += 1;
-            verdict = self.runner.reject(&state, &meta, packet, edits_before, steps.batch);
+            verdict = self.runner.reject(&state, &meta, packet, &edits_before, steps.batch);
         }
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }

@@ -14,6 +14,7 @@ use std::time::Instant;
 use io::{Closed, EngineDrop, Fate, Port, Received, Waiting};
 use wire::Malformed;
 
+use crate::batch::bits;
 use crate::chain::ChainCore;
 use crate::{BATCH_PACKETS, Batch};
 
@@ -57,25 +58,31 @@ pub fn run(
 }
 
 fn parse(port: &impl Port, batch: &mut Batch) {
-    for frame in &batch.frames {
-        batch.headers.push(wire::parse(frame.link, port.bytes(frame), frame.wire_len));
+    batch.live = 0;
+    for (i, (frame, headers)) in batch.frames.iter().zip(&mut *batch.headers).enumerate() {
+        wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        batch.live |= u64::from(headers.is_well_formed()) << i;
     }
 }
 
 fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
     for i in 0..batch.len() {
-        let is_dropped = matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. });
-        if is_dropped || batch.edits[i].is_empty() {
+        if batch.edits[i].is_empty() {
             continue;
         }
-        let frame = &mut batch.frames[i];
-        let mut data = frame.data();
-        let link = frame.link;
-        let buffer = port.buffer_mut(frame);
-        match wire::apply(&batch.edits[i], &batch.headers[i], link, buffer, &mut data) {
-            Ok(()) => frame.set_data(data),
-            Err(wire::ApplyError::NoRoom) => batch.fates[i] = Fate::Drop(EngineDrop::NoRoom),
+        if !matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
+            let frame = &mut batch.frames[i];
+            let (before, link) = (frame.data(), frame.link);
+            let mut data = before.clone();
+            let buffer = port.buffer_mut(frame);
+            match wire::apply(&batch.edits[i], &batch.headers[i], link, buffer, &mut data) {
+                // Only a VLAN tag moves the borders.
+                Ok(()) if data == before => (),
+                Ok(()) => frame.set_data(data),
+                Err(wire::ApplyError::NoRoom) => batch.end(i, Fate::Drop(EngineDrop::NoRoom)),
+            }
         }
+        batch.edits[i].clear();
     }
 }
 
@@ -150,11 +157,12 @@ impl CoreCounters {
     }
 
     fn count(&mut self, batch: &Batch) {
-        for (headers, fate) in batch.headers.iter().zip(&batch.fates) {
-            if let Some(reason) = headers.malformed() {
+        self.forward += u64::from(batch.live.count_ones());
+        for i in bits(batch.ended()) {
+            if let Some(reason) = batch.headers[i].malformed() {
                 self.malformed[reason as usize - 1] += 1;
             }
-            *match fate {
+            *match batch.fates[i] {
                 Fate::Forward => &mut self.forward,
                 Fate::TransmitBack => &mut self.transmit_back,
                 Fate::Host => &mut self.host,

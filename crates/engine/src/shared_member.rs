@@ -137,12 +137,12 @@ impl<F: NetworkFunction> SharedMember<F> {
     /// No room for the state of a new flow.
     #[cold]
     fn without_room(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
-        let edits_before = batch.edits[packet];
+        let edits_before = batch.edits[packet].mark();
         let mut flow = None;
         let mut verdict = self.runner.step(&mut flow, meta, packet, batch);
         if let Some(state) = flow {
             self.states.reject();
-            verdict = self.runner.reject(&state, meta, packet, edits_before, batch);
+            verdict = self.runner.reject(&state, meta, packet, &edits_before, batch);
         }
         verdict
     }

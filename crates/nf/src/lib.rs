@@ -65,7 +65,7 @@ mod rig;
 mod verdict;
 
 pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
-pub use hash::hash_bytes;
+pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };

@@ -265,7 +265,8 @@ impl NetworkFunction for LoadBalancer {
         meta.flow()
     }
 
-    #[inline]
+    // Into the engine's loop, where the meta need not be written to memory and read back.
+    #[inline(always)]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
         let to = self.services.to(flow.as_ref(), &meta.dst, meta.dst_port, meta.protocol);
         let Some((at, service)) = to else { return self.answer(meta, cx) };
@@ -338,7 +339,7 @@ impl LoadBalancer {
     }
 
     /// A packet that goes to no service.
-    #[inline]
+    #[inline(never)]
     fn answer(&self, meta: &Meta, cx: &mut Cx<'_, Box<[Cursor]>>) -> Verdict {
         let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
         if meta.is_first_fragment != 0 {

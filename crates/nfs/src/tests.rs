@@ -140,6 +140,8 @@ fn examples_make_sense() {
         include_str!("../../../examples/nat.toml"),
         include_str!("../../../examples/perimeter.toml"),
         include_str!("../../../examples/scan.toml"),
+        include_str!("../../../examples/stats-lb-limiter.toml"),
+        include_str!("../../../examples/stats-lb.toml"),
         include_str!("../../../examples/stats-limiter.toml"),
     ] {
         let chain: toml::Table = toml::from_str(example).unwrap();

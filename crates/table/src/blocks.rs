@@ -2,9 +2,9 @@
 //! and the key where it does not fit in the head.
 //!
 //! ```text
-//! 0       16     20      24
-//! | short | hash | taken | part | part | ... | key |      rounded up to whole cache lines
-//!                        each: | deadline | state |
+//! 0       16         24
+//! | short | identity | part | part | ... | key |      rounded up to whole cache lines
+//!               each: | deadline | state |
 //! ```
 
 #![allow(unsafe_code)]
@@ -17,11 +17,14 @@ use nf::{FlowKey, Short, hash_bytes};
 use zerocopy::FromZeros;
 
 use crate::OutOfMemory;
-use crate::memory::Array;
-use crate::prefetch::{LINE_BYTES, prefetch_lines};
+use memory::Array;
+use memory::{LINE_BYTES, prefetch_lines};
 
 /// Lines of a block that are asked for ahead. More would crowd out the other packets'.
 const LINES_AHEAD_MAX: usize = 4;
+
+/// The most functions that share a table.
+pub const PARTS_MAX: usize = 16;
 
 /// One cache line.
 #[derive(Clone, Copy, FromZeros)]
@@ -31,12 +34,15 @@ struct Line([u64; LINE_BYTES / 8]);
 /// What begins each block.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct Head {
+struct Head {
+    /// [`Short::bits`], least byte first.
     short: [u8; 16],
-    pub(crate) hash: u32,
-    /// 1 while a flow has the block, else 0.
-    taken: u32,
+    /// The flow's hash and [`TAKEN`]; 0 while the block is free.
+    identity: u64,
 }
+
+/// Set in the identity of a block that a flow has.
+const TAKEN: u64 = 1 << 32;
 
 /// Where the states of the functions that share a table lie in its blocks.
 ///
@@ -88,10 +94,11 @@ impl Layout {
     /// Makes room for a state.
     ///
     /// # Panics
-    /// If `S` wants to be aligned to more than a cache line.
+    /// If `S` wants to be aligned to more than a cache line, or [`PARTS_MAX`] have been added.
     pub fn add<S: Copy>(&mut self) -> Part<S> {
         let part = PartLayout { bytes: size_of::<Cell<S>>(), align: align_of::<Cell<S>>() };
         assert!(part.align <= LINE_BYTES, "a state aligned to {} bytes", part.align);
+        assert!(self.parts.len() < PARTS_MAX, "more than {PARTS_MAX} parts");
         self.parts.push(part);
         Part { layout: self.id, index: self.parts.len() as u32 - 1, state: PhantomData }
     }
@@ -155,8 +162,9 @@ pub(crate) struct Blocks<K> {
     lines: usize,
     len: u32,
     layout: u32,
-    /// By index of the part.
-    offsets: Vec<usize>,
+    /// By index of the part; those of parts that there are not are 0.
+    offsets: [u32; PARTS_MAX],
+    parts: usize,
     key_offset: usize,
     /// Lines up to the end of the last part: what a step reads.
     lines_ahead: usize,
@@ -173,7 +181,8 @@ impl<K: FlowKey> Blocks<K> {
             lines,
             len: len as u32,
             layout: layout.id,
-            offsets,
+            parts: offsets.len(),
+            offsets: std::array::from_fn(|part| offsets.get(part).map_or(0, |offset| *offset as u32)),
             key_offset,
             lines_ahead: parts_end.div_ceil(LINE_BYTES).min(LINES_AHEAD_MAX),
             key: PhantomData,
@@ -192,21 +201,21 @@ impl<K: FlowKey> Blocks<K> {
 
     #[inline]
     fn at(&self, block: u32) -> *const u8 {
-        assert!(block < self.len, "block {block} of {}", self.len);
+        assert!(block < self.len, "no such block");
         // SAFETY: the memory has `len * lines` lines.
         unsafe { self.memory.as_ptr().add(block as usize * self.lines).cast() }
     }
 
     #[inline]
     fn at_mut(&mut self, block: u32) -> *mut u8 {
-        assert!(block < self.len, "block {block} of {}", self.len);
+        assert!(block < self.len, "no such block");
         let lines = self.lines;
         // SAFETY: the memory has `len * lines` lines.
         unsafe { self.memory.as_mut_ptr().add(block as usize * lines).cast() }
     }
 
     #[inline]
-    pub(crate) fn head(&self, block: u32) -> &Head {
+    fn head(&self, block: u32) -> &Head {
         // SAFETY: every block begins with a head, which is plain data.
         unsafe { &*self.at(block).cast() }
     }
@@ -219,15 +228,21 @@ impl<K: FlowKey> Blocks<K> {
 
     #[inline]
     pub(crate) fn is_taken(&self, block: u32) -> bool {
-        self.head(block).taken != 0
+        self.head(block).identity != 0
+    }
+
+    /// The hash of the block's flow.
+    #[inline]
+    pub(crate) fn hash(&self, block: u32) -> u32 {
+        self.head(block).identity as u32
     }
 
     /// Whether `block` holds the flow with this key.
     #[inline]
     pub(crate) fn holds(&self, block: u32, hash: u32, short: Short, key: impl FnOnce() -> K) -> bool {
-        let head = self.head(block);
-        u128::from_le_bytes(head.short) == short.bits
-            && (head.hash, head.taken) == (hash, 1)
+        let Head { short: bits, identity } = *self.head(block);
+        u128::from_le_bytes(bits) == short.bits
+            && identity == u64::from(hash) | TAKEN
             && (short.is_exact || *self.key(block) == key())
     }
 
@@ -241,8 +256,8 @@ impl<K: FlowKey> Blocks<K> {
     /// A hash of the flow's key and a number.
     #[inline]
     pub(crate) fn hash_flow(&self, block: u32, number: u64) -> u64 {
-        let Head { short, hash, .. } = self.head(block);
-        hash_bytes(short, number ^ u64::from(*hash) << 32)
+        let Head { short, identity } = self.head(block);
+        hash_bytes(short, number ^ identity.rotate_left(32))
     }
 
     /// Gives the block to a flow, which has no state in any part yet.
@@ -253,13 +268,13 @@ impl<K: FlowKey> Blocks<K> {
             // SAFETY: as in `key`; the borrow of `self` is exclusive.
             unsafe { self.at_mut(block).add(key_offset).cast::<K>().write(*key) };
         }
-        *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), hash, taken: 1 };
+        *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), identity: u64::from(hash) | TAKEN };
     }
 
     /// Takes the block from its flow, which has no state in any part any more.
     pub(crate) fn release(&mut self, block: u32) {
         debug_assert!(self.lives_until(block) == 0);
-        self.head_mut(block).taken = 0;
+        self.head_mut(block).identity = 0;
     }
 
     /// When the flow's last state dies; 0 if it has none.
@@ -273,13 +288,15 @@ impl<K: FlowKey> Blocks<K> {
     pub(crate) fn deadlines(&self, block: u32) -> impl Iterator<Item = u64> {
         let block = self.at(block);
         // SAFETY: every part begins with its deadline, aligned.
-        self.offsets.iter().map(move |offset| unsafe { *block.add(*offset).cast::<u64>() })
+        self.offsets[..self.parts]
+            .iter()
+            .map(move |offset| unsafe { *block.add(*offset as usize).cast::<u64>() })
     }
 
     #[inline]
     fn offset<S>(&self, part: Part<S>) -> usize {
-        assert_eq!(part.layout, self.layout, "a part of another table");
-        self.offsets[part.index as usize]
+        assert!(part.layout == self.layout, "a part of another table");
+        self.offsets[part.index as usize] as usize
     }
 
     #[inline]

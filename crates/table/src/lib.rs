@@ -32,10 +32,8 @@
 
 mod blocks;
 mod bucket;
-mod memory;
-mod prefetch;
 mod table;
 
-pub use blocks::{Cell, Layout, Part};
-pub use prefetch::prefetch;
+pub use blocks::{Cell, Layout, PARTS_MAX, Part};
+pub use memory::prefetch;
 pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};

@@ -1,9 +1,9 @@
-use nf::{FlowKey, Short, hash_bytes};
+use nf::{FlowKey, Hasher, Short, hash_bytes};
 
 use crate::blocks::{Blocks, Cell, Layout, Part};
 use crate::bucket::{Bucket, ENTRIES};
-use crate::memory::Array;
-use crate::prefetch::{LINE_BYTES, prefetch_lines};
+use memory::Array;
+use memory::{LINE_BYTES, prefetch_lines};
 
 /// The most flows that one table holds: block indices and bucket numbers fit in 32 bits with room.
 pub const MAX_FLOWS: usize = 1 << 26;
@@ -95,7 +95,7 @@ pub struct FlowTable<K> {
     draws: u64,
     steps: usize,
     when_full: WhenFull,
-    seed: u64,
+    hasher: Hasher,
 }
 
 impl<K: FlowKey> FlowTable<K> {
@@ -127,7 +127,7 @@ impl<K: FlowKey> FlowTable<K> {
             draws: 0,
             steps: 0,
             when_full,
-            seed,
+            hasher: Hasher::new(seed),
         })
     }
 
@@ -141,8 +141,8 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn hash(&self, key: &K, short: Short) -> u32 {
         match short.is_exact {
-            true => hash_bytes(&short.bits.to_le_bytes(), self.seed) as u32,
-            false => hash_bytes(key.as_bytes(), self.seed) as u32,
+            true => self.hasher.hash_u128(short.bits) as u32,
+            false => self.hasher.hash_bytes(key.as_bytes()) as u32,
         }
     }
 
@@ -171,7 +171,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Third pass: the flow's block, dead or alive, or [`Slot::NONE`]; `candidate` is what
     /// [`FlowTable::candidate`] gave, now or before.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&self, candidate: Slot, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
         if candidate.is_some() && self.blocks.holds(candidate.0, hash, short, &key) {
             return candidate;
@@ -350,7 +350,7 @@ impl<K: FlowKey> FlowTable<K> {
                 }
                 held[block as usize] += 1;
                 assert!(self.blocks.is_taken(block), "bucket {number} holds a block without a flow");
-                let hash = self.blocks.head(block).hash;
+                let hash = self.blocks.hash(block);
                 assert_eq!(found, tag(hash), "the tag of block {block}");
                 let home = self.primary(hash);
                 assert!(
@@ -404,7 +404,7 @@ impl<K: FlowKey> FlowTable<K> {
                 let Some(vacant) = self.buckets[other].vacant() else { continue };
                 self.buckets[other].set(vacant, tag, block);
                 self.buckets[bucket].clear(entry);
-                let home = self.primary(self.blocks.head(block).hash);
+                let home = self.primary(self.blocks.hash(block));
                 self.add_spilled(home, if home == bucket { 1 } else { -1 });
                 return Some((bucket, entry));
             }
@@ -481,7 +481,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Takes a block without any state from its flow.
     fn unlink(&mut self, block: u32) {
-        let hash = self.blocks.head(block).hash;
+        let hash = self.blocks.hash(block);
         let primary = self.primary(hash);
         let alternate = self.alternate(primary, tag(hash));
         for bucket in [primary, alternate] {

@@ -29,8 +29,17 @@ impl Addr {
     /// The four octets if this is a mapped IPv4 address.
     #[inline]
     pub const fn to_v4(self) -> Option<[u8; 4]> {
-        let bits = u128::from_le_bytes(self.0);
-        if bits << 32 == MAPPED << 32 { Some(((bits >> 96) as u32).to_le_bytes()) } else { None }
+        let ([low, high], _) = self.0.as_chunks::<8>() else { return None };
+        let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
+        let is_mapped = low == MAPPED as u64 && high as u32 == (MAPPED >> 64) as u32;
+        if is_mapped { Some(((high >> 32) as u32).to_le_bytes()) } else { None }
+    }
+
+    /// The last four octets: all of an IPv4 address.
+    #[inline]
+    pub(crate) fn last4(self) -> [u8; 4] {
+        let [.., a, b, c, d] = self.0;
+        [a, b, c, d]
     }
 }
 

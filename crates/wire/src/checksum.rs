@@ -1,20 +1,35 @@
 //! Checksums mended, not computed: what changed in the data decides what changes in the checksum,
 //! so a checksum that was wrong, or left to the network card, stays wrong by the same difference.
 
-/// How the one's complement sum of some data changes (RFC 1624 §3): the sum of `~m + m'` over words.
+/// How the one's complement sum of some data changes (RFC 1624 §3): `m' - m`, summed over its words.
+///
+/// A sum of 16-bit words is, modulo 65,535, a sum of wider words, and of words in either byte order as
+/// long as it is folded and stored in the same one (RFC 1071 §2 B, C). So words are 32 bits wide, in
+/// this machine's order, and there is no carry to mind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Difference(u32);
+pub(crate) struct Difference(i64);
 
 impl Difference {
-    /// Writes `new` over `field`, which begins at an even offset of the data, and notes the change.
-    pub(crate) fn write(&mut self, field: &mut [u8], new: &[u8]) {
-        for (old, new) in field.chunks_exact_mut(2).zip(new.chunks_exact(2)) {
-            // Equal words add -0, which would make 0x0000 of a checksum 0xffff for nothing.
-            if old != new {
-                let (before, after) = (word(old), word(new));
-                self.0 += u32::from(!before) + u32::from(after);
-                old.copy_from_slice(new);
-            }
+    /// Writes `new` over two bytes at an even offset of the data, and notes the change.
+    #[inline]
+    pub(crate) fn write2(&mut self, field: &mut [u8; 2], new: [u8; 2]) {
+        self.0 += i64::from(u16::from_ne_bytes(new)) - i64::from(u16::from_ne_bytes(*field));
+        *field = new;
+    }
+
+    /// Writes `new` over four bytes, likewise.
+    #[inline]
+    pub(crate) fn write4(&mut self, field: &mut [u8; 4], new: [u8; 4]) {
+        self.0 += i64::from(u32::from_ne_bytes(new)) - i64::from(u32::from_ne_bytes(*field));
+        *field = new;
+    }
+
+    /// Writes `new` over sixteen bytes, likewise.
+    pub(crate) fn write16(&mut self, field: &mut [u8; 16], new: [u8; 16]) {
+        let (fields, _) = field.as_chunks_mut::<4>();
+        let (news, _) = new.as_chunks::<4>();
+        for (field, new) in fields.iter_mut().zip(news) {
+            self.write4(field, *new);
         }
     }
 
@@ -23,23 +38,22 @@ impl Difference {
         Difference(self.0 + other.0)
     }
 
-    /// Whether no checksum changes by this.
-    pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The checksum after the change: RFC 1624 eqn. 3, `HC' = ~(~HC + ~m + m')`.
-    pub(crate) fn mend(self, checksum: u16) -> u16 {
-        let mut sum = u32::from(!checksum) + self.0;
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
+    /// Mends a checksum after the change: RFC 1624 eqn. 3, `HC' = ~(~HC + ~m + m')`. One that need not
+    /// change stays, also where it is 0xffff, which the equation would make 0x0000.
+    #[inline]
+    pub(crate) fn mend(self, checksum: &mut [u8; 2]) {
+        if self.0 != 0 {
+            // Divisible by 65,535, and larger than what 2^16 words can add up to: no sum is negative.
+            const NOTHING: u64 = 0xffff << 47;
+            let before = u64::from(!u16::from_ne_bytes(*checksum));
+            let sum = (NOTHING + before).wrapping_add_signed(self.0);
+            // Folds in halves: where both halves of `x` are added, the carry out of the lower sum goes
+            // into the upper one.
+            let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+            let sum = (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
+            *checksum = (!sum).to_ne_bytes();
         }
-        !(sum as u16)
     }
-}
-
-fn word(bytes: &[u8]) -> u16 {
-    u16::from_be_bytes([bytes[0], bytes[1]])
 }
 
 /// CRC32c's polynomial (RFC 9260 appendix A), bit-reversed: bit 31 is the coefficient of x^0.
@@ -94,31 +108,79 @@ const fn multiply(a: u32, mut b: u32) -> u32 {
 mod tests {
     use super::*;
 
+    fn mended(difference: Difference, checksum: u16) -> u16 {
+        let mut field = checksum.to_be_bytes();
+        difference.mend(&mut field);
+        u16::from_be_bytes(field)
+    }
+
     #[test]
     fn rfc_1624_section_4() {
         // The example that RFC 1141's equation gets wrong: HC = 0xdd2f, m = 0x5555, m' = 0x3285.
         let mut difference = Difference::default();
         let mut field = [0x55, 0x55];
-        difference.write(&mut field, &[0x32, 0x85]);
+        difference.write2(&mut field, [0x32, 0x85]);
         assert_eq!(field, [0x32, 0x85]);
-        assert_eq!(difference.mend(0xdd2f), 0x0000);
+        assert_eq!(mended(difference, 0xdd2f), 0x0000);
     }
 
     #[test]
     fn rfc_1071_section_3() {
         // 00 01 f2 03 f4 f5 f6 f7 sums to ddf2: building it up word by word from zeros gives ~ddf2.
-        let mut data = [0; 8];
         let mut difference = Difference::default();
-        difference.write(&mut data, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
-        assert_eq!(difference.mend(0xffff), 0x220d);
+        difference.write4(&mut [0; 4], [0x00, 0x01, 0xf2, 0x03]);
+        difference.write2(&mut [0; 2], [0xf4, 0xf5]);
+        difference.write2(&mut [0; 2], [0xf6, 0xf7]);
+        assert_eq!(mended(difference, 0xffff), 0x220d);
+        let mut address = Difference::default();
+        let mut new = [0; 16];
+        new[8..].copy_from_slice(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        address.write16(&mut [0; 16], new);
+        assert_eq!(mended(address, 0xffff), 0x220d);
     }
 
     #[test]
     fn writing_what_is_there_changes_nothing() {
         let mut difference = Difference::default();
-        difference.write(&mut [1, 2, 3, 4], &[1, 2, 3, 4]);
-        assert!(difference.is_none());
-        assert_eq!(difference.mend(0xffff), 0xffff);
+        difference.write4(&mut [1, 2, 3, 4], [1, 2, 3, 4]);
+        assert_eq!(difference, Difference::default());
+        assert_eq!(mended(difference, 0xffff), 0xffff);
+        assert_eq!(mended(difference, 0x0000), 0x0000);
+    }
+
+    /// By the equation, one word at a time: every checksum, words at and around their ends.
+    #[test]
+    fn mended_as_rfc_1624_has_it() {
+        let ends = [0, 1, 2, 0x7fff, 0x8000, 0xfffe, 0xffff];
+        let add = |a: u16, b: u16| {
+            let (sum, carry) = a.overflowing_add(b);
+            sum + u16::from(carry)
+        };
+        for checksum in 0..=0xffff_u16 {
+            for (m, new) in ends.iter().flat_map(|m| ends.map(|new| (*m, new))) {
+                let expected = if m == new { checksum } else { !add(add(!checksum, !m), new) };
+                let mut two = Difference::default();
+                two.write2(&mut m.to_be_bytes(), new.to_be_bytes());
+                // -0 and 0 are one number; the equation has 0xffff where nothing is added to it.
+                assert_eq!(mended(two, checksum) % 0xffff, expected % 0xffff, "{checksum} {m} {new}");
+                let ([a, b], [c, d]) = (m.to_be_bytes(), new.to_be_bytes());
+                let mut four = Difference::default();
+                four.write4(&mut [a, b, 0x12, 0x34], [c, d, 0x12, 0x34]);
+                assert_eq!(mended(four, checksum), mended(two, checksum), "{checksum} {m} {new}");
+            }
+        }
+    }
+
+    /// The most that can be noted of one packet, in both directions.
+    #[test]
+    fn no_sum_is_out_of_range() {
+        for (old, new) in [([0; 16], [0xff; 16]), ([0xff; 16], [0; 16])] {
+            let mut difference = Difference::default();
+            for _ in 0..1_000 {
+                difference.write16(&mut old.clone(), new);
+            }
+            assert_eq!(mended(difference, 0x1234), 0x1234);
+        }
     }
 
     /// Bit by bit, as the definition says.

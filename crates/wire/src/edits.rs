@@ -1,9 +1,11 @@
 mod apply;
 
-pub use apply::{ApplyError, apply};
+use core::fmt;
+
+pub use apply::{ApplyError, apply, apply_by_layers};
 
 use crate::malformed::Layer;
-use crate::{Addr, Fields, Headers, Marks, protocol};
+use crate::{Addr, Fields, Headers, Malformed, Marks, protocol};
 
 /// Header changes as data. A function states them; [`apply`] writes them.
 ///
@@ -19,20 +21,29 @@ use crate::{Addr, Fields, Headers, Marks, protocol};
 /// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes. Not later fragments |
 ///
 /// Of a malformed packet, the layers before the defect are edited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+///
+/// One cache line, of which only `set` is read or written where there are no edits.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
 pub struct Edits {
-    /// Which of the fields below are meant.
-    set: Fields,
     src: Addr,
     dst: Addr,
+    /// Which of the other fields are meant; those that are not hold anything.
+    set: Fields,
     src_port: u16,
     dst_port: u16,
     ttl: u8,
     tos: u8,
-    vlan: Option<VlanEdit>,
+    vlan: VlanEdit,
     src_mac: [u8; 6],
     dst_mac: [u8; 6],
 }
+
+const _: () = assert!(size_of::<Edits>() == 64);
+
+/// Edits as they were at some point, to go back to: see [`Edits::mark`].
+#[derive(Clone, Copy, Debug)]
+pub struct EditsMark(Option<Edits>);
 
 /// A change of the outermost VLAN tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +66,7 @@ impl Edits {
         dst_port: 0,
         ttl: 0,
         tos: 0,
-        vlan: None,
+        vlan: VlanEdit::Pop,
         src_mac: [0; 6],
         dst_mac: [0; 6],
     };
@@ -70,6 +81,28 @@ impl Edits {
     #[inline]
     pub fn fields(&self) -> Fields {
         self.set
+    }
+
+    /// Back to no change: one store, where `NONE` is a cache line of them.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.set = Fields::empty();
+    }
+
+    /// Notes what is set now, to go back to with [`Edits::undo_to`]: one test, and a copy only where
+    /// there are edits already.
+    #[inline]
+    pub fn mark(&self) -> EditsMark {
+        EditsMark((!self.is_empty()).then_some(*self))
+    }
+
+    /// Takes back all edits made since `mark` was taken of these.
+    #[inline]
+    pub fn undo_to(&mut self, mark: &EditsMark) {
+        match &mark.0 {
+            Some(edits) => *self = *edits,
+            None => self.clear(),
+        }
     }
 
     /// Sets the source address. An address of the other family than the packet's is not applied.
@@ -117,7 +150,7 @@ impl Edits {
     /// Changes the outermost VLAN tag; only Ethernet frames have one.
     #[inline]
     pub fn set_vlan(&mut self, edit: VlanEdit) {
-        self.vlan = Some(edit);
+        self.vlan = edit;
         self.set |= Fields::VLAN;
     }
 
@@ -147,80 +180,151 @@ impl Edits {
         if self.is_empty() {
             return;
         }
-        let edits = self.applicable_to(headers);
-        let has = |field| edits.set.contains(field);
-        if has(Fields::SRC_ADDR) {
-            headers.src = edits.src;
+        let set = match self.applicable_to_plain(headers) {
+            Some(set) => set,
+            None => self.applicable_to(headers),
+        };
+        if set.contains(Fields::SRC_ADDR) {
+            headers.src = self.src;
         }
-        if has(Fields::DST_ADDR) {
-            headers.dst = edits.dst;
+        if set.contains(Fields::DST_ADDR) {
+            headers.dst = self.dst;
         }
-        if has(Fields::SRC_PORT) {
-            headers.src_port = edits.src_port;
+        if set.contains(Fields::SRC_PORT) {
+            headers.src_port = self.src_port;
         }
-        if has(Fields::DST_PORT) {
-            headers.dst_port = edits.dst_port;
+        if set.contains(Fields::DST_PORT) {
+            headers.dst_port = self.dst_port;
         }
-        if has(Fields::TTL) {
-            headers.ttl = edits.ttl;
+        if set.contains(Fields::TTL) {
+            headers.ttl = self.ttl;
         }
-        if has(Fields::TOS) {
-            headers.tos = edits.tos;
+        if set.contains(Fields::TOS) {
+            headers.tos = self.tos;
         }
-        if has(Fields::VLAN) {
-            edits.apply_vlan_to_headers(headers);
+        if set.contains(Fields::VLAN) {
+            self.apply_vlan_to_headers(headers);
         }
     }
 
+    #[cold]
     fn apply_vlan_to_headers(&self, headers: &mut Headers) {
         let tags_received = ethernet_tags(headers).unwrap_or(0);
         let (tags, vlan) = match self.vlan {
-            Some(VlanEdit::Rewrite(vlan)) => (tags_received, vlan),
-            Some(VlanEdit::Push(vlan)) => (tags_received + 1, vlan),
-            Some(VlanEdit::Pop) => (tags_received.saturating_sub(1), 0),
-            None => return,
+            VlanEdit::Rewrite(vlan) => (tags_received, vlan),
+            VlanEdit::Push(vlan) => (tags_received + 1, vlan),
+            VlanEdit::Pop => (tags_received.saturating_sub(1), 0),
         };
         headers.vlan = vlan;
         headers.marks.set(Marks::VLAN, tags > 0);
         headers.marks.set(Marks::QINQ, tags > 1);
     }
 
-    /// The edits that this packet takes; the one place that knows which.
-    fn applicable_to(&self, headers: &Headers) -> Edits {
-        let mut edits = *self;
-        let is_whole = |layer| match headers.malformed() {
-            None => headers.is_well_formed(),
-            Some(reason) => layer < reason.layer(),
-        };
-        let tags = ethernet_tags(headers).filter(|_| is_whole(Layer::Link));
-        let takes_vlan = match (self.vlan, tags) {
-            (Some(VlanEdit::Push(_)), Some(tags)) => tags < 2,
-            (Some(_), Some(tags)) => tags > 0,
-            _ => false,
-        };
-        let is_ip = headers.is_ip() && is_whole(Layer::Ip);
-        let is_v4 = headers.marks.contains(Marks::IPV4);
+    /// Which of the edits this packet takes; the one place that knows all the rules.
+    #[inline(never)]
+    fn applicable_to(&self, headers: &Headers) -> Fields {
+        let (is_link_whole, is_ip_whole) = whole_layers(headers);
+        let mut taken = Fields::empty();
+        if is_link_whole && let Some(tags) = ethernet_tags(headers) {
+            taken |= Fields::SRC_MAC | Fields::DST_MAC;
+            let takes_vlan = match self.vlan {
+                VlanEdit::Push(_) => tags < 2,
+                VlanEdit::Rewrite(_) | VlanEdit::Pop => tags > 0,
+            };
+            taken.set(Fields::VLAN, takes_vlan);
+        }
+        if is_ip_whole && headers.is_ip() {
+            let is_v4 = headers.marks.contains(Marks::IPV4);
+            taken |= Fields::TTL | Fields::TOS;
+            taken.set(Fields::SRC_ADDR, self.src.to_v4().is_some() == is_v4);
+            taken.set(Fields::DST_ADDR, self.dst.to_v4().is_some() == is_v4);
+        }
         let has_ports = match headers.protocol {
             protocol::TCP | protocol::UDP | protocol::DCCP => headers.has_transport(),
             // Its CRC covers the whole message: to mend it, the message's length must be known.
             protocol::SCTP => headers.has_transport() && !headers.is_fragment() && headers.l3_len < u16::MAX,
             _ => false,
         };
-        let takes = [
-            (Fields::SRC_MAC | Fields::DST_MAC, tags.is_some()),
-            (Fields::VLAN, takes_vlan),
-            (Fields::TTL | Fields::TOS, is_ip),
-            (Fields::SRC_ADDR, is_ip && self.src.to_v4().is_some() == is_v4),
-            (Fields::DST_ADDR, is_ip && self.dst.to_v4().is_some() == is_v4),
-            (Fields::SRC_PORT | Fields::DST_PORT, has_ports),
-        ];
-        for (fields, taken) in takes {
-            if !taken {
-                edits.set.remove(fields);
-            }
-        }
-        edits
+        taken.set(Fields::SRC_PORT | Fields::DST_PORT, has_ports);
+        self.set & taken
     }
+
+    /// The same, MAC addresses aside, where few rules decide: a whole TCP or UDP packet over IPv4 takes
+    /// all but addresses of the other family. `None` for other packets, and with a VLAN edit.
+    #[inline]
+    fn applicable_to_plain(&self, headers: &Headers) -> Option<Fields> {
+        let marks = headers.marks.difference(Marks::SNAPPED.union(Marks::SACK_PERMITTED));
+        let is_plain = marks == Marks::IPV4
+            && headers.is_well_formed()
+            && matches!(headers.protocol, protocol::TCP | protocol::UDP);
+        if !is_plain || self.set.contains(Fields::VLAN) {
+            return None;
+        }
+        let mut set = self.set;
+        if set.contains(Fields::SRC_ADDR) && self.src.to_v4().is_none() {
+            set.remove(Fields::SRC_ADDR);
+        }
+        if set.contains(Fields::DST_ADDR) && self.dst.to_v4().is_none() {
+            set.remove(Fields::DST_ADDR);
+        }
+        Some(set)
+    }
+}
+
+/// Edits are what they change: fields that are not set do not count.
+impl PartialEq for Edits {
+    fn eq(&self, other: &Edits) -> bool {
+        let is_alike = |field, is_equal: bool| !self.set.contains(field) || is_equal;
+        self.set == other.set
+            && is_alike(Fields::SRC_ADDR, self.src == other.src)
+            && is_alike(Fields::DST_ADDR, self.dst == other.dst)
+            && is_alike(Fields::SRC_PORT, self.src_port == other.src_port)
+            && is_alike(Fields::DST_PORT, self.dst_port == other.dst_port)
+            && is_alike(Fields::TTL, self.ttl == other.ttl)
+            && is_alike(Fields::TOS, self.tos == other.tos)
+            && is_alike(Fields::VLAN, self.vlan == other.vlan)
+            && is_alike(Fields::SRC_MAC, self.src_mac == other.src_mac)
+            && is_alike(Fields::DST_MAC, self.dst_mac == other.dst_mac)
+    }
+}
+
+impl Eq for Edits {}
+
+impl Default for Edits {
+    fn default() -> Edits {
+        Edits::NONE
+    }
+}
+
+impl fmt::Debug for Edits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields: [(Fields, &str, &dyn fmt::Debug); 9] = [
+            (Fields::SRC_ADDR, "src", &self.src),
+            (Fields::DST_ADDR, "dst", &self.dst),
+            (Fields::SRC_PORT, "src_port", &self.src_port),
+            (Fields::DST_PORT, "dst_port", &self.dst_port),
+            (Fields::TTL, "ttl", &self.ttl),
+            (Fields::TOS, "tos", &self.tos),
+            (Fields::VLAN, "vlan", &self.vlan),
+            (Fields::SRC_MAC, "src_mac", &self.src_mac),
+            (Fields::DST_MAC, "dst_mac", &self.dst_mac),
+        ];
+        let mut edits = f.debug_struct("Edits");
+        for (_, name, value) in fields.iter().filter(|(field, ..)| self.set.contains(*field)) {
+            edits.field(name, value);
+        }
+        edits.finish()
+    }
+}
+
+/// Whether the link's headers and the IP header could be believed.
+#[inline]
+fn whole_layers(headers: &Headers) -> (bool, bool) {
+    if headers.is_well_formed() {
+        return (true, true);
+    }
+    let defect = headers.malformed().map(Malformed::layer);
+    (defect > Some(Layer::Link), defect > Some(Layer::Ip))
 }
 
 /// How many VLAN tags an Ethernet frame was received with; `None` for other links, whose headers are

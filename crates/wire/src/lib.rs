@@ -22,7 +22,9 @@ mod parse;
 mod stamp;
 
 pub use addr::Addr;
-pub use edits::{ApplyError, Edits, VlanEdit, apply};
+#[doc(hidden)]
+pub use edits::apply_by_layers;
+pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply};
 pub use fields::Fields;
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
 pub use link::LinkType;

@@ -10,7 +10,7 @@ use invariants::PLAN_LEN;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use wire::{Edits, Headers, LinkType, Marks, apply, parse, protocol};
+use wire::{Addr, Edits, Fields, Headers, LinkType, Marks, apply, parse, protocol};
 use zerocopy::FromBytes;
 
 fn plan() -> impl Strategy<Value = [u8; PLAN_LEN]> {
@@ -81,6 +81,38 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40_000))]
+
+    // Those that `apply` has a short way for, and those that nearly are: with a byte changed, or cut.
+    #[test]
+    fn plain_packets(
+        packet in packets::plain(),
+        change in proptest::option::of((any::<Index>(), any::<u8>())),
+        cut in prop_oneof![Just(0), 0..60_usize],
+        checksum in prop_oneof![Just(None), select(&[0_u16, 0xffff, 1, 0xfffe]).prop_map(Some)],
+        plan in plan(),
+        is_v4 in prop_oneof![4 => Just(true), 1 => Just(false)],
+    ) {
+        let mut frame = packet.frame;
+        let wire_len = frame.len() as u32;
+        if let Some((index, byte)) = change {
+            *index.get_mut(&mut frame) = byte;
+        }
+        let l4 = usize::from(packet.headers.l4_offset);
+        let at = l4 + if packet.headers.protocol == protocol::TCP { 16 } else { 6 };
+        if let Some(checksum) = checksum {
+            frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+            frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        }
+        frame.truncate(frame.len() - cut.min(frame.len()));
+        let mut plan = plan;
+        plan[1] |= 2; // Half without a VLAN edit.
+        let edits = invariants::edits_of(&plan, is_v4);
+        invariants::check_edits(&edits, packet.link, &frame, wire_len, (4, 0));
+    }
+}
+
+proptest! {
     // Two of three packets cannot be cut so.
     #![proptest_config(ProptestConfig { cases: 3_000, max_global_rejects: 100_000, ..Default::default() })]
 
@@ -119,4 +151,61 @@ fn apply_to(edits: &Edits, packet: &mut [u8]) {
     let headers = parse(LinkType::RawIp, packet, packet.len() as u32);
     let mut range = 0..packet.len();
     apply(edits, &headers, LinkType::RawIp, packet, &mut range).unwrap();
+}
+
+/// Edits with every field set.
+fn all_set(plan: &[u8; PLAN_LEN]) -> Edits {
+    let mut plan = *plan;
+    (plan[0], plan[1]) = (0xff, 0);
+    invariants::edits_of(&plan, true)
+}
+
+proptest! {
+    #[test]
+    fn cleared_edits_are_none(plan in plan()) {
+        let mut edits = all_set(&plan);
+        edits.clear();
+        prop_assert!(edits.is_empty());
+        prop_assert_eq!(edits, Edits::NONE);
+        prop_assert_eq!(format!("{edits:?}"), "Edits");
+    }
+
+    /// What is left in a field that is not set counts for nothing.
+    #[test]
+    fn edits_are_what_they_set(plan in plan(), other in plan(), is_v4 in any::<bool>()) {
+        let mut once_used = all_set(&other);
+        once_used.clear();
+        let edits = invariants::edits_of(&plan, is_v4);
+        invariants::add_edits(&mut once_used, &plan, is_v4);
+        prop_assert_eq!(once_used, edits);
+        prop_assert_eq!(format!("{once_used:?}"), format!("{edits:?}"));
+    }
+
+    #[test]
+    fn undone_edits_are_those_at_the_mark(before in plan(), after in plan(), is_v4 in any::<bool>()) {
+        let mut edits = invariants::edits_of(&before, is_v4);
+        let (mark, expected) = (edits.mark(), edits);
+        invariants::add_edits(&mut edits, &after, !is_v4);
+        edits.undo_to(&mark);
+        prop_assert_eq!(edits, expected);
+    }
+}
+
+/// Every single field makes two edits differ, and one of another field does not make them alike.
+#[test]
+fn edits_that_differ_are_not_equal() {
+    let mut plan = [0; PLAN_LEN];
+    plan[0] = 0xff;
+    let edits = invariants::edits_of(&plan, true);
+    for at in 2..54 {
+        let mut changed = plan;
+        changed[at] = 1;
+        let is_value = !matches!(at, 6..18 | 22..34);
+        assert_eq!(edits != invariants::edits_of(&changed, true), is_value, "byte {at} of the plan");
+    }
+    let (mut dst, mut src) = (Edits::NONE, Edits::NONE);
+    dst.set_dst(Addr::v4([1, 2, 3, 4]));
+    src.set_src(Addr::v4([1, 2, 3, 4]));
+    assert_ne!(dst, src);
+    assert_eq!((dst.fields(), src.fields()), (Fields::DST_ADDR, Fields::SRC_ADDR));
 }

@@ -63,6 +63,28 @@ fn no_access_and_a_single_line_are_possible() {
     assert_eq!(one.state(&tcp(1)), Some(&State { line: 0 }));
 }
 
+/// It names the line whose number the step reads first, and changes nothing.
+#[test]
+fn asks_for_the_line_at_which_the_step_begins() {
+    for (options, asks) in [("bytes = 640", true), ("accesses = 0", false), ("prefetch = false", false)] {
+        let synthetic: Synthetic = function(options);
+        let pool = synthetic.pool();
+        let meta = FiveTuple::of(&tcp(1));
+        let at = |line: u32| if asks { (&raw const pool[line as usize]).cast() } else { core::ptr::null() };
+        let first = synthetic.first_line(&meta);
+        assert_eq!(synthetic.prefetch(None, &meta, &pool), at(first), "{options}");
+        assert_eq!(synthetic.prefetch(Some(&State { line: 3 }), &meta, &pool), at(3), "{options}");
+        // A line that is none is not asked for.
+        assert!(synthetic.prefetch(Some(&State { line: u32::MAX }), &meta, &pool).is_null());
+    }
+    let [mut with, mut without] = ["true", "false"].map(|value| rig(&format!("prefetch = {value}")));
+    for time in 0..5 {
+        assert_eq!(with.packet(time, &tcp(1)), without.packet(time, &tcp(1)));
+    }
+    assert_eq!(with.state(&tcp(1)), without.state(&tcp(1)));
+    assert!(!function::<Synthetic>("").steps_in_order(), "the memory is read only");
+}
+
 #[test]
 fn options_that_make_no_sense_are_refused() {
     for (options, expected) in [

@@ -91,6 +91,12 @@ pub const PLAN_LEN: usize = 64;
 /// Edits from any bytes: which fields, then their values. Addresses are of both families.
 pub fn edits_of(plan: &[u8; PLAN_LEN], is_v4: bool) -> Edits {
     let mut edits = Edits::default();
+    add_edits(&mut edits, plan, is_v4);
+    edits
+}
+
+/// The same, over edits that are there.
+pub fn add_edits(edits: &mut Edits, plan: &[u8; PLAN_LEN], is_v4: bool) {
     let has = |bit: u32| plan[0] & 1 << bit != 0;
     let addr = |octets: &[u8]| match is_v4 {
         true => Addr::v4(octets[..4].try_into().unwrap()),
@@ -126,7 +132,6 @@ pub fn edits_of(plan: &[u8; PLAN_LEN], is_v4: bool) -> Edits {
         2 => edits.set_vlan(VlanEdit::Rewrite(number(52))),
         _ => {}
     }
-    edits
 }
 
 const AROUND: u8 = 0xa5;
@@ -146,7 +151,15 @@ pub fn check_edits(
     buffer.resize(buffer.len() + room.1, AROUND);
     let untouched = buffer.clone();
     let mut range = room.0..room.0 + frame.len();
-    if apply(edits, &before, link, &mut buffer, &mut range) == Err(ApplyError::NoRoom) {
+    let (mut by_layers, mut range_by_layers) = (buffer.clone(), range.clone());
+    let outcome = apply(edits, &before, link, &mut buffer, &mut range);
+    let outcome_by_layers = wire::apply_by_layers(edits, &before, link, &mut by_layers, &mut range_by_layers);
+    assert_eq!(
+        (outcome, &range, &buffer),
+        (outcome_by_layers, &range_by_layers, &by_layers),
+        "the short way and the layers: {edits:?}"
+    );
+    if outcome == Err(ApplyError::NoRoom) {
         assert!(room.0 < 4 && room.1 < 4);
         assert_eq!((buffer, range), (untouched, room.0..room.0 + frame.len()));
         return frame.to_vec();

@@ -1,6 +1,8 @@
 //! Well-formed packets by construction: what was put in is what [`wire::parse`] must get out.
 #![allow(dead_code)] // Each test that uses this uses some.
 
+use std::ops::Range;
+
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{Icmpv6Slice, IpNumber, Ipv4Header, Ipv4Options, TcpHeader, UdpHeader};
 use proptest::collection::vec;
@@ -21,23 +23,33 @@ pub struct Packet {
 
 /// A whole packet on any link, perhaps padded.
 pub fn packet() -> impl Strategy<Value = Packet> {
-    (any_ip(), any_link(), 0..8_usize).prop_map(|(mut packet, link, padding)| {
-        let mut frame = link.bytes(packet.headers.marks.contains(Marks::IPV4));
-        packet.link = link.link;
-        packet.headers.l3_offset = frame.len() as u8;
-        packet.headers.l4_offset += frame.len() as u16;
-        if let Some(tci) = link.tags.first() {
-            packet.headers.vlan = *tci;
-            packet.headers.marks |= Marks::VLAN;
-        }
-        packet.headers.marks.set(Marks::QINQ, link.tags.len() == 2);
-        frame.append(&mut packet.frame);
-        // IPv6 without payload says length 0, which means "all there is": padding would count.
-        let padding = if packet.headers.l3_len == 40 { 0 } else { padding };
-        frame.resize(frame.len() + padding, 0xee);
-        packet.frame = frame;
-        packet
-    })
+    (any_ip(), any_link(), 0..8_usize).prop_map(|(packet, link, padding)| on_link(packet, &link, padding))
+}
+
+fn on_link(mut packet: Packet, link: &Link, padding: usize) -> Packet {
+    let mut frame = link.bytes(packet.headers.marks.contains(Marks::IPV4));
+    packet.link = link.link;
+    packet.headers.l3_offset = frame.len() as u8;
+    packet.headers.l4_offset += frame.len() as u16;
+    if let Some(tci) = link.tags.first() {
+        packet.headers.vlan = *tci;
+        packet.headers.marks |= Marks::VLAN;
+    }
+    packet.headers.marks.set(Marks::QINQ, link.tags.len() == 2);
+    frame.append(&mut packet.frame);
+    // IPv6 without payload says length 0, which means "all there is": padding would count.
+    let padding = if packet.headers.l3_len == 40 { 0 } else { padding };
+    frame.resize(frame.len() + padding, 0xee);
+    packet.frame = frame;
+    packet
+}
+
+/// What most packets are: Ethernet without tags, IPv4 without options, TCP or UDP.
+pub fn plain() -> impl Strategy<Value = Packet> {
+    let untagged =
+        Link { link: LinkType::Ethernet, tags: vec![], tag_types: [0x8100; 2], family: 0, is_swapped: false };
+    (ipv4_with(0..1, prop_oneof![tcp(), udp()]), 0..8_usize)
+        .prop_map(move |(packet, padding)| on_link(packet, &untagged, padding))
 }
 
 /// An IP packet without link header or padding, all checksums right.
@@ -171,39 +183,45 @@ impl Link {
 // ---- IP -------------------------------------------------------------------------------------
 
 fn ipv4() -> impl Strategy<Value = Packet> {
-    let fields = (any::<[u8; 4]>(), any::<[u8; 4]>(), any::<u8>(), any::<u8>(), vec(any::<u32>(), 0..11));
-    (fields, any_transport(true), any::<bool>()).prop_map(
-        |((src, dst, ttl, tos, options), mut segment, is_unset)| {
-            let options: Vec<u8> = options.iter().flat_map(|word| word.to_be_bytes()).collect();
-            let options = Ipv4Options::try_from(&options[..]).unwrap();
-            let len = segment.bytes.len() as u16;
-            let mut header = Ipv4Header { options, ..Default::default() };
-            (header.source, header.destination, header.time_to_live) = (src, dst, ttl);
-            header.protocol = IpNumber(segment.headers.protocol);
-            header.total_len = header.header_len() as u16 + len;
-            let mut bytes = header.to_bytes().to_vec();
-            bytes[1] = tos;
-            let l4 = bytes.len();
-            bytes.append(&mut segment.bytes);
-            let mut headers = Headers {
-                src: Addr::v4(src),
-                dst: Addr::v4(dst),
-                ttl,
-                tos,
-                l3_len: bytes.len() as u16,
-                l4_offset: l4 as u16,
-                ..segment.headers
-            };
-            headers.marks |= Marks::IPV4;
-            let checksum = Ipv4Header::from_slice(&bytes).unwrap().0.calc_header_checksum();
-            bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
-            fill_checksum(&mut bytes, l4, &headers);
-            if is_unset && headers.protocol == protocol::UDP {
-                bytes[l4 + 6..l4 + 8].fill(0);
-            }
-            Packet { link: LinkType::RawIp, frame: bytes, headers, payload_len: segment.payload_len }
-        },
-    )
+    ipv4_with(0..11, any_transport(true))
+}
+
+fn ipv4_with(
+    option_words: Range<usize>,
+    transport: impl Strategy<Value = Segment>,
+) -> impl Strategy<Value = Packet> {
+    let fields =
+        (any::<[u8; 4]>(), any::<[u8; 4]>(), any::<u8>(), any::<u8>(), vec(any::<u32>(), option_words));
+    (fields, transport, any::<bool>()).prop_map(|((src, dst, ttl, tos, options), mut segment, is_unset)| {
+        let options: Vec<u8> = options.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let options = Ipv4Options::try_from(&options[..]).unwrap();
+        let len = segment.bytes.len() as u16;
+        let mut header = Ipv4Header { options, ..Default::default() };
+        (header.source, header.destination, header.time_to_live) = (src, dst, ttl);
+        header.protocol = IpNumber(segment.headers.protocol);
+        header.total_len = header.header_len() as u16 + len;
+        let mut bytes = header.to_bytes().to_vec();
+        bytes[1] = tos;
+        let l4 = bytes.len();
+        bytes.append(&mut segment.bytes);
+        let mut headers = Headers {
+            src: Addr::v4(src),
+            dst: Addr::v4(dst),
+            ttl,
+            tos,
+            l3_len: bytes.len() as u16,
+            l4_offset: l4 as u16,
+            ..segment.headers
+        };
+        headers.marks |= Marks::IPV4;
+        let checksum = Ipv4Header::from_slice(&bytes).unwrap().0.calc_header_checksum();
+        bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+        fill_checksum(&mut bytes, l4, &headers);
+        if is_unset && headers.protocol == protocol::UDP {
+            bytes[l4 + 6..l4 + 8].fill(0);
+        }
+        Packet { link: LinkType::RawIp, frame: bytes, headers, payload_len: segment.payload_len }
+    })
 }
 
 fn ipv6() -> impl Strategy<Value = Packet> {
