@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use engine::report::{FunctionSummary, RunReport, Verdicts};
+use engine::report::{FunctionSummary, RunReport, SharedFunction, Verdicts};
 use engine::{Plan, RunError, RunOutcome, Seen, replay_capture};
 use io::Fate;
 use io::capture::CaptureWriter;
@@ -148,6 +148,9 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     if let Some(fields) = plan.hash_fields {
         text += &format!("cores are picked by a hash of {fields} (derived from the functions' keys)\n");
     }
+    if !report.shared_functions.is_empty() {
+        text += &shared(&report.shared_functions);
+    }
     if let Some(written) = written {
         text += &format!("{written}\n");
     }
@@ -162,6 +165,19 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
         text += &own_reports(function);
     }
     text + &format!("\ndigest of all flows: {}\n", report.digest)
+}
+
+/// What is shared, and what is promised of it no more.
+fn shared(functions: &[SharedFunction]) -> String {
+    let each = |function: &SharedFunction| {
+        let holds = match function.promise.as_str() {
+            "bound" => "never passes more than it may, but which packets is not promised",
+            _ => "records add up, but when one begins and ends is not exact",
+        };
+        format!("`{}` ({holds})", function.function)
+    };
+    let each: Vec<String> = functions.iter().map(each).collect();
+    format!("cores share the states of {}: no hash keeps their keys on one core\n", each.join(" and "))
 }
 
 /// Time that runs back by less is told in the JSON alone: captures from several queues are full of it.

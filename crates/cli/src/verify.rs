@@ -2,9 +2,10 @@ use std::fs;
 use std::process::ExitCode;
 
 use engine::report::hex;
-use engine::{Answer, Chain, Mismatch, Plan, RunError, Verified, VerifyError, verify};
+use engine::{Answer, Broken, Chain, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError, verify};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
+use nf::WhenShared;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,21 +67,23 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     if verified.packets == 0 {
         return format!("{}: nothing to compare: the input has no packets\n", chain.name);
     }
-    let is_same =
-        verified.different == 0 && verified.digests.iter().all(|(_, single, other)| single == other);
+    let is_same = verified.is_same();
+    let up_to = up_to(chain, plan, verified);
     let partly = match &verified.input_error {
         Some(_) => " up to the end of the input, which is cut short",
         None => "",
     };
     let mut text = format!(
-        "{}: {on_cores} {} single{partly}\n",
+        "{}: {on_cores} {} single{}{partly}\n",
         chain.name,
         if is_same { "EQUALS" } else { "DIFFERS FROM" },
+        if is_same { &*up_to } else { "" },
     );
     text += &match verified.different {
         0 => format!(
-            " {}: every verdict and every byte sent is the same\n",
-            plural(verified.packets, "packet")
+            " {}: every verdict and every byte sent is the same{}\n",
+            plural(verified.packets, "packet"),
+            if up_to.is_empty() { "" } else { ", but for that" }
         ),
         different => {
             format!(" {} of {} have another answer\n", count(different), plural(verified.packets, "packet"))
@@ -96,6 +99,20 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
             verified.filled.join(", ")
         );
     }
+    for Broken { function, strategy, message } in &verified.broken {
+        text += &format!(" BROKEN under {strategy}: {function}: {message}\n");
+    }
+    if !verified.shared.is_empty() {
+        let row = |check: &SharedCheck| {
+            let found = match &check.failure {
+                None => promise(check.promise).to_owned(),
+                Some(failure) => format!("BROKEN: {failure}"),
+            };
+            vec![check.function.clone(), found]
+        };
+        let rows: Vec<_> = verified.shared.iter().map(row).collect();
+        text += &format!("\n{}", table(&["shared by all cores", "what holds"], &rows, 2));
+    }
     let rows: Vec<_> = verified
         .digests
         .iter()
@@ -104,7 +121,34 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
             vec![name.clone(), hex(*single), hex(*other), same.to_owned()]
         })
         .collect();
+    if rows.is_empty() {
+        return text;
+    }
     text + "\n" + &table(&["state of", "single", strategy, ""], &rows, 4)
+}
+
+/// In what the answers may differ and be right.
+fn up_to(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
+    let named = |names: Vec<String>| -> String {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let mut parts = Vec::new();
+    if !verified.allocated.is_empty() {
+        let names = verified.allocated.iter().map(|(name, _)| name.clone()).collect();
+        parts.push(format!("allocation by {}", named(names)));
+    }
+    if !plan.shared.is_empty() {
+        parts.push(format!("what cores share in {}", named(plan.shared_names(chain))));
+    }
+    if parts.is_empty() { String::new() } else { format!(" up to {}", parts.join(" and ")) }
+}
+
+/// What a function whose states cores share promises, in words.
+fn promise(promise: WhenShared) -> &'static str {
+    match promise {
+        WhenShared::Totals => "totals equal",
+        WhenShared::Bound { .. } => "never above the rate",
+    }
 }
 
 fn mismatch(chain: &Chain, strategy: &str, first: &Mismatch) -> String {
@@ -167,12 +211,38 @@ pub struct VerifyReport {
     different: u64,
     /// The first of them.
     first: Option<Different>,
-    /// Each function's state at the end.
+    /// Each function's state at the end, less those whose states cores share.
     digests: Vec<Digests>,
+    /// Functions whose states all cores share, and what of them was checked instead.
+    shared: Vec<Shared>,
+    /// Functions that take header fields from a pool: answers are compared without those.
+    allocated: Vec<Allocated>,
+    /// What must hold between a function's flows and does not.
+    broken: Vec<String>,
     /// Functions whose table was full at some time.
     filled: Vec<String>,
     /// Why the input was not processed to its end, if so.
     error: Option<String>,
+}
+
+/// A function whose states all cores share.
+#[derive(Serialize, JsonSchema)]
+struct Shared {
+    /// What the chain calls the function.
+    function: String,
+    /// What it promises, in words.
+    promise: &'static str,
+    /// Why that does not hold; null if it does.
+    failure: Option<String>,
+}
+
+/// A function that takes header fields from a pool, which each core has of its own.
+#[derive(Serialize, JsonSchema)]
+struct Allocated {
+    /// What the chain calls the function.
+    function: String,
+    /// The fields.
+    fields: Vec<&'static str>,
 }
 
 /// A packet with two answers.
@@ -228,6 +298,28 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
                 other: hex(*other),
             })
             .collect(),
+        shared: verified
+            .shared
+            .iter()
+            .map(|check| Shared {
+                function: check.function.clone(),
+                promise: promise(check.promise),
+                failure: check.failure.clone(),
+            })
+            .collect(),
+        allocated: verified
+            .allocated
+            .iter()
+            .map(|(function, fields)| Allocated {
+                function: function.clone(),
+                fields: fields.names().collect(),
+            })
+            .collect(),
+        broken: verified
+            .broken
+            .iter()
+            .map(|Broken { function, strategy, message }| format!("{function} under {strategy}: {message}"))
+            .collect(),
         filled: verified.filled.clone(),
         error,
     }
@@ -251,6 +343,9 @@ mod tests {
                 different,
                 first: None,
                 digests: Vec::new(),
+                shared: Vec::new(),
+                allocated: Vec::new(),
+                broken: Vec::new(),
                 filled: Vec::new(),
                 input_error: None,
                 stopped: true,

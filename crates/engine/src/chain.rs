@@ -1,15 +1,18 @@
+use std::any::TypeId;
 use std::ops::Range;
 use std::sync::Arc;
 
 use io::Port;
+use nf::FiveTuple;
 use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{OutOfMemory, PARTS_MAX, WhenFull};
-use wire::{Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
 use crate::config::{self, ConfigError};
-use crate::group_builder::{GroupBuilder, GroupSize, Pool};
+use crate::follow::Drops;
+use crate::group_builder::{GroupSize, Shared};
 use crate::registry::{Function, FunctionInfo, Registry};
 use crate::run::Laps;
 use crate::stage::{Group, Stage, StageSpec};
@@ -39,6 +42,26 @@ pub enum MalformedPolicy {
     Drop,
     /// Forwarded; no function sees them.
     Pass,
+}
+
+/// Where functions keep their states.
+pub(crate) enum Keeping<'a> {
+    /// Each core has a table of its own.
+    Own,
+    /// All cores share the states of these functions.
+    Shared {
+        functions: &'a [usize],
+        /// Whether what passes is to be collected.
+        is_watched: bool,
+    },
+    /// These functions answer what they answered in another run.
+    Followed { functions: &'a [usize], drops: Arc<Drops> },
+}
+
+impl Keeping<'_> {
+    fn shares(&self, index: usize) -> bool {
+        matches!(self, Keeping::Shared { functions, .. } if functions.contains(&index))
+    }
 }
 
 /// One function of a chain.
@@ -73,17 +96,50 @@ impl Chain {
         cores: usize,
         core_of: &dyn Fn(&Headers) -> usize,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        self.cores_keeping(cores, core_of, &Keeping::Own)
+    }
+
+    /// The same where some functions keep their states elsewhere than in their core's tables.
+    pub(crate) fn cores_keeping(
+        &self,
+        cores: usize,
+        core_of: &dyn Fn(&Headers) -> usize,
+        keeping: &Keeping<'_>,
+    ) -> Result<Vec<ChainCore>, OutOfMemory> {
         let mut pools: Vec<_> =
             self.functions.iter().map(|spec| spec.function.pools(cores, core_of).into_iter()).collect();
-        let core = |_| {
+        let share = |(index, spec): (usize, &FunctionSpec)| match keeping {
+            Keeping::Shared { functions, .. } if functions.contains(&index) => {
+                spec.function.share(spec.flows, cores, self.table_seed).map(Some)
+            }
+            _ => Ok(None),
+        };
+        let shared: Vec<Option<Shared>> =
+            self.functions.iter().enumerate().map(share).collect::<Result<_, _>>()?;
+        let core = |core| {
             let mut groups = Vec::new();
             let mut places = Vec::new();
-            for range in self.groups() {
-                let FunctionSpec { flows, when_full, .. } = self.functions[range.start];
-                let mut pool = |index: usize| pools[index].next().expect("a pool for each core");
-                let builder = self.builder(range.clone(), &mut pool);
+            for range in self.groups_keeping(keeping) {
+                let (flows, when_full) = self.table_of(range.clone(), keeping);
+                let mut group = None;
+                for index in range.clone() {
+                    let is_last = index + 1 == self.functions.len();
+                    let spec = StageSpec { index: index as u8, is_last, seed: self.seed };
+                    let pool = pools[index].next().expect("a pool for each core");
+                    let function = &self.functions[index].function;
+                    group = Some(match (keeping, &shared[index]) {
+                        (Keeping::Shared { is_watched, .. }, Some(shared)) => {
+                            function.join_sharing(group, spec, pool, &shared.on(core, *is_watched))
+                        }
+                        (Keeping::Followed { functions, drops }, _) if functions.contains(&index) => {
+                            function.follow(spec, pool, drops)
+                        }
+                        _ => function.join(group, spec, pool),
+                    });
+                }
                 places.extend((0..range.len()).map(|member| Place { group: groups.len(), member }));
-                groups.push(builder.build(flows, when_full, self.table_seed)?);
+                let group = group.expect("a group has a function");
+                groups.push(group.build(flows, when_full, self.table_seed)?);
             }
             Ok(ChainCore { drop_malformed: self.malformed == MalformedPolicy::Drop, groups, places })
         };
@@ -98,50 +154,77 @@ impl Chain {
         Ok(self.cores(1, &|_| 0)?.remove(0))
     }
 
-    /// Bytes of the tables of one core.
-    pub fn table_bytes(&self) -> u64 {
+    /// Bytes of the tables of `cores` cores that share the states of the functions `shared`, by index.
+    pub fn table_bytes(&self, cores: usize, shared: &[usize]) -> u64 {
+        let keeping = Keeping::Shared { functions: shared, is_watched: false };
         let bytes = |range: Range<usize>| {
             let mut size = GroupSize::new();
-            self.functions[range.clone()].iter().for_each(|spec| spec.function.reserve(&mut size));
-            size.bytes(self.functions[range.start].flows)
+            for index in range.clone() {
+                let function = &self.functions[index].function;
+                match shared.contains(&index) {
+                    true => size.add_reference(),
+                    false => function.reserve(&mut size),
+                }
+            }
+            size.bytes(self.table_of(range, &keeping).0)
         };
-        self.groups().into_iter().map(bytes).sum()
+        let each: u64 = self.groups_keeping(&keeping).into_iter().map(bytes).sum();
+        let all = shared.iter().map(|index| &self.functions[*index]);
+        let all: u64 = all.map(|spec| spec.function.shared_bytes(spec.flows)).sum();
+        each.saturating_mul(cores as u64).saturating_add(all)
     }
 
     /// Neighbours that share a table, one block for each flow: those with the same key, `flows` and
     /// `when_full`, where none before edits what the key is made of, and none steps in order.
     pub fn groups(&self) -> Vec<Range<usize>> {
+        self.groups_keeping(&Keeping::Own)
+    }
+
+    fn groups_keeping(&self, keeping: &Keeping<'_>) -> Vec<Range<usize>> {
         let mut groups: Vec<Range<usize>> = Vec::new();
-        for (index, spec) in self.functions.iter().enumerate() {
+        for index in 0..self.functions.len() {
             match groups.last_mut() {
-                Some(group) if self.joins(&self.functions[group.clone()], spec) => group.end = index + 1,
+                Some(group) if self.joins(group.clone(), index, keeping) => group.end = index + 1,
                 _ => groups.push(index..index + 1),
             }
         }
         groups
     }
 
-    fn joins(&self, group: &[FunctionSpec], spec: &FunctionSpec) -> bool {
-        let info = spec.function.info();
-        !info.sharding.is_stateless()
-            && group.len() < PARTS_MAX
-            && group.iter().chain([spec]).all(|member| !member.function.steps_in_order())
-            && group.iter().all(|member| {
-                let before = member.function.info();
-                before.key == info.key
-                    && !before.edits.intersects(info.sharding.fields)
-                    && (member.flows, member.when_full) == (spec.flows, spec.when_full)
+    fn joins(&self, mut group: Range<usize>, index: usize, keeping: &Keeping<'_>) -> bool {
+        let spec = &self.functions[index];
+        let Some((key, fields)) = self.key_of(index, keeping) else { return false };
+        group.len() < PARTS_MAX
+            && !spec.function.steps_in_order()
+            && group.all(|before| {
+                let member = &self.functions[before];
+                let is_reference = keeping.shares(before) || keeping.shares(index);
+                !member.function.steps_in_order()
+                    && self.key_of(before, keeping).is_some_and(|(before, _)| before == key)
+                    && !member.function.info().edits.intersects(fields)
+                    && (is_reference || (member.flows, member.when_full) == (spec.flows, spec.when_full))
             })
     }
 
-    fn builder(&self, range: Range<usize>, pool: &mut dyn FnMut(usize) -> Pool) -> GroupBuilder {
-        let mut group = None;
-        for index in range {
-            let is_last = index + 1 == self.functions.len();
-            let spec = StageSpec { index: index as u8, is_last, seed: self.seed };
-            group = Some(self.functions[index].function.join(group, spec, pool(index)));
+    /// The key of a function's group and the fields that it is made of; `None` for a group of its own.
+    fn key_of(&self, index: usize, keeping: &Keeping<'_>) -> Option<(TypeId, Fields)> {
+        let info = self.functions[index].function.info();
+        match keeping {
+            Keeping::Followed { functions, .. } if functions.contains(&index) => None,
+            _ if info.sharding.is_stateless() => None,
+            _ if keeping.shares(index) => Some((TypeId::of::<FiveTuple>(), Fields::FIVE_TUPLE)),
+            _ => Some((info.key, info.sharding.fields)),
         }
-        group.expect("a group has a function")
+    }
+
+    /// How large a group's table is, and what it does when it is full. References adapt to what they share
+    /// it with; alone, any of them may go to make room.
+    fn table_of(&self, group: Range<usize>, keeping: &Keeping<'_>) -> (usize, WhenFull) {
+        let specs = || self.functions[group.clone()].iter();
+        match group.clone().find(|index| !keeping.shares(*index)) {
+            Some(index) => (self.functions[index].flows, self.functions[index].when_full),
+            None => (specs().map(|spec| spec.flows).max().unwrap_or(1), WhenFull::EvictOldest),
+        }
     }
 
     /// What sharding needs to know of the functions.

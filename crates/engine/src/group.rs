@@ -83,9 +83,14 @@ impl<K: FlowKey> KeyGroup<K> {
         member: usize,
         now: Stamp,
     ) -> impl Iterator<Item = (&K, &F::State)> {
-        let member = self.members[member].as_any().downcast_ref::<FunctionMember<F>>();
+        let member = self.member::<FunctionMember<F>>(member);
         let flows = member.map(|member| self.table.live(member.part(), now.time_ns));
         flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
+    }
+
+    /// Member number `member`, if it is an `M`.
+    pub(crate) fn member<M: 'static>(&self, member: usize) -> Option<&M> {
+        self.members[member].as_any().downcast_ref()
     }
 
     /// Finds the keys, asks for their buckets.
@@ -242,6 +247,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     fn settle(&mut self, now: Stamp) {
         let Self { table, members, .. } = self;
         table.settle(now.time_ns, |table, slot| Self::expire(members, slot, now, table));
+        members.iter_mut().for_each(|member| member.settle(now));
     }
 
     fn digest(&self, member: usize, now: Stamp) -> u64 {
@@ -253,7 +259,12 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn counters(&self, member: usize) -> StageCounters<'_> {
-        StageCounters { capacity: self.table.capacity(), ..self.members[member].counters() }
+        let counters = self.members[member].counters();
+        match counters.capacity {
+            0 => StageCounters { capacity: self.table.capacity(), ..counters },
+            // Its states are elsewhere.
+            _ => counters,
+        }
     }
 
     fn as_any(&self) -> &dyn Any {

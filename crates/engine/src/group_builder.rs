@@ -1,14 +1,35 @@
 use std::any::Any;
+use std::sync::Arc;
 
-use nf::{FlowKey, NetworkFunction};
-use table::{FlowTable, Layout, OutOfMemory, WhenFull};
+use nf::{FiveTuple, FlowKey, NetworkFunction};
+use table::{FlowTable, Layout, OutOfMemory, Slot, WhenFull};
 
+use crate::follow::FollowGroup;
 use crate::group::KeyGroupBuilder;
 use crate::stage::Group;
 use crate::stateless::StatelessGroup;
 
 /// A function's pool, whatever its type.
 pub struct Pool(pub(crate) Box<dyn Any + Send>);
+
+/// A function's states that all cores share, whatever their type: see
+/// [`Function::share`](crate::Function::share).
+#[derive(Clone)]
+pub struct Shared(pub(crate) Arc<dyn Any + Send + Sync>);
+
+impl Shared {
+    pub(crate) fn on(&self, core: usize, is_watched: bool) -> SharedOn {
+        SharedOn { states: self.clone(), core, is_watched }
+    }
+}
+
+/// The same for one core.
+pub struct SharedOn {
+    pub(crate) states: Shared,
+    pub(crate) core: usize,
+    /// Whether what passes is to be collected.
+    pub(crate) is_watched: bool,
+}
 
 /// How large a group's table would be: see [`Function::reserve`](crate::Function::reserve).
 pub struct GroupSize {
@@ -27,6 +48,12 @@ impl GroupSize {
             self.layout.add::<F::State>();
             self.bytes = FlowTable::<F::Key>::bytes;
         }
+    }
+
+    /// Room for a reference to a shared state: the group is by 5-tuple.
+    pub(crate) fn add_reference(&mut self) {
+        self.layout.add::<Slot>();
+        self.bytes = FlowTable::<FiveTuple>::bytes;
     }
 
     pub(crate) fn bytes(&self, flows: usize) -> u64 {
@@ -78,6 +105,12 @@ impl<K: FlowKey> Unbuilt for KeyGroupBuilder<K> {
 }
 
 impl<F: NetworkFunction> Unbuilt for StatelessGroup<F> {
+    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64) -> Result<Box<dyn Group>, OutOfMemory> {
+        Ok(self)
+    }
+}
+
+impl<F: NetworkFunction> Unbuilt for FollowGroup<F> {
     fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64) -> Result<Box<dyn Group>, OutOfMemory> {
         Ok(self)
     }

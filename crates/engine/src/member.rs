@@ -44,6 +44,9 @@ pub(crate) trait Member<K>: Send {
     /// Takes the state from the block if it is dead.
     fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
 
+    /// The end of a run, after [`Member::expire`] for every block.
+    fn settle(&mut self, _now: Stamp) {}
+
     fn digest(&self, table: &FlowTable<K>, now: Stamp) -> u64;
 
     fn audit(&self, table: &FlowTable<K>, now: Stamp) -> u64;
@@ -97,10 +100,22 @@ impl<F: NetworkFunction> Runner<F> {
         packet: usize,
         batch: &mut Batch,
     ) -> Verdict {
+        self.step_at(batch.frames[packet].stamp, flow, meta, packet, batch)
+    }
+
+    /// The same as of another time than the packet's own.
+    #[inline(always)]
+    pub(crate) fn step_at(
+        &mut self,
+        stamp: Stamp,
+        flow: &mut Option<F::State>,
+        meta: &F::Meta,
+        packet: usize,
+        batch: &mut Batch,
+    ) -> Verdict {
         self.packets += 1;
         let edits = &mut batch.edits[packet];
         let edited = if cfg!(debug_assertions) { edits.fields() } else { F::EDITS };
-        let stamp = batch.frames[packet].stamp;
         let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
         let verdict = self.function.step(flow, meta, &mut cx);
         debug_assert!(
@@ -109,6 +124,29 @@ impl<F: NetworkFunction> Runner<F> {
             F::NAME
         );
         verdict
+    }
+
+    /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
+    /// neither its state nor its edits stay.
+    #[cold]
+    pub(crate) fn reject(
+        &mut self,
+        state: &F::State,
+        meta: &F::Meta,
+        packet: usize,
+        edits_before: &EditsMark,
+        batch: &mut Batch,
+    ) -> Verdict {
+        batch.edits[packet].undo_to(edits_before);
+        let stamp = batch.frames[packet].stamp;
+        let edits = &mut batch.edits[packet];
+        let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
+        self.function.rejected(state, meta, &mut cx)
+    }
+
+    /// By index of the function's events, how many so far.
+    pub(crate) fn events(&self) -> &[u64] {
+        &self.events
     }
 
     /// What the verdict means for the packet; a function that inspects payloads has the last word.
@@ -279,7 +317,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
 /// A hash of a state in which runs that allocate otherwise agree.
 #[inline]
-fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, seed: u64) -> u64 {
+pub(crate) fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, seed: u64) -> u64 {
     match F::ALLOCATES.is_empty() {
         true => hash_bytes(state.as_bytes(), seed),
         false => hash_bytes(function.without_allocation(state).as_bytes(), seed),
@@ -337,17 +375,13 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     fn place(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let Some(Waiting { state, mut verdict, edits_before }) = self.waiting.take() else { return };
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
-        let stamp = steps.batch.frames[packet].stamp;
         if slot.is_some() {
+            let now_ns = steps.batch.frames[packet].stamp.time_ns;
             self.flows.created += 1;
-            self.set(steps.table.cell_mut(slot, self.part), state, stamp.time_ns);
+            self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
         } else {
-            // The step did not happen: neither its state nor its edits stay.
             self.flows.rejected += 1;
-            steps.batch.edits[packet].undo_to(&edits_before);
-            let Runner { function, pool, events, seed, .. } = &mut self.runner;
-            let mut cx = Cx::new(stamp, &mut steps.batch.edits[packet], pool, events, *seed);
-            verdict = function.rejected(&state, &meta, &mut cx);
+            verdict = self.runner.reject(&state, &meta, packet, &edits_before, steps.batch);
         }
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }

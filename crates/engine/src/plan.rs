@@ -2,17 +2,19 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::{fs, thread};
 
-use strategy::{Assign, HashFields, INDIRECTION_ENTRIES, Rss, Single, Strategy};
+use nf::{FlowKey, Stateless};
+use strategy::{Assign, FunctionShape, HashFields, INDIRECTION_ENTRIES, Rss, Single, Strategy};
 use table::OutOfMemory;
-use wire::Headers;
+use wire::{Fields, Headers};
 
-use crate::{Chain, ChainCore, Function};
+use crate::chain::Keeping;
+use crate::{Chain, ChainCore, Function, FunctionInfo};
 
 /// The most cores that a chain can be spread over: one entry of the indirection table each.
 pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
 
 /// A chain's strategy with everything that follows from it, checked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// The strategy.
     pub strategy: Strategy,
@@ -20,6 +22,9 @@ pub struct Plan {
     pub cores: usize,
     /// What is hashed to pick a core, where the strategy hashes.
     pub hash_fields: Option<HashFields>,
+    /// Functions, by index in the chain, whose states all cores share, because no hash keeps their keys on
+    /// one core: see [`nf::WhenShared`]. Empty for most chains.
+    pub shared: Vec<usize>,
 }
 
 /// Why a chain cannot run as asked.
@@ -75,16 +80,19 @@ impl Plan {
         if !(1..=MAX_CORES).contains(&cores) {
             return Err(PlanError::Cores { cores });
         }
-        let hash_fields = match strategy {
+        let (hash_fields, shared) = match strategy {
             Strategy::Single if cores > 1 => return Err(PlanError::SingleCore { cores }),
-            Strategy::Single => None,
-            Strategy::Rss => Some(derive(chain)?),
+            Strategy::Single => (None, Vec::new()),
+            Strategy::Rss => {
+                let (fields, shared) = derive(chain)?;
+                (Some(fields), shared)
+            }
         };
-        let need_bytes = chain.table_bytes().saturating_mul(cores as u64);
+        let need_bytes = chain.table_bytes(cores, &shared);
         if let Some(free_bytes) = free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
             return Err(PlanError::Memory { cores, need_bytes, free_bytes });
         }
-        Ok(Plan { strategy, cores, hash_fields })
+        Ok(Plan { strategy, cores, hash_fields, shared })
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.
@@ -111,8 +119,21 @@ impl Plan {
     /// # Errors
     /// As [`Chain::cores`].
     pub fn cores_of(&self, chain: &Chain) -> Result<Vec<ChainCore>, OutOfMemory> {
+        self.cores_keeping(chain, &Keeping::Shared { functions: &self.shared, is_watched: false })
+    }
+
+    pub(crate) fn cores_keeping(
+        &self,
+        chain: &Chain,
+        keeping: &Keeping<'_>,
+    ) -> Result<Vec<ChainCore>, OutOfMemory> {
         let assign = RefCell::new(self.assign(chain));
-        chain.cores(self.cores, &|headers| assign.borrow_mut().core(headers))
+        chain.cores_keeping(self.cores, &|headers| assign.borrow_mut().core(headers), keeping)
+    }
+
+    /// The names of the functions whose states all cores share, in the order of the chain.
+    pub fn shared_names(&self, chain: &Chain) -> Vec<String> {
+        self.shared.iter().map(|index| chain.functions[*index].name.clone()).collect()
     }
 }
 
@@ -140,23 +161,69 @@ fn free_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
-fn derive(chain: &Chain) -> Result<HashFields, PlanError> {
-    let shapes = chain.shapes();
-    HashFields::derive(&shapes).map_err(|conflict| {
+/// What to hash, and which functions' states to share.
+fn derive(chain: &Chain) -> Result<(HashFields, Vec<usize>), PlanError> {
+    let all: Vec<usize> = (0..chain.functions.len()).collect();
+    hash_and_share(chain, &all).map_err(|conflict| {
         // Without either of the two the rest may still conflict: only promise what was checked.
-        let without = |name: &str| -> bool {
-            let rest: Vec<_> = shapes.iter().copied().filter(|shape| shape.name != name).collect();
-            !rest.is_empty() && HashFields::derive(&rest).is_ok()
+        let without = |index: usize| {
+            let rest: Vec<usize> = all.iter().copied().filter(|other| *other != index).collect();
+            !rest.is_empty() && hash_and_share(chain, &rest).is_ok()
         };
-        let (first, second) = (conflict.first.name, conflict.second.name);
         let mut remedy = "What works: `--strategy single`".to_owned();
-        for name in [second, first] {
-            if without(name) {
-                remedy += &format!(", or `{name}` in a chain of its own");
-                break;
-            }
+        if let Some(index) = [conflict.second, conflict.first].into_iter().find(|index| without(*index)) {
+            remedy += &format!(", or `{}` in a chain of its own", chain.functions[index].name);
         }
         remedy += ".";
-        PlanError::Conflict { chain: chain.name.clone(), conflict: conflict.to_string(), remedy }
+        PlanError::Conflict { chain: chain.name.clone(), conflict: conflict.message, remedy }
     })
+}
+
+/// Two functions, by index, that no hash can serve.
+struct Conflict {
+    first: usize,
+    second: usize,
+    message: String,
+}
+
+/// For the functions `among`: no states to share, if some hash keeps all keys on one core; else, of those
+/// that can be shared, as few as leave the hash that the others want.
+fn hash_and_share(chain: &Chain, among: &[usize]) -> Result<(HashFields, Vec<usize>), Conflict> {
+    let shapes = chain.shapes();
+    // Any core will do for a shared function, but what it edits is edited all the same.
+    let derive = |shared: &[usize]| {
+        let of = |index: &usize| match shared.contains(index) {
+            true => FunctionShape { sharding: Stateless::SHARDING, ..shapes[*index] },
+            false => shapes[*index],
+        };
+        HashFields::derive(&among.iter().map(of).collect::<Vec<_>>()).map_err(|conflict| {
+            let index = |name: &str| shapes.iter().position(|shape| shape.name == name).unwrap_or(0);
+            let (first, second) = (index(conflict.first.name), index(conflict.second.name));
+            Conflict { first, second, message: conflict.to_string() }
+        })
+    };
+    if let Ok(fields) = derive(&[]) {
+        return Ok((fields, Vec::new()));
+    }
+    let mut shared: Vec<usize> = among.iter().copied().filter(|index| can_share(chain, *index)).collect();
+    let fields = derive(&shared)?;
+    for index in shared.clone() {
+        let fewer: Vec<usize> = shared.iter().copied().filter(|other| *other != index).collect();
+        if derive(&fewer).is_ok_and(|found| found == fields) {
+            shared = fewer;
+        }
+    }
+    Ok((fields, shared))
+}
+
+/// Whether a reference in a table by 5-tuple can stand for the function's state, and it says what holds then.
+fn can_share(chain: &Chain, index: usize) -> bool {
+    let function = &chain.functions[index].function;
+    let FunctionInfo { sharding, when_shared, has_sides, .. } = function.info();
+    let is_coarser = Fields::FIVE_TUPLE.contains(sharding.fields) && sharding.fields != Fields::FIVE_TUPLE;
+    when_shared.is_some()
+        && is_coarser
+        && !sharding.is_stateless()
+        && !has_sides
+        && !function.steps_in_order()
 }

@@ -1,14 +1,18 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use nf::{FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding};
+use nf::{FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared};
 use serde::Deserialize;
+use table::OutOfMemory;
 use toml::de::ValueDeserializer;
 use wire::{Fields, Headers, Stamp};
 
+use crate::follow::FollowGroup;
 use crate::group::{KeyGroup, KeyGroupBuilder};
-use crate::group_builder::{GroupBuilder, GroupSize, Pool};
+use crate::group_builder::{GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 use crate::member::{FunctionMember, Runner};
+use crate::shared::SharedStates;
+use crate::shared_member::{SharedMember, check_passed};
 use crate::stage::{Stage, StageSpec};
 use crate::stateless::StatelessGroup;
 
@@ -47,6 +51,8 @@ pub struct FunctionInfo {
     pub key: TypeId,
     /// [`NetworkFunction::HAS_SIDES`].
     pub has_sides: bool,
+    /// [`NetworkFunction::WHEN_SHARED`].
+    pub when_shared: Option<WhenShared>,
     /// What its key is made of.
     pub sharding: Sharding,
     /// Bytes of the key.
@@ -80,6 +86,40 @@ pub trait Function: Send + Sync {
 
     /// Puts it behind the functions of `group`, which have the same key; begins a group without one.
     fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pool: Pool) -> GroupBuilder;
+
+    /// Room for `flows` states that `cores` cores share; for a function with
+    /// [`NetworkFunction::WHEN_SHARED`].
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough memory.
+    fn share(&self, flows: usize, cores: usize, table_seed: u64) -> Result<Shared, OutOfMemory>;
+
+    /// Bytes of [`Function::share`].
+    fn shared_bytes(&self, flows: usize) -> u64;
+
+    /// As [`Function::join`], with states that are in `shared`; the group is by 5-tuple.
+    fn join_sharing(
+        &self,
+        group: Option<GroupBuilder>,
+        spec: StageSpec,
+        pool: Pool,
+        shared: &SharedOn,
+    ) -> GroupBuilder;
+
+    /// A group of its own that answers what it answered in another run, where it dropped `drops`: by
+    /// sequence number, function and reason.
+    fn follow(&self, spec: StageSpec, pool: Pool, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder;
+
+    /// Of a function whose states cores share, or that follows a run where they did: what all its records
+    /// added up, as one number. See [`nf::WhenShared::Totals`].
+    fn totals(&self, stages: &[Stage<'_>]) -> u64;
+
+    /// Of a function whose states cores share: whether more passed of some key than may, and how much. See
+    /// [`nf::WhenShared::Bound`].
+    ///
+    /// # Errors
+    /// Says of which key.
+    fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
 
     /// What it reports, from the flows of all cores.
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
@@ -184,13 +224,71 @@ impl<F: NetworkFunction> Function for Configured<F> {
         group
     }
 
+    fn share(&self, flows: usize, cores: usize, table_seed: u64) -> Result<Shared, OutOfMemory> {
+        let states = SharedStates::new(Arc::clone(&self.0), flows, cores, table_seed)?;
+        Ok(Shared(Arc::new(states)))
+    }
+
+    fn shared_bytes(&self, flows: usize) -> u64 {
+        SharedStates::<F>::bytes(flows)
+    }
+
+    fn join_sharing(
+        &self,
+        group: Option<GroupBuilder>,
+        spec: StageSpec,
+        pool: Pool,
+        shared: &SharedOn,
+    ) -> GroupBuilder {
+        let pool = *pool.0.downcast::<F::Pool>().expect("made by this function's `pools`");
+        let states = Arc::clone(&shared.states.0).downcast().expect("made by this function's `share`");
+        let mut group = group.unwrap_or_else(|| GroupBuilder::new(KeyGroupBuilder::<FiveTuple>::new()));
+        let builder: &mut KeyGroupBuilder<FiveTuple> = group.get_mut().expect("a group by 5-tuple");
+        let part = builder.layout.add();
+        let runner = Runner::new(Arc::clone(&self.0), pool, spec);
+        let member = SharedMember::<F>::new(runner, part, states, shared.core, shared.is_watched);
+        builder.members.push(Box::new(member));
+        group
+    }
+
+    fn follow(&self, spec: StageSpec, pool: Pool, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder {
+        let pool = *pool.0.downcast::<F::Pool>().expect("made by this function's `pools`");
+        let runner = Runner::new(Arc::clone(&self.0), pool, spec);
+        GroupBuilder::new(FollowGroup::new(runner, Arc::clone(drops)))
+    }
+
+    fn totals(&self, stages: &[Stage<'_>]) -> u64 {
+        let Some(first) = stages.first() else { return 0 };
+        if let Some(member) = shared::<F>(first) {
+            return member.states().totals();
+        }
+        let group = first.group.as_any().downcast_ref::<FollowGroup<F>>();
+        group.map_or(0, FollowGroup::totals)
+    }
+
+    fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String> {
+        let members = stages.iter().filter_map(shared::<F>);
+        check_passed(&*self.0, members.filter_map(|member| member.passed()))
+    }
+
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
-        self.0.report(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), now)
+        match stages.first().and_then(shared::<F>) {
+            Some(member) => {
+                let live = member.states().live(now);
+                self.0.report(&mut live.iter().map(|(key, state)| (key, state)), now)
+            }
+            None => self.0.report(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), now),
+        }
     }
 
     fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String> {
         self.0.invariant(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)))
     }
+}
+
+/// The stage's function, if cores share its states and it is an `F`.
+fn shared<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a SharedMember<F>> {
+    stage.group.as_any().downcast_ref::<KeyGroup<FiveTuple>>()?.member(stage.member)
 }
 
 /// The live flows of a stage whose function is an `F`.
@@ -220,6 +318,7 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         edits: F::EDITS,
         key: TypeId::of::<F::Key>(),
         has_sides: F::HAS_SIDES,
+        when_shared: F::WHEN_SHARED,
         sharding: F::Key::SHARDING,
         key_bytes: size_of::<F::Key>(),
         meta_bytes: size_of::<F::Meta>(),

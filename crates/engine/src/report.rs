@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nf::FunctionReport;
+use nf::{FunctionReport, WhenShared};
 use schemars::JsonSchema;
 use serde::Serialize;
 use wire::Malformed;
@@ -25,6 +25,8 @@ pub struct RunReport {
     pub strategy: String,
     /// Header fields that picked the core; empty where none did.
     pub hash_fields: Vec<String>,
+    /// Functions whose states all cores shared, because no hash keeps their keys on one core; mostly none.
+    pub shared_functions: Vec<SharedFunction>,
     /// Packets processed.
     pub packets: u64,
     /// Their bytes on the wire.
@@ -45,7 +47,7 @@ pub struct RunReport {
     /// Each function, all cores together, in the order of the chain.
     pub functions: Vec<FunctionSummary>,
     /// Hash of all functions' live flows at the last packet's time, hexadecimal: the same under
-    /// every strategy.
+    /// every strategy, unless there are `shared_functions`.
     pub digest: String,
     /// Packets whose own time lay before an earlier packet's; their stamps have the earlier time.
     pub time_ran_back: TimeRanBack,
@@ -53,6 +55,16 @@ pub struct RunReport {
     pub complete: bool,
     /// Why it was not, if so.
     pub error: Option<String>,
+}
+
+/// A function whose states all cores shared.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SharedFunction {
+    /// What the chain calls it.
+    pub function: String,
+    /// What holds of it all the same: `totals`, its records add up as on one core; `bound`, no key gets
+    /// more than the function allows.
+    pub promise: String,
 }
 
 /// How far arrival times ran back.
@@ -92,7 +104,7 @@ pub struct CoreReport {
     pub busy_seconds: f64,
     /// Packets by verdict.
     pub verdicts: Verdicts,
-    /// Live flows over all functions.
+    /// Live flows over all functions, less those whose states cores shared.
     pub flows: u64,
 }
 
@@ -132,7 +144,7 @@ pub struct Flows {
     pub evicted: u64,
     /// Refused because the table was full.
     pub rejected: u64,
-    /// What each core's table holds.
+    /// What each core's table holds; of `shared_functions`, what all cores' holds.
     pub capacity_per_core: u64,
     /// Live flows of the fullest core over `capacity_per_core`, 0 to 1.
     pub load: f64,
@@ -152,7 +164,7 @@ pub struct Report {
 impl RunReport {
     /// What `outcome` tells. Takes a pass over every table.
     pub fn new(chain: &Chain, plan: &Plan, outcome: &RunOutcome) -> RunReport {
-        let cores: Vec<CoreReport> = core_reports(outcome);
+        let cores: Vec<CoreReport> = core_reports(plan, outcome);
         let digests = function_digests(chain, outcome);
         let summary = |(index, digest): (usize, &u64)| function_summary(chain, outcome, index, *digest);
         let functions: Vec<FunctionSummary> = digests.iter().enumerate().map(summary).collect();
@@ -187,6 +199,7 @@ impl RunReport {
                 .hash_fields
                 .map(|fields| fields.fields().names().map(str::to_owned).collect())
                 .unwrap_or_default(),
+            shared_functions: plan.shared.iter().map(|index| shared_function(chain, *index)).collect(),
             packets: outcome.packets,
             bytes: counted(|core| core.bytes),
             seconds,
@@ -239,7 +252,20 @@ fn stages(outcome: &RunOutcome, index: usize) -> impl Iterator<Item = Stage<'_>>
     outcome.cores.iter().map(move |(_, chain): &(_, ChainCore)| chain.stage(index))
 }
 
-fn core_reports(outcome: &RunOutcome) -> Vec<CoreReport> {
+fn shared_function(chain: &Chain, index: usize) -> SharedFunction {
+    let FunctionSpec { name, function, .. } = &chain.functions[index];
+    let promise = match function.info().when_shared {
+        Some(WhenShared::Bound { .. }) => "bound",
+        Some(WhenShared::Totals) | None => "totals",
+    };
+    SharedFunction { function: name.clone(), promise: promise.to_owned() }
+}
+
+fn core_reports(plan: &Plan, outcome: &RunOutcome) -> Vec<CoreReport> {
+    let flows = |chain: &ChainCore| {
+        let own = chain.stages().enumerate().filter(|(index, _)| !plan.shared.contains(index));
+        own.map(|(_, stage)| stage.counters().live as u64).sum()
+    };
     let report = |(core, (counters, chain)): (usize, &(CoreCounters, ChainCore))| CoreReport {
         core,
         packets: counters.packets,
@@ -252,7 +278,7 @@ fn core_reports(outcome: &RunOutcome) -> Vec<CoreReport> {
             transmit_back: counters.transmit_back,
             host: counters.host,
         },
-        flows: chain.stages().map(|stage| stage.counters().live as u64).sum(),
+        flows: flows(chain),
     };
     outcome.cores.iter().enumerate().map(report).collect()
 }

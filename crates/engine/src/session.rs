@@ -95,12 +95,22 @@ pub fn replay_capture<E: Send>(
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    let (feeder, ports, collector) = replay(plan.cores);
-    let assign = plan.assign(chain);
     // All memory is taken before the clock starts.
     let chains = plan
         .cores_of(chain)
         .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
+    replay_cores(plan.assign(chain), chains, reader, progress, see)
+}
+
+/// The same with a chain for each core, made before.
+pub(crate) fn replay_cores<E: Send>(
+    assign: Box<dyn Assign>,
+    chains: Vec<ChainCore>,
+    reader: CaptureReader,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let (feeder, ports, collector) = replay(chains.len());
     thread::scope(|scope| {
         let begin = Instant::now();
         let workers: Vec<_> = ports

@@ -1,12 +1,18 @@
+use std::sync::Arc;
+
 use io::Fate;
 use io::capture::{CaptureError, CaptureReader};
-use nf::{FiveTuple, FlowKey, hash_bytes};
+use nf::{FiveTuple, FlowKey, WhenShared, hash_bytes};
 use strategy::Strategy;
+use table::OutOfMemory;
 use thiserror::Error;
+use wire::Fields;
 
-use crate::chain::Chain;
+use crate::chain::{Chain, Keeping};
+use crate::follow::Drops;
+use crate::mask::masked;
 use crate::plan::{Plan, PlanError};
-use crate::session::{Progress, RunError, RunOutcome, Seen, replay_capture};
+use crate::session::{Progress, RunError, RunOutcome, Seen, replay_cores};
 use crate::stage::Stage;
 
 /// How two strategies' answers compare.
@@ -18,6 +24,13 @@ pub struct Verified {
     pub different: u64,
     /// The first of them.
     pub first: Option<Mismatch>,
+    /// Functions whose states all cores share, each with what it promises then and whether that is so:
+    /// instead of `digests`. Empty if the runs were stopped.
+    pub shared: Vec<SharedCheck>,
+    /// Functions that take header fields from a pool, with these fields: answers are compared without them.
+    pub allocated: Vec<(String, Fields)>,
+    /// What must hold between the flows of a function and does not, in either run.
+    pub broken: Vec<Broken>,
     /// Per function: name, and under `single` and the other strategy a hash of its live flows, of when
     /// they will die, of how every other flow left, and of what it counted. Empty if the runs were
     /// stopped, each at a packet of its own.
@@ -29,6 +42,28 @@ pub struct Verified {
     pub input_error: Option<CaptureError>,
     /// Whether [`Progress::stop`] ended it.
     pub stopped: bool,
+}
+
+/// A function whose states all cores share, and what it promises.
+#[derive(Debug)]
+pub struct SharedCheck {
+    /// What the chain calls the function.
+    pub function: String,
+    /// What it promises.
+    pub promise: WhenShared,
+    /// Why that does not hold, if so.
+    pub failure: Option<String>,
+}
+
+/// Flows that cannot be at the same time: see [`NetworkFunction::invariant`](nf::NetworkFunction::invariant).
+#[derive(Debug)]
+pub struct Broken {
+    /// What the chain calls the function.
+    pub function: String,
+    /// In which run.
+    pub strategy: &'static str,
+    /// Which flows.
+    pub message: String,
 }
 
 /// One packet with two answers.
@@ -82,7 +117,13 @@ pub enum VerifyError {
 /// Runs `chain` over a capture under `single` and under `plan`, both with real threads, and compares
 /// each packet's verdict and bytes, and at the end each function's flows.
 ///
-/// Opens the input twice, and twice more where an answer differs. Holds 8 bytes per packet.
+/// Where all cores share a function's states, which packets it drops is not promised. So `plan` runs first;
+/// then `single`, in which these functions step, and answer what they answered in the first run: so what
+/// reaches the others is the same, and they must answer the same. What the shared ones promise is checked
+/// besides, and header fields that they edit, or that functions take from a pool, are left out.
+///
+/// Opens the input twice, and twice more where an answer differs. Holds 8 bytes per packet, 11 with shared
+/// states.
 ///
 /// # Errors
 /// [`VerifyError`]. Different answers are no error but a result.
@@ -93,17 +134,33 @@ pub fn verify(
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
     let single_plan = Plan::new(chain, Strategy::Single, 1)?;
-    let mut answers: Vec<u64> = Vec::new();
-    let single = run(chain, &single_plan, open()?, progress, &mut |seen| answers.push(fingerprint(seen)))?;
+    let has_shared = !plan.shared.is_empty();
+    let mask = may_differ(chain, plan);
 
-    let mut different = 0;
-    let mut first: Option<(u64, Answer)> = None;
-    let other = run(chain, plan, open()?, progress, &mut |seen| {
-        if answers.get(seen.stamp.seq as usize) != Some(&fingerprint(seen)) {
-            different += 1;
-            first.get_or_insert_with(|| (seen.stamp.seq, answer(seen)));
+    let watched = Keeping::Shared { functions: &plan.shared, is_watched: true };
+    let first_run = if has_shared { (plan, &watched) } else { (&single_plan, &Keeping::Own) };
+    let mut answers: Vec<u64> = Vec::new();
+    let mut drops = Drops::new();
+    let first = run(chain, first_run, open()?, progress, &mut |seen| {
+        answers.push(fingerprint(seen, mask));
+        if has_shared {
+            drops.push(dropped(seen.fate));
         }
     })?;
+
+    let followed = Keeping::Followed { functions: &plan.shared, drops: Arc::new(drops) };
+    let second_run = if has_shared { (&single_plan, &followed) } else { (plan, &Keeping::Own) };
+    let mut different = 0;
+    let mut mismatch: Option<(u64, Answer)> = None;
+    let second = run(chain, second_run, open()?, progress, &mut |seen| {
+        if answers.get(seen.stamp.seq as usize) != Some(&fingerprint(seen, mask)) {
+            different += 1;
+            mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, mask)));
+        }
+    })?;
+
+    let explained = |seq, of_second| explain(chain, first_run, open, seq, mask, of_second);
+    let (single, other) = if has_shared { (second, first) } else { (first, second) };
     let stopped = single.stopped || other.stopped;
     if single.packets != other.packets && !stopped {
         return Err(VerifyError::Packets {
@@ -112,18 +169,28 @@ pub fn verify(
             other: other.packets,
         });
     }
-    let first = match first {
-        Some((seq, other)) if !stopped => Some(explain(chain, &single_plan, open, seq, other)?),
+    let first = match mismatch {
+        Some((seq, of_second)) if !stopped => {
+            let Mismatch { number, flow, single: a, other: b } = explained(seq, of_second)?;
+            let (single, other) = if has_shared { (b, a) } else { (a, b) };
+            Some(Mismatch { number, flow, single, other })
+        }
         _ => None,
     };
-    let digests = traces(chain, &single).into_iter().zip(traces(chain, &other));
-    let digests = digests.filter(|_| !stopped);
-    let named = chain.functions.iter().zip(digests).map(|(spec, (a, b))| (spec.name.clone(), a, b));
+    let own = (0..chain.functions.len()).filter(|index| !plan.shared.contains(index) && !stopped);
+    let digests = own.map(|index| {
+        let trace = |outcome| trace(chain, outcome, index);
+        (chain.functions[index].name.clone(), trace(&single), trace(&other))
+    });
+    let shared = plan.shared.iter().filter(|_| !stopped);
     Ok(Verified {
         packets: other.packets,
         different,
         first,
-        digests: named.collect(),
+        digests: digests.collect(),
+        shared: shared.map(|index| check_shared(chain, *index, &single, &other)).collect(),
+        allocated: allocated(chain),
+        broken: broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
         filled: filled(chain, [&single, &other]),
         input_error: other.input_error,
         stopped,
@@ -131,36 +198,97 @@ pub fn verify(
 }
 
 impl Verified {
-    /// Whether every answer and every function's flows are the same, over the whole input.
+    /// Whether every answer, every function's flows and all that is promised of shared states are as they
+    /// have to be, over the whole input.
     pub fn holds(&self) -> bool {
-        let same_flows = self.digests.iter().all(|(_, single, other)| single == other);
-        self.different == 0 && same_flows && self.input_error.is_none() && !self.stopped
+        self.is_same() && self.input_error.is_none() && !self.stopped
+    }
+
+    /// The same for as much of the input as there was.
+    pub fn is_same(&self) -> bool {
+        self.different == 0
+            && self.digests.iter().all(|(_, single, other)| single == other)
+            && self.shared.iter().all(|check| check.failure.is_none())
+            && self.broken.is_empty()
     }
 }
 
-/// For each function a hash of all that its steps left behind, over all cores. Once settled, none of it
-/// depends on how packets were spread, as long as no table was full.
-fn traces(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
-    let trace = |index: usize| {
-        let stages = || outcome.cores.iter().map(move |(_, core)| core.stage(index));
-        let sum = |of: &dyn Fn(Stage<'_>) -> u64| stages().map(of).fold(0, u64::wrapping_add);
-        let mut parts = vec![
-            sum(&|stage| stage.digest(outcome.last)),
-            sum(&|stage| stage.audit(outcome.last)),
-            sum(&|stage| stage.counters().packets),
-            sum(&|stage| stage.counters().flows.created),
-            sum(&|stage| stage.counters().flows.removed),
-        ];
-        let events = chain.functions[index].function.info().events.len();
-        parts.extend((0..events).map(|event| sum(&|stage| stage.counters().events[event])));
-        parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
+/// Functions that allocate header fields, with the fields.
+fn allocated(chain: &Chain) -> Vec<(String, Fields)> {
+    let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));
+    fields.filter(|(_, fields)| !fields.is_empty()).collect()
+}
+
+/// Header fields in which right answers may differ.
+fn may_differ(chain: &Chain, plan: &Plan) -> Fields {
+    let edited = plan.shared.iter().map(|index| chain.functions[*index].function.info().edits);
+    let allocated = chain.functions.iter().map(|spec| spec.function.allocates());
+    edited.chain(allocated).fold(Fields::empty(), Fields::union)
+}
+
+fn dropped(fate: Fate) -> Option<[u8; 2]> {
+    match fate {
+        Fate::DropBy { function, reason } => Some([function, reason]),
+        _ => None,
+    }
+}
+
+fn stages(outcome: &RunOutcome, index: usize) -> Vec<Stage<'_>> {
+    outcome.cores.iter().map(|(_, core)| core.stage(index)).collect()
+}
+
+fn check_shared(chain: &Chain, index: usize, single: &RunOutcome, other: &RunOutcome) -> SharedCheck {
+    let spec = &chain.functions[index];
+    let function = &spec.function;
+    let promise = function.info().when_shared.unwrap_or(WhenShared::Totals);
+    let (single, other) = (stages(single, index), stages(other, index));
+    let packets = |stages: &[Stage<'_>]| stages.iter().map(|stage| stage.counters().packets).sum::<u64>();
+    let counted = (packets(&single), packets(&other));
+    let failure = match promise {
+        _ if counted.0 != counted.1 => {
+            Some(format!("{} packets were counted, {} came", counted.1, counted.0))
+        }
+        WhenShared::Totals if function.totals(&single) != function.totals(&other) => {
+            Some("its records do not add up to those of one core".to_owned())
+        }
+        WhenShared::Totals => None,
+        WhenShared::Bound { .. } => function.passed(&other).err(),
     };
-    (0..chain.functions.len()).map(trace).collect()
+    SharedCheck { function: spec.name.clone(), promise, failure }
+}
+
+fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for (strategy, outcome) in outcomes {
+        for (index, spec) in chain.functions.iter().enumerate() {
+            if let Err(message) = spec.function.invariant(&stages(outcome, index), outcome.last) {
+                broken.push(Broken { function: spec.name.clone(), strategy, message });
+            }
+        }
+    }
+    broken
+}
+
+/// A hash of all that a function's steps left behind, over all cores. Once settled, none of it depends on how
+/// packets were spread, as long as no table was full.
+fn trace(chain: &Chain, outcome: &RunOutcome, index: usize) -> u64 {
+    let stages = stages(outcome, index);
+    let sum = |of: &dyn Fn(&Stage<'_>) -> u64| stages.iter().map(of).fold(0, u64::wrapping_add);
+    let mut parts = vec![
+        sum(&|stage| stage.digest(outcome.last)),
+        sum(&|stage| stage.audit(outcome.last)),
+        sum(&|stage| stage.counters().packets),
+        sum(&|stage| stage.counters().flows.created),
+        sum(&|stage| stage.counters().flows.removed),
+    ];
+    let events = chain.functions[index].function.info().events.len();
+    parts.extend((0..events).map(|event| sum(&|stage| stage.counters().events[event])));
+    parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
 }
 
 fn run(
     chain: &Chain,
-    plan: &Plan,
+    (plan, keeping): (&Plan, &Keeping<'_>),
     reader: CaptureReader,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>),
@@ -169,11 +297,15 @@ fn run(
         see(seen);
         Ok(())
     };
-    replay_capture(chain, plan, reader, progress, &mut see).map_err(VerifyError::Run)
+    let cores = plan
+        .cores_keeping(chain, keeping)
+        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })
+        .map_err(VerifyError::Run)?;
+    replay_cores(plan.assign(chain), cores, reader, progress, &mut see).map_err(VerifyError::Run)
 }
 
-/// The answer in 64 bits. Dropped packets' bytes do not matter.
-fn fingerprint(seen: &Seen<'_>) -> u64 {
+/// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
+fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
     let kind = match seen.fate {
         Fate::Forward => 0,
         Fate::TransmitBack => 1,
@@ -182,20 +314,26 @@ fn fingerprint(seen: &Seen<'_>) -> u64 {
         Fate::Drop(why) => return u64::from_le_bytes([4, why as u8, 0, 0, 0, 0, 0, 0]),
     };
     let [a, b, c, d] = seen.wire_len.to_le_bytes();
-    hash_bytes(seen.bytes, u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]))
+    let seed = u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]);
+    match mask.is_empty() {
+        true => hash_bytes(seen.bytes, seed),
+        false => hash_bytes(&masked(seen, mask), seed),
+    }
 }
 
-fn answer(seen: &Seen<'_>) -> Answer {
-    Answer { fate: seen.fate, bytes: seen.bytes.to_vec() }
+fn answer(seen: &Seen<'_>, mask: Fields) -> Answer {
+    Answer { fate: seen.fate, bytes: masked(seen, mask) }
 }
 
-/// Runs `single` once more up to packet `seq`, for its whole answer.
+/// Does the first run once more up to packet `seq`, for its whole answer: in the result this is `single`'s,
+/// and `of_second` the other.
 fn explain(
     chain: &Chain,
-    single: &Plan,
+    (plan, keeping): (&Plan, &Keeping<'_>),
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
     seq: u64,
-    other: Answer,
+    mask: Fields,
+    of_second: Answer,
 ) -> Result<Mismatch, VerifyError> {
     let mut reader = open()?;
     let mut flow = None;
@@ -208,18 +346,22 @@ fn explain(
     }
     let mut found = None;
     let progress = Progress::default();
+    let cores = plan
+        .cores_keeping(chain, keeping)
+        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })
+        .map_err(VerifyError::Run)?;
     let _: Result<RunOutcome, RunError<()>> =
-        replay_capture(chain, single, open()?, &progress, &mut |seen| {
+        replay_cores(plan.assign(chain), cores, open()?, &progress, &mut |seen| {
             if seen.stamp.seq < seq {
                 return Ok(());
             }
-            found = Some(answer(seen));
+            found = Some(answer(seen, mask));
             Err(())
         });
-    let Some(single) = found else {
-        return Err(VerifyError::Packets { strategy: "single, again,", single: seq + 1, other: seq });
+    let Some(of_first) = found else {
+        return Err(VerifyError::Packets { strategy: "the same again", single: seq + 1, other: seq });
     };
-    Ok(Mismatch { number: seq + 1, flow, single, other })
+    Ok(Mismatch { number: seq + 1, flow, single: of_first, other: of_second })
 }
 
 fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {

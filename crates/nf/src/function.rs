@@ -39,6 +39,11 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
     const PREFETCHES: bool = false;
 
+    /// What holds when all cores share its states, in a chain whose keys no hash keeps on one core; `None`:
+    /// it cannot be shared. A function that can has no pool, and ends a packet's way by dropping it if at
+    /// all.
+    const WHEN_SHARED: Option<WhenShared> = None;
+
     /// Selects the state; [`Stateless`](crate::Stateless) for a function that has none.
     type Key: FlowKey;
     /// The header fields that key and step read (SCR §3.1, *f(p)*): plain bytes without padding.
@@ -145,6 +150,23 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         Ok(())
     }
 
+    /// What a record adds up, such as its packets and bytes: see [`WhenShared::Totals`].
+    #[inline]
+    fn totals(&self, _state: &Self::State) -> [u64; 2] {
+        [0; 2]
+    }
+
+    /// How much a packet is, such as its bytes: see [`WhenShared::Bound`].
+    #[inline]
+    fn amount(_meta: &Self::Meta) -> u64 {
+        0
+    }
+
+    /// The most that may pass of one key in any `elapsed_ns`: see [`WhenShared::Bound`].
+    fn bound(&self, _elapsed_ns: u64) -> u128 {
+        0
+    }
+
     /// What to tell people after a run, from all live flows; called once, with time to spare.
     /// Rows must not depend on the order of `flows`.
     fn report<'a>(
@@ -154,6 +176,23 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     ) -> Vec<FunctionReport> {
         Vec::new()
     }
+}
+
+/// What is promised of a function whose states all cores share. Packets of one key then come to the state
+/// from several cores: one after the other, in no order that a run repeats, and as of the latest time that
+/// the state has seen. `verify` checks what is promised, and no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenShared {
+    /// Over all records that a key ever had, [`NetworkFunction::totals`] add up to what they do on one core.
+    /// Every step of a record raises the first of them; one that does not begins a new record.
+    Totals,
+    /// Of each key, what passes in a run is at most [`NetworkFunction::bound`] of the time from its first
+    /// packet to its last. A packet passes, with its [`NetworkFunction::amount`], if it is forwarded and did
+    /// not count event `over`.
+    Bound {
+        /// Index into [`NetworkFunction::EVENTS`].
+        over: usize,
+    },
 }
 
 /// One option of a function, as `paceline nfs` prints it. A test holds these to what

@@ -64,7 +64,7 @@ mod report;
 mod rig;
 mod verdict;
 
-pub use function::{Cx, NetworkFunction, OptionDoc, OptionError};
+pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,

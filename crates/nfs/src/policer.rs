@@ -34,6 +34,8 @@
 //!   verdict.
 //! - When the table is full a new flow is not policed; its packets pass, or with
 //!   `when_full = "drop"` are dropped as `table-full`.
+//! - Where cores share the buckets, which packets are over the rate may differ from run to run; what
+//!   passes to one address is never above rate and burst.
 
 use core::marker::PhantomData;
 
@@ -41,7 +43,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nf::{Cx, DstAddr, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{
+    Cx, DstAddr, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
+};
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
@@ -156,6 +160,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
     const EVENTS: &'static [&'static str] = &["packets-over-rate"];
     const EDITS: Fields = Fields::TOS;
+    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: PACKETS_OVER_RATE });
 
     type Key = K;
     type Meta = Metered<K>;
@@ -218,6 +223,15 @@ impl<K: Policed> NetworkFunction for Policer<K> {
 
     fn rejected(&self, _: &Debt, _: &Metered<K>, _: &mut Cx<'_, ()>) -> Verdict {
         self.when_full.verdict(TABLE_FULL)
+    }
+
+    #[inline]
+    fn amount(meta: &Metered<K>) -> u64 {
+        meta.l3_len.into()
+    }
+
+    fn bound(&self, elapsed_ns: u64) -> u128 {
+        self.bucket.most(elapsed_ns)
     }
 
     fn report<'a>(

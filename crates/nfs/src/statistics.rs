@@ -44,6 +44,8 @@
 //! - A record ends after `idle_ms` without a packet; it is then missing from the report. Later packets
 //!   are a new record.
 //! - When the table is full, new flows or sources are not measured and pass.
+//! - Where cores share the records, each packet is in exactly one record of its source, and packets and
+//!   bytes add up; when a record begins and ends may differ by how far the cores are apart.
 
 use core::fmt::Debug;
 use core::marker::PhantomData;
@@ -52,7 +54,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use nf::{
+    Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, WhenShared,
+};
 use serde::Deserialize;
 use wire::{Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
@@ -191,6 +195,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         OptionDoc { name: "top_k", default: "10", help: "how many records the report shows" },
     ];
     const EVENTS: &'static [&'static str] = &["active-timeouts"];
+    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
 
     type Key = K;
     type Meta = Meta<K>;
@@ -246,6 +251,11 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
     #[inline]
     fn idle_timeout_ns(&self, _: &State) -> u64 {
         self.idle_ns
+    }
+
+    #[inline]
+    fn totals(&self, state: &State) -> [u64; 2] {
+        [state.packets, state.bytes]
     }
 
     fn report<'a>(

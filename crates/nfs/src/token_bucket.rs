@@ -74,6 +74,12 @@ impl TokenBucket {
         conforms
     }
 
+    /// The most tokens that conform in `elapsed_ns`: a full bucket, and what comes in.
+    pub(crate) fn most(&self, elapsed_ns: u64) -> u128 {
+        let nanotokens = u128::from(self.rate_nanotokens_per_ns) * u128::from(elapsed_ns);
+        (u128::from(self.burst_nanotokens) + nanotokens) / u128::from(NANOTOKENS_PER_TOKEN)
+    }
+
     /// How long a debt is worth keeping: a full bucket is a new flow's. But [`KEPT_NS`] at least, which
     /// is known without a division for every debt that is paid by then: those of most flows.
     #[inline]

@@ -69,6 +69,12 @@ impl Slot {
     pub fn is_some(self) -> bool {
         self != Slot::NONE
     }
+
+    /// The block's number, below the table's capacity: for what is kept beside the table.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// A table of flows with key `K`, for all functions that have that key: each flow has one block with a

@@ -1,0 +1,114 @@
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use io::Port;
+use nf::{NetworkFunction, Verdict, WhenShared, hash_bytes};
+use wire::Stamp;
+use zerocopy::IntoBytes;
+
+use crate::Batch;
+use crate::batch::bits;
+use crate::member::Runner;
+use crate::run::{Lap, Laps};
+use crate::shared::{began_anew, weigh};
+use crate::stage::{FlowCounters, Group, StageCounters};
+
+/// Which packets a run's shared functions dropped, by sequence number: function and reason.
+pub(crate) type Drops = Vec<Option<[u8; 2]>>;
+
+/// A function that steps as on one core, and then answers what it answered where cores shared its states,
+/// so that what comes behind it can be compared. For `verify`: plain code, and its own table.
+pub(crate) struct FollowGroup<F: NetworkFunction> {
+    runner: Runner<F>,
+    drops: Arc<Drops>,
+    flows: HashMap<Vec<u8>, Followed<F::State>>,
+    created: u64,
+}
+
+struct Followed<S> {
+    /// With when it dies.
+    live: Option<(S, u64)>,
+    /// What this key's records that are gone added up.
+    departed: [u64; 2],
+}
+
+impl<F: NetworkFunction> FollowGroup<F> {
+    const ADDS_UP: bool = matches!(F::WHEN_SHARED, Some(WhenShared::Totals));
+
+    pub(crate) fn new(runner: Runner<F>, drops: Arc<Drops>) -> Self {
+        FollowGroup { runner, drops, flows: HashMap::new(), created: 0 }
+    }
+
+    /// See [`SharedStates::totals`](crate::shared::SharedStates::totals).
+    pub(crate) fn totals(&self) -> u64 {
+        let function = &*self.runner.function;
+        let of_key = |(key, flow): (&Vec<u8>, &Followed<F::State>)| {
+            let live = flow.live.map_or([0; 2], |(state, _)| function.totals(&state));
+            weigh(hash_bytes(key, 0), sum(flow.departed, live))
+        };
+        self.flows.iter().map(of_key).fold(0, u64::wrapping_add)
+    }
+
+    fn step(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
+        let now_ns = batch.frames[packet].stamp.time_ns;
+        let key = F::key(meta);
+        let new = || Followed { live: None, departed: [0; 2] };
+        let flow = self.flows.entry(key.as_bytes().to_vec()).or_insert_with(new);
+        let before = flow.live.filter(|(_, deadline_ns)| *deadline_ns > now_ns).map(|(state, _)| state);
+        let mut state = before;
+        let verdict = self.runner.step(&mut state, meta, packet, batch);
+        let function = &*self.runner.function;
+        if Self::ADDS_UP {
+            let [before, after] = [before, state].map(|state| state.map(|state| function.totals(&state)));
+            let goes_on =
+                matches!((before, after), (Some(before), Some(after)) if !began_anew(before, after));
+            if let Some((left, _)) = flow.live.filter(|_| !goes_on) {
+                flow.departed = sum(flow.departed, function.totals(&left));
+            }
+        }
+        self.created += u64::from(before.is_none() && state.is_some());
+        flow.live = state.map(|state| (state, now_ns.saturating_add(function.idle_timeout_ns(&state))));
+        verdict
+    }
+}
+
+fn sum(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+    [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]
+}
+
+impl<F: NetworkFunction> Group for FollowGroup<F> {
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        for packet in bits(batch.live) {
+            let Some(meta) = F::project(&batch.headers[packet]) else { continue };
+            self.step(packet, &meta, batch);
+            let seq = batch.frames[packet].stamp.seq as usize;
+            let verdict = match self.drops.get(seq).copied().flatten() {
+                Some([function, reason]) if usize::from(function) == self.runner.index() => {
+                    Verdict::Drop(reason)
+                }
+                _ => Verdict::Forward,
+            };
+            self.runner.conclude(packet, verdict, &meta, batch, port);
+        }
+        laps.lap(Lap::Function(self.runner.index()), batch);
+    }
+
+    fn settle(&mut self, _: Stamp) {}
+
+    fn digest(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn audit(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn counters(&self, _: usize) -> StageCounters<'_> {
+        self.runner.counters(FlowCounters { created: self.created, ..FlowCounters::default() })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,383 @@
+//! Chains whose keys no hash keeps on one core: all cores share the coarser functions' states, and each
+//! function keeps what it promises then.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::{Chain, Plan, Progress, Registry, Verified, verify};
+use io::Fate;
+use io::capture::CaptureReader;
+use nf::{Cx, DstAddr, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict, WhenShared};
+use paceline_conformance::{captures, chain, example, root};
+use strategy::Strategy;
+use wire::{Fields, Headers};
+
+const CORES: [usize; 4] = [1, 2, 4, 8];
+
+fn verify_rss(chain: &Chain, capture: &Path, cores: usize) -> Verified {
+    let plan = Plan::new(chain, Strategy::Rss, cores).expect("shardable");
+    assert!(!plan.shared.is_empty(), "{}", chain.name);
+    verify(chain, &plan, &|| CaptureReader::open(capture), &Progress::default()).expect("runs")
+}
+
+fn assert_holds(chain: &Chain, times: usize) {
+    for capture in captures() {
+        for cores in CORES {
+            for _ in 0..times {
+                let verified = verify_rss(chain, &capture, cores);
+                assert!(verified.packets > 1_000, "{}", capture.display());
+                assert!(verified.filled.is_empty(), "{:?} filled up", verified.filled);
+                let (name, capture) = (&chain.name, capture.display());
+                assert!(verified.holds(), "{name} on {cores} cores over {capture}: {verified:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_example() {
+    let chain = example("mixed-keys.toml");
+    assert_holds(&chain, 3);
+    let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 4);
+    let promises: Vec<_> = verified.shared.iter().map(|check| (&*check.function, check.promise)).collect();
+    let over = WhenShared::Bound { over: 0 };
+    assert_eq!(promises, [("source-statistics", WhenShared::Totals), ("destination-policer", over)]);
+    assert_eq!(verified.digests.len(), 1, "the balancer's flows are compared");
+}
+
+/// Options low enough that records end and begin and packets are over the rate all the time.
+const BUSY: &str = "
+[[function]]
+use = \"source-statistics\"
+idle_ms = 50
+active_ms = 300
+
+[[function]]
+use = \"destination-policer\"
+rate_bytes_per_s = 20000
+burst_bytes = 5000
+ACTION
+
+[[function]]
+use = \"conntrack\"
+
+[[function]]
+use = \"flow-statistics\"
+idle_ms = 500
+";
+
+#[test]
+fn busy_states() {
+    assert_holds(&chain(&BUSY.replace("ACTION", ""), &Registry::stock()), 2);
+}
+
+#[test]
+fn a_policer_that_marks() {
+    assert_holds(&chain(&BUSY.replace("ACTION", "action = \"mark\""), &Registry::stock()), 2);
+}
+
+/// As few are shared as need be, and the hash is the widest that the others allow.
+#[test]
+fn what_is_shared() {
+    let names = |functions: &[&str]| {
+        let toml: String = functions.iter().map(|name| format!("[[function]]\nuse = \"{name}\"\n")).collect();
+        let chain = chain(&toml, &Registry::stock());
+        Plan::new(&chain, Strategy::Rss, 4)
+            .map(|plan| (plan.shared_names(&chain).join(" "), plan.hash_fields.expect("hashed").to_string()))
+    };
+    let five = "source address, destination address, source port, destination port";
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["source-statistics", "flow-statistics"], "", "source address"),
+        (&["source-statistics", "destination-policer"], "source-statistics destination-policer", five),
+        (&["conntrack", "source-statistics"], "source-statistics", five),
+        // The detector cannot be shared, and what agrees with it need not be.
+        (&["ddos", "source-statistics", "destination-policer"], "destination-policer", "source address"),
+        (&["destination-policer", "port-scan"], "destination-policer", "source address"),
+    ];
+    for (functions, shared, fields) in cases {
+        assert_eq!(names(functions), Ok((shared.to_owned(), fields.to_owned())), "{functions:?}");
+    }
+    let error = names(&["source-statistics", "ddos", "conntrack"]).expect_err("no hash").to_string();
+    assert!(error.contains("`ddos`") && error.contains("or `conntrack` in a chain of its own"), "{error}");
+}
+
+/// A bucket of bytes for each destination, or, behind it, a counter of each flow's packets, that can be told
+/// to go wrong in the run that shares.
+struct Faulty<K, const FAULT: u8>(std::marker::PhantomData<fn() -> K>);
+
+const WELL: u8 = 0;
+/// The bucket fills as if a second had passed before each packet.
+const TIME_RUNS_BACK: u8 = 1;
+/// One packet leaves no trace.
+const LOSES_A_COUNT: u8 = 2;
+/// One packet is two.
+const COUNTS_TWICE: u8 = 3;
+/// The flow's counter loses one.
+const DRIFTS: u8 = 4;
+/// One packet of a flow is dropped.
+const DROPS: u8 = 5;
+
+/// Steps so far, of destinations and of flows, for each fault: the run that shares comes first.
+static STEPS: [[AtomicU64; 6]; 2] = [const { [const { AtomicU64::new(0) }; 6] }; 2];
+
+const RATE_BYTES_PER_S: u64 = 20_000;
+const BURST_BYTES: u64 = 5_000;
+
+#[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable)]
+#[repr(C)]
+struct Bucket {
+    packets: u64,
+    bytes: u64,
+    full_at_ns: u64,
+}
+
+#[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable)]
+#[repr(C)]
+struct Meta {
+    flow: FiveTuple,
+    bytes: u32,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoOptions {}
+
+impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
+    const NAME: &'static str = if Self::IS_SHARED { "faulty-shared" } else { "faulty-flow" };
+    const SUMMARY: &'static str = "";
+    const SPEC: &'static str = "";
+    const DROP_REASONS: &'static [&'static str] = &["over-rate", "fault"];
+    const EVENTS: &'static [&'static str] = &["over"];
+    const WHEN_SHARED: Option<WhenShared> = match FAULT {
+        WELL | TIME_RUNS_BACK => Some(WhenShared::Bound { over: 0 }),
+        _ => Some(WhenShared::Totals),
+    };
+    type Key = K;
+    type Meta = Meta;
+    type State = Bucket;
+    type Pool = ();
+    type Options = NoOptions;
+
+    fn new(_: NoOptions) -> Result<Self, OptionError> {
+        Ok(Faulty(std::marker::PhantomData))
+    }
+
+    fn pool(&self) {}
+
+    fn project(headers: &Headers) -> Option<Meta> {
+        headers.is_ip().then(|| Meta { flow: FiveTuple::of(headers), bytes: headers.l3_len.into() })
+    }
+
+    fn key(meta: &Meta) -> K {
+        let FiveTuple { src, dst, src_port, dst_port, protocol, .. } = meta.flow;
+        K::of(&Headers { src, dst, src_port, dst_port, protocol, ..Headers::default() })
+    }
+
+    fn step(&self, flow: &mut Option<Bucket>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
+        let now_ns = cx.stamp.time_ns;
+        let steps = &STEPS[usize::from(Self::IS_SHARED)][usize::from(FAULT)];
+        let is_hit = steps.fetch_add(1, Ordering::Relaxed) == 500;
+        let bucket = flow.get_or_insert(Bucket { packets: 0, bytes: 0, full_at_ns: 0 });
+        let counts = match FAULT {
+            LOSES_A_COUNT if is_hit && Self::IS_SHARED => 0,
+            COUNTS_TWICE if is_hit && Self::IS_SHARED => 2,
+            DRIFTS if is_hit && !Self::IS_SHARED => 0,
+            _ => 1,
+        };
+        bucket.packets += counts;
+        bucket.bytes += counts * u64::from(meta.bytes);
+        if !Self::IS_SHARED {
+            return if FAULT == DROPS && is_hit { Verdict::Drop(1) } else { Verdict::Forward };
+        }
+        if !matches!(Self::WHEN_SHARED, Some(WhenShared::Bound { .. })) {
+            return Verdict::Forward;
+        }
+        if FAULT == TIME_RUNS_BACK {
+            bucket.full_at_ns = bucket.full_at_ns.saturating_sub(1_000_000_000);
+        }
+        let full_at_ns =
+            bucket.full_at_ns.max(now_ns) + u64::from(meta.bytes) * 1_000_000_000 / RATE_BYTES_PER_S;
+        if full_at_ns - now_ns > BURST_BYTES * 1_000_000_000 / RATE_BYTES_PER_S {
+            cx.count(0);
+            return Verdict::Drop(0);
+        }
+        bucket.full_at_ns = full_at_ns;
+        Verdict::Forward
+    }
+
+    fn idle_timeout_ns(&self, _: &Bucket) -> u64 {
+        1_000_000_000
+    }
+
+    fn totals(&self, state: &Bucket) -> [u64; 2] {
+        [state.packets, state.bytes]
+    }
+
+    fn amount(meta: &Meta) -> u64 {
+        meta.bytes.into()
+    }
+
+    fn bound(&self, elapsed_ns: u64) -> u128 {
+        u128::from(BURST_BYTES) + u128::from(RATE_BYTES_PER_S) * u128::from(elapsed_ns) / 1_000_000_000
+    }
+}
+
+impl<K: FlowKey, const FAULT: u8> Faulty<K, FAULT> {
+    const IS_SHARED: bool = !K::SHARDING.fields.contains(Fields::SRC_PORT);
+}
+
+fn verify_faulty<const FAULT: u8>() -> Verified {
+    let mut registry = Registry::stock();
+    registry.add::<Faulty<DstAddr, FAULT>>();
+    registry.add::<Faulty<FiveTuple, FAULT>>();
+    let chain = chain(
+        "[[function]]\nuse = \"faulty-shared\"\n[[function]]\nuse = \"faulty-flow\"\n[[function]]\nuse = \"source-statistics\"",
+        &registry,
+    );
+    verify_rss(&chain, &root().join("captures/edge.pcap"), 3)
+}
+
+#[test]
+fn without_a_fault_it_holds() {
+    let verified = verify_faulty::<WELL>();
+    assert!(verified.holds(), "{verified:#?}");
+}
+
+/// What of a fault must be seen: it is in what `faulty-shared` promises, and nowhere else.
+fn assert_broken(verified: &Verified, why: &str) {
+    assert!(!verified.holds(), "{verified:#?}");
+    assert_eq!(verified.different, 0, "no other function answers otherwise");
+    assert!(verified.digests.iter().all(|(_, single, other)| single == other));
+    let broken: Vec<_> = verified.shared.iter().filter(|check| check.failure.is_some()).collect();
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!(broken[0].function, "faulty-shared");
+    assert!(broken[0].failure.as_ref().is_some_and(|failure| failure.contains(why)), "{broken:?}");
+}
+
+#[test]
+fn a_policer_whose_time_runs_back_is_found() {
+    assert_broken(&verify_faulty::<TIME_RUNS_BACK>(), "at most");
+}
+
+#[test]
+fn a_lost_count_is_found() {
+    assert_broken(&verify_faulty::<LOSES_A_COUNT>(), "add up");
+}
+
+#[test]
+fn a_double_count_is_found() {
+    assert_broken(&verify_faulty::<COUNTS_TWICE>(), "add up");
+}
+
+#[test]
+fn a_function_behind_that_drifts_is_found() {
+    let verified = verify_faulty::<DRIFTS>();
+    assert_eq!(verified.different, 0);
+    assert!(!verified.holds() && verified.digests.iter().any(|(_, single, other)| single != other));
+}
+
+#[test]
+fn a_wrong_answer_behind_is_found_and_named() {
+    let verified = verify_faulty::<DROPS>();
+    assert_eq!(verified.different, 1, "{verified:#?}");
+    let first = verified.first.as_ref().expect("one differs");
+    assert_eq!(first.single.fate, Fate::Forward);
+    assert!(!verified.holds());
+}
+
+/// Numbers each flow, and writes the number as its source port.
+struct Numbers<const DIVIDED: bool>;
+
+impl<const DIVIDED: bool> NetworkFunction for Numbers<DIVIDED> {
+    const NAME: &'static str = "numbers";
+    const SUMMARY: &'static str = "";
+    const SPEC: &'static str = "";
+    const EDITS: Fields = Fields::SRC_PORT;
+    const ALLOCATES: Fields = Fields::SRC_PORT;
+    type Key = FiveTuple;
+    type Meta = FiveTuple;
+    type State = u64;
+    /// The last number given.
+    type Pool = u64;
+    type Options = NoOptions;
+
+    fn new(_: NoOptions) -> Result<Self, OptionError> {
+        Ok(Numbers)
+    }
+
+    fn pool(&self) -> u64 {
+        0
+    }
+
+    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<u64> {
+        (0..cores as u64).map(|core| if DIVIDED { core * 8_000 } else { 0 }).collect()
+    }
+
+    fn project(headers: &Headers) -> Option<FiveTuple> {
+        headers.is_ip().then(|| FiveTuple::of(headers))
+    }
+
+    fn key(meta: &FiveTuple) -> FiveTuple {
+        *meta
+    }
+
+    fn step(&self, flow: &mut Option<u64>, _: &FiveTuple, cx: &mut Cx<'_, u64>) -> Verdict {
+        let number = *flow.get_or_insert_with(|| {
+            *cx.pool += 1;
+            *cx.pool
+        });
+        cx.edits.set_src_port(number as u16);
+        Verdict::Forward
+    }
+
+    fn idle_timeout_ns(&self, _: &u64) -> u64 {
+        u64::MAX
+    }
+
+    fn without_allocation(&self, _: &u64) -> u64 {
+        0
+    }
+
+    fn invariant<'a>(&self, flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a u64)>) -> Result<(), String> {
+        let mut numbers: Vec<u64> = flows.map(|(_, number)| *number).collect();
+        numbers.sort_unstable();
+        match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("number {} is given twice", pair[0])),
+            None => Ok(()),
+        }
+    }
+}
+
+fn verify_numbers<const DIVIDED: bool>() -> Verified {
+    let mut registry = Registry::stock();
+    registry.add::<Numbers<DIVIDED>>();
+    let chain = chain("[[function]]\nuse = \"numbers\"\nflows = 4096", &registry);
+    let plan = Plan::new(&chain, Strategy::Rss, 3).expect("shardable");
+    let capture = root().join("captures/edge.pcap");
+    verify(&chain, &plan, &|| CaptureReader::open(&capture), &Progress::default()).expect("runs")
+}
+
+#[test]
+fn what_each_core_allocates_may_differ_but_not_meet() {
+    let verified = verify_numbers::<true>();
+    assert!(verified.holds(), "{verified:#?}");
+    assert_eq!(verified.allocated, [("numbers".to_owned(), Fields::SRC_PORT)]);
+
+    let verified = verify_numbers::<false>();
+    assert_eq!(verified.different, 0);
+    assert!(!verified.holds());
+    assert!(matches!(&verified.broken[..], [broken] if broken.strategy == "rss"), "{verified:#?}");
+}
+
+#[test]
+fn the_nat_equals_itself_up_to_its_ports() {
+    let chain = example("nat.toml");
+    let capture = root().join("captures/edge.pcap");
+    for cores in CORES {
+        let plan = Plan::new(&chain, Strategy::Rss, cores).expect("shardable");
+        let verified =
+            verify(&chain, &plan, &|| CaptureReader::open(&capture), &Progress::default()).expect("runs");
+        assert!(verified.holds(), "on {cores} cores: {verified:#?}");
+        assert!(!verified.allocated.is_empty());
+    }
+}
