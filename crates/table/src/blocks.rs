@@ -253,11 +253,10 @@ impl<K: FlowKey> Blocks<K> {
         unsafe { &*self.at(block).add(self.key_offset).cast() }
     }
 
-    /// A hash of the flow's key and a number.
+    /// A hash of what stands for the flow's key and a number, whatever the table's seed.
     #[inline]
     pub(crate) fn hash_flow(&self, block: u32, number: u64) -> u64 {
-        let Head { short, identity } = self.head(block);
-        hash_bytes(short, number ^ identity.rotate_left(32))
+        hash_bytes(&self.head(block).short, number)
     }
 
     /// Gives the block to a flow, which has no state in any part yet.

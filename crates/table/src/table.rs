@@ -320,7 +320,7 @@ impl<K: FlowKey> FlowTable<K> {
         })
     }
 
-    /// A hash of a flow's key and a number, which is the same in every table with this one's seed.
+    /// A hash of a flow's key and a number, the same in every table.
     #[inline]
     pub fn hash_flow(&self, slot: Slot, number: u64) -> u64 {
         self.blocks.hash_flow(slot.0, number)
