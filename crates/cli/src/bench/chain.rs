@@ -1,5 +1,6 @@
 //! `paceline bench chain`: a chain over packets in memory, without reading or writing anything else.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub struct ChainBench {
     stages: Vec<StageTime>,
     /// What a pair of clock readings costs, already subtracted from each stage, per packet of a full batch.
     clock_ns_per_packet: f64,
+    /// Functions that share a table, each group in a list of its own: one look-up a packet for each.
+    tables: Vec<Vec<String>>,
     /// Flows alive at the end, by function.
     flows: Vec<FunctionFlows>,
     /// Packets dropped.
@@ -227,9 +230,16 @@ fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
         processor_ns_per_packet: processor_ns.map(|ns| ns as f64 / packets.max(1) as f64),
         stages: all.stages(chain, clock_ns),
         clock_ns_per_packet: clock_ns / engine::BATCH_PACKETS as f64,
+        tables: tables(chain),
         flows: (0..chain.functions.len()).map(flows).collect(),
         drops: packets - forwarded.min(packets),
     }
+}
+
+/// The names of the functions that share a table.
+fn tables(chain: &Chain) -> Vec<Vec<String>> {
+    let names = |range: Range<usize>| chain.functions[range].iter().map(|spec| spec.name.clone()).collect();
+    chain.groups().into_iter().map(names).collect()
 }
 
 fn render(bench: &ChainBench) -> String {
@@ -246,6 +256,10 @@ fn render(bench: &ChainBench) -> String {
     );
     if let Some(ns) = bench.processor_ns_per_packet {
         text += &format!("{ns:.1} ns/packet of processor time, without what else the system ran\n");
+    }
+    let shared = bench.tables.iter().filter(|names| names.len() > 1);
+    for names in shared {
+        text += &format!("one table and one look-up for {}\n", names.join(", "));
     }
     let rows: Vec<_> =
         bench.stages.iter().map(|stage| vec![stage.name.clone(), format!("{:.1}", stage.ns)]).collect();
