@@ -80,6 +80,34 @@ fn the_chain_of_statistics_and_limiter() {
     assert_holds(&example("stats-limiter.toml"), &CORES);
 }
 
+/// With tables of a size that these captures need.
+fn smaller(name: &str) -> Chain {
+    let text = std::fs::read_to_string(root().join("examples").join(name)).expect("an example");
+    let (large, small) = ("flows = 2_097_152", "flows = 65_536");
+    assert!(text.contains(large), "{name}");
+    chain(&text.replace(large, small), &Registry::stock())
+}
+
+#[test]
+fn the_chains_of_the_benchmarks() {
+    assert_holds(&smaller("stats-lb.toml"), &[1, 2, 4, 8]);
+    assert_holds(&smaller("stats-lb-limiter.toml"), &[1, 2, 4, 8]);
+    let shared = smaller("stats-lb-limiter.toml").groups();
+    assert_eq!(shared, [0..3], "all three share a table");
+}
+
+#[test]
+fn the_nat_behind_the_scanner_is_equal_up_to_allocation() {
+    assert_holds(&example("nat-ids.toml"), &[1, 2, 4, 8]);
+}
+
+#[test]
+fn turns_are_equal_up_to_allocation() {
+    let text = std::fs::read_to_string(root().join("examples/stats-lb.toml")).expect("an example");
+    let text = text.replace("2_097_152", "65_536").replace("\"maglev\"", "\"round-robin\"");
+    assert_holds(&chain(&text, &Registry::stock()), &[1, 2, 4]);
+}
+
 #[test]
 fn the_access_list_and_the_balancer() {
     assert_holds(&example("acl.toml"), &CORES);
