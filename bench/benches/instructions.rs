@@ -7,9 +7,13 @@
 
 use std::hint::black_box;
 
+use engine::{Chain, ChainCore, Registry};
 use gungraun::prelude::*;
+use io::capture::Record;
+use io::{MemoryPort, Port, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
+use table::{FlowTable, Layout, Slot, WhenFull};
 use wire::{Edits, LinkType};
 use zerocopy::IntoBytes;
 
@@ -104,6 +108,111 @@ fn short_and_its_hash((batch, mut hashes): (Batch, Vec<u64>)) -> (Batch, Vec<u64
     (batch, hashes)
 }
 
+// Hash, look up, prefetch and compare keys: what a group of functions does before its steps.
+#[library_benchmark]
+#[bench::known_flows(args = (Kind::Udp), setup = Flows::new)]
+fn table_locate(mut flows: Flows) -> Flows {
+    let Flows { table, batch, hashes, slots } = &mut flows;
+    let short = |packet: usize| FiveTuple::of(&batch.headers[packet]).short();
+    let key = |packet: usize| FiveTuple::of(&batch.headers[packet]);
+    for (packet, hash) in hashes.iter_mut().enumerate() {
+        *hash = table.hash(short(packet), || key(packet));
+        table.prefetch_bucket(*hash);
+    }
+    for (slot, hash) in slots.iter_mut().zip(&*hashes) {
+        *slot = table.candidate(*hash);
+    }
+    for (packet, (slot, hash)) in slots.iter_mut().zip(&*hashes).enumerate() {
+        *slot = table.locate(*slot, *hash, short(packet), || key(packet));
+    }
+    flows
+}
+
+// A chain over packets of known flows, from headers to edits.
+#[library_benchmark]
+#[bench::statistics(args = (STATISTICS), setup = Running::new)]
+#[bench::statistics_limiter(args = (STATISTICS, LIMITER), setup = Running::of_two)]
+#[bench::statistics_balancer(args = (STATISTICS, BALANCER), setup = Running::of_two)]
+#[bench::nat(args = (NAT), setup = Running::new)]
+fn chain(mut running: Running) -> Running {
+    running.process();
+    running
+}
+
+const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
+const LIMITER: &str = "[[function]]\nuse = \"rate-limiter\"\n";
+const BALANCER: &str = "[[function]]\nuse = \"load-balancer\"\n[[function.services]]\nvip = \"0.0.0.0/0\"
+port = \"any\"\nprotocol = \"udp\"\nbackends = [{ address = \"203.0.113.1\" }, { address = \"203.0.113.2\" }]\n";
+const NAT: &str =
+    "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
+
+/// A table that knows the flow of every packet.
+struct Flows {
+    table: FlowTable<FiveTuple>,
+    batch: Batch,
+    hashes: Vec<u32>,
+    slots: Vec<Slot>,
+}
+
+impl Flows {
+    fn new(kind: Kind) -> Flows {
+        let mut layout = Layout::new();
+        let part = layout.add::<u64>();
+        let mut table = FlowTable::new(&layout, 1024, WhenFull::Reject, 7).expect("memory");
+        let batch = Batch::new(kind);
+        for headers in &batch.headers {
+            let key = FiveTuple::of(headers);
+            let slot = table.insert(table.hash(key.short(), || key), key.short(), &key);
+            table.cell_mut(slot, part).set(1, u64::MAX);
+        }
+        Flows { table, batch, hashes: vec![0; PACKETS], slots: vec![Slot::NONE; PACKETS] }
+    }
+}
+
+/// A chain that has seen its packets once, in two batches.
+struct Running {
+    core: ChainCore,
+    port: MemoryPort,
+    batches: Vec<engine::Batch>,
+}
+
+impl Running {
+    fn of_two(first: &str, second: &str) -> Running {
+        Running::new(&[first, second].concat())
+    }
+
+    fn new(toml: &str) -> Running {
+        let chain = Chain::parse("bench", toml, &Registry::stock()).expect("a chain");
+        let mut trace = Trace::default();
+        for number in 0..PACKETS as u16 {
+            let data = &Kind::Udp.frame(number)[..];
+            trace.push(&Record { time_ns: 1, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
+        }
+        let all: Vec<u32> = (0..PACKETS as u32).collect();
+        let mut port = MemoryPort::new(&trace, &all, PACKETS, Default::default());
+        let batches = (0..2).map(|_| {
+            let mut batch = engine::Batch::new();
+            port.receive(&mut batch.frames, PACKETS / 2);
+            for (frame, headers) in batch.frames.iter().zip(&mut *batch.headers) {
+                wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+            }
+            batch
+        });
+        let batches = batches.collect();
+        let mut running = Running { core: chain.core().expect("memory"), port, batches };
+        running.process();
+        running
+    }
+
+    fn process(&mut self) {
+        for batch in &mut self.batches {
+            batch.live = (1 << batch.frames.len()) - 1;
+            self.core.process(batch, &self.port, &mut ());
+            batch.edits.iter_mut().for_each(Edits::clear);
+        }
+    }
+}
+
 fn with_shorts(kind: Kind) -> (Batch, Vec<Short>) {
     (Batch::new(kind), vec![Short::of_bytes(&[]); PACKETS])
 }
@@ -119,4 +228,7 @@ library_benchmark_group!(
     benchmarks = [short_of_five_tuple, short_of_connection, hash_of_five_tuple, short_and_its_hash]
 );
 
-main!(library_benchmark_groups = parsing, edits, keys);
+library_benchmark_group!(name = tables, benchmarks = [table_locate]);
+library_benchmark_group!(name = chains, benchmarks = [chain]);
+
+main!(library_benchmark_groups = parsing, edits, keys, tables, chains);
