@@ -51,6 +51,8 @@ pub struct RunReport {
     pub digest: String,
     /// Packets whose own time lay before an earlier packet's; their stamps have the earlier time.
     pub time_ran_back: TimeRanBack,
+    /// The program's memory while the tables were there.
+    pub memory: MemoryReport,
     /// Whether the whole input was processed.
     pub complete: bool,
     /// Why it was not, if so.
@@ -65,6 +67,32 @@ pub struct SharedFunction {
     /// What holds of it all the same: `totals`, its records add up as on one core; `bound`, no key gets
     /// more than the function allows.
     pub promise: String,
+}
+
+/// Memory of this program, MiB.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct MemoryReport {
+    /// What it has; absent where the system does not say.
+    pub resident_mib: Option<u64>,
+    /// Of this on huge pages, as tables ask for: random access to small ones costs a page walk each.
+    pub huge_pages_mib: Option<u64>,
+}
+
+impl MemoryReport {
+    /// As the system says now.
+    pub fn now() -> MemoryReport {
+        let smaps = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+        let mib = |name: &str| {
+            let line = smaps.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? >> 10)
+        };
+        MemoryReport { resident_mib: mib("Rss:"), huge_pages_mib: mib("AnonHugePages:") }
+    }
+
+    /// `410 of 521 MiB on huge pages`.
+    pub fn describe(&self) -> Option<String> {
+        Some(format!("{} of {} MiB on huge pages", self.huge_pages_mib?, self.resident_mib?))
+    }
 }
 
 /// How far arrival times ran back.
@@ -214,6 +242,7 @@ impl RunReport {
                 packets: outcome.ran_back.packets,
                 furthest_seconds: outcome.ran_back.furthest_ns as f64 / 1e9,
             },
+            memory: MemoryReport::now(),
             complete: error.is_none(),
             error,
         }

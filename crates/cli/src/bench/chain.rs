@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::report::MemoryReport;
 use engine::run::{Lap, Laps, run};
 use engine::{Batch, Chain, ChainCore, Plan, pin};
 use io::capture::Record;
@@ -63,6 +64,8 @@ pub struct ChainBench {
     tables: Vec<Vec<String>>,
     /// Flows alive at the end, by function.
     flows: Vec<FunctionFlows>,
+    /// The program's memory with its tables and packets.
+    memory: MemoryReport,
     /// Packets dropped.
     drops: u64,
 }
@@ -231,6 +234,7 @@ fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
         stages: all.stages(chain, clock_ns),
         clock_ns_per_packet: clock_ns / engine::BATCH_PACKETS as f64,
         tables: tables(chain),
+        memory: MemoryReport::now(),
         flows: (0..chain.functions.len()).map(flows).collect(),
         drops: packets - forwarded.min(packets),
     }
@@ -256,6 +260,9 @@ fn render(bench: &ChainBench) -> String {
     );
     if let Some(ns) = bench.processor_ns_per_packet {
         text += &format!("{ns:.1} ns/packet of processor time, without what else the system ran\n");
+    }
+    if let Some(memory) = bench.memory.describe() {
+        text += &format!("{memory}\n");
     }
     let shared = bench.tables.iter().filter(|names| names.len() > 1);
     for names in shared {
