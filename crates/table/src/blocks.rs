@@ -268,6 +268,7 @@ impl<K: FlowKey> Blocks<K> {
             unsafe { self.at_mut(block).add(key_offset).cast::<K>().write(*key) };
         }
         *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), identity: u64::from(hash) | TAKEN };
+        debug_assert!(self.key(block) == key, "a key of at most 16 bytes must stand for itself: {key}");
     }
 
     /// Takes the block from its flow, which has no state in any part any more.
@@ -346,8 +347,13 @@ impl Shape {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
+    use nf::{FiveTuple, Sharding, SrcAddr};
+    use wire::Headers;
+    use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
     use super::*;
-    use nf::{FiveTuple, SrcAddr};
 
     fn layout(sizes: &[usize]) -> Layout {
         let parts = sizes.iter().map(|bytes| PartLayout { bytes: *bytes, align: 8 }).collect();
@@ -369,6 +375,37 @@ mod tests {
     fn a_short_key_takes_no_room_of_its_own() {
         assert_eq!(Blocks::<SrcAddr>::block_bytes(&layout(&[40])), 64);
         assert_eq!(Blocks::<FiveTuple>::block_bytes(&layout(&[40])), 128);
+    }
+
+    /// A key of 2 bytes that says that something else stands for it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+    #[repr(transparent)]
+    struct Twisted(u16);
+
+    impl fmt::Display for Twisted {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{}", self.0)
+        }
+    }
+
+    impl FlowKey for Twisted {
+        const SHARDING: Sharding = SrcAddr::SHARDING;
+
+        fn of(headers: &Headers) -> Twisted {
+            Twisted(headers.src_port)
+        }
+
+        fn short(&self) -> Short {
+            Short { bits: u128::from(!self.0), is_exact: true }
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "stand for itself: 5")]
+    fn a_short_key_that_does_not_stand_for_itself_is_caught() {
+        let mut blocks = Blocks::<Twisted>::new(&layout(&[8]), 1).expect("memory");
+        blocks.take(0, 0, Twisted(5).short(), &Twisted(5));
     }
 
     #[test]
