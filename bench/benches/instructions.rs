@@ -143,8 +143,7 @@ const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
 const LIMITER: &str = "[[function]]\nuse = \"rate-limiter\"\n";
 const BALANCER: &str = "[[function]]\nuse = \"load-balancer\"\n[[function.services]]\nvip = \"0.0.0.0/0\"
 port = \"any\"\nprotocol = \"udp\"\nbackends = [{ address = \"203.0.113.1\" }, { address = \"203.0.113.2\" }]\n";
-const NAT: &str =
-    "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
+const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexternal = [\"203.0.113.1\"]\n";
 
 /// A table that knows the flow of every packet.
 struct Flows {

@@ -92,8 +92,8 @@ fn smaller(name: &str) -> Chain {
 fn the_chains_of_the_benchmarks() {
     assert_holds(&smaller("stats-lb.toml"), &[1, 2, 4, 8]);
     assert_holds(&smaller("stats-lb-limiter.toml"), &[1, 2, 4, 8]);
-    let shared = smaller("stats-lb-limiter.toml").groups();
-    assert_eq!(shared, [0..3], "all three share a table");
+    let groups = smaller("stats-lb-limiter.toml").groups();
+    assert!(groups.len() == 1 && groups[0].len() == 3, "all three share a table");
 }
 
 #[test]

@@ -137,16 +137,16 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Steps packets whose blocks are on their way into the cache.
     ///
-    /// With as many free blocks as packets nobody is evicted or refused, and flows do not meet: first all
+    /// With as many free blocks as unknown flows nobody is evicted or refused, and flows do not meet: first all
     /// functions step the packets of known flows, function by function; then the others come, which may
     /// take blocks, packet by packet. Where flows do meet, in a full table or in a function's pool, all
     /// packets are stepped in order.
     fn step(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        if self.table.free() < packets.count_ones() as usize {
+        let hits = self.resolve(packets, batch);
+        if self.table.free() < (packets & !hits).count_ones() as usize {
             bits(packets).for_each(|packet| self.one(packet, batch, port));
             return laps.lap(Lap::OneByOne, batch);
         }
-        let hits = self.resolve(packets, batch);
         self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
         laps.lap(Lap::Locate, batch);
         if self.in_order {
@@ -194,11 +194,16 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Steps one packet through all functions.
     fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
         let mut slot = self.locate(packet, batch);
+        let mut is_refused = false;
         for member in 0..self.members.len() {
             let Self { table, members, located, .. } = self;
             let wants_block = members[member].one(packet, slot, &mut Steps { batch, table, located, port });
             if wants_block {
-                slot = self.insert(packet, batch);
+                // Room for one function is room for all, and so is none.
+                if !is_refused {
+                    slot = self.insert(packet, batch);
+                    is_refused = !slot.is_some();
+                }
                 let Self { table, members, located, .. } = self;
                 members[member].place(packet, slot, &mut Steps { batch, table, located, port });
             }

@@ -1,4 +1,4 @@
-use nf::{FlowKey, Hasher, Short, hash_bytes};
+use nf::{FlowKey, Hasher, Short};
 
 use crate::blocks::{Blocks, Cell, Layout, Part};
 use crate::bucket::{Bucket, ENTRIES};
@@ -18,6 +18,10 @@ const STEPS_PER_SWEPT_BLOCK: usize = 8;
 /// How many blocks an insertion into a full table looks at for one that can go. A flood has every packet
 /// pay for them; of 16, one is half-open in all but 2^-16 of cases if half of the table is.
 const RECLAIM_SCAN_BLOCKS: usize = 16;
+
+/// Of a linear congruential generator.
+const DRAW_MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+const DRAW_INCREMENT: u64 = 1_442_695_040_888_963_407;
 
 /// Buckets are sized so that at most this many of their entries are used on average: at 9 of 12,
 /// two choices and one displacement always find room in practice (measured in the tests).
@@ -91,7 +95,7 @@ pub struct FlowTable<K> {
     idle: Vec<u32>,
     /// The next block that the sweep looks at.
     hand: u32,
-    /// Blocks drawn so far in search of one to evict.
+    /// The last number drawn in search of a block to evict.
     draws: u64,
     steps: usize,
     when_full: WhenFull,
@@ -452,8 +456,9 @@ impl<K: FlowKey> FlowTable<K> {
             _ if self.capacity() <= RECLAIM_SCAN_BLOCKS => self.advance_hand(),
             WhenFull::Reject => self.advance_hand(),
             WhenFull::EvictOldest => {
-                self.draws += 1;
-                let draw = hash_bytes(&self.draws.to_le_bytes(), 0);
+                // Knuth's constants (TAOCP vol. 2, §3.3.4); the upper bits are what is used.
+                self.draws = self.draws.wrapping_mul(DRAW_MULTIPLIER).wrapping_add(DRAW_INCREMENT);
+                let draw = self.draws;
                 ((u128::from(draw) * self.capacity() as u128) >> 64) as u32
             }
         }
