@@ -53,7 +53,7 @@ impl Cores {
         let options = Options {
             inside: vec!["10.0.0.0/8".into()],
             external: external.iter().map(|addr| std::net::Ipv4Addr::from(*addr).to_string()).collect(),
-            ports,
+            ports: ports.to_vec(),
             port_choice: PortChoice::Random,
             ..Options::default()
         };
@@ -215,7 +215,7 @@ fn ports_that_are_divided_wrongly_are_seen() {
 fn hosts_take_an_address_of_their_core() {
     let options = Options {
         external: (1..=64).map(|last| format!("203.0.113.{last}")).collect(),
-        ports: [1024, 1055],
+        ports: [1024, 1055].to_vec(),
         ..Options::default()
     };
     let nat = Nat::new(options).expect("good options");

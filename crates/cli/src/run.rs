@@ -171,8 +171,8 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
 fn shared(functions: &[SharedFunction]) -> String {
     let each = |function: &SharedFunction| {
         let holds = match function.promise.as_str() {
-            "bound" => "never passes more than it may, but which packets is not promised",
-            _ => "records add up, but when one begins and ends is not exact",
+            "bound" => "never passes more than it may; which packets, and how many less, is not promised",
+            _ => "records add up; when one begins and ends is not exact",
         };
         format!("`{}` ({holds})", function.function)
     };

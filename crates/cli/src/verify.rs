@@ -94,8 +94,8 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     }
     if !verified.filled.is_empty() {
         text += &format!(
-            " note: the table of {} was full at some time; a full table makes strategies differ, because \
-             each core has its own: raise `flows`\n",
+            " note: the table of {} was full at some time; what it turns away differs between \
+             strategies, and is not held to anything: raise `flows`\n",
             verified.filled.join(", ")
         );
     }

@@ -65,6 +65,8 @@ pub(crate) struct Runner<F: NetworkFunction> {
     is_last: bool,
     seed: u64,
     events: Box<[u64]>,
+    /// As they were before the step of a flow that may be refused.
+    events_before: Box<[u64]>,
     drops: Box<[u64]>,
     packets: u64,
     transmit_back: u64,
@@ -81,6 +83,7 @@ impl<F: NetworkFunction> Runner<F> {
             // Functions of one chain draw different numbers for the same packet.
             seed: hash_bytes(&[spec.index], spec.seed),
             events: vec![0; F::EVENTS.len()].into(),
+            events_before: vec![0; F::EVENTS.len()].into(),
             drops: vec![0; F::DROP_REASONS.len() + 1].into(),
             packets: 0,
             transmit_back: 0,
@@ -358,6 +361,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         }
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
         let edits_before = steps.batch.edits[packet].mark();
+        self.runner.events_before.copy_from_slice(&self.runner.events);
         let mut flow = None;
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {

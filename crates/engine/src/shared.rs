@@ -123,12 +123,9 @@ impl<F: NetworkFunction> SharedStates<F> {
         let mut slot = table.find(hash, short, || *key);
         if !slot.is_some() {
             if table.free() == 0 {
+                // What is dead by this core's clock alone is counted as evicted: another may still need it.
                 let past_ns = self.past_ns();
-                table.make_room(past_ns, |table, slot| self.forget(table, references, slot, past_ns));
-            }
-            if table.free() == 0 {
-                // Dead by this core's clock alone: counted as evicted, since another may still need it.
-                table.make_room(now_ns, |table, slot| self.forget(table, references, slot, 0));
+                table.make_room(now_ns, |table, slot| self.forget(table, references, slot, past_ns));
             }
             slot = table.insert(hash, short, key);
             if !slot.is_some() {

@@ -107,7 +107,8 @@
 //! - Events: `mappings-made`; `parity-lost`, mappings made with a port of the other parity; packets
 //!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`.
 //! - When a mapping expires or is evicted its port becomes free; the next packet makes another. Until the
-//!   sweep comes by, shortly after the time-out, inbound packets still get through.
+//!   sweep comes by, inbound packets still get through, and the port is not given to another: that is ten
+//!   seconds, or as many packets as a sixteenth of `flows`, whichever is longer.
 //! - When the table is full a new mapping is refused and its packet dropped as `table-full`: to pass
 //!   it untranslated would tell an inside address, and nobody could answer. Have `flows` at least as
 //!   large as the number of ports, and `table_full = "reject"`: an evicted mapping is a connection cut.
@@ -373,8 +374,9 @@ impl NetworkFunction for Nat {
         let mut mappings: Vec<_> = flows.collect();
         // Before the longest are kept and the others thrown away.
         let ports = self.ports_report(&mappings);
-        let title = format!("Mappings now: {}, most packets first", mappings.len());
+        let live = mappings.len();
         keep_top(&mut mappings, REPORT_ROWS, |state| state.packets.into());
+        let title = format!("Top {} of {live} mappings by packets", mappings.len());
         let row = |(key, state): &(&SrcEndpoint, &State)| {
             let external = self.endpoint_text(state.external(key.protocol));
             vec![key.to_string(), external, state.phase.name().to_string(), state.packets.to_string()]

@@ -154,7 +154,7 @@ pub struct Meta {
 impl NetworkFunction for PatternScanner {
     const NAME: &'static str = "pattern-scanner";
     const SUMMARY: &'static str = "looks for byte patterns in payloads, and drops or counts their packets";
-    const SPEC: &'static str = "Aho and Corasick (CACM 1975); Snort's content option; DESIGN: payload";
+    const SPEC: &'static str = "Aho and Corasick (CACM 1975); Snort's content option";
     const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
     const DROP_REASONS: &'static [&'static str] = &["pattern"];
     #[rustfmt::skip]

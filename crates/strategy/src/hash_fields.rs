@@ -28,6 +28,19 @@ pub struct Conflict<'a> {
     pub first: FunctionShape<'a>,
     /// The later one; the same as `first` if a function cannot be sharded even alone.
     pub second: FunctionShape<'a>,
+    /// Why they conflict.
+    pub cause: Cause,
+}
+
+/// Why two functions of a chain conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Their keys have no field in common that could be hashed.
+    Keys,
+    /// The first edits what the second's key is made of, and ports hash packets as they arrive.
+    Edits,
+    /// The first stands between two sides, and the second's key has only one end of a packet.
+    Sides,
 }
 
 impl HashFields {
@@ -51,15 +64,18 @@ impl HashFields {
         if all.intersects(Fields::ADDRS) {
             return Ok(HashFields(all));
         }
+        let hashes = |usable: &[Usable]| common(usable.iter().copied()).intersects(Fields::ADDRS);
         for (j, second) in functions.iter().enumerate() {
             for (i, first) in functions[..=j].iter().enumerate() {
-                if !common([usable[i], usable[j]].into_iter()).intersects(Fields::ADDRS) {
-                    return Err(Conflict { first: *first, second: *second });
+                if !hashes(&[usable[i], usable[j]]) {
+                    return Err(conflict(functions, [(i, first), (j, second)], hashes));
                 }
             }
         }
-        // Each pair agrees on something and all together do not: name the outermost two.
-        Err(Conflict { first: functions[0], second: functions[functions.len() - 1] })
+        // Each pair agrees on something and all together do not: name the outermost two that have a key.
+        let mut keyed = functions.iter().filter(|shape| !shape.sharding.is_stateless());
+        let first = *keyed.next().unwrap_or(&functions[0]);
+        Err(Conflict { first, second: *keyed.next_back().unwrap_or(&first), cause: Cause::Keys })
     }
 
     /// The fields.
@@ -92,6 +108,32 @@ impl HashFields {
     }
 }
 
+/// What keeps two functions, with their indices, from having a hash in common.
+fn conflict<'a>(
+    functions: &[FunctionShape<'a>],
+    [(i, first), (j, second)]: [(usize, &FunctionShape<'a>); 2],
+    hashes: impl Fn(&[Usable]) -> bool,
+) -> Conflict<'a> {
+    let plain = |index: usize| {
+        let shape = FunctionShape { edits: Fields::empty(), has_sides: false, ..functions[index] };
+        usable_fields(&[shape])[0]
+    };
+    if !hashes(&[plain(i), plain(j)]) {
+        return Conflict { first: *first, second: *second, cause: Cause::Keys };
+    }
+    // The keys alone would do: something before one of them is in the way.
+    for (index, shape) in [(j, second), (i, first)] {
+        let edits =
+            |before: &&FunctionShape<'a>| before.edits.intersects(shape.sharding.fields & Fields::FIVE_TUPLE);
+        if let Some(editor) = functions[..index].iter().find(edits) {
+            return Conflict { first: *editor, second: *shape, cause: Cause::Edits };
+        }
+    }
+    let sided = functions.iter().find(|shape| shape.has_sides).unwrap_or(first);
+    let other = if sided.name == second.name { first } else { second };
+    Conflict { first: *sided, second: *other, cause: Cause::Sides }
+}
+
 impl fmt::Display for HashFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.names().collect::<Vec<_>>().join(", "))
@@ -105,7 +147,28 @@ impl fmt::Display for Conflict<'_> {
             let both = if shape.sharding.symmetric { ", both directions as one" } else { "" };
             format!("{fields}{both}")
         };
-        let Conflict { first, second } = self;
+        let Conflict { first, second, cause } = self;
+        match cause {
+            Cause::Keys => (),
+            Cause::Edits => {
+                return write!(
+                    f,
+                    "`{}` changes header fields that `{}` behind it is keyed by, and packets are spread by what \
+                     they arrive with; put `{}` first",
+                    first.name, second.name, second.name
+                );
+            }
+            Cause::Sides => {
+                return write!(
+                    f,
+                    "beside `{}`, packets from outside are spread by their destination and those from inside by \
+                     their source, and `{}` is keyed by [{}]",
+                    first.name,
+                    second.name,
+                    key(second)
+                );
+            }
+        }
         if first == second {
             return write!(
                 f,
@@ -214,9 +277,18 @@ mod tests {
         assert_eq!(HashFields::derive(&[nat]).unwrap().fields(), end);
         assert_eq!(HashFields::derive(&[five, stateless, nat, stateless]).unwrap().fields(), end);
         // Of packets from outside the destination is hashed, which says nothing of their source.
-        assert!(HashFields::derive(&[shape("source", SrcAddr::SHARDING), nat]).is_err());
-        assert!(HashFields::derive(&[shape("both", Connection::SHARDING), nat]).is_err());
-        assert!(HashFields::derive(&[nat, five]).is_err(), "five sees what the nat wrote");
+        let why = |functions: &[FunctionShape<'static>]| {
+            let conflict = HashFields::derive(functions).unwrap_err();
+            (conflict.first.name, conflict.second.name, conflict.cause)
+        };
+        assert_eq!(why(&[shape("source", SrcAddr::SHARDING), nat]), ("nat", "source", Cause::Sides));
+        assert_eq!(why(&[shape("both", Connection::SHARDING), nat]), ("both", "nat", Cause::Keys));
+        // What the nat wrote is what the next one sees.
+        assert_eq!(why(&[nat, five]), ("nat", "five", Cause::Edits));
+        assert_eq!(
+            why(&[stateless, five, nat, shape("twice", nat.sharding)]),
+            ("nat", "twice", Cause::Edits)
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod hash_fields;
 mod toeplitz;
 
 pub use assign::{Assign, INDIRECTION_ENTRIES, Rss, Single};
-pub use hash_fields::{Conflict, FunctionShape, HashFields};
+pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
 
 /// A way to run one chain on several cores.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nf::{FlowKey, Short, hash_bytes};
 use zerocopy::FromZeros;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::OutOfMemory;
 use memory::Array;
@@ -46,8 +47,9 @@ const TAKEN: u64 = 1 << 32;
 
 /// Where the states of the functions that share a table lie in its blocks.
 ///
-/// Made before the table: each function adds its state's type and keeps the [`Part`] that it gets.
-#[derive(Clone, Debug)]
+/// Made before the table: each function adds its state's type and keeps the [`Part`] that it gets. There is
+/// no second of the same identity.
+#[derive(Debug)]
 pub struct Layout {
     /// So that a part is used with its own table alone.
     id: u32,
@@ -64,7 +66,8 @@ struct PartLayout {
 pub struct Part<S> {
     layout: u32,
     index: u32,
-    state: PhantomData<fn() -> S>,
+    /// Neither a wider nor a narrower type will do: states are read and written as this one.
+    state: PhantomData<fn(S) -> S>,
 }
 
 impl<S> Clone for Part<S> {
@@ -91,11 +94,11 @@ impl Layout {
         Layout { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), parts: Vec::new() }
     }
 
-    /// Makes room for a state.
+    /// Makes room for a state: plain bytes, which any thread may have.
     ///
     /// # Panics
     /// If `S` wants to be aligned to more than a cache line, or [`PARTS_MAX`] have been added.
-    pub fn add<S: Copy>(&mut self) -> Part<S> {
+    pub fn add<S: Copy + IntoBytes + Immutable + Send + 'static>(&mut self) -> Part<S> {
         let part = PartLayout { bytes: size_of::<Cell<S>>(), align: align_of::<Cell<S>>() };
         assert!(part.align <= LINE_BYTES, "a state aligned to {} bytes", part.align);
         assert!(self.parts.len() < PARTS_MAX, "more than {PARTS_MAX} parts");
@@ -174,8 +177,9 @@ pub(crate) struct Blocks<K> {
 impl<K: FlowKey> Blocks<K> {
     pub(crate) fn new(layout: &Layout, len: usize) -> Result<Blocks<K>, OutOfMemory> {
         let Shape { offsets, parts_end, key_offset, lines } = Shape::of::<K>(layout);
-        let bytes = len as u64 * (lines * LINE_BYTES) as u64;
-        let memory = Array::zeroed(len * lines).ok_or(OutOfMemory { bytes })?;
+        let out_of_memory = OutOfMemory { bytes: (len as u64).saturating_mul((lines * LINE_BYTES) as u64) };
+        let all_lines = len.checked_mul(lines).ok_or(out_of_memory)?;
+        let memory = Array::zeroed(all_lines).ok_or(out_of_memory)?;
         Ok(Blocks {
             memory,
             lines,
@@ -296,6 +300,7 @@ impl<K: FlowKey> Blocks<K> {
     #[inline]
     fn offset<S>(&self, part: Part<S>) -> usize {
         assert!(part.layout == self.layout, "a part of another table");
+        assert!((part.index as usize) < self.parts, "a part added after the table was made");
         self.offsets[part.index as usize] as usize
     }
 
@@ -331,6 +336,7 @@ struct Shape {
 
 impl Shape {
     fn of<K: FlowKey>(layout: &Layout) -> Shape {
+        const { assert!(align_of::<K>() <= LINE_BYTES, "a key aligned to more than a cache line") };
         let (offsets, parts_end) = layout.place();
         // A key of at most 16 bytes stands for itself at the head's begin.
         let fits = size_of::<K>() <= 16 && align_of::<K>() <= align_of::<Head>();
@@ -406,6 +412,15 @@ mod tests {
     fn a_short_key_that_does_not_stand_for_itself_is_caught() {
         let mut blocks = Blocks::<Twisted>::new(&layout(&[8]), 1).expect("memory");
         blocks.take(0, 0, Twisted(5).short(), &Twisted(5));
+    }
+
+    #[test]
+    #[should_panic(expected = "after the table")]
+    fn a_part_added_too_late_is_caught() {
+        let mut layout = Layout::new();
+        layout.add::<u64>();
+        let mut blocks = Blocks::<SrcAddr>::new(&layout, 1).expect("memory");
+        blocks.cell_mut(0, layout.add::<[u64; 40]>()).set([7; 40], 5);
     }
 
     #[test]

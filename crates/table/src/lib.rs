@@ -26,7 +26,8 @@
 //! eviction will find, depends on nothing but the sequence of steps.
 //!
 //! **Expiry is decided by stamps, not by the sweep.** A state is dead from its deadline on, whether
-//! or not it has been swept; the sweep, one block in eight steps, gives memory back. Only a full table
+//! or not it has been swept; the sweep, a block in eight steps and on quiet
+//! lines up to 16 in one, gives memory back. Only a full table
 //! can tell: an insertion looks at 16 blocks and may refuse while dead flows hold others. That, too,
 //! depends on nothing but the sequence of steps.
 

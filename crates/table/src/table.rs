@@ -1,4 +1,5 @@
 use nf::{FlowKey, Hasher, Short};
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::blocks::{Blocks, Cell, Layout, Part};
 use crate::bucket::{Bucket, ENTRIES};
@@ -14,6 +15,13 @@ pub const STEPS_PER_EPOCH: usize = 256;
 /// One block in this many steps is looked at for expiry: a whole round takes that many steps times
 /// the capacity.
 const STEPS_PER_SWEPT_BLOCK: usize = 8;
+
+/// A round takes no longer than this in the time of stamps, as far as the next constant allows: on a quiet
+/// line, too, what is dead is found.
+const ROUND_NS_MAX: u64 = 10_000_000_000;
+
+/// The most blocks that one maintenance looks at: 16 for each step.
+const SWEPT_BLOCKS_MAX: u64 = 4096;
 
 /// How many blocks an insertion into a full table looks at for one that can go. A flood has every packet
 /// pay for them; of 16, one is half-open in all but 2^-16 of cases if half of the table is.
@@ -48,7 +56,8 @@ pub struct OutOfMemory {
 
 /// A block, by its number. It stays its flow's until [`FlowTable::maintain`], [`FlowTable::settle`] or
 /// [`FlowTable::make_room`] is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(transparent)]
 pub struct Slot(u32);
 
 /// A live flow.
@@ -98,6 +107,8 @@ pub struct FlowTable<K> {
     /// The last number drawn in search of a block to evict.
     draws: u64,
     steps: usize,
+    /// When maintenance last came.
+    maintained_ns: u64,
     when_full: WhenFull,
     hasher: Hasher,
 }
@@ -130,6 +141,7 @@ impl<K: FlowKey> FlowTable<K> {
             hand: 0,
             draws: 0,
             steps: 0,
+            maintained_ns: 0,
             when_full,
             hasher: Hasher::new(seed),
         })
@@ -290,13 +302,18 @@ impl<K: FlowKey> FlowTable<K> {
     pub fn maintain(&mut self, now_ns: u64, mut expire: impl FnMut(&mut Self, Slot)) {
         self.steps = 0;
         self.release_idle();
-        let swept = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity());
+        let elapsed_ns = now_ns.saturating_sub(self.maintained_ns);
+        self.maintained_ns = now_ns;
+        let least = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity());
+        let due = u128::from(elapsed_ns) * self.capacity() as u128 / u128::from(ROUND_NS_MAX);
+        let most = SWEPT_BLOCKS_MAX.min(self.capacity() as u64);
+        let swept = (due.min(most.into()) as usize).max(least);
         for _ in 0..swept {
             let block = self.advance_hand();
             self.expire(block, now_ns, &mut expire);
         }
         // Those of the next time: there by then, and not waited for.
-        for block in self.hand..(self.hand + swept as u32).min(self.blocks.len()) {
+        for block in self.hand..(self.hand + least as u32).min(self.blocks.len()) {
             self.blocks.prefetch(block);
         }
     }

@@ -203,3 +203,17 @@ fn coarse_states_go_when_their_last_flow_does() {
     // Core 0 settled while the others still referred: their settling freed the rest.
     assert_eq!((sources.len(), destinations.len()), (0, 0));
 }
+
+#[test]
+fn the_dead_make_room_though_a_core_has_had_no_packet() {
+    let states = states(32, 2);
+    for number in 0..32 {
+        let slot = states.refer(&source(number), 10).expect("room");
+        count(&states, slot, 10);
+        states.release(slot);
+    }
+    states.tick(0, 1_000_000);
+    // Core 1 has had no packet. All 32 states are dead for core 0.
+    let room = (100..132).filter(|n| states.refer(&source(*n), 1_000_000).is_some()).count();
+    assert_eq!(room, 32);
+}

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nf::{OptionDoc, OptionError};
@@ -34,7 +34,7 @@ pub struct Options {
     /// The NAT's own addresses, which the outside sees.
     pub external: Vec<String>,
     /// First and last port that mappings get.
-    pub ports: [u16; 2],
+    pub ports: Vec<u16>,
     /// Which of the free ports a new mapping gets.
     pub port_choice: PortChoice,
     /// How long a UDP mapping is kept without an outbound packet, ms.
@@ -66,7 +66,7 @@ impl Default for Options {
         Options {
             inside: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"].map(String::from).to_vec(),
             external: Vec::new(),
-            ports: [1024, 65_535],
+            ports: [1024, 65_535].to_vec(),
             port_choice: PortChoice::Random,
             udp_ms: 300_000,
             tcp_established_ms: TCP_ESTABLISHED_MIN_MS,
@@ -215,10 +215,17 @@ pub(super) struct PortRange {
 
 impl PortRange {
     pub(super) fn new(options: &Options) -> Result<PortRange, OptionError> {
-        let [first, last] = options.ports;
+        let wrong = |message: String| Err(OptionError { option: "ports", message });
+        let [first, last] = options.ports[..] else {
+            return wrong(format!(
+                "has {} ports; write the first and the last, such as [1024, 65535]",
+                options.ports.len()
+            ));
+        };
         if first == 0 || first > last {
-            let message = "must be first and last port, from 1 to 65535: [1024, 65535]".to_string();
-            return Err(OptionError { option: "ports", message });
+            return wrong(format!(
+                "are {first} to {last}; write the first and then the last, from 1 to 65535, such as [1024, 65535]"
+            ));
         }
         Ok(PortRange { first, last })
     }

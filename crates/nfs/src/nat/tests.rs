@@ -258,7 +258,7 @@ fn reports_ports_and_mappings() {
         (&unused[1..], &used[1..]),
         (&["0", "0", "8"].map(String::from)[..], &["1", "1", "8"].map(String::from)[..])
     );
-    assert_eq!(mappings.title, "Mappings now: 2, most packets first");
+    assert_eq!(mappings.title, "Top 2 of 2 mappings by packets");
     let address = &used[0];
     assert_eq!(mappings.rows[0], ["udp 10.0.0.1:4000", &format!("{address}:1024"), "datagrams", "3"]);
     assert_eq!(mappings.rows[1], ["tcp 10.0.0.1:4001", &format!("{address}:1025"), "opening", "1"]);
@@ -287,8 +287,15 @@ fn options_that_make_no_sense_are_refused() {
             "external = [\"224.0.0.1\"]",
             "`external` has 224.0.0.1, to which no answer comes; name unicast addresses",
         ),
-        ("ports = [0, 9]", "`ports` must be first and last port, from 1 to 65535: [1024, 65535]"),
-        ("ports = [9, 8]", "`ports` must be first and last port, from 1 to 65535: [1024, 65535]"),
+        (
+            "ports = [0, 9]",
+            "`ports` are 0 to 9; write the first and then the last, from 1 to 65535, such as [1024, 65535]",
+        ),
+        (
+            "ports = [9, 8]",
+            "`ports` are 9 to 8; write the first and then the last, from 1 to 65535, such as [1024, 65535]",
+        ),
+        ("ports = [1, 2, 3]", "`ports` has 3 ports; write the first and the last, such as [1024, 65535]"),
         ("udp_ms = 119999", "`udp_ms` must be at least 120000 (RFC 4787 REQ-5)"),
         ("tcp_established_ms = 7439999", "`tcp_established_ms` must be at least 7440000 (RFC 5382 REQ-5)"),
         ("tcp_transitory_ms = 239999", "`tcp_transitory_ms` must be at least 240000 (RFC 5382 REQ-5)"),
