@@ -150,10 +150,12 @@ struct Flows {
 /// A key on its way to its flow.
 type Located = (u32, Short, Slot);
 
+/// No keys yet; made once, as filling it would be most of the work for a batch of one.
+const NOT_LOCATED: [Located; BATCH_MAX] = [(0, Short { bits: 0, is_exact: true }, Slot::NONE); BATCH_MAX];
+
 /// The first two passes of a batch: buckets, and the blocks that they name.
 #[inline(always)]
-fn candidates(table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> [Located; BATCH_MAX] {
-    let mut located = [(0, Short { bits: 0, is_exact: true }, Slot::NONE); BATCH_MAX];
+fn candidates(table: &FlowTable<SrcAddr>, keys: &[SrcAddr], located: &mut [Located; BATCH_MAX]) {
     for ((hash, short, _), key) in located.iter_mut().zip(keys) {
         *short = key.short();
         *hash = table.hash(*short, || *key);
@@ -162,12 +164,14 @@ fn candidates(table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> [Located; BATCH_M
     for (hash, _, candidate) in &mut located[..keys.len()] {
         *candidate = table.candidate(*hash);
     }
-    located
 }
 
 fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
+    let mut located = NOT_LOCATED;
     for keys in keys.chunks(batch) {
-        for (key, (hash, short, candidate)) in keys.iter().zip(candidates(table, keys)) {
+        candidates(table, keys, &mut located);
+        for (key, (hash, short, candidate)) in keys.iter().zip(&located) {
+            let (hash, short, candidate) = (*hash, *short, *candidate);
             let found = table.locate(candidate, hash, short, || *key);
             let slot = table.insert(hash, short, key);
             assert!(!found.is_some() && slot.is_some(), "every key is new and fits");
@@ -177,8 +181,11 @@ fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
 }
 
 fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
+    let mut located = NOT_LOCATED;
     for keys in keys.chunks(batch) {
-        for (key, (hash, short, candidate)) in keys.iter().zip(candidates(table, keys)) {
+        candidates(table, keys, &mut located);
+        for (key, (hash, short, candidate)) in keys.iter().zip(&located) {
+            let (hash, short, candidate) = (*hash, *short, *candidate);
             let slot = table.locate(candidate, hash, short, || *key);
             if !TOUCH {
                 black_box(slot);
@@ -194,8 +201,11 @@ fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr]
 }
 
 fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
+    let mut located = NOT_LOCATED;
     for keys in keys.chunks(batch) {
-        for (key, (hash, short, candidate)) in keys.iter().zip(candidates(table, keys)) {
+        candidates(table, keys, &mut located);
+        for (key, (hash, short, candidate)) in keys.iter().zip(&located) {
+            let (hash, short, candidate) = (*hash, *short, *candidate);
             let slot = table.locate(candidate, hash, short, || *key);
             if slot.is_some() {
                 table.cell_mut(slot, *part).clear();
