@@ -488,3 +488,42 @@ proptest! {
         agree::<nfs::Synthetic>(&packets)?;
     }
 }
+
+/// On a line with one packet a second, too, the sweep finds the dead: a port is given to another in time.
+#[test]
+fn ports_of_dead_mappings_come_back_on_a_quiet_line() {
+    let toml = "
+[[function]]
+use = \"nat\"
+inside = [\"10.0.0.8/29\"]
+external = [\"10.0.0.2\"]
+ports = [70, 71]
+";
+    const SECOND: u64 = 1_000_000_000;
+    let of_others = |time_ns| tcp(time_ns, 4, 5, (1, 2), 16, 0, 0);
+    // The sweep's hand is past the first blocks when both ports are taken.
+    let mut packets: Vec<_> = (0..256).map(|_| of_others(SECOND)).collect();
+    packets.extend([8, 9].map(|host| tcp(SECOND, host, 3, (4000, 80), 2, 0, 0)));
+    packets.extend((2..7_000).map(|second| of_others(second * SECOND)));
+    packets.push(tcp(7_000 * SECOND, 10, 3, (4000, 80), 2, 0, 0));
+    let chain = chain(toml, &Registry::stock());
+    let ran = run_in_batches(&mut chain.core().expect("memory"), &packets, &[64]);
+    assert_eq!(ran.answers.last().map(|answer| answer.0), Some(Fate::Forward));
+}
+
+/// A step that is refused has not happened: nothing that it counted stays.
+#[test]
+fn a_refused_step_counts_nothing() {
+    let toml = "
+[[function]]
+use = \"nat\"
+flows = 1
+inside = [\"10.0.0.8/29\"]
+external = [\"10.0.0.2\"]
+";
+    let packets = [8, 9].map(|host| tcp(1, host, 3, (4000, 80), 2, 0, 0));
+    let chain = chain(toml, &Registry::stock());
+    let mut core = chain.core().expect("memory");
+    run_in_batches(&mut core, &packets, &[64]);
+    assert_eq!(core.stage(0).counters().events, [1, 0, 1, 0, 0]);
+}

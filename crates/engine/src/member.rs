@@ -130,7 +130,7 @@ impl<F: NetworkFunction> Runner<F> {
     }
 
     /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
-    /// neither its state nor its edits stay.
+    /// neither its state nor its edits stay, nor what it counted.
     #[cold]
     pub(crate) fn reject(
         &mut self,
@@ -141,10 +141,17 @@ impl<F: NetworkFunction> Runner<F> {
         batch: &mut Batch,
     ) -> Verdict {
         batch.edits[packet].undo_to(edits_before);
+        self.events.copy_from_slice(&self.events_before);
         let stamp = batch.frames[packet].stamp;
         let edits = &mut batch.edits[packet];
         let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
         self.function.rejected(state, meta, &mut cx)
+    }
+
+    /// Notes what a step that [`Runner::reject`] takes back would change.
+    pub(crate) fn mark(&mut self, packet: usize, batch: &Batch) -> EditsMark {
+        self.events_before.copy_from_slice(&self.events);
+        batch.edits[packet].mark()
     }
 
     /// By index of the function's events, how many so far.
@@ -360,8 +367,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             return false;
         }
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
-        let edits_before = steps.batch.edits[packet].mark();
-        self.runner.events_before.copy_from_slice(&self.runner.events);
+        let edits_before = self.runner.mark(packet, steps.batch);
         let mut flow = None;
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         match flow {

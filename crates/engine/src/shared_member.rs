@@ -137,7 +137,7 @@ impl<F: NetworkFunction> SharedMember<F> {
     /// No room for the state of a new flow.
     #[cold]
     fn without_room(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
-        let edits_before = batch.edits[packet].mark();
+        let edits_before = self.runner.mark(packet, batch);
         let mut flow = None;
         let mut verdict = self.runner.step(&mut flow, meta, packet, batch);
         if let Some(state) = flow {
