@@ -77,7 +77,7 @@ pub trait Function: Send + Sync {
     /// [`NetworkFunction::is_from_outside`].
     fn is_from_outside(&self, headers: &Headers) -> bool;
 
-    /// [`NetworkFunction::pools`], for [`GroupBuilder::add`].
+    /// [`NetworkFunction::pools`], for [`Function::join`].
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool>;
 
     /// Makes room for its state in the blocks of `group`, which has the same key, without being part of
