@@ -193,19 +193,25 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Steps one packet through all functions.
     fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
-        let mut slot = self.locate(packet, batch);
+        self.located.slots[packet] = self.locate(packet, batch);
         let mut is_refused = false;
         for member in 0..self.members.len() {
+            if batch.live & (1 << packet) == 0 {
+                return;
+            }
+            let is_known = self.located.slot(packet).is_some();
             let Self { table, members, located, .. } = self;
-            let wants_block = members[member].one(packet, slot, &mut Steps { batch, table, located, port });
-            if wants_block {
+            let mut steps = Steps { batch, table, located, port };
+            if is_known {
+                members[member].hits(1 << packet, &mut steps);
+            } else if members[member].miss(packet, &mut steps) {
                 // Room for one function is room for all, and so is none.
                 if !is_refused {
-                    slot = self.insert(packet, batch);
-                    is_refused = !slot.is_some();
+                    self.located.slots[packet] = self.insert(packet, batch);
+                    is_refused = !self.located.slot(packet).is_some();
                 }
                 let Self { table, members, located, .. } = self;
-                members[member].place(packet, slot, &mut Steps { batch, table, located, port });
+                members[member].place(packet, &mut Steps { batch, table, located, port });
             }
         }
     }

@@ -6,6 +6,7 @@ use table::{FlowTable, Layout, OutOfMemory, Slot, WhenFull};
 
 use crate::follow::FollowGroup;
 use crate::group::KeyGroupBuilder;
+use crate::member::Member;
 use crate::stage::Group;
 use crate::stateless::StatelessGroup;
 
@@ -69,8 +70,17 @@ impl GroupBuilder {
         GroupBuilder(Box::new(unbuilt))
     }
 
-    pub(crate) fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        (&mut *self.0 as &mut dyn Any).downcast_mut()
+    /// Puts a member that `make` makes behind those of `group`, whose key is `K`; begins a group without one.
+    pub(crate) fn with_member<K: FlowKey>(
+        group: Option<Self>,
+        make: impl FnOnce(&mut KeyGroupBuilder<K>) -> Box<dyn Member<K>>,
+    ) -> Self {
+        let mut group = group.unwrap_or_else(|| GroupBuilder::new(KeyGroupBuilder::<K>::new()));
+        let unbuilt = (&mut *group.0 as &mut dyn Any).downcast_mut();
+        let builder: &mut KeyGroupBuilder<K> = unbuilt.expect("a group of this key");
+        let member = make(builder);
+        builder.members.push(member);
+        group
     }
 
     pub(crate) fn build(

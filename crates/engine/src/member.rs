@@ -31,12 +31,12 @@ pub(crate) trait Member<K>: Send {
     /// Steps these packets in order, all of flows that have a block.
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, K>);
 
-    /// Steps one packet, whose flow may have a block or not. `true`: it left a state that needs one; then
+    /// Steps one live packet, whose flow has no block. `true`: it left a state that needs one; then
     /// [`Member::place`] comes next.
-    fn one(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, K>) -> bool;
+    fn miss(&mut self, packet: usize, steps: &mut Steps<'_, K>) -> bool;
 
-    /// Puts the state of the step before into the flow's new block; [`Slot::NONE`]: there is no room.
-    fn place(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, K>);
+    /// Puts the state of the step before into the flow's new block, if there was room for one.
+    fn place(&mut self, packet: usize, steps: &mut Steps<'_, K>);
 
     /// The block is to be another flow's: takes the state from it, if there is one.
     fn leave(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
@@ -255,14 +255,8 @@ struct Waiting<S> {
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
-    pub(crate) fn new(function: Arc<F>, pool: F::Pool, part: Part<F::State>, spec: StageSpec) -> Self {
-        FunctionMember {
-            runner: Runner::new(function, pool, spec),
-            part,
-            flows: FlowCounters::default(),
-            departed: 0,
-            waiting: None,
-        }
+    pub(crate) fn new(runner: Runner<F>, part: Part<F::State>) -> Self {
+        FunctionMember { runner, part, flows: FlowCounters::default(), departed: 0, waiting: None }
     }
 
     pub(crate) fn part(&self) -> Part<F::State> {
@@ -358,14 +352,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         }
     }
 
-    fn one(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) -> bool {
-        if steps.batch.live & (1 << packet) == 0 {
-            return false;
-        }
-        if slot.is_some() {
-            self.hit(packet, slot, steps);
-            return false;
-        }
+    fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
         let edits_before = self.runner.mark(packet, steps.batch);
         let mut flow = None;
@@ -382,7 +369,8 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         }
     }
 
-    fn place(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+    fn place(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) {
+        let slot = steps.located.slot(packet);
         let Some(Waiting { state, mut verdict, edits_before }) = self.waiting.take() else { return };
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         if slot.is_some() {

@@ -119,7 +119,12 @@ impl Plan {
     /// # Errors
     /// As [`Chain::cores`].
     pub fn cores_of(&self, chain: &Chain) -> Result<Vec<ChainCore>, OutOfMemory> {
-        self.cores_keeping(chain, &Keeping::Shared { functions: &self.shared, is_watched: false })
+        self.cores_keeping(chain, &self.keeping())
+    }
+
+    /// Where the functions keep their states.
+    pub(crate) fn keeping(&self) -> Keeping<'_> {
+        Keeping::Shared { functions: &self.shared, is_watched: false }
     }
 
     pub(crate) fn cores_keeping(
@@ -156,9 +161,13 @@ impl Assign for Sided {
 /// Memory that can be had without swapping; `None` where the system does not say. Asked beforehand,
 /// because a system that overcommits grants what it does not have and ends the program later.
 fn free_bytes() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+    Some(kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")? << 10)
+}
+
+/// The number of a line such as `MemAvailable:   12345 kB`.
+pub(crate) fn kib(lines: &str, name: &str) -> Option<u64> {
+    let line = lines.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 /// What to hash, and which functions' states to share.

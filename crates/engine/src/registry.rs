@@ -184,6 +184,13 @@ impl Registry {
 /// A function's options; the `Arc` is shared by all cores.
 struct Configured<F>(Arc<F>);
 
+impl<F: NetworkFunction> Configured<F> {
+    fn runner(&self, spec: StageSpec, pool: Pool) -> Runner<F> {
+        let pool = pool.0.downcast().expect("made by this function's `pools`");
+        Runner::new(Arc::clone(&self.0), *pool, spec)
+    }
+}
+
 impl<F: NetworkFunction> Function for Configured<F> {
     fn info(&self) -> FunctionInfo {
         info::<F>()
@@ -210,18 +217,16 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pool: Pool) -> GroupBuilder {
-        let pool = *pool.0.downcast::<F::Pool>().expect("made by this function's `pools`");
-        let function = Arc::clone(&self.0);
+        let runner = self.runner(spec, pool);
         if F::Key::SHARDING.is_stateless() {
             debug_assert!(group.is_none(), "a function without state is a group of its own");
-            return GroupBuilder::new(StatelessGroup(Runner::new(function, pool, spec)));
+            return GroupBuilder::new(StatelessGroup(runner));
         }
-        let mut group = group.unwrap_or_else(|| GroupBuilder::new(KeyGroupBuilder::<F::Key>::new()));
-        let builder: &mut KeyGroupBuilder<F::Key> = group.get_mut().expect("a group of this key");
-        let part = builder.layout.add::<F::State>();
-        builder.in_order |= function.steps_in_order();
-        builder.members.push(Box::new(FunctionMember::new(function, pool, part, spec)));
-        group
+        GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<F::Key>| {
+            let part = builder.layout.add::<F::State>();
+            builder.in_order |= self.0.steps_in_order();
+            Box::new(FunctionMember::new(runner, part))
+        })
     }
 
     fn share(&self, flows: usize, cores: usize, table_seed: u64) -> Result<Shared, OutOfMemory> {
@@ -240,21 +245,16 @@ impl<F: NetworkFunction> Function for Configured<F> {
         pool: Pool,
         shared: &SharedOn,
     ) -> GroupBuilder {
-        let pool = *pool.0.downcast::<F::Pool>().expect("made by this function's `pools`");
+        let runner = self.runner(spec, pool);
         let states = Arc::clone(&shared.states.0).downcast().expect("made by this function's `share`");
-        let mut group = group.unwrap_or_else(|| GroupBuilder::new(KeyGroupBuilder::<FiveTuple>::new()));
-        let builder: &mut KeyGroupBuilder<FiveTuple> = group.get_mut().expect("a group by 5-tuple");
-        let part = builder.layout.add();
-        let runner = Runner::new(Arc::clone(&self.0), pool, spec);
-        let member = SharedMember::<F>::new(runner, part, states, shared.core, shared.is_watched);
-        builder.members.push(Box::new(member));
-        group
+        GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<FiveTuple>| {
+            let part = builder.layout.add();
+            Box::new(SharedMember::<F>::new(runner, part, states, shared.core, shared.is_watched))
+        })
     }
 
     fn follow(&self, spec: StageSpec, pool: Pool, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder {
-        let pool = *pool.0.downcast::<F::Pool>().expect("made by this function's `pools`");
-        let runner = Runner::new(Arc::clone(&self.0), pool, spec);
-        GroupBuilder::new(FollowGroup::new(runner, Arc::clone(drops)))
+        GroupBuilder::new(FollowGroup::new(self.runner(spec, pool), Arc::clone(drops)))
     }
 
     fn totals(&self, stages: &[Stage<'_>]) -> u64 {

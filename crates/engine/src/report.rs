@@ -9,7 +9,7 @@ use serde::Serialize;
 use wire::Malformed;
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
-use crate::plan::Plan;
+use crate::plan::{Plan, kib};
 use crate::run::CoreCounters;
 use crate::session::RunOutcome;
 use crate::stage::{Stage, StageCounters};
@@ -82,10 +82,7 @@ impl MemoryReport {
     /// As the system says now.
     pub fn now() -> MemoryReport {
         let smaps = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-        let mib = |name: &str| {
-            let line = smaps.lines().find_map(|line| line.strip_prefix(name))?;
-            Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? >> 10)
-        };
+        let mib = |name: &str| kib(&smaps, name).map(|kib| kib >> 10);
         MemoryReport { resident_mib: mib("Rss:"), huge_pages_mib: mib("AnonHugePages:") }
     }
 

@@ -11,7 +11,7 @@ use thiserror::Error;
 use wire::{LinkType, RanBack, Stamp};
 
 use crate::Batch;
-use crate::chain::{Chain, ChainCore};
+use crate::chain::{Chain, ChainCore, Keeping};
 use crate::plan::Plan;
 use crate::run::{self, CoreCounters};
 
@@ -95,21 +95,23 @@ pub fn replay_capture<E: Send>(
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    // All memory is taken before the clock starts.
-    let chains = plan
-        .cores_of(chain)
-        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
-    replay_cores(plan.assign(chain), chains, reader, progress, see)
+    replay_keeping(chain, plan, &plan.keeping(), reader, progress, see)
 }
 
-/// The same with a chain for each core, made before.
-pub(crate) fn replay_cores<E: Send>(
-    assign: Box<dyn Assign>,
-    chains: Vec<ChainCore>,
+/// The same where functions keep their states as `keeping` says.
+pub(crate) fn replay_keeping<E: Send>(
+    chain: &Chain,
+    plan: &Plan,
+    keeping: &Keeping<'_>,
     reader: CaptureReader,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
+    let assign = plan.assign(chain);
+    // All memory is taken before the clock starts.
+    let chains = plan
+        .cores_keeping(chain, keeping)
+        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
     let (feeder, ports, collector) = replay(chains.len());
     thread::scope(|scope| {
         let begin = Instant::now();

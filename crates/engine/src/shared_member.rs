@@ -223,14 +223,7 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
         }
     }
 
-    fn one(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, FiveTuple>) -> bool {
-        if steps.batch.live & (1 << packet) == 0 {
-            return false;
-        }
-        if slot.is_some() {
-            self.hit(packet, slot, steps);
-            return false;
-        }
+    fn miss(&mut self, packet: usize, steps: &mut Steps<'_, FiveTuple>) -> bool {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
         self.tick(steps.batch);
         match self.first(packet, &meta, steps.batch) {
@@ -245,7 +238,8 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
         }
     }
 
-    fn place(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, FiveTuple>) {
+    fn place(&mut self, packet: usize, steps: &mut Steps<'_, FiveTuple>) {
+        let slot = steps.located.slot(packet);
         let Some(Waiting { reference, verdict }) = self.waiting.take() else { return };
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         let Reference { state, deadline_ns } = reference;

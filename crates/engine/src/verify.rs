@@ -4,7 +4,6 @@ use io::Fate;
 use io::capture::{CaptureError, CaptureReader};
 use nf::{FiveTuple, FlowKey, WhenShared, hash_bytes};
 use strategy::Strategy;
-use table::OutOfMemory;
 use thiserror::Error;
 use wire::Fields;
 
@@ -12,7 +11,7 @@ use crate::chain::{Chain, Keeping};
 use crate::follow::Drops;
 use crate::mask::masked;
 use crate::plan::{Plan, PlanError};
-use crate::session::{Progress, RunError, RunOutcome, Seen, replay_cores};
+use crate::session::{Progress, RunError, RunOutcome, Seen, replay_keeping};
 use crate::stage::Stage;
 
 /// How two strategies' answers compare.
@@ -297,11 +296,7 @@ fn run(
         see(seen);
         Ok(())
     };
-    let cores = plan
-        .cores_keeping(chain, keeping)
-        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })
-        .map_err(VerifyError::Run)?;
-    replay_cores(plan.assign(chain), cores, reader, progress, &mut see).map_err(VerifyError::Run)
+    replay_keeping(chain, plan, keeping, reader, progress, &mut see).map_err(VerifyError::Run)
 }
 
 /// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
@@ -346,18 +341,17 @@ fn explain(
     }
     let mut found = None;
     let progress = Progress::default();
-    let cores = plan
-        .cores_keeping(chain, keeping)
-        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })
-        .map_err(VerifyError::Run)?;
-    let _: Result<RunOutcome, RunError<()>> =
-        replay_cores(plan.assign(chain), cores, open()?, &progress, &mut |seen| {
+    let again: Result<RunOutcome, RunError<()>> =
+        replay_keeping(chain, plan, keeping, open()?, &progress, &mut |seen| {
             if seen.stamp.seq < seq {
                 return Ok(());
             }
             found = Some(answer(seen, mask));
             Err(())
         });
+    if let Err(RunError::OutOfMemory { cores, bytes }) = again {
+        return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
+    }
     let Some(of_first) = found else {
         return Err(VerifyError::Packets { strategy: "the same again", single: seq + 1, other: seq });
     };
