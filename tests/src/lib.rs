@@ -90,7 +90,7 @@ pub struct Ran {
 /// Runs packets through a chain on this thread, in batches of the sizes given, over and over.
 pub fn run_in_batches(core: &mut ChainCore, packets: &[Packet], sizes: &[usize]) -> Ran {
     let mut port = CutPort::new(packets, sizes);
-    let counters = run(&mut port, core, &mut Batch::new(), &mut ()).expect("open");
+    let counters = run(&mut port, core, &mut Batch::new(), &mut (), &mut ()).expect("open");
     Ran { answers: port.answers, counters, last: port.last }
 }
 

@@ -165,7 +165,7 @@ fn drive(core: &mut ChainCore, packets: &Packets) -> Vec<Fate> {
     port.fates.clear();
     let before = resident_bytes();
     let allocated = allocations(|| {
-        run(&mut port, core, &mut batch, &mut ()).expect("open");
+        run(&mut port, core, &mut batch, &mut (), &mut ()).expect("open");
     });
     assert_eq!(allocated, 0);
     let grown = resident_bytes().saturating_sub(before);

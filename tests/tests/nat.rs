@@ -132,7 +132,9 @@ fn core_of(nat: &Nat, spread: &RefCell<Rss>, headers: &Headers) -> usize {
         (hashed.src, hashed.src_port) = (headers.dst, headers.dst_port);
         (hashed.dst, hashed.dst_port) = (headers.src, headers.src_port);
     }
-    spread.borrow_mut().core(&hashed)
+    let mut spread = spread.borrow_mut();
+    let entry = spread.entry(&hashed);
+    spread.core(entry)
 }
 
 fn packet(protocol: u8, src: (Addr, u16), dst: (Addr, u16)) -> Headers {

@@ -54,7 +54,7 @@ fn the_data_path_does_not_allocate() {
                 drop(feeder);
                 let mut port = ports.remove(0);
                 let allocated = allocations(|| {
-                    run(&mut port, &mut chain, &mut batch, &mut ()).expect("open");
+                    run(&mut port, &mut chain, &mut batch, &mut (), &mut ()).expect("open");
                 });
                 assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
                 drop(collector);

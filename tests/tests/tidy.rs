@@ -26,8 +26,20 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 11] =
-    ["wire", "nf", "nfs", "memory", "table", "strategy", "io", "engine", "traffic", "cli", "conformance"];
+const LAYERS: [&str; 12] = [
+    "wire",
+    "nf",
+    "nfs",
+    "memory",
+    "table",
+    "strategy",
+    "io",
+    "engine",
+    "traffic",
+    "measure",
+    "cli",
+    "conformance",
+];
 
 /// Uses that the order would allow and that are not wanted.
 const FORBIDDEN: [(&str, &str); 6] = [

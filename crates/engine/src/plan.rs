@@ -133,7 +133,11 @@ impl Plan {
         keeping: &Keeping<'_>,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
         let assign = RefCell::new(self.assign(chain));
-        chain.cores_keeping(self.cores, &|headers| assign.borrow_mut().core(headers), keeping)
+        let core_of = |headers: &Headers| {
+            let entry = assign.borrow().entry(headers);
+            assign.borrow_mut().core(entry)
+        };
+        chain.cores_keeping(self.cores, &core_of, keeping)
     }
 
     /// The names of the functions whose states all cores share, in the order of the chain.
@@ -149,12 +153,16 @@ struct Sided {
 }
 
 impl Assign for Sided {
-    fn core(&mut self, headers: &Headers) -> usize {
+    fn entry(&self, headers: &Headers) -> u16 {
         if !self.function.is_from_outside(headers) {
-            return self.rss.core(headers);
+            return self.rss.entry(headers);
         }
         let Headers { src, dst, src_port, dst_port, .. } = *headers;
-        self.rss.core(&Headers { src: dst, dst: src, src_port: dst_port, dst_port: src_port, ..*headers })
+        self.rss.entry(&Headers { src: dst, dst: src, src_port: dst_port, dst_port: src_port, ..*headers })
+    }
+
+    fn core(&mut self, entry: u16) -> usize {
+        self.rss.core(entry)
     }
 }
 

@@ -19,8 +19,8 @@ use crate::chain::ChainCore;
 use crate::{BATCH_PACKETS, Batch};
 
 /// Takes packets from `port` through `chain` until the port ends. Allocates nothing; `batch` is empty
-/// before and after. `laps` hears when each part of a batch's way is behind it; `&mut ()` does not
-/// listen and costs nothing.
+/// before and after. `laps` hears when each part of a batch's way is behind it, and `custody` stands between
+/// the port and the chain where flows move from core to core; `&mut ()` for either costs nothing.
 ///
 /// # Errors
 /// [`Closed`] if nobody takes the packets back.
@@ -29,32 +29,50 @@ pub fn run(
     chain: &mut ChainCore,
     batch: &mut Batch,
     laps: &mut impl Laps,
+    custody: &mut impl Custody,
 ) -> Result<CoreCounters, Closed> {
     let mut counters = CoreCounters::default();
     let idle = Waiting::default();
     loop {
-        laps.begin();
-        match port.receive(&mut batch.frames, BATCH_PACKETS) {
+        match turn(port, chain, batch, laps, custody, &mut counters)? {
             Received::End => return Ok(counters),
             Received::Idle => idle.wait(),
-            Received::Frames => {
-                idle.over();
-                laps.lap(Lap::Receive, batch);
-                counters.receive(batch);
-                let begin = Instant::now();
-                parse(port, batch);
-                laps.lap(Lap::Parse, batch);
-                chain.process(batch, port, laps);
-                apply_edits(port, batch);
-                laps.lap(Lap::Edit, batch);
-                counters.count(batch);
-                counters.busy_ns += begin.elapsed().as_nanos() as u64;
-                laps.lap(Lap::Count, batch);
-                batch.send(port)?;
-                laps.lap(Lap::Send, batch);
-            }
+            Received::Frames => idle.over(),
         }
     }
+}
+
+/// One batch of [`run`], or none: says what was received. For whoever runs several cores in turn.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn turn(
+    port: &mut impl Port,
+    chain: &mut ChainCore,
+    batch: &mut Batch,
+    laps: &mut impl Laps,
+    custody: &mut impl Custody,
+    counters: &mut CoreCounters,
+) -> Result<Received, Closed> {
+    laps.begin();
+    let received = custody.receive(port, chain, batch);
+    if received == Received::Frames {
+        laps.lap(Lap::Receive, batch);
+        counters.receive(batch);
+        let begin = Instant::now();
+        parse(port, batch);
+        laps.lap(Lap::Parse, batch);
+        chain.process(batch, port, laps);
+        apply_edits(port, batch);
+        laps.lap(Lap::Edit, batch);
+        counters.count(batch);
+        counters.busy_ns += begin.elapsed().as_nanos() as u64;
+        laps.lap(Lap::Count, batch);
+        batch.send(port)?;
+        laps.lap(Lap::Send, batch);
+    }
+    Ok(received)
 }
 
 fn parse(port: &impl Port, batch: &mut Batch) {
@@ -83,6 +101,20 @@ fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
             }
         }
         batch.edits[i].clear();
+    }
+}
+
+/// Whoever has a say in which packets are this core's to work on now.
+pub trait Custody {
+    /// Called where a batch would be received, which is empty: between two batches, when nothing is half done.
+    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
+}
+
+/// All that arrive.
+impl Custody for () {
+    #[inline]
+    fn receive(&mut self, port: &mut impl Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+        port.receive(&mut batch.frames, BATCH_PACKETS)
     }
 }
 

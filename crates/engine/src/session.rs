@@ -8,7 +8,7 @@ use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, replay};
 use strategy::Assign;
 use table::OutOfMemory;
 use thiserror::Error;
-use wire::{LinkType, RanBack, Stamp};
+use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::Batch;
 use crate::chain::{Chain, ChainCore, Keeping};
@@ -194,13 +194,14 @@ fn feed_all(
             Ok(None) => return FeedEnd::Input(Ok(())),
             Err(error) => return FeedEnd::Input(Err(error)),
         };
-        let sent = feeder.take(&record).and_then(|frame| {
+        let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
-            let core = match reads_headers {
-                true => assign.core(&wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len)),
-                false => 0,
+            let headers = match reads_headers {
+                true => wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len),
+                false => Headers::default(),
             };
-            feeder.send(core, frame)
+            frame.entry = assign.entry(&headers);
+            feeder.send(assign.core(frame.entry), frame)
         });
         let Ok(()) = sent else { return FeedEnd::Closed };
         packets += 1;
@@ -216,7 +217,7 @@ fn feed_all(
 /// One core: pinned, with private state.
 fn work(core: usize, mut port: ReplayPort, mut chain: ChainCore) -> (CoreCounters, ChainCore) {
     pin(core);
-    match run::run(&mut port, &mut chain, &mut Batch::new(), &mut ()) {
+    match run::run(&mut port, &mut chain, &mut Batch::new(), &mut (), &mut ()) {
         Ok(counters) => (counters, chain),
         // The collector left; so do we, and it says why.
         Err(Closed) => (CoreCounters::default(), chain),

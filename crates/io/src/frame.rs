@@ -18,6 +18,8 @@ pub struct Frame {
     pub wire_len: u32,
     /// What the bytes begin with.
     pub link: LinkType,
+    /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
+    pub entry: u16,
     pub(crate) place: Place,
 }
 

@@ -133,6 +133,7 @@ impl MemoryPort {
                 stamp: Stamp { seq, time_ns: time_ns + later_ns },
                 wire_len,
                 link,
+                entry: 0,
                 place: Place {
                     pool: POOL,
                     first_line,

@@ -1,19 +1,42 @@
-use wire::Headers;
+use wire::{Headers, Stamp};
 
 use crate::{HashFields, SYMMETRIC_KEY, Toeplitz};
 
 /// Entries of the indirection table: what common cards have.
 pub const INDIRECTION_ENTRIES: usize = 128;
 
-/// Which core gets a packet.
+/// Which core gets a packet, in the two steps of a card: its hash points to an entry of the indirection table,
+/// and the entry names a core.
 pub trait Assign: Send {
-    /// The core's number, below the number of cores. Called for each packet in arrival order.
-    fn core(&mut self, headers: &Headers) -> usize;
+    /// The entry that a packet's hash points to: the same for all packets of a key. 0 where nothing is hashed.
+    fn entry(&self, headers: &Headers) -> u16;
 
-    /// Whether `core` looks at the headers; if not, the port need not parse.
+    /// The number of the core that gets the next packet, below the number of cores. Called for each packet, in
+    /// order of arrival.
+    fn core(&mut self, entry: u16) -> usize;
+
+    /// Whether `entry` looks at the headers; if not, the port need not parse.
     fn reads_headers(&self) -> bool {
         true
     }
+
+    /// Entries that go to other cores from the packet with this stamp on. Called for each packet, ahead of
+    /// [`Assign::core`]; most strategies have none.
+    #[inline]
+    fn moves(&mut self, _stamp: Stamp) -> &[Move] {
+        &[]
+    }
+}
+
+/// An entry of the indirection table goes from one core to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Which entry.
+    pub entry: u16,
+    /// The core that had it.
+    pub from: u16,
+    /// The core that has it now.
+    pub to: u16,
 }
 
 /// All packets to core 0.
@@ -21,7 +44,11 @@ pub trait Assign: Send {
 pub struct Single;
 
 impl Assign for Single {
-    fn core(&mut self, _: &Headers) -> usize {
+    fn entry(&self, _: &Headers) -> u16 {
+        0
+    }
+
+    fn core(&mut self, _: u16) -> usize {
         0
     }
 
@@ -56,11 +83,15 @@ impl Rss {
 impl Assign for Rss {
     /// Packets that are not IP have no address and all go where the hash of zeros points.
     #[inline]
-    fn core(&mut self, headers: &Headers) -> usize {
+    fn entry(&self, headers: &Headers) -> u16 {
         let mut input = [0; 36];
         let len = self.fields.input(headers, &mut input);
-        let hash = self.toeplitz.hash(&input[..len]);
-        usize::from(self.indirection[hash as usize % INDIRECTION_ENTRIES])
+        (self.toeplitz.hash(&input[..len]) as usize % INDIRECTION_ENTRIES) as u16
+    }
+
+    #[inline]
+    fn core(&mut self, entry: u16) -> usize {
+        usize::from(self.indirection[usize::from(entry)])
     }
 }
 
@@ -105,6 +136,10 @@ mod tests {
         Rss::new(HashFields::derive(&[shape]).unwrap(), cores)
     }
 
+    fn core(rss: &mut Rss, headers: &Headers) -> usize {
+        rss.core(rss.entry(headers))
+    }
+
     proptest! {
         /// The promise that sharding rests on: one key, one core.
         #[test]
@@ -112,16 +147,16 @@ mod tests {
             let back = Headers { src: a.dst, dst: a.src, src_port: a.dst_port, dst_port: a.src_port, ..a };
             prop_assert_eq!(Connection::of(&a), Connection::of(&back));
             let mut by_connection = rss::<Connection>(cores);
-            prop_assert_eq!(by_connection.core(&a), by_connection.core(&back));
+            prop_assert_eq!(core(&mut by_connection, &a), core(&mut by_connection, &back));
 
             let same_source = Headers { src: a.src, dst: a.src, src_port: b.src_port, ..a };
             let mut by_source = rss::<SrcAddr>(cores);
-            prop_assert_eq!(by_source.core(&a), by_source.core(&same_source));
+            prop_assert_eq!(core(&mut by_source, &a), core(&mut by_source, &same_source));
 
             let same_tuple = Headers { ttl: 9, seq: 7, l3_len: 900, ..a };
             let mut by_tuple = rss::<FiveTuple>(cores);
-            prop_assert_eq!(by_tuple.core(&a), by_tuple.core(&same_tuple));
-            prop_assert!(by_tuple.core(&b) < cores);
+            prop_assert_eq!(core(&mut by_tuple, &a), core(&mut by_tuple, &same_tuple));
+            prop_assert!(core(&mut by_tuple, &b) < cores);
         }
     }
 
@@ -137,7 +172,7 @@ mod tests {
                 marks: Marks::IPV4,
                 ..Headers::default()
             };
-            packets[rss.core(&headers)] += 1;
+            packets[core(&mut rss, &headers)] += 1;
         }
         assert!(packets.iter().all(|count| (500..1_500).contains(count)), "{packets:?}");
     }

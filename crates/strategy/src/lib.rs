@@ -26,7 +26,7 @@ mod assign;
 mod hash_fields;
 mod toeplitz;
 
-pub use assign::{Assign, INDIRECTION_ENTRIES, Rss, Single};
+pub use assign::{Assign, INDIRECTION_ENTRIES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
 

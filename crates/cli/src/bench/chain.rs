@@ -146,7 +146,8 @@ fn spread(chain: &Chain, plan: &Plan, trace: &Trace) -> Vec<Vec<u32>> {
     for index in 0..trace.len() {
         let record = trace.packet(index);
         let headers = wire::parse(record.link, record.data, record.wire_len);
-        queues[assign.core(&headers)].push(index as u32);
+        let entry = assign.entry(&headers);
+        queues[assign.core(entry)].push(index as u32);
     }
     queues
 }
@@ -199,7 +200,7 @@ fn one_core(core: usize, mut port: MemoryPort, mut chain: ChainCore, functions: 
     let mut laps = Sampled::new(functions);
     let processor_before = processor_ns();
     let begin = Instant::now();
-    let counters = run(&mut port, &mut chain, &mut Batch::new(), &mut laps).unwrap_or_default();
+    let counters = run(&mut port, &mut chain, &mut Batch::new(), &mut laps, &mut ()).unwrap_or_default();
     let elapsed = begin.elapsed();
     let processor_ns = processor_before.and_then(|before| Some(processor_ns()? - before));
     CoreTime { packets: counters.packets, forwarded: port.forwarded(), elapsed, processor_ns, laps, chain }

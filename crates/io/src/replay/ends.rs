@@ -82,6 +82,7 @@ impl Feeder {
             stamp: self.stamper.stamp(record.time_ns),
             wire_len: record.wire_len,
             link: record.link,
+            entry: 0,
             place,
         })
     }
