@@ -1,12 +1,14 @@
 use std::any::Any;
 
-use io::Port;
+use io::{Frame, Port};
 use nf::{FlowKey, NetworkFunction, Short};
-use table::{FlowTable, Layout, OutOfMemory, Slot, WhenFull};
+use table::{FlowTable, Layout, OutOfMemory, Parcel, Slot, WhenFull};
 use wire::Stamp;
 
 use crate::batch::{bits, first_bits};
-use crate::member::{FunctionMember, Member, Steps};
+use crate::group_builder::Pool;
+use crate::member::{Block, FunctionMember, Member, Steps, Way};
+use crate::moving::{Leaving, NOBODY, PackedFlows};
 use crate::run::{Lap, Laps};
 use crate::stage::{Group, StageCounters};
 use crate::{BATCH_PACKETS, Batch};
@@ -19,6 +21,8 @@ pub(crate) struct KeyGroup<K> {
     /// Whether packets of different flows must be stepped in order; then there is one member.
     in_order: bool,
     located: Box<Located>,
+    /// By block: the entry of the indirection table that brings the flow's packets here. Empty where flows stay.
+    entries: Vec<u16>,
 }
 
 /// Where each packet of a batch finds its flow.
@@ -59,6 +63,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
+        moves: bool,
     ) -> Result<KeyGroup<K>, OutOfMemory> {
         let KeyGroupBuilder { layout, members, in_order } = self;
         debug_assert!(!in_order || members.len() == 1);
@@ -72,6 +77,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
                 exact: 0,
                 slots: [Slot::NONE; BATCH_PACKETS],
             }),
+            entries: if moves { vec![0; flows] } else { Vec::new() },
         })
     }
 }
@@ -218,19 +224,68 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// A block for a packet's new flow.
     fn insert(&mut self, packet: usize, batch: &Batch) -> Slot {
-        let now_ns = batch.frames[packet].stamp.time_ns;
-        let Self { table, members, located, .. } = self;
-        if table.free() == 0 {
-            table.make_room(now_ns, |table, slot| {
-                members.iter_mut().for_each(|member| member.leave(slot, now_ns, table));
-            });
-        }
-        table.insert(located.hashes[packet], located.short(packet), &K::of(&batch.headers[packet]))
+        let Frame { stamp, entry, .. } = batch.frames[packet];
+        self.make_room(stamp.time_ns);
+        let Self { table, located, .. } = self;
+        let slot =
+            table.insert(located.hashes[packet], located.short(packet), &K::of(&batch.headers[packet]));
+        self.note_entry(slot, entry);
+        slot
     }
 
-    fn expire(members: &mut [Box<dyn Member<K>>], slot: Slot, now: Stamp, table: &mut FlowTable<K>) {
-        members.iter_mut().for_each(|member| member.expire(slot, now.time_ns, table));
+    /// Has a block free, if one can be had.
+    fn make_room(&mut self, now_ns: u64) {
+        let Self { table, members, entries, .. } = self;
+        if table.free() == 0 {
+            table.make_room(now_ns, |table, slot| {
+                let block = block(entries, slot);
+                members.iter_mut().for_each(|member| member.leave(block, now_ns, table));
+            });
+        }
     }
+
+    #[inline]
+    fn note_entry(&mut self, slot: Slot, entry: u16) {
+        if slot.is_some() && !self.entries.is_empty() {
+            self.entries[slot.index()] = entry;
+        }
+    }
+
+    /// Takes the block's state from each member whose state in it is dead.
+    fn expire(
+        members: &mut [Box<dyn Member<K>>],
+        entries: &[u16],
+        slot: Slot,
+        now: Stamp,
+        table: &mut FlowTable<K>,
+    ) {
+        let block = block(entries, slot);
+        members.iter_mut().for_each(|member| member.expire(block, now.time_ns, table));
+    }
+
+    /// Puts a flow that is to go to another core into the parcel for it.
+    fn pack_one(&mut self, slot: Slot, entry: u16, to: u16, packed: &mut Vec<(u16, Packing<K>)>) {
+        let Self { table, members, .. } = self;
+        let index = packed.iter().position(|(core, _)| *core == to).unwrap_or_else(|| {
+            packed.push((to, Packing { entries: Vec::new(), parcel: table.parcel(0) }));
+            packed.len() - 1
+        });
+        let Packing { entries, parcel } = &mut packed[index].1;
+        members.iter_mut().for_each(|member| member.moves(slot, Way::Out, table));
+        entries.push(entry);
+        table.pack(slot, parcel);
+    }
+}
+
+/// Flows of which more are to come.
+struct Packing<K> {
+    entries: Vec<u16>,
+    parcel: Parcel<K>,
+}
+
+#[inline]
+fn block(entries: &[u16], slot: Slot) -> Block {
+    Block { slot, entry: entries.get(slot.index()).copied().unwrap_or(0) }
 }
 
 impl<K: FlowKey> Group for KeyGroup<K> {
@@ -247,17 +302,17 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             rest &= !packets;
             let last = batch.frames[packets.ilog2() as usize].stamp;
             self.step(packets, batch, port, laps);
-            let Self { table, members, .. } = self;
+            let Self { table, members, entries, .. } = self;
             if table.count_steps(packets.count_ones() as usize) {
-                table.maintain(last.time_ns, |table, slot| Self::expire(members, slot, last, table));
+                table.maintain(last.time_ns, |table, slot| Self::expire(members, entries, slot, last, table));
                 laps.lap(Lap::Sweep, batch);
             }
         }
     }
 
     fn settle(&mut self, now: Stamp) {
-        let Self { table, members, .. } = self;
-        table.settle(now.time_ns, |table, slot| Self::expire(members, slot, now, table));
+        let Self { table, members, entries, .. } = self;
+        table.settle(now.time_ns, |table, slot| Self::expire(members, entries, slot, now, table));
         members.iter_mut().for_each(|member| member.settle(now));
     }
 
@@ -276,6 +331,49 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             // Its states are elsewhere.
             _ => counters,
         }
+    }
+
+    fn pack(&mut self, from: usize, leaving: &mut Leaving<'_>) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        let mut packed: Vec<(u16, Packing<K>)> = Vec::new();
+        let mut next = None;
+        for slot in self.table.slots().skip(from) {
+            if leaving.blocks_left == 0 || leaving.flows_left == 0 {
+                next = Some(slot.index());
+                break;
+            }
+            leaving.blocks_left -= 1;
+            let Block { entry, .. } = block(&self.entries, slot);
+            let to = leaving.to[usize::from(entry)];
+            if to != NOBODY && self.table.is_taken(slot) {
+                self.pack_one(slot, entry, to, &mut packed);
+                leaving.flows_left -= 1;
+            }
+        }
+        let erase = |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Box::new(parcel) });
+        (next, packed.into_iter().map(erase).collect())
+    }
+
+    fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, now_ns: u64) {
+        let parcel: Box<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
+        for (index, entry) in entries.into_iter().enumerate() {
+            self.make_room(now_ns);
+            let slot = self.table.unpack(&parcel, index);
+            self.note_entry(slot, entry);
+            for member in &mut self.members {
+                match slot.is_some() {
+                    true => member.moves(slot, Way::In, &self.table),
+                    false => member.lose(&parcel, index, entry, &self.table),
+                }
+            }
+        }
+    }
+
+    fn take_pool(&mut self, member: usize, entry: u16) -> Option<Pool> {
+        self.members[member].take_pool(entry)
+    }
+
+    fn put_pool(&mut self, member: usize, entry: u16, pool: Pool) {
+        self.members[member].put_pool(entry, pool);
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,16 +1,31 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use io::{Fate, Port};
+use io::{Fate, Frame, Port};
 use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
-use table::{Cell, FlowTable, Part, Slot};
+use table::{Cell, FlowTable, Parcel, Part, Slot};
 use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::Batch;
 use crate::batch::bits;
 use crate::group::Located;
+use crate::group_builder::Pool;
 use crate::stage::{FlowCounters, StageCounters, StageSpec};
+
+/// A flow's block, and the entry of the indirection table that brings the flow's packets here.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) slot: Slot,
+    pub(crate) entry: u16,
+}
+
+/// From core to core.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
 
 /// A batch on its way through a group: what the group's functions step with.
 pub(crate) struct Steps<'a, K> {
@@ -39,10 +54,24 @@ pub(crate) trait Member<K>: Send {
     fn place(&mut self, packet: usize, steps: &mut Steps<'_, K>);
 
     /// The block is to be another flow's: takes the state from it, if there is one.
-    fn leave(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
+    fn leave(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<K>);
 
     /// Takes the state from the block if it is dead.
-    fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
+    fn expire(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<K>);
+
+    /// The block, with the state in it, is about to go to another core, or has just come from one.
+    fn moves(&mut self, _slot: Slot, _way: Way, _table: &FlowTable<K>) {}
+
+    /// A flow that another core packed finds no room: its state is gone.
+    fn lose(&mut self, _parcel: &Parcel<K>, _index: usize, _entry: u16, _table: &FlowTable<K>) {}
+
+    /// The pool of an entry that goes to another core, if it has one of its own.
+    fn take_pool(&mut self, _entry: u16) -> Option<Pool> {
+        None
+    }
+
+    /// The same where it has come.
+    fn put_pool(&mut self, _entry: u16, _pool: Pool) {}
 
     /// The end of a run, after [`Member::expire`] for every block.
     fn settle(&mut self, _now: Stamp) {}
@@ -56,10 +85,54 @@ pub(crate) trait Member<K>: Send {
     fn as_any(&self) -> &dyn Any;
 }
 
+/// A function's pools on a core: one, or one for each entry of the indirection table, of which those are here
+/// whose entry is.
+pub(crate) struct Pools<P>(Box<[Option<P>]>);
+
+impl<P> Pools<P> {
+    /// The same for all entries.
+    pub(crate) fn one(pool: P) -> Self {
+        Pools(Box::new([Some(pool)]))
+    }
+
+    /// By entry.
+    pub(crate) fn by_entry(pools: Vec<Option<P>>) -> Self {
+        Pools(pools.into())
+    }
+
+    /// The pool of an entry that is here.
+    #[inline(always)]
+    pub(crate) fn of(&mut self, entry: u16) -> &mut P {
+        let index = self.index(entry);
+        self.0[index].as_mut().expect("an entry's packets come where its pool is")
+    }
+
+    #[inline(always)]
+    pub(crate) fn peek(&self, entry: u16) -> Option<&P> {
+        self.0[self.index(entry)].as_ref()
+    }
+
+    /// The pool of an entry that goes; `None` if it is for all.
+    pub(crate) fn take(&mut self, entry: u16) -> Option<P> {
+        if self.0.len() == 1 { None } else { self.0[usize::from(entry)].take() }
+    }
+
+    /// The pool of an entry that comes.
+    pub(crate) fn put(&mut self, entry: u16, pool: P) {
+        let index = self.index(entry);
+        self.0[index] = Some(pool);
+    }
+
+    #[inline(always)]
+    fn index(&self, entry: u16) -> usize {
+        if self.0.len() == 1 { 0 } else { usize::from(entry) }
+    }
+}
+
 /// What every function on a core has, with a table or without.
 pub(crate) struct Runner<F: NetworkFunction> {
     pub(crate) function: Arc<F>,
-    pub(crate) pool: F::Pool,
+    pub(crate) pools: Pools<F::Pool>,
     index: u8,
     /// Whether no function comes after it, which would read what it edits.
     is_last: bool,
@@ -74,10 +147,10 @@ pub(crate) struct Runner<F: NetworkFunction> {
 }
 
 impl<F: NetworkFunction> Runner<F> {
-    pub(crate) fn new(function: Arc<F>, pool: F::Pool, spec: StageSpec) -> Self {
+    pub(crate) fn new(function: Arc<F>, pools: Pools<F::Pool>, spec: StageSpec) -> Self {
         Runner {
             function,
-            pool,
+            pools,
             index: spec.index,
             is_last: spec.is_last,
             // Functions of one chain draw different numbers for the same packet.
@@ -93,6 +166,12 @@ impl<F: NetworkFunction> Runner<F> {
 
     pub(crate) fn index(&self) -> usize {
         self.index.into()
+    }
+
+    /// A pool that has come from this function on another core.
+    pub(crate) fn put_pool(&mut self, entry: u16, pool: Pool) {
+        let pool = pool.0.downcast().expect("this function's pool");
+        self.pools.put(entry, *pool);
     }
 
     #[inline(always)]
@@ -117,9 +196,10 @@ impl<F: NetworkFunction> Runner<F> {
         batch: &mut Batch,
     ) -> Verdict {
         self.packets += 1;
+        let pool = self.pools.of(batch.frames[packet].entry);
         let edits = &mut batch.edits[packet];
         let edited = if cfg!(debug_assertions) { edits.fields() } else { F::EDITS };
-        let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
+        let mut cx = Cx::new(stamp, edits, pool, &mut self.events, self.seed);
         let verdict = self.function.step(flow, meta, &mut cx);
         debug_assert!(
             (F::EDITS | edited).contains(batch.edits[packet].fields()),
@@ -142,9 +222,9 @@ impl<F: NetworkFunction> Runner<F> {
     ) -> Verdict {
         batch.edits[packet].undo_to(edits_before);
         self.events.copy_from_slice(&self.events_before);
-        let stamp = batch.frames[packet].stamp;
+        let Frame { stamp, entry, .. } = batch.frames[packet];
         let edits = &mut batch.edits[packet];
-        let mut cx = Cx::new(stamp, edits, &mut self.pool, &mut self.events, self.seed);
+        let mut cx = Cx::new(stamp, edits, self.pools.of(entry), &mut self.events, self.seed);
         self.function.rejected(state, meta, &mut cx)
     }
 
@@ -271,7 +351,8 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let mut cell = steps.table.cell_mut(slot, self.part);
         let was_dead = cell.deadline_ns() <= now_ns && cell.state().is_some();
         if was_dead {
-            self.expire(slot, now_ns, steps.table);
+            let entry = steps.batch.frames[packet].entry;
+            self.expire(Block { slot, entry }, now_ns, steps.table);
             cell = steps.table.cell_mut(slot, self.part);
         }
         let mut flow = cell.state().copied();
@@ -307,12 +388,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
     }
 
     /// Takes the flow's state from it, not by a step.
-    fn depart(&mut self, slot: Slot, table: &mut FlowTable<F::Key>) {
+    fn depart(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
         let cell = table.cell(slot, self.part);
         let Some(state) = cell.state() else { return };
         let key = table.key(slot);
-        let Runner { function, pool, .. } = &mut self.runner;
-        function.gone(key, state, pool);
+        let Runner { function, pools, .. } = &mut self.runner;
+        function.gone(key, state, pools.of(entry));
         let departed = hash_state(&**function, state, table.hash_flow(slot, cell.deadline_ns()));
         self.departed = self.departed.wrapping_add(departed);
         table.cell_mut(slot, self.part).clear();
@@ -337,9 +418,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         if !F::PREFETCHES {
             return;
         }
-        let Runner { function, pool, .. } = &self.runner;
+        let Runner { function, pools, .. } = &self.runner;
         for packet in bits(packets & steps.batch.live) {
             let Some(meta) = F::project(&steps.batch.headers[packet]) else { continue };
+            let Some(pool) = pools.peek(steps.batch.frames[packet].entry) else { continue };
             let slot = steps.located.slot(packet);
             let cell = slot.is_some().then(|| steps.table.cell(slot, self.part));
             table::prefetch(function.prefetch(cell.and_then(Cell::state), &meta, pool));
@@ -384,22 +466,47 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    fn leave(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<F::Key>) {
+    fn leave(&mut self, Block { slot, entry }: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
         match table.cell(slot, self.part).deadline_ns() {
             0 => return,
             deadline_ns if deadline_ns <= now_ns => self.flows.expired += 1,
             _ => self.flows.evicted += 1,
         }
-        self.depart(slot, table);
+        self.depart(slot, entry, table);
     }
 
     #[cold]
-    fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<F::Key>) {
+    fn expire(&mut self, Block { slot, entry }: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
         let deadline_ns = table.cell(slot, self.part).deadline_ns();
         if deadline_ns != 0 && deadline_ns <= now_ns {
             self.flows.expired += 1;
-            self.depart(slot, table);
+            self.depart(slot, entry, table);
         }
+    }
+
+    fn moves(&mut self, slot: Slot, way: Way, table: &FlowTable<F::Key>) {
+        let states = u64::from(table.cell(slot, self.part).state().is_some());
+        match way {
+            Way::In => self.flows.moved_in += states,
+            Way::Out => self.flows.moved_out += states,
+        }
+    }
+
+    fn lose(&mut self, parcel: &Parcel<F::Key>, index: usize, entry: u16, table: &FlowTable<F::Key>) {
+        let (key, cell) = table.packed(parcel, index, self.part);
+        let Some(state) = cell.state() else { return };
+        self.flows.moved_in += 1;
+        self.flows.evicted += 1;
+        let Runner { function, pools, .. } = &mut self.runner;
+        function.gone(key, state, pools.of(entry));
+    }
+
+    fn take_pool(&mut self, entry: u16) -> Option<Pool> {
+        self.runner.pools.take(entry).map(|pool| Pool(Box::new(pool)))
+    }
+
+    fn put_pool(&mut self, entry: u16, pool: Pool) {
+        self.runner.put_pool(entry, pool);
     }
 
     fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {

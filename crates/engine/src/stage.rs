@@ -4,6 +4,8 @@ use io::Port;
 use wire::Stamp;
 
 use crate::Batch;
+use crate::group_builder::Pool;
+use crate::moving::{Leaving, PackedFlows};
 use crate::run::Laps;
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
@@ -22,6 +24,23 @@ pub(crate) trait Group: Send {
 
     /// See [`Stage::counters`].
     fn counters(&self, member: usize) -> StageCounters<'_>;
+
+    /// Packs flows that are to go to other cores, from block number `from` on: returns where to go on, `None` if
+    /// there are no more blocks, and what is packed, with the core that gets it.
+    fn pack(&mut self, _from: usize, _leaving: &mut Leaving<'_>) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        (None, Vec::new())
+    }
+
+    /// Takes in flows that another core packed.
+    fn unpack(&mut self, _flows: PackedFlows, _now_ns: u64) {}
+
+    /// The pool of an entry that goes to another core, if the function has one for each.
+    fn take_pool(&mut self, _member: usize, _entry: u16) -> Option<Pool> {
+        None
+    }
+
+    /// The same where it has come.
+    fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
 
     /// For those who know the type.
     fn as_any(&self) -> &dyn Any;
@@ -92,12 +111,17 @@ pub struct FlowCounters {
     pub evicted: u64,
     /// Flows refused because the table was full.
     pub rejected: u64,
+    /// Flows that came from another core.
+    pub moved_in: u64,
+    /// Flows that went to another core.
+    pub moved_out: u64,
 }
 
 impl FlowCounters {
     /// Flows that have a state now.
     pub fn live(&self) -> usize {
-        (self.created - self.removed - self.expired - self.evicted) as usize
+        let ended = self.removed + self.expired + self.evicted + self.moved_out;
+        (self.created + self.moved_in - ended) as usize
     }
 }
 

@@ -78,6 +78,16 @@ impl Rss {
             indirection: core::array::from_fn(|entry| (entry % cores) as u16),
         }
     }
+
+    /// The core of each entry.
+    pub fn indirection(&self) -> &[u16; INDIRECTION_ENTRIES] {
+        &self.indirection
+    }
+
+    /// The same, to be changed.
+    pub fn indirection_mut(&mut self) -> &mut [u16; INDIRECTION_ENTRIES] {
+        &mut self.indirection
+    }
 }
 
 impl Assign for Rss {

@@ -24,10 +24,12 @@
 
 mod assign;
 mod hash_fields;
+mod rsspp;
 mod toeplitz;
 
 pub use assign::{Assign, INDIRECTION_ENTRIES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
+pub use rsspp::{Every, Rebalancing, RssPlusPlus};
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
 
 /// A way to run one chain on several cores.
@@ -37,17 +39,20 @@ pub enum Strategy {
     Single,
     /// Receive-side scaling: a hash of header fields picks the core; each core has private state.
     Rss,
+    /// The same with an indirection table that follows the load: flows go from core to core.
+    RssPlusPlus,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 2] = [Strategy::Single, Strategy::Rss];
+    pub const ALL: [Strategy; 3] = [Strategy::Single, Strategy::Rss, Strategy::RssPlusPlus];
 
     /// What command lines and reports call it.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Single => "single",
             Strategy::Rss => "rss",
+            Strategy::RssPlusPlus => "rsspp",
         }
     }
 
@@ -56,6 +61,7 @@ impl Strategy {
         match self {
             Strategy::Single => "one core; what every other strategy is compared with",
             Strategy::Rss => "receive-side scaling: packets go to cores by a hash of their headers",
+            Strategy::RssPlusPlus => "RSS++: the same, and hashes with their flows go from loaded cores to others",
         }
     }
 }

@@ -9,8 +9,10 @@
 
 #![allow(unsafe_code)]
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nf::{FlowKey, Short, hash_bytes};
@@ -56,8 +58,10 @@ pub struct Layout {
     parts: Vec<PartLayout>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PartLayout {
+    /// Blocks go from table to table where this is the same.
+    state: TypeId,
     bytes: usize,
     align: usize,
 }
@@ -99,7 +103,8 @@ impl Layout {
     /// # Panics
     /// If `S` wants to be aligned to more than a cache line, or [`PARTS_MAX`] have been added.
     pub fn add<S: Copy + IntoBytes + Immutable + Send + 'static>(&mut self) -> Part<S> {
-        let part = PartLayout { bytes: size_of::<Cell<S>>(), align: align_of::<Cell<S>>() };
+        let state = TypeId::of::<S>();
+        let part = PartLayout { state, bytes: size_of::<Cell<S>>(), align: align_of::<Cell<S>>() };
         assert!(part.align <= LINE_BYTES, "a state aligned to {} bytes", part.align);
         assert!(self.parts.len() < PARTS_MAX, "more than {PARTS_MAX} parts");
         self.parts.push(part);
@@ -159,12 +164,42 @@ impl<S: Copy> Cell<S> {
     }
 }
 
+/// Blocks on their way from one table to another, with all that is in them.
+#[derive(Clone)]
+pub struct Parcel<K> {
+    shape: Arc<[PartLayout]>,
+    /// Of one block.
+    lines: usize,
+    memory: Vec<Line>,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<K> Parcel<K> {
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.memory.len() / self.lines
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.memory.is_empty()
+    }
+}
+
+impl<K> std::fmt::Debug for Parcel<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parcel").field("blocks", &self.len()).finish_non_exhaustive()
+    }
+}
+
 /// All blocks of a table.
 pub(crate) struct Blocks<K> {
     memory: Array<Line>,
     lines: usize,
     len: u32,
     layout: u32,
+    /// The parts as they were when the table was made.
+    shape: Arc<[PartLayout]>,
     /// By index of the part; those of parts that there are not are 0.
     offsets: [u32; PARTS_MAX],
     parts: usize,
@@ -185,6 +220,7 @@ impl<K: FlowKey> Blocks<K> {
             lines,
             len: len as u32,
             layout: layout.id,
+            shape: layout.parts.as_slice().into(),
             parts: offsets.len(),
             offsets: std::array::from_fn(|part| offsets.get(part).map_or(0, |offset| *offset as u32)),
             key_offset,
@@ -275,6 +311,60 @@ impl<K: FlowKey> Blocks<K> {
         debug_assert!(self.key(block) == key, "a key of at most 16 bytes must stand for itself: {key}");
     }
 
+    /// An empty parcel for blocks like these.
+    pub(crate) fn parcel(&self, capacity: usize) -> Parcel<K> {
+        Parcel {
+            shape: Arc::clone(&self.shape),
+            lines: self.lines,
+            memory: Vec::with_capacity(capacity * self.lines),
+            key: PhantomData,
+        }
+    }
+
+    /// Copies a block that a flow has into a parcel, and leaves it without any state.
+    pub(crate) fn pack(&mut self, block: u32, parcel: &mut Parcel<K>) {
+        assert!(self.is_taken(block) && self.lines == parcel.lines, "a flow's block, and a parcel for such");
+        let begin = block as usize * self.lines;
+        parcel.memory.extend_from_slice(&self.memory[begin..begin + self.lines]);
+        for part in 0..self.parts {
+            // SAFETY: every part begins with its deadline, aligned.
+            unsafe { self.at_mut(block).add(self.offsets[part] as usize).cast::<u64>().write(0) };
+        }
+    }
+
+    /// The hash of a packed block's flow.
+    pub(crate) fn packed_hash(&self, parcel: &Parcel<K>, index: usize) -> u32 {
+        let Line(words) = parcel.memory[index * parcel.lines];
+        // Behind the short, as in [`Head`].
+        words[2] as u32
+    }
+
+    /// Key and one part of a packed block.
+    pub(crate) fn packed<'a, S>(
+        &self,
+        parcel: &'a Parcel<K>,
+        index: usize,
+        part: Part<S>,
+    ) -> (&'a K, &'a Cell<S>) {
+        assert!(parcel.shape == self.shape, "blocks with states of other types");
+        let block = &parcel.memory[index * parcel.lines..(index + 1) * parcel.lines];
+        let offset = self.offset(part);
+        let block: *const u8 = block.as_ptr().cast();
+        // SAFETY: as in `key` and `cell`: the block was copied from a table whose parts have these types, and with
+        // them these offsets.
+        unsafe { (&*block.add(self.key_offset).cast(), &*block.add(offset).cast()) }
+    }
+
+    /// Copies a packed block over a block that nobody has.
+    pub(crate) fn unpack(&mut self, block: u32, parcel: &Parcel<K>, index: usize) {
+        // The types are those of these parts (and the lines then as many), so that all that may be read as a state
+        // was written as one.
+        assert!(!self.is_taken(block) && parcel.shape == self.shape, "blocks with states of other types");
+        let from = &parcel.memory[index * self.lines..(index + 1) * self.lines];
+        let begin = block as usize * self.lines;
+        self.memory[begin..begin + self.lines].copy_from_slice(from);
+    }
+
     /// Takes the block from its flow, which has no state in any part any more.
     pub(crate) fn release(&mut self, block: u32) {
         debug_assert!(self.lives_until(block) == 0);
@@ -362,7 +452,8 @@ mod tests {
     use super::*;
 
     fn layout(sizes: &[usize]) -> Layout {
-        let parts = sizes.iter().map(|bytes| PartLayout { bytes: *bytes, align: 8 }).collect();
+        let part = |bytes: &usize| PartLayout { state: TypeId::of::<u64>(), bytes: *bytes, align: 8 };
+        let parts = sizes.iter().map(part).collect();
         Layout { id: 0, parts }
     }
 

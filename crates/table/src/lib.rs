@@ -35,6 +35,6 @@ mod blocks;
 mod bucket;
 mod table;
 
-pub use blocks::{Cell, Layout, PARTS_MAX, Part};
+pub use blocks::{Cell, Layout, PARTS_MAX, Parcel, Part};
 pub use memory::prefetch;
 pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};

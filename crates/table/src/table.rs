@@ -1,7 +1,7 @@
 use nf::{FlowKey, Hasher, Short};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::blocks::{Blocks, Cell, Layout, Part};
+use crate::blocks::{Blocks, Cell, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
@@ -246,12 +246,17 @@ impl<K: FlowKey> FlowTable<K> {
             self.free.push(block);
             return Slot::NONE;
         };
+        self.link(bucket, entry, hash, block);
+        self.blocks.take(block, hash, short, key);
+        Slot(block)
+    }
+
+    /// Has a vacant entry of a bucket point to a block.
+    fn link(&mut self, bucket: usize, entry: usize, hash: u32, block: u32) {
         self.buckets[bucket].set(entry, tag(hash), block);
         if bucket != self.primary(hash) {
             self.add_spilled(self.primary(hash), 1);
         }
-        self.blocks.take(block, hash, short, key);
-        Slot(block)
     }
 
     /// Where no block is free: frees one of a flow that is dead, or as [`WhenFull`] says. `leave` hears of
@@ -268,6 +273,61 @@ impl<K: FlowKey> FlowTable<K> {
             leave(self, Slot(block));
             self.unlink(block);
         }
+    }
+
+    /// An empty parcel for `capacity` flows of this table.
+    pub fn parcel(&self, capacity: usize) -> Parcel<K> {
+        self.blocks.parcel(capacity)
+    }
+
+    /// All blocks of the table, whether flows have them or not.
+    pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<K> {
+        (0..self.blocks.len()).map(Slot)
+    }
+
+    /// Whether a flow has the block.
+    #[inline]
+    pub fn is_taken(&self, slot: Slot) -> bool {
+        self.blocks.is_taken(slot.0)
+    }
+
+    /// Takes a flow out of the table, with all its states and as dead as it is, and puts it into `parcel`.
+    ///
+    /// # Panics
+    /// If no flow has the block, or the parcel is of a table of other states.
+    pub fn pack(&mut self, slot: Slot, parcel: &mut Parcel<K>) {
+        self.blocks.pack(slot.0, parcel);
+        self.unlink(slot.0);
+    }
+
+    /// Gives flow number `index` of a parcel a block of this table, which has the same seed and does not have the
+    /// flow yet; [`Slot::NONE`] if there is no room: see [`FlowTable::make_room`].
+    ///
+    /// # Panics
+    /// If the parcel is of a table of other states.
+    pub fn unpack(&mut self, parcel: &Parcel<K>, index: usize) -> Slot {
+        let hash = self.blocks.packed_hash(parcel, index);
+        let Some(block) = self.free.pop() else { return Slot::NONE };
+        let Some((bucket, entry)) = self.room_for(hash) else {
+            self.free.push(block);
+            return Slot::NONE;
+        };
+        self.link(bucket, entry, hash, block);
+        self.blocks.unpack(block, parcel, index);
+        Slot(block)
+    }
+
+    /// Key and one function's state of flow number `index` of a parcel that [`FlowTable::unpack`] would take.
+    ///
+    /// # Panics
+    /// If the parcel is of a table of other states.
+    pub fn packed<'a, S: Copy>(
+        &self,
+        parcel: &'a Parcel<K>,
+        index: usize,
+        part: Part<S>,
+    ) -> (&'a K, &'a Cell<S>) {
+        self.blocks.packed(parcel, index, part)
     }
 
     /// A step took a state away: the block is given back at the next maintenance, if no state is left.

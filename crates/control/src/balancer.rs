@@ -1,0 +1,129 @@
+/// Spreads entries over cores so that all have about the same load: the problem of RSS++ (Barbette et al.,
+/// CoNEXT'19), *imbalance plus transfers*, solved greedily.
+///
+/// What is minimised, with loads in shares of the mean over cores:
+/// `sum over cores |load - 1|  +  transfer_cost * entries moved`.
+#[derive(Clone, Debug)]
+pub struct Balancer {
+    /// What moving an entry costs, in shares of a core's mean load: an entry goes only where that takes more
+    /// off the imbalance.
+    pub transfer_cost: f64,
+}
+
+impl Default for Balancer {
+    /// A move has to take two hundredths of a core's mean load off the imbalance.
+    fn default() -> Balancer {
+        Balancer { transfer_cost: 0.02 }
+    }
+}
+
+impl Balancer {
+    /// Gives entries new `owners`, numbers of `cores` cores, as their `loads` ask for: in packets, or in any other
+    /// measure. O(entries) per move; allocates nothing.
+    ///
+    /// Takes from the core with the most, gives to the core with the least, and picks the entry that takes most
+    /// off the imbalance; ends where no entry takes off more than it costs. An entry that alone is more than the
+    /// two differ by stays, and the others leave it: that is all that sharding can do about an elephant.
+    ///
+    /// # Panics
+    /// If there are not as many loads as owners, or `cores` is above 1024.
+    pub fn rebalance(&self, owners: &mut [u16], loads: &[u64], cores: usize) {
+        assert_eq!(owners.len(), loads.len(), "a load for each entry");
+        assert!(cores <= CORES_MAX, "{cores} cores");
+        let mut of_core = [0u64; CORES_MAX];
+        let of_core = &mut of_core[..cores];
+        for (owner, load) in owners.iter().zip(loads) {
+            of_core[usize::from(*owner)] += load;
+        }
+        let total: u64 = of_core.iter().sum();
+        let mean = total as f64 / cores.max(1) as f64;
+        let least_gain = (self.transfer_cost * mean).max(f64::MIN_POSITIVE);
+        // Each move takes something off, so this ends; the bound is for loads that rounding cannot tell apart.
+        for _ in 0..owners.len() {
+            let (Some(from), Some(to)) = (most(of_core), least(of_core)) else { return };
+            let off = |load: u64| (load as f64 - mean).abs();
+            let (high, low) = (of_core[from], of_core[to]);
+            let before = off(high) + off(low);
+            let gain = |entry: &usize| before - off(high - loads[*entry]) - off(low + loads[*entry]);
+            let entries = (0..owners.len()).filter(|entry| usize::from(owners[*entry]) == from);
+            let best = entries.max_by(|a, b| gain(a).total_cmp(&gain(b)).then(loads[*b].cmp(&loads[*a])));
+            let Some(entry) = best.filter(|entry| gain(entry) > least_gain) else { return };
+            of_core[from] -= loads[entry];
+            of_core[to] += loads[entry];
+            owners[entry] = to as u16;
+        }
+    }
+}
+
+/// So that loads by core need no allocation.
+const CORES_MAX: usize = 1024;
+
+/// The first of the cores with the most.
+fn most(of_core: &[u64]) -> Option<usize> {
+    (0..of_core.len()).rev().max_by_key(|core| of_core[*core])
+}
+
+/// The first of the cores with the least.
+fn least(of_core: &[u64]) -> Option<usize> {
+    (0..of_core.len()).min_by_key(|core| of_core[*core])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rebalanced(owners: &[u16], loads: &[u64], cores: usize) -> Vec<u16> {
+        let mut owners = owners.to_vec();
+        Balancer::default().rebalance(&mut owners, loads, cores);
+        owners
+    }
+
+    fn imbalance(owners: &[u16], loads: &[u64], cores: usize) -> f64 {
+        let mut of_core = vec![0u64; cores];
+        owners.iter().zip(loads).for_each(|(owner, load)| of_core[usize::from(*owner)] += load);
+        let mean = loads.iter().sum::<u64>() as f64 / cores as f64;
+        of_core.iter().map(|load| (*load as f64 - mean).abs()).sum::<f64>() / mean.max(1.0)
+    }
+
+    /// By hand: core 0 has 50 + 30 + 20, core 1 has 10 + 10, the mean is 60. Moving the entry of 30 leaves 70
+    /// and 50, as does that of 50 the other way round; 20 leaves 80 and 40. The lighter of the equal two goes.
+    /// Then nothing helps: 20 would leave 50 and 70 again.
+    #[test]
+    fn the_entry_that_fits_goes() {
+        assert_eq!(rebalanced(&[0, 0, 0, 1, 1], &[50, 30, 20, 10, 10], 2), [0, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn an_elephant_stays_and_the_mice_leave_it() {
+        assert_eq!(rebalanced(&[0, 0, 0, 1, 1, 1], &[900, 10, 10, 10, 10, 10], 2), [0, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_cannot_be_better_is_left_alone() {
+        assert_eq!(rebalanced(&[0, 1, 0, 1], &[100, 0, 0, 0], 2), [0, 1, 0, 1]);
+        assert_eq!(rebalanced(&[0, 0, 0], &[5, 6, 7], 1), [0, 0, 0]);
+        assert_eq!(rebalanced(&[0, 1], &[0, 0], 2), [0, 1]);
+        // Half a hundredth off the imbalance is less than a transfer costs.
+        assert_eq!(rebalanced(&[0, 0, 1], &[1_000, 5, 1_000], 2), [0, 0, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_worse_and_within_the_heaviest_entry(
+            loads in prop::collection::vec(0u64..1_000, 128),
+            owners in prop::collection::vec(0u16..8, 128),
+        ) {
+            let after = rebalanced(&owners, &loads, 8);
+            prop_assert!(imbalance(&after, &loads, 8) <= imbalance(&owners, &loads, 8) + 1e-9);
+            // What is left is less than the heaviest entry, or too little to be worth a transfer.
+            let mut of_core = [0u64; 8];
+            after.iter().zip(&loads).for_each(|(owner, load)| of_core[usize::from(*owner)] += load);
+            let mean = loads.iter().sum::<u64>() as f64 / 8.0;
+            let spread = of_core.iter().max().unwrap() - of_core.iter().min().unwrap();
+            let heaviest = *loads.iter().max().unwrap();
+            prop_assert!(spread as f64 <= heaviest as f64 + 0.1 * mean, "{of_core:?} of {heaviest}");
+        }
+    }
+}

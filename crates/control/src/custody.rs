@@ -1,0 +1,268 @@
+//! How an entry's flows change hands.
+//!
+//! ```text
+//!  whoever assigns                    core A                               core B
+//!  entry e goes to B
+//!    ── order: e to B after n ──►  works off its first n packets,
+//!    packets of e to B ─────────────────────────────────────────────►  holds them
+//!                                  hands over: flows of e ─────────►  takes them in
+//!                                                                     works off what it held, in order
+//! ```
+//!
+//! **No packet out of order.** A packet of e that came before the change is among A's first n packets, and A hands
+//! over after those; B works on none of e's before it has all flows. So whatever happened to e's flows on A
+//! happens before whatever happens to them on B.
+//!
+//! **Nobody waits for ever.** An order is given before any later packet is, and whatever is ordered waits for
+//! earlier packets alone: of the packets on their way, the earliest can always be worked on, or its entry's
+//! flows are on their way. That holds as long as a core may hold as many packets as there are.
+//!
+//! **Nothing is shared** but the rings and one count, which changes when an entry does: each core keeps for itself
+//! which entries it has. So a packet costs one look into an array, and a batch a look at each ring.
+
+#[cfg(not(loom))]
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+#[cfg(loom)]
+use loom::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use std::collections::VecDeque;
+
+use ring::{Consumer, Producer, ring};
+
+/// Messages on their way from one core to another. A core that finds no room tries again later.
+const MAIL: usize = 16;
+
+/// To hand over the flows of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Which entry.
+    pub entry: u16,
+    /// The core that gets them.
+    pub to: u16,
+    /// How many of the packets of this core's queue, from the first ever, come before.
+    pub after: u64,
+}
+
+/// What one core sends another.
+#[derive(Debug)]
+pub enum Message<P> {
+    /// Flows, of any of the entries that are on their way between these two.
+    Flows(P),
+    /// All flows of this entry have been sent, and with them whatever else is the entry's.
+    Last(u16, P),
+}
+
+/// Where orders are given: the side of whoever assigns packets to cores.
+#[derive(Debug)]
+pub struct Orders {
+    to_cores: Vec<Producer<Order>>,
+    outstanding: Arc<AtomicUsize>,
+}
+
+impl Orders {
+    /// Tells core `from` to hand over. Comes before the first packet that `order.to` gets because of it. Gives the
+    /// order back if the core has not looked at so many others: it will, whatever else it waits for.
+    ///
+    /// # Errors
+    /// The order.
+    ///
+    /// # Panics
+    /// If there is no such core.
+    pub fn give(&mut self, from: usize, order: Order) -> Result<(), Order> {
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.to_cores[from].push(order).inspect_err(|_| {
+            self.outstanding.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+}
+
+/// One core's side: which entries it has, and the packets that it holds until it has theirs.
+///
+/// `T` is a packet, `P` a parcel of flows.
+#[derive(Debug)]
+pub struct Custody<T, P> {
+    orders: Consumer<Order>,
+    /// Orders that are not carried out yet, in the order in which they were given.
+    pending: VecDeque<Order>,
+    /// By entry.
+    entries: Box<[Entry]>,
+    /// Packets of entries that are not here yet, and those behind them, in order of arrival.
+    held: VecDeque<(u16, T)>,
+    /// Held packets whose entry is here.
+    ready: usize,
+    /// By core; a core sends nothing to itself.
+    outboxes: Vec<Option<Producer<Message<P>>>>,
+    inboxes: Vec<Option<Consumer<Message<P>>>>,
+    /// Orders that are not carried out to the end, over all cores.
+    outstanding: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    is_here: bool,
+    held: u32,
+}
+
+/// Custody of `owners.len()` entries for `cores` cores: `owners[entry]` has it at first. `in_hand` is how many
+/// orders each core may have that it has not looked at.
+///
+/// # Panics
+/// If an owner is not a core.
+pub fn custody<T, P>(owners: &[u16], cores: usize, in_hand: usize) -> (Orders, Vec<Custody<T, P>>) {
+    assert!(owners.iter().all(|owner| usize::from(*owner) < cores), "an owner that is not a core");
+    let outstanding = Arc::new(AtomicUsize::new(0));
+    let mut to_cores = Vec::new();
+    let mut all: Vec<Custody<T, P>> = Vec::new();
+    for core in 0..cores {
+        let (to_core, orders) = ring(in_hand);
+        to_cores.push(to_core);
+        let has = |owner: &u16| Entry { is_here: usize::from(*owner) == core, held: 0 };
+        all.push(Custody {
+            orders,
+            pending: VecDeque::with_capacity(in_hand),
+            entries: owners.iter().map(has).collect(),
+            held: VecDeque::new(),
+            ready: 0,
+            outboxes: (0..cores).map(|_| None).collect(),
+            inboxes: (0..cores).map(|_| None).collect(),
+            outstanding: Arc::clone(&outstanding),
+        });
+    }
+    for from in 0..cores {
+        for to in (0..cores).filter(|to| *to != from) {
+            let (outbox, inbox) = ring(MAIL);
+            all[from].outboxes[to] = Some(outbox);
+            all[to].inboxes[from] = Some(inbox);
+        }
+    }
+    (Orders { to_cores, outstanding }, all)
+}
+
+impl<T, P> Custody<T, P> {
+    /// The same as an order that was [given](Orders::give), before this core sets out.
+    pub fn order(&mut self, order: Order) {
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.pending.push_back(order);
+    }
+
+    /// Room for so many held packets, so that holding allocates nothing.
+    pub fn reserve(&mut self, packets: usize) {
+        self.held.reserve(packets);
+    }
+
+    /// An order that can be carried out now that this core has worked off the first `worked_off` packets of its
+    /// queue: the core no longer has the entry, and must now [`send`](Custody::send) what there is of it, its
+    /// [`Message::Last`] at the end.
+    #[inline]
+    pub fn next_order(&mut self, worked_off: u64) -> Option<Order> {
+        while let Some(order) = self.orders.pop() {
+            self.pending.push_back(order);
+        }
+        if self.pending.is_empty() {
+            return None;
+        }
+        // Of two orders for one entry the later comes later in its queue, too, and is not ready before.
+        let entries = &self.entries;
+        let is_ready = |order: &Order| {
+            let entry = entries[usize::from(order.entry)];
+            entry.is_here && entry.held == 0 && order.after <= worked_off
+        };
+        let ready = self.pending.iter().position(is_ready)?;
+        let order = self.pending.remove(ready)?;
+        self.entries[usize::from(order.entry)].is_here = false;
+        Some(order)
+    }
+
+    /// Sends to another core; gives the message back if there is no room now.
+    ///
+    /// # Errors
+    /// The message.
+    ///
+    /// # Panics
+    /// If `to` is no other core.
+    pub fn send(&mut self, to: u16, message: Message<P>) -> Result<(), Message<P>> {
+        self.outboxes[usize::from(to)].as_mut().expect("another core").push(message)
+    }
+
+    /// The next parcel that another core has sent, if there is one, with the entry if it is its last: that is this
+    /// core's now, and the parcel is to be taken in before anything else is done.
+    #[inline]
+    pub fn receive(&mut self) -> Option<(Option<u16>, P)> {
+        let message = self.inboxes.iter_mut().flatten().find_map(Consumer::pop)?;
+        Some(match message {
+            Message::Flows(parcel) => (None, parcel),
+            Message::Last(number, parcel) => {
+                let entry = &mut self.entries[usize::from(number)];
+                entry.is_here = true;
+                self.ready += entry.held as usize;
+                self.outstanding.fetch_sub(1, Ordering::Release);
+                (Some(number), parcel)
+            }
+        })
+    }
+
+    /// Whether packets of this entry can be worked on as they come.
+    #[inline]
+    pub fn has(&self, entry: u16) -> bool {
+        let entry = self.entries[usize::from(entry)];
+        entry.is_here && entry.held == 0
+    }
+
+    /// Keeps a packet until its entry is here, or until those before it are worked on.
+    pub fn hold(&mut self, entry: u16, packet: T) {
+        let of = &mut self.entries[usize::from(entry)];
+        of.held += 1;
+        self.ready += usize::from(of.is_here);
+        self.held.push_back((entry, packet));
+    }
+
+    /// Held packets.
+    pub fn held(&self) -> impl Iterator<Item = &T> {
+        self.held.iter().map(|(_, packet)| packet)
+    }
+
+    /// Gives up to `max` held packets whose entry is here to `out`, in order of arrival. O(held) if there are any.
+    #[inline]
+    pub fn release(&mut self, max: usize, out: &mut Vec<T>) {
+        if self.ready == 0 {
+            return;
+        }
+        let mut left = max.min(self.ready);
+        // Once around: what stays keeps its order.
+        for _ in 0..self.held.len() {
+            let Some((entry, packet)) = self.held.pop_front() else { break };
+            let of = &mut self.entries[usize::from(entry)];
+            if left > 0 && of.is_here {
+                left -= 1;
+                of.held -= 1;
+                self.ready -= 1;
+                out.push(packet);
+            } else {
+                self.held.push_back((entry, packet));
+            }
+        }
+    }
+
+    /// Whether nothing is on its way to this core or waits in it, once no more orders are given: no entry has to
+    /// be handed over by any core.
+    pub fn is_settled(&self) -> bool {
+        self.held.is_empty() && self.outstanding.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether some core went away before everything was settled: what it had will not come.
+    pub fn is_broken(&self) -> bool {
+        let is_gone = self.outboxes.iter().flatten().any(Producer::is_abandoned);
+        // In this order: a core goes when all is settled, and is seen gone after that.
+        is_gone && self.outstanding.load(Ordering::Acquire) > 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,220 @@
+//! Flows that go from core to core: how they are packed, sent, and taken in. The protocol is `control`'s.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use control::{Custody as Protocol, Message, Order};
+use io::{Frame, Port, Received};
+
+use crate::chain::ChainCore;
+use crate::group_builder::Pool;
+use crate::run::Custody;
+use crate::{BATCH_PACKETS, Batch};
+
+/// Blocks that are looked at between two batches for flows that go: 8 KiB of entries.
+const BLOCKS_PER_TURN: usize = 4096;
+
+/// Flows that are packed between two batches. At some 200 ns each the core's other flows wait as for one batch.
+const FLOWS_PER_TURN: usize = 128;
+
+/// No core.
+pub(crate) const NOBODY: u16 = u16::MAX;
+
+/// Flows of one group, on their way to another core.
+pub(crate) struct PackedFlows {
+    /// By flow.
+    pub(crate) entries: Vec<u16>,
+    /// A [`table::Parcel`] with the group's key.
+    pub(crate) parcel: Box<dyn Any + Send>,
+}
+
+/// What goes from core to core at once.
+#[derive(Default)]
+pub(crate) struct Parcel {
+    /// With the group's number.
+    flows: Option<(usize, PackedFlows)>,
+    /// With the function's number in the chain.
+    pools: Vec<(usize, Pool)>,
+}
+
+/// Which flows are to go.
+pub(crate) struct Leaving<'a> {
+    /// The core that gets an entry's flows, or [`NOBODY`].
+    pub(crate) to: &'a [u16],
+    /// Blocks that may still be looked at.
+    pub(crate) blocks_left: usize,
+    /// Flows that may still be packed.
+    pub(crate) flows_left: usize,
+}
+
+/// Handing over, as far as it has come.
+struct Round {
+    orders: Vec<Order>,
+    to: Vec<u16>,
+    group: usize,
+    /// The next block of the group to look at.
+    block: usize,
+}
+
+/// What a core has done about moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MoveCounters {
+    /// Entries handed over.
+    pub entries: u64,
+    /// Packets that had to wait for their flows.
+    pub held: u64,
+}
+
+/// Stands between a core's port and its chain where flows move: see [`control::Custody`].
+pub struct Mover {
+    protocol: Protocol<Frame, Parcel>,
+    round: Option<Round>,
+    /// What found no room in another core's mail.
+    outgoing: VecDeque<(u16, Message<Parcel>)>,
+    arrived: Vec<Frame>,
+    /// The latest time that this core has seen.
+    now_ns: u64,
+    entries: usize,
+    counters: MoveCounters,
+}
+
+/// Held packets for which there is room from the beginning.
+const HELD: usize = 1024;
+
+impl Mover {
+    /// One for each core; `owners` says which core has each entry at first.
+    pub fn for_cores(owners: &[u16], cores: usize) -> (control::Orders, Vec<Mover>) {
+        let (orders, protocols) = control::custody(owners, cores, 2 * owners.len());
+        let mover = |mut protocol: Protocol<Frame, Parcel>| {
+            protocol.reserve(HELD);
+            Mover {
+                protocol,
+                round: None,
+                outgoing: VecDeque::new(),
+                arrived: Vec::with_capacity(BATCH_PACKETS),
+                now_ns: 0,
+                entries: owners.len(),
+                counters: MoveCounters::default(),
+            }
+        };
+        (orders, protocols.into_iter().map(mover).collect())
+    }
+
+    /// An order known before the core sets out.
+    pub fn order(&mut self, order: Order) {
+        self.protocol.order(order);
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> MoveCounters {
+        self.counters
+    }
+
+    /// Sends what waits to be sent; `true` if nothing does any more.
+    fn flush(&mut self) -> bool {
+        while let Some((to, message)) = self.outgoing.pop_front() {
+            if let Err(message) = self.protocol.send(to, message) {
+                self.outgoing.push_front((to, message));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Hands over a part of what is to be handed over.
+    fn hand_over(&mut self, chain: &mut ChainCore, worked_off: u64) {
+        if !self.flush() {
+            return;
+        }
+        if self.round.is_none() {
+            self.round = self.next_round(worked_off);
+        }
+        let Some(mut round) = self.round.take() else { return };
+        let mut leaving =
+            Leaving { to: &round.to, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN };
+        while round.group < chain.groups() && leaving.blocks_left > 0 && leaving.flows_left > 0 {
+            let (next, packed) = chain.pack(round.group, round.block, &mut leaving);
+            for (to, flows) in packed {
+                let flows = Some((round.group, flows));
+                self.outgoing.push_back((to, Message::Flows(Parcel { flows, pools: Vec::new() })));
+            }
+            (round.group, round.block) = match next {
+                Some(block) => (round.group, block),
+                None => (round.group + 1, 0),
+            };
+        }
+        if round.group < chain.groups() {
+            self.round = Some(round);
+        } else {
+            for Order { entry, to, .. } in round.orders {
+                let pools = chain.take_pools(entry);
+                self.outgoing.push_back((to, Message::Last(entry, Parcel { flows: None, pools })));
+                self.counters.entries += 1;
+            }
+        }
+        self.flush();
+    }
+
+    /// All orders that can be carried out now.
+    fn next_round(&mut self, worked_off: u64) -> Option<Round> {
+        let first = self.protocol.next_order(worked_off)?;
+        let mut round = Round { orders: Vec::new(), to: vec![NOBODY; self.entries], group: 0, block: 0 };
+        let mut next = Some(first);
+        while let Some(order) = next {
+            round.to[usize::from(order.entry)] = order.to;
+            round.orders.push(order);
+            next = self.protocol.next_order(worked_off);
+        }
+        Some(round)
+    }
+
+    /// Takes in what other cores have sent.
+    fn take_in(&mut self, chain: &mut ChainCore) {
+        if let Some((entry, Parcel { flows, pools })) = self.protocol.receive() {
+            if let Some((group, flows)) = flows {
+                chain.unpack(group, flows, self.now_ns);
+            }
+            if let Some(entry) = entry {
+                pools.into_iter().for_each(|(function, pool)| chain.put_pool(function, entry, pool));
+            }
+        }
+    }
+
+    /// Leaves in the batch what can be worked on now, and holds the rest.
+    fn sort(&mut self, batch: &mut Batch, from: usize) {
+        let is_here = |frame: &Frame| self.protocol.has(frame.entry);
+        if batch.frames[from..].iter().all(is_here) {
+            return;
+        }
+        self.arrived.extend(batch.frames.drain(from..));
+        for frame in self.arrived.drain(..) {
+            if self.protocol.has(frame.entry) {
+                batch.frames.push(frame);
+            } else {
+                self.counters.held += 1;
+                self.protocol.hold(frame.entry, frame);
+            }
+        }
+    }
+}
+
+impl Custody for Mover {
+    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        // What comes in first: an entry may have to go on at once.
+        self.take_in(chain);
+        self.hand_over(chain, port.consumed());
+        self.protocol.release(BATCH_PACKETS, &mut batch.frames);
+        let released = batch.frames.len();
+        let received = port.receive(&mut batch.frames, BATCH_PACKETS - released);
+        if let Some(last) = batch.frames.get(released..).and_then(<[Frame]>::last) {
+            self.now_ns = last.stamp.time_ns;
+        }
+        self.sort(batch, released);
+        batch.oldest_ns = self.protocol.held().map(|frame| frame.stamp.time_ns).min().unwrap_or(u64::MAX);
+        match received {
+            _ if !batch.frames.is_empty() => Received::Frames,
+            Received::End if self.protocol.is_settled() || self.protocol.is_broken() => Received::End,
+            _ => Received::Idle,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+use control::Balancer;
+use nf::hash_bytes;
+use wire::{Headers, Stamp};
+
+use crate::{Assign, INDIRECTION_ENTRIES, Move, Rss};
+
+/// When entries go to other cores, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebalancing {
+    /// When.
+    pub every: Every,
+    /// From the decision until the card acts by it, ns: Dyssect (§IV-A) measured 0.2 to 359 ms.
+    pub update_latency_ns: u64,
+}
+
+/// How often entries go to other cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// Each period of so many ns, by the packets' stamps, as the loads of the period ask for.
+    Period(u64),
+    /// Each so many packets, whatever the loads: entries drawn at random, each to a core drawn at random. To
+    /// show that moving does no harm.
+    Packets(u64),
+}
+
+impl Default for Rebalancing {
+    /// Every 10 ms, at once.
+    fn default() -> Rebalancing {
+        Rebalancing { every: Every::Period(10_000_000), update_latency_ns: 0 }
+    }
+}
+
+/// RSS++ (Barbette et al., CoNEXT'19): receive-side scaling whose indirection table follows the load. Each entry's
+/// packets are counted, and every so often entries go from loaded cores to others: see [`Balancer`].
+#[derive(Clone)]
+pub struct RssPlusPlus {
+    rss: Rss,
+    cores: usize,
+    rebalancing: Rebalancing,
+    balancer: Balancer,
+    /// Packets of the period at hand, by entry.
+    loads: [u64; INDIRECTION_ENTRIES],
+    packets: u64,
+    /// When the period ends; 0 before the first packet.
+    ends_ns: u64,
+    /// What has been decided and is not in force: from when on, and all owners.
+    decided: Option<(u64, [u16; INDIRECTION_ENTRIES])>,
+    moves: Vec<Move>,
+}
+
+impl RssPlusPlus {
+    /// Begins as [`Rss`] does.
+    pub fn new(rss: Rss, cores: usize, rebalancing: Rebalancing) -> RssPlusPlus {
+        RssPlusPlus {
+            rss,
+            cores,
+            rebalancing,
+            balancer: Balancer::default(),
+            loads: [0; INDIRECTION_ENTRIES],
+            packets: 0,
+            ends_ns: 0,
+            decided: None,
+            moves: Vec::with_capacity(INDIRECTION_ENTRIES),
+        }
+    }
+
+    /// Whether it is time to decide anew.
+    #[inline]
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        match self.rebalancing.every {
+            Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
+            Every::Period(_) if now_ns < self.ends_ns => false,
+            Every::Period(period_ns) => {
+                let is_first = self.ends_ns == 0;
+                self.ends_ns = now_ns.saturating_add(period_ns).max(1);
+                !is_first
+            }
+        }
+    }
+
+    #[cold]
+    fn decide(&mut self, stamp: Stamp) {
+        let mut owners = *self.rss.indirection();
+        match self.rebalancing.every {
+            Every::Period(_) => self.balancer.rebalance(&mut owners, &self.loads, self.cores),
+            Every::Packets(_) => self.shuffle(&mut owners, stamp.seq),
+        }
+        self.loads = [0; INDIRECTION_ENTRIES];
+        self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), owners));
+    }
+
+    /// A quarter of the entries, more or less, each to any core.
+    fn shuffle(&self, owners: &mut [u16], seed: u64) {
+        for (entry, owner) in owners.iter_mut().enumerate() {
+            let draw = hash_bytes(&(entry as u64).to_le_bytes(), seed);
+            if draw.is_multiple_of(4) {
+                *owner = ((draw >> 8) % self.cores as u64) as u16;
+            }
+        }
+    }
+
+    #[cold]
+    fn put_in_force(&mut self, owners: &[u16; INDIRECTION_ENTRIES]) {
+        let before = *self.rss.indirection();
+        let pairs = before.iter().zip(owners).enumerate().filter(|(_, (from, to))| from != to);
+        self.moves.extend(pairs.map(|(entry, (from, to))| Move { entry: entry as u16, from: *from, to: *to }));
+        *self.rss.indirection_mut() = *owners;
+    }
+}
+
+impl Assign for RssPlusPlus {
+    #[inline]
+    fn entry(&self, headers: &Headers) -> u16 {
+        self.rss.entry(headers)
+    }
+
+    #[inline]
+    fn core(&mut self, entry: u16) -> usize {
+        self.loads[usize::from(entry)] += 1;
+        self.packets += 1;
+        self.rss.core(entry)
+    }
+
+    #[inline]
+    fn moves(&mut self, stamp: Stamp) -> &[Move] {
+        self.moves.clear();
+        // A decision that is not in force is not overtaken by the next.
+        if self.is_due(stamp.time_ns) && self.decided.is_none() {
+            self.decide(stamp);
+        }
+        if let Some((from_ns, owners)) = self.decided
+            && from_ns <= stamp.time_ns
+        {
+            self.decided = None;
+            self.put_in_force(&owners);
+        }
+        &self.moves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nf::{FlowKey, SrcAddr};
+    use wire::Fields;
+
+    use super::*;
+    use crate::{FunctionShape, HashFields};
+
+    fn rsspp(cores: usize, rebalancing: Rebalancing) -> RssPlusPlus {
+        let shape = FunctionShape {
+            name: "f",
+            sharding: SrcAddr::SHARDING,
+            edits: Fields::empty(),
+            has_sides: false,
+        };
+        let fields = HashFields::derive(&[shape]).expect("one function");
+        RssPlusPlus::new(Rss::new(fields, cores), cores, rebalancing)
+    }
+
+    fn stamp(seq: u64, time_ns: u64) -> Stamp {
+        Stamp { seq, time_ns }
+    }
+
+    /// Entries 0, 2, 4, 6 are core 0's at first. All packets are theirs, so two of them go.
+    #[test]
+    fn a_loaded_core_gives_entries_away_at_the_end_of_a_period() {
+        let rebalancing = Rebalancing { every: Every::Period(1_000), update_latency_ns: 300 };
+        let mut rsspp = rsspp(2, rebalancing);
+        for seq in 0..100 {
+            assert_eq!(rsspp.moves(stamp(seq, 50 + 9 * seq)), []);
+            assert_eq!(rsspp.core([0, 2, 4, 6][seq as usize % 4]), 0);
+        }
+        assert_eq!(rsspp.moves(stamp(100, 1_050)), [], "decided, and not yet in force");
+        assert_eq!(rsspp.moves(stamp(101, 1_349)), []);
+        let moves = rsspp.moves(stamp(102, 1_350)).to_vec();
+        assert_eq!(moves.len(), 2, "{moves:?}");
+        assert!(moves.iter().all(|moved| (moved.from, moved.to) == (0, 1)));
+        assert_eq!(rsspp.core(moves[0].entry), 1);
+        assert_eq!(rsspp.moves(stamp(103, 1_351)), []);
+    }
+
+    #[test]
+    fn forced_moves_come_at_their_packets_and_repeat() {
+        let rebalancing = Rebalancing { every: Every::Packets(10), update_latency_ns: 0 };
+        let run = || {
+            let mut rsspp = rsspp(4, rebalancing);
+            let mut all = Vec::new();
+            for seq in 0..100 {
+                let moves = rsspp.moves(stamp(seq, 7)).to_vec();
+                assert_eq!(moves.is_empty(), !seq.is_multiple_of(10) || seq == 0, "packet {seq}");
+                all.extend(moves);
+                rsspp.core(seq as u16 % 128);
+            }
+            all
+        };
+        assert_eq!(run(), run());
+        assert!(run().len() > 9 * 10, "a quarter of 128 entries at 9 times, three in four of them elsewhere");
+    }
+}
