@@ -26,11 +26,12 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 13] = [
     "wire",
     "nf",
     "nfs",
     "memory",
+    "ring",
     "table",
     "strategy",
     "io",

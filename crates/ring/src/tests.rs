@@ -1,0 +1,188 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ITEMS: usize = if cfg!(miri) { 200 } else { 100_000 };
+
+#[test]
+fn a_full_ring_gives_the_item_back_and_an_empty_one_none() {
+    let (mut producer, mut consumer) = ring(2);
+    assert_eq!((producer.push('a'), producer.push('b'), producer.push('c')), (Ok(()), Ok(()), Err('c')));
+    assert_eq!(consumer.peek(), Some(&'a'));
+    assert_eq!((consumer.pop(), consumer.pop(), consumer.pop()), (Some('a'), Some('b'), None));
+    assert_eq!(consumer.peek(), None);
+    assert_eq!(producer.push('c'), Ok(()));
+    assert_eq!(consumer.pop(), Some('c'));
+}
+
+#[test]
+fn the_capacity_is_rounded_up_to_a_power_of_two() {
+    for (asked, given) in [(1, 1), (2, 2), (3, 4), (64, 64), (65, 128)] {
+        let (mut producer, mut consumer) = ring(asked);
+        assert_eq!((producer.capacity(), producer.free()), (given, given), "{asked}");
+        assert_eq!(producer.push_from(&mut (0..)), given);
+        assert_eq!((producer.free(), consumer.len()), (0, given));
+    }
+}
+
+#[test]
+#[should_panic(expected = "at least one slot")]
+fn a_ring_without_slots_is_a_mistake() {
+    ring::<u8>(0);
+}
+
+/// What does not fit stays in the iterator, whether or not it says how much it has.
+#[test]
+fn pushing_many_takes_no_more_than_fit() {
+    let (mut producer, mut consumer) = ring(4);
+    let mut exact = 0..6;
+    assert_eq!((producer.push_from(&mut exact), exact), (4, 4..6));
+    assert_eq!(consumer.pop(), Some(0));
+    let mut unknown = std::iter::successors(Some(10), |n| Some(n + 1));
+    assert_eq!((producer.push_from(&mut unknown), unknown.next()), (1, Some(11)));
+    assert_eq!((producer.push_from(&mut unknown), unknown.next()), (0, Some(12)));
+    let mut items = vec![7];
+    assert_eq!((consumer.pop_into(&mut items, 3), items), (3, vec![7, 1, 2, 3]));
+}
+
+#[test]
+fn either_end_sees_the_other_leave() {
+    let (mut producer, mut consumer) = ring(2);
+    assert!(!producer.is_abandoned() && !consumer.is_abandoned());
+    assert_eq!(producer.push(1), Ok(()));
+    drop(producer);
+    assert!(consumer.is_abandoned());
+    assert_eq!((consumer.pop(), consumer.pop()), (Some(1), None));
+
+    let (mut producer, consumer) = ring(2);
+    drop(consumer);
+    assert!(producer.is_abandoned());
+    assert_eq!((producer.push_from(&mut (0..3)), producer.push(9)), (2, Err(9)));
+}
+
+#[test]
+fn items_left_are_dropped_with_the_ring_and_others_are_not() {
+    let item = Arc::new(());
+    let count = || Arc::strong_count(&item) - 1;
+    let (mut producer, mut consumer) = ring(4);
+    producer.push_from(&mut std::iter::repeat_n(item.clone(), 4));
+    let popped = consumer.pop();
+    drop(consumer);
+    assert_eq!(count(), 4);
+    drop(producer);
+    assert_eq!(count(), 1);
+    drop(popped);
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn items_without_size_are_counted() {
+    let (mut producer, mut consumer) = ring(2);
+    assert_eq!(producer.push_from(&mut std::iter::repeat(())), 2);
+    assert_eq!((consumer.len(), consumer.pop(), consumer.len()), (2, Some(()), 1));
+}
+
+/// Two threads, chunks of all sizes; the consumer stops by what is promised of `is_abandoned`.
+#[test]
+fn items_go_from_thread_to_thread_once_and_in_order() {
+    for capacity in [1, 4, 64] {
+        let (mut producer, mut consumer) = ring(capacity);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut items = (0..ITEMS).map(Box::new);
+                while items.len() > 0 {
+                    let chunk = 1 + items.len() % 7;
+                    if producer.push_from(&mut items.by_ref().take(chunk)) == 0 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let (mut next, mut batch) = (0, Vec::new());
+            loop {
+                let last = consumer.is_abandoned();
+                let ready = consumer.pop_into(&mut batch, 1 + next % 5);
+                for item in batch.drain(..) {
+                    assert_eq!(*item, next);
+                    next += 1;
+                }
+                match (ready, last) {
+                    (0, true) => break,
+                    (0, false) => thread::yield_now(),
+                    _ => {}
+                }
+            }
+            assert_eq!(next, ITEMS);
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Push,
+    PushFrom(usize),
+    Pop,
+    PopInto(usize),
+    Peek,
+    Count,
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        Just(Turn::Push),
+        (0..12usize).prop_map(Turn::PushFrom),
+        Just(Turn::Pop),
+        (0..12usize).prop_map(Turn::PopInto),
+        Just(Turn::Peek),
+        Just(Turn::Count),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 256 }))]
+
+    /// In one thread a ring is a queue with a bound.
+    #[test]
+    fn a_ring_is_a_bounded_queue(
+        capacity in 1..9usize,
+        turns in prop::collection::vec(turn(), 1..200),
+    ) {
+        let (mut producer, mut consumer) = ring(capacity);
+        let capacity = producer.capacity();
+        let mut queue = VecDeque::new();
+        let mut next = 0;
+        for turn in turns {
+            match turn {
+                Turn::Push => {
+                    let fits = queue.len() < capacity;
+                    prop_assert_eq!(producer.push(Box::new(next)).is_ok(), fits);
+                    queue.extend(fits.then_some(next));
+                }
+                Turn::PushFrom(many) => {
+                    let fitting = many.min(capacity - queue.len());
+                    let mut items = (0..many).map(|i| Box::new(next + i));
+                    prop_assert_eq!(producer.push_from(&mut items), fitting);
+                    prop_assert_eq!(items.len(), many - fitting);
+                    queue.extend((next..).take(fitting));
+                }
+                Turn::Pop => prop_assert_eq!(consumer.pop().map(|item| *item), queue.pop_front()),
+                Turn::PopInto(max) => {
+                    let mut items = Vec::new();
+                    let popped = consumer.pop_into(&mut items, max);
+                    let expected: Vec<_> = queue.drain(..max.min(queue.len())).map(Box::new).collect();
+                    prop_assert_eq!((popped, items), (expected.len(), expected));
+                }
+                Turn::Peek => prop_assert_eq!(consumer.peek().map(|item| **item), queue.front().copied()),
+                Turn::Count => {
+                    prop_assert_eq!(producer.free(), capacity - queue.len());
+                    prop_assert_eq!(consumer.len(), queue.len());
+                    prop_assert_eq!(consumer.is_empty(), queue.is_empty());
+                }
+            }
+            next += 100;
+        }
+    }
+}
