@@ -134,6 +134,10 @@ impl Port for Once {
         self.port.receive(frames, size)
     }
 
+    fn consumed(&self) -> u64 {
+        self.port.consumed()
+    }
+
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.port.bytes(frame)
     }

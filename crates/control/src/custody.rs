@@ -11,7 +11,8 @@
 //!
 //! **No packet out of order.** A packet of e that came before the change is among A's first n packets, and A hands
 //! over after those; B works on none of e's before it has all flows. So whatever happened to e's flows on A
-//! happens before whatever happens to them on B.
+//! happens before whatever happens to them on B. When e comes back to A, packets of e may be in A's queue before A
+//! has even handed over: by their numbers A sees that they are later than the change, and holds them, too.
 //!
 //! **Nobody waits for ever.** An order is given before any later packet is, and whatever is ordered waits for
 //! earlier packets alone: of the packets on their way, the earliest can always be worked on, or its entry's
@@ -48,6 +49,10 @@ pub struct Order {
     pub to: u16,
     /// How many of the packets of this core's queue, from the first ever, come before.
     pub after: u64,
+    /// The number, over all queues, from which on packets of the entry go to the other core.
+    pub since_seq: u64,
+    /// The time of that packet, ns: none of the entry's later packets is older.
+    pub since_ns: u64,
 }
 
 /// What one core sends another.
@@ -94,9 +99,9 @@ pub struct Custody<T, P> {
     /// By entry.
     entries: Box<[Entry]>,
     /// Packets of entries that are not here yet, and those behind them, in order of arrival.
-    held: VecDeque<(u16, T)>,
-    /// Held packets whose entry is here.
-    ready: usize,
+    held: VecDeque<Held<T>>,
+    /// Whether some of these may be worked on.
+    is_some_ready: bool,
     /// By core; a core sends nothing to itself.
     outboxes: Vec<Option<Producer<Message<P>>>>,
     inboxes: Vec<Option<Consumer<Message<P>>>>,
@@ -104,10 +109,20 @@ pub struct Custody<T, P> {
     outstanding: Arc<AtomicUsize>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     is_here: bool,
+    /// Of its packets.
     held: u32,
+    /// As the first of its pending orders says; `u64::MAX` if there is none.
+    since_seq: u64,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    entry: u16,
+    seq: u64,
+    packet: T,
 }
 
 /// Custody of `owners.len()` entries for `cores` cores: `owners[entry]` has it at first. `in_hand` is how many
@@ -123,13 +138,13 @@ pub fn custody<T, P>(owners: &[u16], cores: usize, in_hand: usize) -> (Orders, V
     for core in 0..cores {
         let (to_core, orders) = ring(in_hand);
         to_cores.push(to_core);
-        let has = |owner: &u16| Entry { is_here: usize::from(*owner) == core, held: 0 };
+        let has = |owner: &u16| Entry { is_here: usize::from(*owner) == core, held: 0, since_seq: u64::MAX };
         all.push(Custody {
             orders,
             pending: VecDeque::with_capacity(in_hand),
             entries: owners.iter().map(has).collect(),
             held: VecDeque::new(),
-            ready: 0,
+            is_some_ready: false,
             outboxes: (0..cores).map(|_| None).collect(),
             inboxes: (0..cores).map(|_| None).collect(),
             outstanding: Arc::clone(&outstanding),
@@ -149,6 +164,13 @@ impl<T, P> Custody<T, P> {
     /// The same as an order that was [given](Orders::give), before this core sets out.
     pub fn order(&mut self, order: Order) {
         self.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.note(order);
+    }
+
+    fn note(&mut self, order: Order) {
+        let entry = &mut self.entries[usize::from(order.entry)];
+        // Those for one entry come in their order.
+        entry.since_seq = entry.since_seq.min(order.since_seq);
         self.pending.push_back(order);
     }
 
@@ -162,22 +184,38 @@ impl<T, P> Custody<T, P> {
     /// [`Message::Last`] at the end.
     #[inline]
     pub fn next_order(&mut self, worked_off: u64) -> Option<Order> {
-        while let Some(order) = self.orders.pop() {
-            self.pending.push_back(order);
-        }
+        self.look();
         if self.pending.is_empty() {
             return None;
         }
         // Of two orders for one entry the later comes later in its queue, too, and is not ready before.
-        let entries = &self.entries;
+        let (entries, held) = (&self.entries, &self.held);
         let is_ready = |order: &Order| {
             let entry = entries[usize::from(order.entry)];
-            entry.is_here && entry.held == 0 && order.after <= worked_off
+            let is_before = |held: &Held<T>| held.entry == order.entry && held.seq < order.since_seq;
+            entry.is_here && order.after <= worked_off && (entry.held == 0 || !held.iter().any(is_before))
         };
         let ready = self.pending.iter().position(is_ready)?;
         let order = self.pending.remove(ready)?;
-        self.entries[usize::from(order.entry)].is_here = false;
+        let mut others = self.pending.iter().filter(|other| other.entry == order.entry);
+        let entry = &mut self.entries[usize::from(order.entry)];
+        entry.is_here = false;
+        entry.since_seq = others.next().map_or(u64::MAX, |next| next.since_seq);
         Some(order)
+    }
+
+    /// Looks at the orders that have come. Those that came before a packet was sent here are among them, if this
+    /// is called after the packet is received.
+    #[inline]
+    pub fn look(&mut self) {
+        while let Some(order) = self.orders.pop() {
+            self.note(order);
+        }
+    }
+
+    /// Orders that cannot be carried out yet, as of the last [`look`](Custody::look).
+    pub fn pending(&self) -> impl Iterator<Item = &Order> {
+        self.pending.iter()
     }
 
     /// Sends to another core; gives the message back if there is no room now.
@@ -201,53 +239,54 @@ impl<T, P> Custody<T, P> {
             Message::Last(number, parcel) => {
                 let entry = &mut self.entries[usize::from(number)];
                 entry.is_here = true;
-                self.ready += entry.held as usize;
+                self.is_some_ready |= entry.held > 0;
                 self.outstanding.fetch_sub(1, Ordering::Release);
                 (Some(number), parcel)
             }
         })
     }
 
-    /// Whether packets of this entry can be worked on as they come.
+    /// Whether packet number `seq` of this entry can be worked on as it comes, after a [`look`](Custody::look).
     #[inline]
-    pub fn has(&self, entry: u16) -> bool {
+    pub fn has(&self, entry: u16, seq: u64) -> bool {
         let entry = self.entries[usize::from(entry)];
-        entry.is_here && entry.held == 0
+        entry.is_here && entry.held == 0 && seq < entry.since_seq
     }
 
     /// Keeps a packet until its entry is here, or until those before it are worked on.
-    pub fn hold(&mut self, entry: u16, packet: T) {
+    pub fn hold(&mut self, entry: u16, seq: u64, packet: T) {
         let of = &mut self.entries[usize::from(entry)];
         of.held += 1;
-        self.ready += usize::from(of.is_here);
-        self.held.push_back((entry, packet));
+        self.is_some_ready |= of.is_here;
+        self.held.push_back(Held { entry, seq, packet });
     }
 
     /// Held packets.
     pub fn held(&self) -> impl Iterator<Item = &T> {
-        self.held.iter().map(|(_, packet)| packet)
+        self.held.iter().map(|held| &held.packet)
     }
 
-    /// Gives up to `max` held packets whose entry is here to `out`, in order of arrival. O(held) if there are any.
+    /// Gives up to `max` held packets that can be worked on now to `out`, in order of arrival. O(held) if there are
+    /// any.
     #[inline]
     pub fn release(&mut self, max: usize, out: &mut Vec<T>) {
-        if self.ready == 0 {
+        if !self.is_some_ready {
             return;
         }
-        let mut left = max.min(self.ready);
+        let mut left = max;
         // Once around: what stays keeps its order.
         for _ in 0..self.held.len() {
-            let Some((entry, packet)) = self.held.pop_front() else { break };
-            let of = &mut self.entries[usize::from(entry)];
-            if left > 0 && of.is_here {
+            let Some(held) = self.held.pop_front() else { break };
+            let of = &mut self.entries[usize::from(held.entry)];
+            if left > 0 && of.is_here && held.seq < of.since_seq {
                 left -= 1;
                 of.held -= 1;
-                self.ready -= 1;
-                out.push(packet);
+                out.push(held.packet);
             } else {
-                self.held.push_back((entry, packet));
+                self.held.push_back(held);
             }
         }
+        self.is_some_ready = left == 0;
     }
 
     /// Whether nothing is on its way to this core or waits in it, once no more orders are given: no entry has to

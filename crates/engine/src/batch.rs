@@ -17,6 +17,9 @@ pub struct Batch {
     pub fates: Box<[Fate; BATCH_PACKETS]>,
     /// Bit *i*: packet *i* is well-formed, and nothing has ended the chain for it, so that it is forwarded.
     pub live: u64,
+    /// Flows must not be forgotten as of a later time: packets of theirs may come, here or on another core, that
+    /// are no older than this, but older than others. No limit where flows stay.
+    pub oldest_ns: u64,
 }
 
 const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize);
@@ -30,6 +33,7 @@ impl Batch {
             edits: Box::new([Edits::NONE; BATCH_PACKETS]),
             fates: Box::new([Fate::Forward; BATCH_PACKETS]),
             live: 0,
+            oldest_ns: u64::MAX,
         }
     }
 

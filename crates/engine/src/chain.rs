@@ -12,7 +12,8 @@ use wire::{Fields, Headers, Stamp};
 use crate::Batch;
 use crate::config::{self, ConfigError};
 use crate::follow::Drops;
-use crate::group_builder::{GroupSize, Shared};
+use crate::group_builder::{CorePools, GroupSize, Pool, Shared};
+use crate::moving::{Leaving, PackedFlows};
 use crate::registry::{Function, FunctionInfo, Registry};
 use crate::run::Laps;
 use crate::stage::{Group, Stage, StageSpec};
@@ -64,6 +65,22 @@ impl Keeping<'_> {
     }
 }
 
+/// How packets come to cores.
+pub(crate) struct Spread<'a> {
+    pub(crate) cores: usize,
+    /// To which core a packet with such headers comes.
+    pub(crate) core_of: &'a dyn Fn(&Headers) -> usize,
+    /// Where flows go from core to core.
+    pub(crate) entries: Option<Entries<'a>>,
+}
+
+/// The indirection table as it is at first.
+pub(crate) struct Entries<'a> {
+    pub(crate) owners: &'a [u16],
+    /// To which entry a packet with such headers points.
+    pub(crate) entry_of: &'a dyn Fn(&Headers) -> usize,
+}
+
 /// One function of a chain.
 #[derive(Clone)]
 pub struct FunctionSpec {
@@ -96,18 +113,19 @@ impl Chain {
         cores: usize,
         core_of: &dyn Fn(&Headers) -> usize,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
-        self.cores_keeping(cores, core_of, &Keeping::Own)
+        self.cores_keeping(&Spread { cores, core_of, entries: None }, &Keeping::Own)
     }
 
-    /// The same where some functions keep their states elsewhere than in their core's tables.
+    /// The same where some functions keep their states elsewhere than in their core's tables, or flows go from
+    /// core to core.
     pub(crate) fn cores_keeping(
         &self,
-        cores: usize,
-        core_of: &dyn Fn(&Headers) -> usize,
+        spread: &Spread<'_>,
         keeping: &Keeping<'_>,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        let cores = spread.cores;
         let mut pools: Vec<_> =
-            self.functions.iter().map(|spec| spec.function.pools(cores, core_of).into_iter()).collect();
+            self.functions.iter().map(|spec| spread.pools(&*spec.function).into_iter()).collect();
         let share = |(index, spec): (usize, &FunctionSpec)| match keeping {
             Keeping::Shared { functions, .. } if functions.contains(&index) => {
                 spec.function.share(spec.flows, cores, self.table_seed).map(Some)
@@ -139,7 +157,7 @@ impl Chain {
                 }
                 places.extend((0..range.len()).map(|member| Place { group: groups.len(), member }));
                 let group = group.expect("a group has a function");
-                groups.push(group.build(flows, when_full, self.table_seed)?);
+                groups.push(group.build(flows, when_full, self.table_seed, spread.entries.is_some())?);
             }
             Ok(ChainCore { drop_malformed: self.malformed == MalformedPolicy::Drop, groups, places })
         };
@@ -237,6 +255,27 @@ impl Chain {
     }
 }
 
+impl Spread<'_> {
+    /// A function's pools, by core. Where flows move, what a pool has belongs to an entry and goes with it.
+    fn pools(&self, function: &dyn Function) -> Vec<CorePools> {
+        let Some(Entries { owners, entry_of }) = &self.entries else {
+            let pools = function.pools(self.cores, self.core_of);
+            return pools.into_iter().map(CorePools::One).collect();
+        };
+        if !function.steps_in_order() {
+            let pools = function.pools(self.cores, self.core_of);
+            return pools.into_iter().map(CorePools::One).collect();
+        }
+        let none = || (0..owners.len()).map(|_| None).collect::<Vec<_>>();
+        let mut by_core: Vec<Vec<Option<Pool>>> = (0..self.cores).map(|_| none()).collect();
+        let pools = function.pools(owners.len(), entry_of);
+        for (entry, (pool, owner)) in pools.into_iter().zip(*owners).enumerate() {
+            by_core[usize::from(*owner)][entry] = Some(pool);
+        }
+        by_core.into_iter().map(CorePools::ByEntry).collect()
+    }
+}
+
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
     drop_malformed: bool,
@@ -262,6 +301,41 @@ impl ChainCore {
     /// Lets every dead flow go; for the end of a run.
     pub fn settle(&mut self, now: Stamp) {
         self.groups.iter_mut().for_each(|group| group.settle(now));
+    }
+
+    /// How many groups of functions there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Packs flows of a group that are to go to other cores, from block number `from` on: see [`Group::pack`].
+    pub(crate) fn pack(
+        &mut self,
+        group: usize,
+        from: usize,
+        leaving: &mut Leaving<'_>,
+    ) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        self.groups[group].pack(from, leaving)
+    }
+
+    /// Takes in flows that this group packed on another core.
+    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, now_ns: u64) {
+        self.groups[group].unpack(flows, now_ns);
+    }
+
+    /// The pools of an entry that goes to another core, with their functions' numbers.
+    pub(crate) fn take_pools(&mut self, entry: u16) -> Vec<(usize, Pool)> {
+        let Self { groups, places, .. } = self;
+        let pool = |(index, place): (usize, &Place)| {
+            Some((index, groups[place.group].take_pool(place.member, entry)?))
+        };
+        places.iter().enumerate().filter_map(pool).collect()
+    }
+
+    /// The pool of an entry that has come from another core.
+    pub(crate) fn put_pool(&mut self, function: usize, entry: u16, pool: Pool) {
+        let Place { group, member } = self.places[function];
+        self.groups[group].put_pool(member, entry, pool);
     }
 
     /// The function with this index in the chain.

@@ -301,6 +301,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             let packets = first_bits(rest, self.table.steps_left());
             rest &= !packets;
             let last = batch.frames[packets.ilog2() as usize].stamp;
+            let last = Stamp { time_ns: last.time_ns.min(batch.oldest_ns), ..last };
             self.step(packets, batch, port, laps);
             let Self { table, members, entries, .. } = self;
             if table.count_steps(packets.count_ones() as usize) {
@@ -349,7 +350,8 @@ impl<K: FlowKey> Group for KeyGroup<K> {
                 leaving.flows_left -= 1;
             }
         }
-        let erase = |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Box::new(parcel) });
+        let erase =
+            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Box::new(parcel) });
         (next, packed.into_iter().map(erase).collect())
     }
 

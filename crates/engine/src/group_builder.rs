@@ -13,6 +13,14 @@ use crate::stateless::StatelessGroup;
 /// A function's pool, whatever its type.
 pub struct Pool(pub(crate) Box<dyn Any + Send>);
 
+/// A function's pools on one core, as [`Function::pools`](crate::Function::pools) divided them.
+pub enum CorePools {
+    /// One for all that comes here.
+    One(Pool),
+    /// One for each entry of the indirection table that comes here, by entry.
+    ByEntry(Vec<Option<Pool>>),
+}
+
 /// A function's states that all cores share, whatever their type: see
 /// [`Function::share`](crate::Function::share).
 #[derive(Clone)]
@@ -88,18 +96,21 @@ impl GroupBuilder {
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
+        moves: bool,
     ) -> Result<Box<dyn Group>, OutOfMemory> {
-        self.0.build(flows, when_full, table_seed)
+        self.0.build(flows, when_full, table_seed, moves)
     }
 }
 
 /// Erases the type of a group's key.
 pub(crate) trait Unbuilt: Any {
+    /// `moves`: flows may go from core to core.
     fn build(
         self: Box<Self>,
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
+        moves: bool,
     ) -> Result<Box<dyn Group>, OutOfMemory>;
 }
 
@@ -109,19 +120,20 @@ impl<K: FlowKey> Unbuilt for KeyGroupBuilder<K> {
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
+        moves: bool,
     ) -> Result<Box<dyn Group>, OutOfMemory> {
-        Ok(Box::new((*self).build(flows, when_full, table_seed)?))
+        Ok(Box::new((*self).build(flows, when_full, table_seed, moves)?))
     }
 }
 
 impl<F: NetworkFunction> Unbuilt for StatelessGroup<F> {
-    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64) -> Result<Box<dyn Group>, OutOfMemory> {
+    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64, _: bool) -> Result<Box<dyn Group>, OutOfMemory> {
         Ok(self)
     }
 }
 
 impl<F: NetworkFunction> Unbuilt for FollowGroup<F> {
-    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64) -> Result<Box<dyn Group>, OutOfMemory> {
+    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64, _: bool) -> Result<Box<dyn Group>, OutOfMemory> {
         Ok(self)
     }
 }

@@ -112,6 +112,11 @@ impl<P> Pools<P> {
         self.0[self.index(entry)].as_ref()
     }
 
+    /// The same, if it is here.
+    pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
+        self.0[self.index(entry)].as_mut()
+    }
+
     /// The pool of an entry that goes; `None` if it is for all.
     pub(crate) fn take(&mut self, entry: u16) -> Option<P> {
         if self.0.len() == 1 { None } else { self.0[usize::from(entry)].take() }
@@ -326,6 +331,8 @@ pub(crate) struct FunctionMember<F: NetworkFunction> {
     departed: u64,
     /// What waits for a block.
     waiting: Option<Waiting<F::State>>,
+    /// Flows that came from another core and are gone already, ahead of their entry's pool.
+    gone: Vec<(u16, F::Key, F::State)>,
 }
 
 struct Waiting<S> {
@@ -336,7 +343,14 @@ struct Waiting<S> {
 
 impl<F: NetworkFunction> FunctionMember<F> {
     pub(crate) fn new(runner: Runner<F>, part: Part<F::State>) -> Self {
-        FunctionMember { runner, part, flows: FlowCounters::default(), departed: 0, waiting: None }
+        FunctionMember {
+            runner,
+            part,
+            flows: FlowCounters::default(),
+            departed: 0,
+            waiting: None,
+            gone: Vec::new(),
+        }
     }
 
     pub(crate) fn part(&self) -> Part<F::State> {
@@ -393,7 +407,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let Some(state) = cell.state() else { return };
         let key = table.key(slot);
         let Runner { function, pools, .. } = &mut self.runner;
-        function.gone(key, state, pools.of(entry));
+        match pools.get_mut(entry) {
+            Some(pool) => function.gone(key, state, pool),
+            None => self.gone.push((entry, *key, *state)),
+        }
         let departed = hash_state(&**function, state, table.hash_flow(slot, cell.deadline_ns()));
         self.departed = self.departed.wrapping_add(departed);
         table.cell_mut(slot, self.part).clear();
@@ -498,7 +515,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.flows.moved_in += 1;
         self.flows.evicted += 1;
         let Runner { function, pools, .. } = &mut self.runner;
-        function.gone(key, state, pools.of(entry));
+        match pools.get_mut(entry) {
+            Some(pool) => function.gone(key, state, pool),
+            None => self.gone.push((entry, *key, *state)),
+        }
     }
 
     fn take_pool(&mut self, entry: u16) -> Option<Pool> {
@@ -507,6 +527,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
 
     fn put_pool(&mut self, entry: u16, pool: Pool) {
         self.runner.put_pool(entry, pool);
+        let Runner { function, pools, .. } = &mut self.runner;
+        for (_, key, state) in self.gone.extract_if(.., |(of, ..)| *of == entry) {
+            function.gone(&key, &state, pools.of(entry));
+        }
     }
 
     fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {

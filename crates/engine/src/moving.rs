@@ -65,6 +65,13 @@ pub struct MoveCounters {
     pub held: u64,
 }
 
+impl MoveCounters {
+    /// Both together.
+    pub fn plus(self, other: MoveCounters) -> MoveCounters {
+        MoveCounters { entries: self.entries + other.entries, held: self.held + other.held }
+    }
+}
+
 /// Stands between a core's port and its chain where flows move: see [`control::Custody`].
 pub struct Mover {
     protocol: Protocol<Frame, Parcel>,
@@ -130,8 +137,7 @@ impl Mover {
             self.round = self.next_round(worked_off);
         }
         let Some(mut round) = self.round.take() else { return };
-        let mut leaving =
-            Leaving { to: &round.to, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN };
+        let mut leaving = Leaving { to: &round.to, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN };
         while round.group < chain.groups() && leaving.blocks_left > 0 && leaving.flows_left > 0 {
             let (next, packed) = chain.pack(round.group, round.block, &mut leaving);
             for (to, flows) in packed {
@@ -180,19 +186,29 @@ impl Mover {
         }
     }
 
+    /// No packet of any flow that is here, or that waits here for its flow, will come that is older than this and
+    /// than those of the batch. A flow that has to go may still be stepped elsewhere, as of then.
+    fn oldest_ns(&self) -> u64 {
+        let going = self.round.iter().flat_map(|round| &round.orders).chain(self.protocol.pending());
+        let held = self.protocol.held().map(|frame| frame.stamp.time_ns);
+        going.map(|order| order.since_ns).chain(held).min().unwrap_or(u64::MAX)
+    }
+
     /// Leaves in the batch what can be worked on now, and holds the rest.
     fn sort(&mut self, batch: &mut Batch, from: usize) {
-        let is_here = |frame: &Frame| self.protocol.has(frame.entry);
+        // An order that was given before one of these packets was sent is here, too.
+        self.protocol.look();
+        let is_here = |frame: &Frame| self.protocol.has(frame.entry, frame.stamp.seq);
         if batch.frames[from..].iter().all(is_here) {
             return;
         }
         self.arrived.extend(batch.frames.drain(from..));
         for frame in self.arrived.drain(..) {
-            if self.protocol.has(frame.entry) {
+            if self.protocol.has(frame.entry, frame.stamp.seq) {
                 batch.frames.push(frame);
             } else {
                 self.counters.held += 1;
-                self.protocol.hold(frame.entry, frame);
+                self.protocol.hold(frame.entry, frame.stamp.seq, frame);
             }
         }
     }
@@ -210,7 +226,7 @@ impl Custody for Mover {
             self.now_ns = last.stamp.time_ns;
         }
         self.sort(batch, released);
-        batch.oldest_ns = self.protocol.held().map(|frame| frame.stamp.time_ns).min().unwrap_or(u64::MAX);
+        batch.oldest_ns = self.oldest_ns();
         match received {
             _ if !batch.frames.is_empty() => Received::Frames,
             Received::End if self.protocol.is_settled() || self.protocol.is_broken() => Received::End,

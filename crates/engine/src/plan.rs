@@ -3,11 +3,14 @@ use std::sync::Arc;
 use std::{fs, thread};
 
 use nf::{FlowKey, Stateless};
-use strategy::{Assign, FunctionShape, HashFields, INDIRECTION_ENTRIES, Rss, Single, Strategy};
+use strategy::{
+    Assign, FunctionShape, HashFields, INDIRECTION_ENTRIES, Move, Rebalancing, Rss, RssPlusPlus, Single,
+    Strategy,
+};
 use table::OutOfMemory;
-use wire::{Fields, Headers};
+use wire::{Fields, Headers, Stamp};
 
-use crate::chain::Keeping;
+use crate::chain::{Entries, Keeping, Spread};
 use crate::{Chain, ChainCore, Function, FunctionInfo};
 
 /// The most cores that a chain can be spread over: one entry of the indirection table each.
@@ -25,6 +28,8 @@ pub struct Plan {
     /// Functions, by index in the chain, whose states all cores share, because no hash keeps their keys on
     /// one core: see [`nf::WhenShared`]. Empty for most chains.
     pub shared: Vec<usize>,
+    /// When flows go from core to core, where the strategy has them move.
+    pub rebalancing: Option<Rebalancing>,
 }
 
 /// Why a chain cannot run as asked.
@@ -60,8 +65,10 @@ pub enum PlanError {
         free_bytes: u64,
     },
     /// Two functions' keys cannot be kept on one core.
-    #[error("strategy `rss` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
+    #[error("strategy `{strategy}` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
     Conflict {
+        /// The strategy.
+        strategy: &'static str,
         /// The chain.
         chain: String,
         /// Which functions, and their keys.
@@ -83,8 +90,8 @@ impl Plan {
         let (hash_fields, shared) = match strategy {
             Strategy::Single if cores > 1 => return Err(PlanError::SingleCore { cores }),
             Strategy::Single => (None, Vec::new()),
-            Strategy::Rss => {
-                let (fields, shared) = derive(chain)?;
+            Strategy::Rss | Strategy::RssPlusPlus => {
+                let (fields, shared) = derive(chain, strategy.name())?;
                 (Some(fields), shared)
             }
         };
@@ -92,14 +99,17 @@ impl Plan {
         if let Some(free_bytes) = free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
             return Err(PlanError::Memory { cores, need_bytes, free_bytes });
         }
-        Ok(Plan { strategy, cores, hash_fields, shared })
+        let rebalancing = (strategy == Strategy::RssPlusPlus).then(Rebalancing::default);
+        Ok(Plan { strategy, cores, hash_fields, shared, rebalancing })
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.
     pub fn default_cores(strategy: Strategy) -> usize {
         match strategy {
             Strategy::Single => 1,
-            Strategy::Rss => thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES),
+            Strategy::Rss | Strategy::RssPlusPlus => {
+                thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES)
+            }
         }
     }
 
@@ -107,11 +117,16 @@ impl Plan {
     pub fn assign(&self, chain: &Chain) -> Box<dyn Assign> {
         let Some(fields) = self.hash_fields else { return Box::new(Single) };
         let rss = Rss::new(fields, self.cores);
-        let sided = chain.functions.iter().find(|spec| spec.function.info().has_sides);
-        match sided {
-            None => Box::new(rss),
-            Some(spec) => Box::new(Sided { rss, function: Arc::clone(&spec.function) }),
+        match self.rebalancing {
+            None => with_sides(rss, chain),
+            Some(rebalancing) => with_sides(RssPlusPlus::new(rss, self.cores, rebalancing), chain),
         }
+    }
+
+    /// Which core has each entry of the indirection table at first, where flows move.
+    pub fn owners(&self) -> Option<Vec<u16>> {
+        let rss = Rss::new(self.hash_fields?, self.cores);
+        self.rebalancing.map(|_| rss.indirection().to_vec())
     }
 
     /// `chain` on each core, with empty tables and the pools divided.
@@ -137,7 +152,10 @@ impl Plan {
             let entry = assign.borrow().entry(headers);
             assign.borrow_mut().core(entry)
         };
-        chain.cores_keeping(self.cores, &core_of, keeping)
+        let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(headers));
+        let owners = self.owners();
+        let entries = owners.as_deref().map(|owners| Entries { owners, entry_of: &entry_of });
+        chain.cores_keeping(&Spread { cores: self.cores, core_of: &core_of, entries }, keeping)
     }
 
     /// The names of the functions whose states all cores share, in the order of the chain.
@@ -146,23 +164,35 @@ impl Plan {
     }
 }
 
+/// With a card on each side, where a function of the chain stands between two.
+fn with_sides(assign: impl Assign + 'static, chain: &Chain) -> Box<dyn Assign> {
+    match chain.functions.iter().find(|spec| spec.function.info().has_sides) {
+        None => Box::new(assign),
+        Some(spec) => Box::new(Sided { inside: assign, function: Arc::clone(&spec.function) }),
+    }
+}
+
 /// A card on each side of a function: one hashes what the fields say, the one outside the mirrored fields.
-struct Sided {
-    rss: Rss,
+struct Sided<A> {
+    inside: A,
     function: Arc<dyn Function>,
 }
 
-impl Assign for Sided {
+impl<A: Assign> Assign for Sided<A> {
     fn entry(&self, headers: &Headers) -> u16 {
         if !self.function.is_from_outside(headers) {
-            return self.rss.entry(headers);
+            return self.inside.entry(headers);
         }
         let Headers { src, dst, src_port, dst_port, .. } = *headers;
-        self.rss.entry(&Headers { src: dst, dst: src, src_port: dst_port, dst_port: src_port, ..*headers })
+        self.inside.entry(&Headers { src: dst, dst: src, src_port: dst_port, dst_port: src_port, ..*headers })
     }
 
     fn core(&mut self, entry: u16) -> usize {
-        self.rss.core(entry)
+        self.inside.core(entry)
+    }
+
+    fn moves(&mut self, stamp: Stamp) -> &[Move] {
+        self.inside.moves(stamp)
     }
 }
 
@@ -179,7 +209,7 @@ pub(crate) fn kib(lines: &str, name: &str) -> Option<u64> {
 }
 
 /// What to hash, and which functions' states to share.
-fn derive(chain: &Chain) -> Result<(HashFields, Vec<usize>), PlanError> {
+fn derive(chain: &Chain, strategy: &'static str) -> Result<(HashFields, Vec<usize>), PlanError> {
     let all: Vec<usize> = (0..chain.functions.len()).collect();
     hash_and_share(chain, &all).map_err(|conflict| {
         // Without either of the two the rest may still conflict: only promise what was checked.
@@ -192,7 +222,7 @@ fn derive(chain: &Chain) -> Result<(HashFields, Vec<usize>), PlanError> {
             remedy += &format!(", or `{}` in a chain of its own", chain.functions[index].name);
         }
         remedy += ".";
-        PlanError::Conflict { chain: chain.name.clone(), conflict: conflict.message, remedy }
+        PlanError::Conflict { strategy, chain: chain.name.clone(), conflict: conflict.message, remedy }
     })
 }
 

@@ -9,8 +9,8 @@ use wire::{Fields, Headers, Stamp};
 
 use crate::follow::FollowGroup;
 use crate::group::{KeyGroup, KeyGroupBuilder};
-use crate::group_builder::{GroupBuilder, GroupSize, Pool, Shared, SharedOn};
-use crate::member::{FunctionMember, Runner};
+use crate::group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
+use crate::member::{FunctionMember, Pools, Runner};
 use crate::shared::SharedStates;
 use crate::shared_member::{SharedMember, check_passed};
 use crate::stage::{Stage, StageSpec};
@@ -85,7 +85,7 @@ pub trait Function: Send + Sync {
     fn reserve(&self, group: &mut GroupSize);
 
     /// Puts it behind the functions of `group`, which have the same key; begins a group without one.
-    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pool: Pool) -> GroupBuilder;
+    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pools: CorePools) -> GroupBuilder;
 
     /// Room for `flows` states that `cores` cores share; for a function with
     /// [`NetworkFunction::WHEN_SHARED`].
@@ -102,13 +102,13 @@ pub trait Function: Send + Sync {
         &self,
         group: Option<GroupBuilder>,
         spec: StageSpec,
-        pool: Pool,
+        pools: CorePools,
         shared: &SharedOn,
     ) -> GroupBuilder;
 
     /// A group of its own that answers what it answered in another run, where it dropped `drops`: by
     /// sequence number, function and reason.
-    fn follow(&self, spec: StageSpec, pool: Pool, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder;
+    fn follow(&self, spec: StageSpec, pools: CorePools, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder;
 
     /// Of a function whose states cores share, or that follows a run where they did: what all its records
     /// added up, as one number. See [`nf::WhenShared::Totals`].
@@ -185,9 +185,15 @@ impl Registry {
 struct Configured<F>(Arc<F>);
 
 impl<F: NetworkFunction> Configured<F> {
-    fn runner(&self, spec: StageSpec, pool: Pool) -> Runner<F> {
-        let pool = pool.0.downcast().expect("made by this function's `pools`");
-        Runner::new(Arc::clone(&self.0), *pool, spec)
+    fn runner(&self, spec: StageSpec, pools: CorePools) -> Runner<F> {
+        let typed = |pool: Pool| -> F::Pool { *pool.0.downcast().expect("made by this function's `pools`") };
+        let pools = match pools {
+            CorePools::One(pool) => Pools::one(typed(pool)),
+            CorePools::ByEntry(pools) => {
+                Pools::by_entry(pools.into_iter().map(|pool| pool.map(typed)).collect())
+            }
+        };
+        Runner::new(Arc::clone(&self.0), pools, spec)
     }
 }
 
@@ -216,8 +222,8 @@ impl<F: NetworkFunction> Function for Configured<F> {
         group.add::<F>();
     }
 
-    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pool: Pool) -> GroupBuilder {
-        let runner = self.runner(spec, pool);
+    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pools: CorePools) -> GroupBuilder {
+        let runner = self.runner(spec, pools);
         if F::Key::SHARDING.is_stateless() {
             debug_assert!(group.is_none(), "a function without state is a group of its own");
             return GroupBuilder::new(StatelessGroup(runner));
@@ -242,10 +248,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
         &self,
         group: Option<GroupBuilder>,
         spec: StageSpec,
-        pool: Pool,
+        pools: CorePools,
         shared: &SharedOn,
     ) -> GroupBuilder {
-        let runner = self.runner(spec, pool);
+        let runner = self.runner(spec, pools);
         let states = Arc::clone(&shared.states.0).downcast().expect("made by this function's `share`");
         GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<FiveTuple>| {
             let part = builder.layout.add();
@@ -253,8 +259,8 @@ impl<F: NetworkFunction> Function for Configured<F> {
         })
     }
 
-    fn follow(&self, spec: StageSpec, pool: Pool, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder {
-        GroupBuilder::new(FollowGroup::new(self.runner(spec, pool), Arc::clone(drops)))
+    fn follow(&self, spec: StageSpec, pools: CorePools, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder {
+        GroupBuilder::new(FollowGroup::new(self.runner(spec, pools), Arc::clone(drops)))
     }
 
     fn totals(&self, stages: &[Stage<'_>]) -> u64 {

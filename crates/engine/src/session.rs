@@ -3,15 +3,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use control::{Order, Orders};
 use io::capture::{CaptureError, CaptureReader};
-use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, replay};
-use strategy::Assign;
+use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order};
+use strategy::{Assign, Move};
 use table::OutOfMemory;
 use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::Batch;
 use crate::chain::{Chain, ChainCore, Keeping};
+use crate::moving::{MoveCounters, Mover};
 use crate::plan::Plan;
 use crate::run::{self, CoreCounters};
 
@@ -28,6 +30,8 @@ pub struct Seen<'a> {
     pub wire_len: u32,
     /// What its bytes begin with.
     pub link: LinkType,
+    /// How many packets were sent before it, from all cores: the order in which they left these.
+    pub sent: u64,
 }
 
 /// How a run goes on, to be read from outside while it does.
@@ -55,6 +59,8 @@ pub struct RunOutcome {
     pub stopped: bool,
     /// How far arrival times ran back, which stamps do not.
     pub ran_back: RanBack,
+    /// What went from core to core.
+    pub moves: MoveCounters,
 }
 
 /// Why a run has no outcome.
@@ -112,24 +118,36 @@ pub(crate) fn replay_keeping<E: Send>(
     let chains = plan
         .cores_keeping(chain, keeping)
         .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
-    let (feeder, ports, collector) = replay(chains.len());
+    let (orders, movers) = match plan.owners() {
+        None => (None, (0..plan.cores).map(|_| None).collect()),
+        Some(owners) => {
+            let (orders, movers) = Mover::for_cores(&owners, plan.cores);
+            (Some(orders), movers.into_iter().map(Some).collect::<Vec<_>>())
+        }
+    };
+    // A packet that waits for its flow is sent behind later ones.
+    let make = if orders.is_some() { replay_in_any_order } else { replay };
+    let (feeder, ports, collector) = make(chains.len());
     thread::scope(|scope| {
         let begin = Instant::now();
         let workers: Vec<_> = ports
             .into_iter()
             .zip(chains)
+            .zip(movers)
             .enumerate()
-            .map(|(core, (port, chain))| scope.spawn(move || work(core, port, chain)))
+            .map(|(core, ((port, chain), mover))| scope.spawn(move || work(core, port, chain, mover)))
             .collect();
-        let feeding = scope.spawn(move || feed(reader, feeder, assign, progress));
+        let feeding = scope.spawn(move || feed(reader, feeder, assign, orders, progress));
         let mut collected = collect(collector, see);
         let elapsed = begin.elapsed();
 
         let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
         let mut cores = Vec::new();
+        let mut moves = MoveCounters::default();
         for (core, worker) in workers.into_iter().enumerate() {
             match worker.join() {
-                Ok((counters, mut chain)) => {
+                Ok((counters, mut chain, moved)) => {
+                    moves = moves.plus(moved);
                     chain.settle(collected.last);
                     cores.push((counters, chain));
                 }
@@ -150,6 +168,7 @@ pub(crate) fn replay_keeping<E: Send>(
                 FeedEnd::Stopped | FeedEnd::Closed => None,
             },
             ran_back: fed.ran_back,
+            moves,
         })
     })
 }
@@ -173,9 +192,10 @@ fn feed(
     mut reader: CaptureReader,
     mut feeder: Feeder,
     mut assign: Box<dyn Assign>,
+    mut orders: Option<Orders>,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(&mut reader, &mut feeder, &mut *assign, progress);
+    let end = feed_all(&mut reader, &mut feeder, &mut *assign, orders.as_mut(), progress);
     Fed { end, ran_back: feeder.ran_back() }
 }
 
@@ -184,6 +204,7 @@ fn feed_all(
     reader: &mut CaptureReader,
     feeder: &mut Feeder,
     assign: &mut dyn Assign,
+    mut orders: Option<&mut Orders>,
     progress: &Progress,
 ) -> FeedEnd {
     let reads_headers = assign.reads_headers();
@@ -201,6 +222,9 @@ fn feed_all(
                 false => Headers::default(),
             };
             frame.entry = assign.entry(&headers);
+            if let Some(orders) = &mut orders {
+                give_orders(assign.moves(frame.stamp), frame.stamp, orders, feeder)?;
+            }
             feeder.send(assign.core(frame.entry), frame)
         });
         let Ok(()) = sent else { return FeedEnd::Closed };
@@ -214,13 +238,49 @@ fn feed_all(
     }
 }
 
+/// Has flows handed over, ahead of the first packet that goes to their new cores.
+fn give_orders(moves: &[Move], stamp: Stamp, orders: &mut Orders, feeder: &Feeder) -> Result<(), Closed> {
+    for Move { entry, from, to } in moves {
+        let from = usize::from(*from);
+        let order = Order {
+            entry: *entry,
+            to: *to,
+            after: feeder.sent(from),
+            since_seq: stamp.seq,
+            since_ns: stamp.time_ns,
+        };
+        let waiting = Waiting::default();
+        // The core looks at its orders between any two batches.
+        while orders.give(from, order).is_err() {
+            if feeder.is_closed() {
+                return Err(Closed);
+            }
+            waiting.wait();
+        }
+    }
+    Ok(())
+}
+
 /// One core: pinned, with private state.
-fn work(core: usize, mut port: ReplayPort, mut chain: ChainCore) -> (CoreCounters, ChainCore) {
+fn work(
+    core: usize,
+    mut port: ReplayPort,
+    mut chain: ChainCore,
+    mover: Option<Mover>,
+) -> (CoreCounters, ChainCore, MoveCounters) {
     pin(core);
-    match run::run(&mut port, &mut chain, &mut Batch::new(), &mut (), &mut ()) {
-        Ok(counters) => (counters, chain),
+    let mut batch = Batch::new();
+    let (counters, moves) = match mover {
+        None => (run::run(&mut port, &mut chain, &mut batch, &mut (), &mut ()), MoveCounters::default()),
+        Some(mut mover) => {
+            let counters = run::run(&mut port, &mut chain, &mut batch, &mut (), &mut mover);
+            (counters, mover.counters())
+        }
+    };
+    match counters {
+        Ok(counters) => (counters, chain, moves),
         // The collector left; so do we, and it says why.
-        Err(Closed) => (CoreCounters::default(), chain),
+        Err(Closed) => (CoreCounters::default(), chain, moves),
     }
 }
 
@@ -242,13 +302,14 @@ struct Collected<E> {
 fn collect<E>(mut collector: Collector, see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>) -> Collected<E> {
     let mut collected = Collected { packets: 0, last: Stamp::default(), error: None };
     while let Some(done) = collector.collect() {
-        let Done { frame, fate } = &done;
+        let Done { frame, fate, sent } = &done;
         let seen = Seen {
             stamp: frame.stamp,
             fate: *fate,
             bytes: collector.bytes(&done),
             wire_len: frame.wire_len,
             link: frame.link,
+            sent: *sent,
         };
         if let Err(error) = see(&seen) {
             // Dropping the collector makes every core end.

@@ -257,7 +257,7 @@ impl<F: NetworkFunction> SharedStates<F> {
         let Counts { created, removed, expired, evicted, rejected } = &self.counts;
         let [created, removed, expired, evicted, rejected] =
             [created, removed, expired, evicted, rejected].map(|count| count.load(Ordering::Relaxed));
-        FlowCounters { created, removed, expired, evicted, rejected }
+        FlowCounters { created, removed, expired, evicted, rejected, ..FlowCounters::default() }
     }
 
     /// The time before which no core will step.

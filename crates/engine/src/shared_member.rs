@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 
 use crate::Batch;
 use crate::batch::bits;
-use crate::member::{Member, Runner, Steps, hash_state};
+use crate::member::{Block, Member, Runner, Steps, hash_state};
 use crate::shared::SharedStates;
 use crate::stage::{FlowCounters, StageCounters};
 
@@ -77,11 +77,11 @@ impl<F: NetworkFunction> SharedMember<F> {
     }
 
     /// Says how far this core is: packets of known flows are stepped before others that came earlier, but
-    /// none before the batch.
+    /// none before the batch, or before those that wait for their flows from another core.
     #[inline]
     fn tick(&self, batch: &Batch) {
         if let Some(first) = batch.frames.first() {
-            self.states.tick(self.core, first.stamp.time_ns);
+            self.states.tick(self.core, first.stamp.time_ns.min(batch.oldest_ns));
         }
     }
 
@@ -251,11 +251,11 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    fn leave(&mut self, slot: Slot, _: u64, table: &mut FlowTable<FiveTuple>) {
+    fn leave(&mut self, Block { slot, .. }: Block, _: u64, table: &mut FlowTable<FiveTuple>) {
         self.release(slot, table);
     }
 
-    fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<FiveTuple>) {
+    fn expire(&mut self, Block { slot, .. }: Block, now_ns: u64, table: &mut FlowTable<FiveTuple>) {
         if table.cell(slot, self.part).deadline_ns() <= now_ns {
             self.release(slot, table);
         }

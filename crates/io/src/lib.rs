@@ -18,6 +18,6 @@ mod waiting;
 pub use frame::Frame;
 pub use memory_port::MemoryPort;
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Received};
-pub use replay::{Collector, Feeder, ReplayPort, replay};
+pub use replay::{Collector, Feeder, ReplayPort, replay, replay_in_any_order};
 pub use trace::Trace;
 pub use waiting::Waiting;

@@ -179,6 +179,10 @@ impl Port for MemoryPort {
         if frames.is_empty() { Received::Idle } else { Received::Frames }
     }
 
+    fn consumed(&self) -> u64 {
+        self.received
+    }
+
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         &self.pool.as_bytes()[frame.place.buffer()][frame.data()]

@@ -8,6 +8,9 @@ pub trait Port: Send {
     /// Appends up to `max` frames that have arrived, in order of arrival. Does not wait.
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received;
 
+    /// How many packets of this queue have been received so far, or were dropped before they could be.
+    fn consumed(&self) -> u64;
+
     /// The packet's bytes.
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8];
 
@@ -44,6 +47,8 @@ pub struct Done {
     pub frame: Frame,
     /// What becomes of it.
     pub fate: Fate,
+    /// How many packets were sent before it, from all queues: the order in which they left.
+    pub sent: u64,
 }
 
 /// What becomes of a frame at its port: the verdict on it, and for a drop by whom and why.

@@ -61,7 +61,9 @@ impl Strategy {
         match self {
             Strategy::Single => "one core; what every other strategy is compared with",
             Strategy::Rss => "receive-side scaling: packets go to cores by a hash of their headers",
-            Strategy::RssPlusPlus => "RSS++: the same, and hashes with their flows go from loaded cores to others",
+            Strategy::RssPlusPlus => {
+                "RSS++: the same, and hashes with their flows go from loaded cores to others"
+            }
         }
     }
 }

@@ -103,7 +103,11 @@ impl RssPlusPlus {
     fn put_in_force(&mut self, owners: &[u16; INDIRECTION_ENTRIES]) {
         let before = *self.rss.indirection();
         let pairs = before.iter().zip(owners).enumerate().filter(|(_, (from, to))| from != to);
-        self.moves.extend(pairs.map(|(entry, (from, to))| Move { entry: entry as u16, from: *from, to: *to }));
+        self.moves.extend(pairs.map(|(entry, (from, to))| Move {
+            entry: entry as u16,
+            from: *from,
+            to: *to,
+        }));
         *self.rss.indirection_mut() = *owners;
     }
 }

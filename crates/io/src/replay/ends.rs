@@ -1,5 +1,8 @@
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use wire::{RanBack, Stamp, Stamper};
@@ -14,9 +17,17 @@ const ARENA_BYTES: usize = 8 << 20;
 /// Frames on their way to one queue, and on their way back from it: descriptors of a common card.
 const RING_FRAMES: usize = 1024;
 
-/// Makes the three ends of a port with `queues` queues.
+/// Makes the three ends of a port with `queues` queues, each of which sends packets in the order in which it gets
+/// them.
 pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     sized(queues, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
+}
+
+/// The same where a queue may send packets in any order.
+pub fn replay_in_any_order(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    let (feeder, ports, mut collector) = replay(queues);
+    collector.early = Some(VecDeque::new());
+    (feeder, ports, collector)
 }
 
 fn sized(
@@ -28,22 +39,25 @@ fn sized(
     let mut from_queues = Vec::new();
     let mut ports = Vec::new();
     let broken = Arc::new(AtomicBool::new(false));
+    let sent = Arc::new(CachePadded::new(AtomicU64::new(0)));
     for _ in 0..queues {
         let (to_queue, receive) = RingBuffer::new(ring_frames);
         let (send, from_queue) = RingBuffer::new(ring_frames);
         to_queues.push(to_queue);
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
-        ports.push(ReplayPort { arena, broken, receive, send, held: 0 });
+        let sent = Arc::clone(&sent);
+        ports.push(ReplayPort { arena, broken, receive, send, held: 0, received: 0, sent });
     }
     let feeder = Feeder {
         taker,
         arena: Arc::clone(&arena),
         broken: Arc::clone(&broken),
         stamper: Stamper::default(),
+        sent: vec![0; queues],
         to_queues,
     };
-    (feeder, ports, Collector { arena, broken, from_queues, next_seq: 0, likely: 0 })
+    (feeder, ports, Collector { arena, broken, from_queues, next_seq: 0, likely: 0, early: None })
 }
 
 /// Where packets enter: copies them into the arena as a card's DMA would, stamps them, and sends
@@ -54,6 +68,8 @@ pub struct Feeder {
     broken: Arc<AtomicBool>,
     stamper: Stamper,
     to_queues: Vec<Producer<Frame>>,
+    /// By queue.
+    sent: Vec<u64>,
 }
 
 impl Feeder {
@@ -106,10 +122,20 @@ impl Feeder {
     /// # Panics
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
+        self.sent[queue] += 1;
         push(&mut self.to_queues[queue], frame, &self.broken)
     }
 
-    fn is_closed(&self) -> bool {
+    /// Packets sent to a queue so far.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    pub fn sent(&self, queue: usize) -> u64 {
+        self.sent[queue]
+    }
+
+    /// Whether a queue or the collector is gone.
+    pub fn is_closed(&self) -> bool {
         self.broken.load(Ordering::Acquire) || self.to_queues.iter().any(Producer::is_abandoned)
     }
 }
@@ -122,6 +148,9 @@ pub struct ReplayPort {
     broken: Arc<AtomicBool>,
     /// Frames received and not sent.
     held: usize,
+    received: u64,
+    /// Frames that all queues have sent.
+    sent: Arc<CachePadded<AtomicU64>>,
     receive: Consumer<Frame>,
     send: Producer<Done>,
 }
@@ -134,11 +163,16 @@ impl Port for ReplayPort {
         let Ok(chunk) = self.receive.read_chunk(ready) else { return Received::Idle };
         frames.extend(chunk);
         self.held += ready;
+        self.received += ready as u64;
         match (ready, last) {
             (0, true) => Received::End,
             (0, false) => Received::Idle,
             _ => Received::Frames,
         }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.received
     }
 
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
@@ -151,8 +185,10 @@ impl Port for ReplayPort {
 
     fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
-        frames.drain(..).zip(fates).try_for_each(|(frame, fate)| {
-            push(&mut self.send, Done { frame, fate: *fate }, &self.broken)?;
+        // Of two threads of which one waits for the other, the earlier's numbers are the lower.
+        let sent = self.sent.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        frames.drain(..).zip(fates).zip(sent..).try_for_each(|((frame, fate), sent)| {
+            push(&mut self.send, Done { frame, fate: *fate, sent }, &self.broken)?;
             self.held -= 1;
             Ok(())
         })
@@ -176,6 +212,8 @@ pub struct Collector {
     next_seq: u64,
     /// The queue that had the last packet: packets come in trains.
     likely: usize,
+    /// Where queues send in any order: what came ahead of its turn, from the next packet on.
+    early: Option<VecDeque<Option<Done>>>,
 }
 
 impl Collector {
@@ -209,12 +247,28 @@ impl Collector {
 
     /// Gives the packet's memory back.
     pub fn release(&mut self, done: Done) -> (Stamp, Fate) {
-        let Done { frame, fate } = done;
+        let Done { frame, fate, .. } = done;
         self.arena.give_back(frame.place);
         (frame.stamp, fate)
     }
 
     fn pop_next(&mut self) -> Option<Done> {
+        let Some(early) = &mut self.early else { return self.pop_from_queue() };
+        for queue in &mut self.from_queues {
+            while let Ok(done) = queue.pop() {
+                let ahead = (done.frame.stamp.seq - self.next_seq) as usize;
+                if early.len() <= ahead {
+                    early.resize_with(ahead + 1, || None);
+                }
+                early[ahead] = Some(done);
+            }
+        }
+        early.front_mut()?.take().inspect(|_| {
+            early.pop_front();
+        })
+    }
+
+    fn pop_from_queue(&mut self) -> Option<Done> {
         let queues = self.from_queues.len();
         for queue in (self.likely..queues).chain(0..self.likely) {
             let is_next = |done: &Done| done.frame.stamp.seq == self.next_seq;
