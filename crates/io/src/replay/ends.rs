@@ -1,7 +1,8 @@
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use ring::{Consumer, Producer, ring};
 use wire::{RanBack, Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
@@ -29,8 +30,8 @@ fn sized(
     let mut ports = Vec::new();
     let broken = Arc::new(AtomicBool::new(false));
     for _ in 0..queues {
-        let (to_queue, receive) = RingBuffer::new(ring_frames);
-        let (send, from_queue) = RingBuffer::new(ring_frames);
+        let (to_queue, receive) = ring(ring_frames);
+        let (send, from_queue) = ring(ring_frames);
         to_queues.push(to_queue);
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
@@ -106,7 +107,7 @@ impl Feeder {
     /// # Panics
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
-        push(&mut self.to_queues[queue], frame, &self.broken)
+        push(&mut self.to_queues[queue], &mut iter::once(frame), &self.broken)
     }
 
     fn is_closed(&self) -> bool {
@@ -130,9 +131,7 @@ impl Port for ReplayPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         // In this order: what was sent before the feeder left is seen after seeing it leave.
         let last = self.receive.is_abandoned();
-        let ready = self.receive.slots().min(max);
-        let Ok(chunk) = self.receive.read_chunk(ready) else { return Received::Idle };
-        frames.extend(chunk);
+        let ready = self.receive.pop_into(frames, max);
         self.held += ready;
         match (ready, last) {
             (0, true) => Received::End,
@@ -151,11 +150,11 @@ impl Port for ReplayPort {
 
     fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
-        frames.drain(..).zip(fates).try_for_each(|(frame, fate)| {
-            push(&mut self.send, Done { frame, fate: *fate }, &self.broken)?;
-            self.held -= 1;
-            Ok(())
-        })
+        let mut done = frames.drain(..).zip(fates).map(|(frame, fate)| Done { frame, fate: *fate });
+        let outcome = push(&mut self.send, &mut done, &self.broken);
+        // What was not sent dies here, and stays counted, so that those who wait for it hear of it.
+        self.held -= fates.len() - done.len();
+        outcome
     }
 }
 
@@ -218,32 +217,37 @@ impl Collector {
         let queues = self.from_queues.len();
         for queue in (self.likely..queues).chain(0..self.likely) {
             let is_next = |done: &Done| done.frame.stamp.seq == self.next_seq;
-            if self.from_queues[queue].peek().is_ok_and(is_next) {
+            if self.from_queues[queue].peek().is_some_and(is_next) {
                 self.likely = queue;
-                return self.from_queues[queue].pop().ok();
+                return self.from_queues[queue].pop();
             }
         }
         None
     }
 }
 
-/// Pushes, waiting while the ring is full.
-fn push<T>(ring: &mut Producer<T>, item: T, broken: &AtomicBool) -> Result<(), Closed> {
-    let mut item = item;
+/// Pushes all, as many at a time as fit, waiting while the ring is full. What is left when there is no
+/// more use in waiting stays in the iterator.
+fn push<T>(
+    ring: &mut Producer<T>,
+    items: &mut impl ExactSizeIterator<Item = T>,
+    broken: &AtomicBool,
+) -> Result<(), Closed> {
     let waiting = Waiting::default();
-    loop {
+    while items.len() > 0 {
         if ring.is_abandoned() {
             return Err(Closed);
         }
-        match ring.push(item) {
-            Ok(()) => return Ok(()),
-            Err(PushError::Full(back)) => item = back,
+        if ring.push_from(items) > 0 {
+            waiting.over();
+            continue;
         }
         if broken.load(Ordering::Acquire) {
             return Err(Closed);
         }
         waiting.wait();
     }
+    Ok(())
 }
 
 #[cfg(test)]
