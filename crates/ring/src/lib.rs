@@ -2,8 +2,7 @@
 //! from core to core, pass between threads.
 //!
 //! ```
-//! use paceline_ring as ring;
-//!
+//! # use paceline_ring as ring;
 //! let (mut producer, mut consumer) = ring::ring(4);
 //! let mut packets = 1..=6;
 //! assert_eq!(producer.push_from(&mut packets), 4);

@@ -1,10 +1,11 @@
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use ring::{Consumer, Producer, ring};
 use wire::{RanBack, Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
@@ -41,8 +42,8 @@ fn sized(
     let broken = Arc::new(AtomicBool::new(false));
     let sent = Arc::new(CachePadded::new(AtomicU64::new(0)));
     for _ in 0..queues {
-        let (to_queue, receive) = RingBuffer::new(ring_frames);
-        let (send, from_queue) = RingBuffer::new(ring_frames);
+        let (to_queue, receive) = ring(ring_frames);
+        let (send, from_queue) = ring(ring_frames);
         to_queues.push(to_queue);
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
@@ -123,7 +124,7 @@ impl Feeder {
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
         self.sent[queue] += 1;
-        push(&mut self.to_queues[queue], frame, &self.broken)
+        push(&mut self.to_queues[queue], &mut iter::once(frame), &self.broken)
     }
 
     /// Packets sent to a queue so far.
@@ -159,9 +160,7 @@ impl Port for ReplayPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         // In this order: what was sent before the feeder left is seen after seeing it leave.
         let last = self.receive.is_abandoned();
-        let ready = self.receive.slots().min(max);
-        let Ok(chunk) = self.receive.read_chunk(ready) else { return Received::Idle };
-        frames.extend(chunk);
+        let ready = self.receive.pop_into(frames, max);
         self.held += ready;
         self.received += ready as u64;
         match (ready, last) {
@@ -186,12 +185,17 @@ impl Port for ReplayPort {
     fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         // Of two threads of which one waits for the other, the earlier's numbers are the lower.
-        let sent = self.sent.fetch_add(frames.len() as u64, Ordering::Relaxed);
-        frames.drain(..).zip(fates).zip(sent..).try_for_each(|((frame, fate), sent)| {
-            push(&mut self.send, Done { frame, fate: *fate, sent }, &self.broken)?;
-            self.held -= 1;
-            Ok(())
-        })
+        let first = self.sent.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        let done = |(index, (frame, fate)): (usize, (Frame, &Fate))| Done {
+            frame,
+            fate: *fate,
+            sent: first + index as u64,
+        };
+        let mut done = frames.drain(..).zip(fates).enumerate().map(done);
+        let outcome = push(&mut self.send, &mut done, &self.broken);
+        // What was not sent dies here, and stays counted, so that those who wait for it hear of it.
+        self.held -= fates.len() - done.len();
+        outcome
     }
 }
 
@@ -255,7 +259,7 @@ impl Collector {
     fn pop_next(&mut self) -> Option<Done> {
         let Some(early) = &mut self.early else { return self.pop_from_queue() };
         for queue in &mut self.from_queues {
-            while let Ok(done) = queue.pop() {
+            while let Some(done) = queue.pop() {
                 let ahead = (done.frame.stamp.seq - self.next_seq) as usize;
                 if early.len() <= ahead {
                     early.resize_with(ahead + 1, || None);
@@ -272,32 +276,37 @@ impl Collector {
         let queues = self.from_queues.len();
         for queue in (self.likely..queues).chain(0..self.likely) {
             let is_next = |done: &Done| done.frame.stamp.seq == self.next_seq;
-            if self.from_queues[queue].peek().is_ok_and(is_next) {
+            if self.from_queues[queue].peek().is_some_and(is_next) {
                 self.likely = queue;
-                return self.from_queues[queue].pop().ok();
+                return self.from_queues[queue].pop();
             }
         }
         None
     }
 }
 
-/// Pushes, waiting while the ring is full.
-fn push<T>(ring: &mut Producer<T>, item: T, broken: &AtomicBool) -> Result<(), Closed> {
-    let mut item = item;
+/// Pushes all, as many at a time as fit, waiting while the ring is full. What is left when there is no
+/// more use in waiting stays in the iterator.
+fn push<T>(
+    ring: &mut Producer<T>,
+    items: &mut impl ExactSizeIterator<Item = T>,
+    broken: &AtomicBool,
+) -> Result<(), Closed> {
     let waiting = Waiting::default();
-    loop {
+    while items.len() > 0 {
         if ring.is_abandoned() {
             return Err(Closed);
         }
-        match ring.push(item) {
-            Ok(()) => return Ok(()),
-            Err(PushError::Full(back)) => item = back,
+        if ring.push_from(items) > 0 {
+            waiting.over();
+            continue;
         }
         if broken.load(Ordering::Acquire) {
             return Err(Closed);
         }
         waiting.wait();
     }
+    Ok(())
 }
 
 #[cfg(test)]
