@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed};
 
 use loom::thread;
 
-use crate::sync::{Fault, UnsafeCell, plant};
+use crate::sync::{Arc, Fault, UnsafeCell, plant};
 use crate::{Consumer, Producer, ring};
 
 /// Runs a model in every order, or in every one in which no more threads than `preemptions` are
@@ -148,8 +148,8 @@ fn consumer_leaves() {
 fn leaving_orders_memory() {
     model(None, || {
         let (producer, consumer) = ring::<()>(1);
-        let cell = Uncounted::new(UnsafeCell::new(0));
-        let theirs = Uncounted::clone(&cell);
+        let cell = Arc::new(UnsafeCell::new(0));
+        let theirs = Arc::clone(&cell);
         let leaving = thread::spawn(move || {
             // SAFETY: the other thread reads once it has seen this one's end go.
             theirs.with_mut(|value| unsafe { *value = 7 });
