@@ -31,6 +31,8 @@ impl<T> Consumer<T> {
     #[inline]
     pub fn pop_into(&mut self, items: &mut Vec<T>, max: usize) -> usize {
         let popped = self.take(max, |shared, head, ready| {
+            // First, since this may panic, and what was read before would be dropped twice.
+            items.reserve(ready);
             // SAFETY: `take` hands over `ready` positions that are pushed and not popped, once.
             items.extend((0..ready).map(|i| unsafe { shared.read(head.wrapping_add(i)) }));
             ready

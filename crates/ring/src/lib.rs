@@ -38,6 +38,14 @@
 //! Nothing is allocated after [`ring()`], and nothing waits: what to do while a ring is full or empty is
 //! the caller's decision.
 //!
+//! Throughput is that of the `rtrb` crate (1.03 and 1.05 times its medians in two runs, with a spread
+//! within each far above that: 33 to 39 million items of 40 bytes a second in chunks of 64, on two cores
+//! of a busy Intel Xeon virtual machine):
+//!
+//! ```sh
+//! cargo run --release -p paceline-ring --example throughput
+//! ```
+//!
 //! Under `--cfg loom` atomics and slots are those of the [loom](https://docs.rs/loom) model checker, so
 //! that a protocol over rings can be checked together with them.
 
