@@ -14,3 +14,6 @@ mod custody;
 
 pub use balancer::Balancer;
 pub use custody::{Custody, Message, Order, Orders, custody};
+
+#[cfg(all(test, loom))]
+mod model;
