@@ -39,7 +39,7 @@ fn the_example() {
     let chain = example("mixed-keys.toml");
     assert_holds(&chain, 3);
     let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 4);
-    let promises: Vec<_> = verified.shared.iter().map(|check| (&*check.function, check.promise)).collect();
+    let promises: Vec<_> = verified.shared.iter().map(|check| (&*check.function, check.promise.expect("a promise"))).collect();
     let over = WhenShared::Bound { over: 0 };
     assert_eq!(promises, [("source-statistics", WhenShared::Totals), ("destination-policer", over)]);
     assert_eq!(verified.digests.len(), 1, "the balancer's flows are compared");

@@ -201,11 +201,12 @@ pub struct StrategyArg(pub Strategy);
 impl StrategyArg {
     pub const Single: StrategyArg = StrategyArg(Strategy::Single);
     pub const Rss: StrategyArg = StrategyArg(Strategy::Rss);
+    pub const Shared: StrategyArg = StrategyArg(Strategy::Shared);
 }
 
 impl ValueEnum for StrategyArg {
     fn value_variants<'a>() -> &'a [Self] {
-        &[StrategyArg::Single, StrategyArg::Rss]
+        &[StrategyArg::Single, StrategyArg::Rss, StrategyArg::Shared]
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

@@ -67,6 +67,13 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     if verified.packets == 0 {
         return format!("{}: nothing to compare: the input has no packets\n", chain.name);
     }
+    if !verified.has_compared() && verified.is_same() {
+        return format!(
+            "{}: {on_cores}: nothing to compare with single\n\n{}",
+            chain.name,
+            shared_rows(plan, verified)
+        );
+    }
     let is_same = verified.is_same();
     let up_to = up_to(chain, plan, verified);
     let partly = match &verified.input_error {
@@ -103,15 +110,7 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         text += &format!(" BROKEN under {strategy}: {function}: {message}\n");
     }
     if !verified.shared.is_empty() {
-        let row = |check: &SharedCheck| {
-            let found = match &check.failure {
-                None => promise(check.promise).to_owned(),
-                Some(failure) => format!("BROKEN: {failure}"),
-            };
-            vec![check.function.clone(), found]
-        };
-        let rows: Vec<_> = verified.shared.iter().map(row).collect();
-        text += &format!("\n{}", table(&["shared by all cores", "what holds"], &rows, 2));
+        text += &format!("\n{}", shared_rows(plan, verified));
     }
     let rows: Vec<_> = verified
         .digests
@@ -127,6 +126,19 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     text + "\n" + &table(&["state of", "single", strategy, ""], &rows, 4)
 }
 
+/// What was checked of functions that are not compared packet by packet.
+fn shared_rows(plan: &Plan, verified: &Verified) -> String {
+    let row = |check: &SharedCheck| {
+        let found = match &check.failure {
+            None => promise(plan, check),
+            Some(failure) => format!("BROKEN: {failure}"),
+        };
+        vec![check.function.clone(), found]
+    };
+    let rows: Vec<_> = verified.shared.iter().map(row).collect();
+    table(&["shared by all cores", "what holds"], &rows, 2)
+}
+
 /// In what the answers may differ and be right.
 fn up_to(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     let named = |names: Vec<String>| -> String {
@@ -138,16 +150,19 @@ fn up_to(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         parts.push(format!("allocation by {}", named(names)));
     }
     if !plan.shared.is_empty() {
-        parts.push(format!("what cores share in {}", named(plan.shared_names(chain))));
+        let names = verified.shared.iter().map(|check| check.function.clone()).collect();
+        parts.push(format!("what cores share in {}", named(names)));
     }
     if parts.is_empty() { String::new() } else { format!(" up to {}", parts.join(" and ")) }
 }
 
-/// What a function whose states cores share promises, in words.
-fn promise(promise: WhenShared) -> &'static str {
-    match promise {
-        WhenShared::Totals => "totals equal",
-        WhenShared::Bound { .. } => "never above the rate",
+/// What a function promises that is not compared packet by packet, in words.
+fn promise(plan: &Plan, check: &SharedCheck) -> String {
+    match (check.promise, &check.behind) {
+        (Some(WhenShared::Totals), _) => "totals equal".to_owned(),
+        (Some(WhenShared::Bound { .. }), _) => "never above the rate".to_owned(),
+        (None, Some(editor)) => format!("not compared: it sees what `{editor}` edits, which is not promised"),
+        (None, None) => format!("not compared: {} promises nothing of it", plan.strategy.name()),
     }
 }
 
@@ -213,7 +228,8 @@ pub struct VerifyReport {
     first: Option<Different>,
     /// Each function's state at the end, less those whose states cores share.
     digests: Vec<Digests>,
-    /// Functions whose states all cores share, and what of them was checked instead.
+    /// Functions whose states all cores share, and what of them was checked instead; with those that see edits
+    /// that nobody can tell.
     shared: Vec<Shared>,
     /// Functions that take header fields from a pool: answers are compared without those.
     allocated: Vec<Allocated>,
@@ -230,8 +246,8 @@ pub struct VerifyReport {
 struct Shared {
     /// What the chain calls the function.
     function: String,
-    /// What it promises, in words.
-    promise: &'static str,
+    /// What it promises, in words; or that it was not compared, and why.
+    promise: String,
     /// Why that does not hold; null if it does.
     failure: Option<String>,
 }
@@ -303,7 +319,7 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
             .iter()
             .map(|check| Shared {
                 function: check.function.clone(),
-                promise: promise(check.promise),
+                promise: promise(plan, check),
                 failure: check.failure.clone(),
             })
             .collect(),

@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::mem;
 use std::sync::Arc;
 
 use io::{Fate, Port};
@@ -10,6 +11,7 @@ use zerocopy::IntoBytes;
 use crate::Batch;
 use crate::batch::bits;
 use crate::group::Located;
+use crate::group_builder::Pool;
 use crate::stage::{FlowCounters, StageCounters, StageSpec};
 
 /// A batch on its way through a group: what the group's functions step with.
@@ -44,8 +46,14 @@ pub(crate) trait Member<K>: Send {
     /// Takes the state from the block if it is dead.
     fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<K>);
 
+    /// Takes `pool` for its own, and gives its own for it: before and after steps in a pool that cores share.
+    fn swap_pool(&mut self, _pool: &mut Option<Pool>) {}
+
     /// The end of a run, after [`Member::expire`] for every block.
     fn settle(&mut self, _now: Stamp) {}
+
+    /// Flows that have a state in the table, dead ones included. O(capacity).
+    fn live(&self, table: &FlowTable<K>) -> usize;
 
     fn digest(&self, table: &FlowTable<K>, now: Stamp) -> u64;
 
@@ -129,6 +137,11 @@ impl<F: NetworkFunction> Runner<F> {
         verdict
     }
 
+    /// Counts a packet that is not stepped.
+    pub(crate) fn skip(&mut self) {
+        self.packets += 1;
+    }
+
     /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
     /// neither its state nor its edits stay, nor what it counted.
     #[cold]
@@ -194,7 +207,7 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// Ends the chain for a packet.
     #[cold]
-    fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
+    pub(crate) fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
         let fate = match verdict {
             Verdict::Forward => return,
             Verdict::Drop(reason) => {
@@ -261,6 +274,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     pub(crate) fn part(&self) -> Part<F::State> {
         self.part
+    }
+
+    pub(crate) fn runner(&self) -> &Runner<F> {
+        &self.runner
+    }
+
+    pub(crate) fn function(&self) -> &F {
+        &self.runner.function
     }
 
     /// One packet of a flow that has a block.
@@ -400,6 +421,16 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             self.flows.expired += 1;
             self.depart(slot, table);
         }
+    }
+
+    fn swap_pool(&mut self, pool: &mut Option<Pool>) {
+        if let Some(pool) = pool.as_mut().and_then(|Pool(pool)| pool.downcast_mut()) {
+            mem::swap(pool, &mut self.runner.pool);
+        }
+    }
+
+    fn live(&self, table: &FlowTable<F::Key>) -> usize {
+        table.live(self.part, 0).count()
     }
 
     fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {

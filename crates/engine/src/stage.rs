@@ -95,9 +95,10 @@ pub struct FlowCounters {
 }
 
 impl FlowCounters {
-    /// Flows that have a state now.
+    /// Flows that have a state now. Of one of several cores that share their flows it means nothing: flows
+    /// that one core created another may have removed.
     pub fn live(&self) -> usize {
-        (self.created - self.removed - self.expired - self.evicted) as usize
+        self.created.saturating_sub(self.removed + self.expired + self.evicted) as usize
     }
 }
 

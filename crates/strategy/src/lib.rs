@@ -1,8 +1,8 @@
 //! How packets are spread over cores.
 //!
 //! A strategy differs from another only in which core gets a packet ([`Assign`]), what rides with
-//! the packet, and how a core reaches state. The two here need nothing to ride along and give each
-//! core private state: [`Strategy::Single`] and [`Strategy::Rss`].
+//! the packet, and how a core reaches state. Those here need nothing to ride along. [`Strategy::Single`]
+//! and [`Strategy::Rss`] give each core private state; under [`Strategy::Shared`] all cores have one.
 //!
 //! Which header fields `rss` hashes is never asked: [`HashFields::derive`] finds the fields that
 //! keep every key of the chain on one core, or says which two functions cannot agree on any.
@@ -24,10 +24,12 @@
 
 mod assign;
 mod hash_fields;
+mod spray;
 mod toeplitz;
 
 pub use assign::{Assign, INDIRECTION_ENTRIES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
+pub use spray::Spray;
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
 
 /// A way to run one chain on several cores.
@@ -37,17 +39,20 @@ pub enum Strategy {
     Single,
     /// Receive-side scaling: a hash of header fields picks the core; each core has private state.
     Rss,
+    /// Packets go to the cores in turn, and all cores share each flow's state, under locks.
+    Shared,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 2] = [Strategy::Single, Strategy::Rss];
+    pub const ALL: [Strategy; 3] = [Strategy::Single, Strategy::Rss, Strategy::Shared];
 
     /// What command lines and reports call it.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Single => "single",
             Strategy::Rss => "rss",
+            Strategy::Shared => "shared",
         }
     }
 
@@ -56,6 +61,7 @@ impl Strategy {
         match self {
             Strategy::Single => "one core; what every other strategy is compared with",
             Strategy::Rss => "receive-side scaling: packets go to cores by a hash of their headers",
+            Strategy::Shared => "packets go to cores in turn; all share one state, under locks, in no order",
         }
     }
 }
