@@ -75,7 +75,7 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         );
     }
     let is_same = verified.is_same();
-    let up_to = up_to(chain, plan, verified);
+    let up_to = up_to(plan, verified);
     let partly = match &verified.input_error {
         Some(_) => " up to the end of the input, which is cut short",
         None => "",
@@ -140,7 +140,7 @@ fn shared_rows(plan: &Plan, verified: &Verified) -> String {
 }
 
 /// In what the answers may differ and be right.
-fn up_to(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
+fn up_to(plan: &Plan, verified: &Verified) -> String {
     let named = |names: Vec<String>| -> String {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };

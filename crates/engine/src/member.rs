@@ -172,6 +172,11 @@ impl<F: NetworkFunction> Runner<F> {
         &self.events
     }
 
+    /// Packets that the function took as its business.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
     /// What the verdict means for the packet; a function that inspects payloads has the last word.
     #[inline]
     pub(crate) fn conclude(

@@ -43,30 +43,46 @@ impl<F: NetworkFunction> WatchedMember<F> {
         self.departed
     }
 
-    /// Does what changes a flow, and takes leave of the record that it ends.
-    fn change(
+    fn state(&self, slot: Slot, table: &FlowTable<F::Key>) -> Option<F::State> {
+        table.cell(slot, self.inner.part()).state().copied()
+    }
+
+    /// Notes what a record that is gone added up.
+    fn depart(&mut self, key: &F::Key, state: &F::State) {
+        if Self::ADDS_UP {
+            let totals = self.inner.function().totals(state);
+            self.departed = self.departed.wrapping_add(weigh(hash_bytes(key.as_bytes(), 0), totals));
+        }
+    }
+
+    /// Does what may take a state from its flow, not by a step.
+    fn release(
         &mut self,
         slot: Slot,
         table: &mut FlowTable<F::Key>,
         act: impl FnOnce(&mut FunctionMember<F>, &mut FlowTable<F::Key>),
     ) {
-        let state = |table: &FlowTable<F::Key>, inner: &FunctionMember<F>| {
-            table.cell(slot, inner.part()).state().copied()
-        };
-        let before = state(table, &self.inner);
+        let before = self.state(slot, table);
         act(&mut self.inner, table);
-        let after = state(table, &self.inner);
-        self.compare(table.key(slot), before, after);
+        if let (Some(before), None) = (before, self.state(slot, table)) {
+            self.depart(table.key(slot), &before);
+        }
     }
 
-    fn compare(&mut self, key: &F::Key, before: Option<F::State>, after: Option<F::State>) {
-        let (true, Some(before)) = (Self::ADDS_UP, before) else { return };
-        let function = self.inner.function();
-        let before = function.totals(&before);
-        if after.is_none_or(|after| began_anew(before, function.totals(&after))) {
-            let key_hash = hash_bytes(key.as_bytes(), 0);
-            self.departed = self.departed.wrapping_add(weigh(key_hash, before));
+    /// One packet of a flow that has a block.
+    fn hit(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) {
+        let (slot, over_before) = (steps.located.slot(packet), self.over());
+        let (before, packets_before) = (self.state(slot, steps.table), self.inner.runner().packets());
+        self.inner.hits(1 << packet, steps);
+        let has_stepped = self.inner.runner().packets() > packets_before;
+        if let (true, Some(before)) = (has_stepped, before) {
+            let totals = |state: &F::State| self.inner.function().totals(state);
+            let after = self.state(slot, steps.table);
+            if after.is_none_or(|after| began_anew(totals(&before), totals(&after))) {
+                self.depart(steps.table.key(slot), &before);
+            }
         }
+        self.watch(packet, over_before, steps);
     }
 
     /// Notes whether the packet, which the function has concluded, passed.
@@ -92,14 +108,7 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
     }
 
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
-        for packet in bits(packets) {
-            let (slot, over_before) = (steps.located.slot(packet), self.over());
-            let Steps { batch, table, located, port } = &mut *steps;
-            self.change(slot, table, |inner, table| {
-                inner.hits(1 << packet, &mut Steps { batch, table, located, port: *port });
-            });
-            self.watch(packet, over_before, steps);
-        }
+        bits(packets).for_each(|packet| self.hit(packet, steps));
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {
@@ -117,11 +126,11 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
     }
 
     fn leave(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.change(slot, table, |inner, table| inner.leave(slot, now_ns, table));
+        self.release(slot, table, |inner, table| inner.leave(slot, now_ns, table));
     }
 
     fn expire(&mut self, slot: Slot, now_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.change(slot, table, |inner, table| inner.expire(slot, now_ns, table));
+        self.release(slot, table, |inner, table| inner.expire(slot, now_ns, table));
     }
 
     fn swap_pool(&mut self, pool: &mut Option<Pool>) {
