@@ -64,7 +64,7 @@ pub(crate) fn check_passed<'a, F: NetworkFunction>(
 #[inline]
 pub(crate) fn over<F: NetworkFunction>(runner: &Runner<F>) -> u64 {
     match F::WHEN_SHARED {
-        Some(WhenShared::Bound { over }) => runner.events()[over],
+        Some(WhenShared::Bound { over: Some(over) }) => runner.events()[over],
         _ => 0,
     }
 }

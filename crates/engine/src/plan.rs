@@ -120,7 +120,9 @@ impl Plan {
     pub fn default_cores(strategy: Strategy) -> usize {
         match strategy {
             Strategy::Single => 1,
-            Strategy::Rss | Strategy::Shared => thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES),
+            Strategy::Rss | Strategy::Shared => {
+                thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES)
+            }
         }
     }
 

@@ -115,6 +115,41 @@ impl<K: FlowKey> Stripes<K> {
         lock(&self.stripes[stripe])
     }
 
+    /// Steps one packet of a locked stripe through all functions, as of the latest time that its flow has seen.
+    #[inline]
+    fn step(
+        &self,
+        packet: usize,
+        table: &mut FlowTable<K>,
+        members: &mut [Box<dyn Member<K>>],
+        located: &mut Located,
+        batch: &mut Batch,
+        port: &dyn Port,
+    ) {
+        let Self { latest, clocks, .. } = self;
+        let (hash, short) = (located.hashes[packet], located.short(packet));
+        let slot = table.find(hash, short, || K::of(&batch.headers[packet]));
+        located.slots[packet] = slot;
+        let own_ns = batch.frames[packet].stamp.time_ns;
+        let now_ns = match slot.is_some() {
+            true => own_ns.max(table.cell(slot, *latest).deadline_ns()),
+            false => own_ns,
+        };
+        // The functions see no other stamp, and the packet gets its own back.
+        batch.frames[packet].stamp.time_ns = now_ns;
+        let clock = Some(Clock { latest: *latest, clocks });
+        Walk { batch, table, members, located, port, clock }.one(packet);
+        batch.frames[packet].stamp.time_ns = own_ns;
+        let slot = located.slot(packet);
+        if slot.is_some() {
+            table.cell_mut(slot, *latest).set((), now_ns);
+        }
+        if table.count_steps(1) {
+            let past_ns = clocks.past_ns();
+            table.maintain(past_ns, |table, slot| expire(members, *latest, slot, past_ns, table));
+        }
+    }
+
     fn capacity(&self) -> usize {
         self.stripes.iter().map(|stripe| lock(stripe).table.capacity()).sum()
     }
@@ -181,49 +216,20 @@ impl<K: FlowKey> StripedGroup<K> {
 
     /// Each packet while its stripe is locked.
     fn stripe_by_stripe(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port) {
-        let stripes = Arc::clone(&self.stripes);
+        let Self { stripes, members, located, .. } = self;
         for packet in bits(packets) {
-            let mut stripe = stripes.lock(stripes.of(self.located.hashes[packet]));
-            self.one(packet, &mut stripe.table, batch, port);
+            let mut stripe = stripes.lock(stripes.of(located.hashes[packet]));
+            stripes.step(packet, &mut stripe.table, members, located, batch, port);
         }
     }
 
     /// All packets while the one stripe is locked: flows meet in the pool, which a step finds in the function.
     fn in_order(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port) {
-        let stripes = Arc::clone(&self.stripes);
-        let mut stripe = stripes.lock(0);
-        let Stripe { table, pool } = &mut *stripe;
-        self.members.iter_mut().for_each(|member| member.swap_pool(pool));
-        bits(packets).for_each(|packet| self.one(packet, table, batch, port));
-        self.members.iter_mut().for_each(|member| member.swap_pool(pool));
-    }
-
-    /// Steps one packet through all functions, as of the latest time that its flow has seen.
-    #[inline]
-    fn one(&mut self, packet: usize, table: &mut FlowTable<K>, batch: &mut Batch, port: &dyn Port) {
         let Self { stripes, members, located, .. } = self;
-        let latest = stripes.latest;
-        let (hash, short) = (located.hashes[packet], located.short(packet));
-        let slot = table.find(hash, short, || K::of(&batch.headers[packet]));
-        located.slots[packet] = slot;
-        let own_ns = batch.frames[packet].stamp.time_ns;
-        let now_ns = match slot.is_some() {
-            true => own_ns.max(table.cell(slot, latest).deadline_ns()),
-            false => own_ns,
-        };
-        // The functions see no other stamp, and the packet gets its own back.
-        batch.frames[packet].stamp.time_ns = now_ns;
-        let clock = Clock { latest, clocks: &stripes.clocks };
-        Walk { batch, table, members, located, port, clock: Some(clock) }.one(packet);
-        batch.frames[packet].stamp.time_ns = own_ns;
-        let slot = located.slot(packet);
-        if slot.is_some() {
-            table.cell_mut(slot, latest).set((), now_ns);
-        }
-        if table.count_steps(1) {
-            let past_ns = stripes.clocks.past_ns();
-            table.maintain(past_ns, |table, slot| expire(members, latest, slot, past_ns, table));
-        }
+        let Stripe { table, pool } = &mut *stripes.lock(0);
+        members.iter_mut().for_each(|member| member.swap_pool(pool));
+        bits(packets).for_each(|packet| stripes.step(packet, table, members, located, batch, port));
+        members.iter_mut().for_each(|member| member.swap_pool(pool));
     }
 }
 
@@ -359,4 +365,3 @@ impl<K: FlowKey> Unbuilt for KeyedBuilder<K> {
         Ok(members.into_iter().enumerate().map(group).collect())
     }
 }
-

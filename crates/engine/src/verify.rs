@@ -203,7 +203,9 @@ pub fn verify(
 impl Verified {
     /// Whether there was anything that has to be the same: some function's answers, or what it promises.
     pub fn has_compared(&self) -> bool {
-        self.shared.is_empty() || !self.digests.is_empty() || self.shared.iter().any(|check| check.promise.is_some())
+        self.shared.is_empty()
+            || !self.digests.is_empty()
+            || self.shared.iter().any(|check| check.promise.is_some())
     }
 
     /// Whether every answer, every function's flows and all that is promised of shared states are as they

@@ -44,7 +44,8 @@ impl Chain {
             let mut size = GroupSize::new();
             range.clone().for_each(|index| self.functions[index].function.reserve(&mut size));
             size.add_clock();
-            let (stripes, capacity) = division(self.functions[range.start].flows, self.steps_in_order(&range));
+            let (stripes, capacity) =
+                division(self.functions[range.start].flows, self.steps_in_order(&range));
             stripes as u64 * size.bytes(capacity)
         };
         let groups = self.groups_keeping(&Keeping::Striped { is_watched: false }).into_iter();
@@ -54,7 +55,9 @@ impl Chain {
     fn stateless(&self, index: usize, cores: usize) -> Result<Vec<Box<dyn Group>>, OutOfMemory> {
         let function = &self.functions[index].function;
         let pools = function.pools(cores, &|_| 0).into_iter();
-        pools.map(|pool| function.join(None, self.spec(index), pool).build(1, Default::default(), 0)).collect()
+        pools
+            .map(|pool| function.join(None, self.spec(index), pool).build(1, Default::default(), 0))
+            .collect()
     }
 
     fn striped(
