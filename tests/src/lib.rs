@@ -11,6 +11,7 @@ use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use wire::{LinkType, Stamp};
 
 pub mod counting;
+pub mod faulty;
 
 /// The project's root.
 pub fn root() -> PathBuf {

@@ -296,7 +296,7 @@ fn flows_end_in_each_way() {
         run_in_batches(&mut core, &traffic(1, 60, LONG), &[64]);
         let mut sum = FlowCounters::default();
         for stage in core.stages() {
-            let FlowCounters { created, removed, expired, evicted, rejected } = stage.counters().flows;
+            let FlowCounters { created, removed, expired, evicted, rejected, .. } = stage.counters().flows;
             sum.created += created;
             sum.removed += removed;
             sum.expired += expired;

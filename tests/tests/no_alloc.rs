@@ -1,7 +1,9 @@
 //! After start, a core does not allocate.
 
+use std::path::Path;
+
 use engine::run::run;
-use engine::{Batch, Plan};
+use engine::{Batch, Chain, Plan};
 use io::capture::CaptureReader;
 use io::replay;
 use paceline_conformance::counting::{Counting, allocations};
@@ -37,33 +39,43 @@ fn the_data_path_does_not_allocate() {
             // As under rss where it can be, so that states that cores would share are shared.
             let plan =
                 Plan::new(&chain, Strategy::Rss, 1).or_else(|_| Plan::new(&chain, Strategy::Single, 1));
-            let mut chain = plan.expect("a plan").cores_of(&chain).expect("memory").remove(0);
-            let mut batch = Batch::new();
-            let mut reader = CaptureReader::open(&capture).expect("a capture");
-            let mut packets = 0;
-            // As much as the rings hold at a time: run() is called when everything is in its place.
-            loop {
-                let (mut feeder, mut ports, collector) = replay(1);
-                let mut fed = 0;
-                while fed < 1000 {
-                    let Some(record) = reader.next().expect("whole") else { break };
-                    let frame = feeder.take(&record).expect("open");
-                    feeder.send(0, frame).expect("open");
-                    fed += 1;
-                }
-                drop(feeder);
-                let mut port = ports.remove(0);
-                let allocated = allocations(|| {
-                    run(&mut port, &mut chain, &mut batch, &mut (), &mut ()).expect("open");
-                });
-                assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
-                drop(collector);
-                packets += fed;
-                if fed < 1000 {
-                    break;
-                }
-            }
-            assert!(packets > 1_000);
+            assert_allocates_nothing(&chain, &plan.expect("a plan"), &capture);
+            // Two cores, in turn, with one table.
+            let plan = Plan::new(&chain, Strategy::Shared, 2).expect("a plan");
+            assert_allocates_nothing(&chain, &plan, &capture);
         }
     }
+}
+
+fn assert_allocates_nothing(chain: &Chain, plan: &Plan, capture: &Path) {
+    let mut cores = plan.cores_of(chain).expect("memory");
+    let mut batch = Batch::new();
+    let mut reader = CaptureReader::open(capture).expect("a capture");
+    let mut packets = 0;
+    let mut core = 0;
+    // As much as the rings hold at a time: run() is called when everything is in its place.
+    loop {
+        let (mut feeder, mut ports, collector) = replay(1);
+        let mut fed = 0;
+        while fed < 1000 {
+            let Some(record) = reader.next().expect("whole") else { break };
+            let frame = feeder.take(&record).expect("open");
+            feeder.send(0, frame).expect("open");
+            fed += 1;
+        }
+        drop(feeder);
+        let mut port = ports.remove(0);
+        let allocated = allocations(|| {
+            run(&mut port, &mut cores[core], &mut batch, &mut (), &mut ()).expect("open");
+        });
+        let name = &chain.name;
+        assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
+        drop(collector);
+        packets += fed;
+        core = (core + 1) % cores.len();
+        if fed < 1000 {
+            break;
+        }
+    }
+    assert!(packets > 1_000);
 }

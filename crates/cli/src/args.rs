@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use strategy::Strategy;
+use strategy::{Every, Rebalancing, Strategy};
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
@@ -56,10 +56,56 @@ pub struct ChainArgs {
     pub cores: Option<usize>,
 }
 
+/// When flows go from core to core; for `rsspp`.
+#[derive(Args, Clone)]
+pub struct MoveArgs {
+    /// How often rsspp looks at the loads and moves flows, in the packets' own time [default: 10]
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    pub rebalance_ms: Option<f64>,
+    /// How long it takes from rsspp's decision until the card acts by it, in the packets' own time [default: 0]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub update_latency_ms: Option<f64>,
+    /// Have rsspp move a quarter of the flows, drawn at random, every N packets, whatever the loads: to show that
+    /// it does no harm
+    #[arg(long, value_name = "N", conflicts_with = "rebalance_ms", value_parser = clap::value_parser!(u64).range(1..))]
+    pub move_every: Option<u64>,
+}
+
+impl MoveArgs {
+    /// What was asked for, if anything was.
+    pub fn rebalancing(&self) -> Option<Rebalancing> {
+        let MoveArgs { rebalance_ms, update_latency_ms, move_every } = self;
+        if rebalance_ms.is_none() && update_latency_ms.is_none() && move_every.is_none() {
+            return None;
+        }
+        let ns = |ms: f64| (ms * 1e6) as u64;
+        let default = Rebalancing::default();
+        let every = match (move_every, rebalance_ms) {
+            (Some(packets), _) => Every::Packets(*packets),
+            (None, Some(ms)) => Every::Period(ns(*ms).max(1)),
+            (None, None) => default.every,
+        };
+        let update_latency_ns = update_latency_ms.map_or(default.update_latency_ns, ns);
+        Some(Rebalancing { every, update_latency_ns })
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let ms = milliseconds(text)?;
+    if ms > 0.0 { Ok(ms) } else { Err("must be above 0".to_owned()) }
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let ms: f64 = text.parse().map_err(|_| "not a number of milliseconds".to_owned())?;
+    if (0.0..=1e9).contains(&ms) { Ok(ms) } else { Err("must be 0 to 1000000000".to_owned()) }
+}
+
 #[derive(Args)]
 pub struct RunArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
+    #[command(flatten)]
+    pub moves: MoveArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
@@ -77,6 +123,8 @@ pub struct RunArgs {
 pub struct VerifyArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
+    #[command(flatten)]
+    pub moves: MoveArgs,
     /// The strategy to compare with a single core
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
@@ -202,11 +250,12 @@ impl StrategyArg {
     pub const Single: StrategyArg = StrategyArg(Strategy::Single);
     pub const Rss: StrategyArg = StrategyArg(Strategy::Rss);
     pub const RssPlusPlus: StrategyArg = StrategyArg(Strategy::RssPlusPlus);
+    pub const Shared: StrategyArg = StrategyArg(Strategy::Shared);
 }
 
 impl ValueEnum for StrategyArg {
     fn value_variants<'a>() -> &'a [Self] {
-        &[StrategyArg::Single, StrategyArg::Rss, StrategyArg::RssPlusPlus]
+        &[StrategyArg::Single, StrategyArg::Shared, StrategyArg::Rss, StrategyArg::RssPlusPlus]
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

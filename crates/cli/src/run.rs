@@ -5,6 +5,7 @@ use engine::report::{FunctionSummary, RunReport, SharedFunction, Verdicts};
 use engine::{Plan, RunError, RunOutcome, Seen, replay_capture};
 use io::Fate;
 use io::capture::CaptureWriter;
+use strategy::Strategy;
 use wire::LinkType;
 
 use crate::args::RunArgs;
@@ -15,7 +16,7 @@ use crate::session::{self, Bar, INTERRUPTED};
 pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let inputs = [args.chain.chain.as_path(), &args.chain.pcap];
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.moves)?;
     let reader = session::open(&args.chain.pcap)?;
     let progress = session::interruptible();
     let bar = Bar::new(&chain.name, reader.size_bytes());
@@ -149,7 +150,7 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
         text += &format!("cores are picked by a hash of {fields} (derived from the functions' keys)\n");
     }
     if !report.shared_functions.is_empty() {
-        text += &shared(&report.shared_functions);
+        text += &shared(&report.shared_functions, plan);
     }
     if let Some(written) = written {
         text += &format!("{written}\n");
@@ -168,16 +169,21 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
 }
 
 /// What is shared, and what is promised of it no more.
-fn shared(functions: &[SharedFunction]) -> String {
+fn shared(functions: &[SharedFunction], plan: &Plan) -> String {
     let each = |function: &SharedFunction| {
         let holds = match function.promise.as_str() {
             "bound" => "never passes more than it may; which packets, and how many less, is not promised",
+            "none" => "nothing is promised: packets of one flow are stepped in no order",
             _ => "records add up; when one begins and ends is not exact",
         };
         format!("`{}` ({holds})", function.function)
     };
     let each: Vec<String> = functions.iter().map(each).collect();
-    format!("cores share the states of {}: no hash keeps their keys on one core\n", each.join(" and "))
+    let why = match plan.strategy {
+        Strategy::Shared => "packets are sprayed over the cores",
+        _ => "no hash keeps their keys on one core",
+    };
+    format!("cores share the states of {}: {why}\n", each.join(" and "))
 }
 
 /// Time that runs back by less is told in the JSON alone: captures from several queues are full of it.

@@ -14,18 +14,34 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use io::capture::CaptureReader;
 use strategy::Strategy;
 
-use crate::args::ChainArgs;
+use crate::args::{ChainArgs, MoveArgs};
 use crate::failure::Failure;
 
 /// Exit status of a program ended by Ctrl-C: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
 
 /// Reads the chain and checks that it can run so.
-pub fn prepare(args: &ChainArgs, strategy: Strategy) -> Result<(Chain, Plan), Failure> {
+pub fn prepare(args: &ChainArgs, strategy: Strategy, moves: &MoveArgs) -> Result<(Chain, Plan), Failure> {
     let chain = read_chain(&args.chain)?;
     let cores = args.cores.unwrap_or_else(|| Plan::default_cores(strategy));
-    let plan = Plan::new(&chain, strategy, cores).map_err(Failure::usage)?;
+    let plan = plan(&chain, strategy, cores, moves)?;
     Ok((chain, plan))
+}
+
+/// Checks that a chain can run so.
+pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, moves: &MoveArgs) -> Result<Plan, Failure> {
+    let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
+    if let Some(rebalancing) = moves.rebalancing() {
+        if plan.rebalancing.is_none() {
+            return Err(Failure::usage(format!(
+                "under strategy `{}` flows stay where they are\n\
+                 Leave out --rebalance-ms, --update-latency-ms and --move-every, or use `--strategy rsspp`.",
+                strategy.name()
+            )));
+        }
+        plan.rebalancing = Some(rebalancing);
+    }
+    Ok(plan)
 }
 
 /// Reads a chain file.

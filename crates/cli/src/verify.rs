@@ -2,7 +2,9 @@ use std::fs;
 use std::process::ExitCode;
 
 use engine::report::hex;
-use engine::{Answer, Broken, Chain, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError, verify};
+use engine::{
+    Answer, Broken, Chain, Mismatch, MoveCounters, Plan, RunError, SharedCheck, Verified, VerifyError, verify,
+};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use nf::WhenShared;
@@ -24,7 +26,7 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let reports = Reports::open(&[&args.chain.chain, path], None, args.json.as_deref())?;
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0)?;
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.moves)?;
     let progress = session::interruptible();
     let mut verified =
         verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
@@ -67,8 +69,15 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     if verified.packets == 0 {
         return format!("{}: nothing to compare: the input has no packets\n", chain.name);
     }
+    if !verified.has_compared() && verified.is_same() {
+        return format!(
+            "{}: {on_cores}: nothing to compare with single\n\n{}",
+            chain.name,
+            shared_rows(plan, verified)
+        );
+    }
     let is_same = verified.is_same();
-    let up_to = up_to(chain, plan, verified);
+    let up_to = up_to(plan, verified);
     let partly = match &verified.input_error {
         Some(_) => " up to the end of the input, which is cut short",
         None => "",
@@ -92,6 +101,7 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     if let Some(first) = &verified.first {
         text += &mismatch(chain, strategy, first);
     }
+    text += &order(plan, verified);
     if !verified.filled.is_empty() {
         text += &format!(
             " note: the table of {} was full at some time; what it turns away differs between \
@@ -103,15 +113,7 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         text += &format!(" BROKEN under {strategy}: {function}: {message}\n");
     }
     if !verified.shared.is_empty() {
-        let row = |check: &SharedCheck| {
-            let found = match &check.failure {
-                None => promise(check.promise).to_owned(),
-                Some(failure) => format!("BROKEN: {failure}"),
-            };
-            vec![check.function.clone(), found]
-        };
-        let rows: Vec<_> = verified.shared.iter().map(row).collect();
-        text += &format!("\n{}", table(&["shared by all cores", "what holds"], &rows, 2));
+        text += &format!("\n{}", shared_rows(plan, verified));
     }
     let rows: Vec<_> = verified
         .digests
@@ -127,8 +129,21 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     text + "\n" + &table(&["state of", "single", strategy, ""], &rows, 4)
 }
 
+/// What was checked of functions that are not compared packet by packet.
+fn shared_rows(plan: &Plan, verified: &Verified) -> String {
+    let row = |check: &SharedCheck| {
+        let found = match &check.failure {
+            None => promise(plan, check),
+            Some(failure) => format!("BROKEN: {failure}"),
+        };
+        vec![check.function.clone(), found]
+    };
+    let rows: Vec<_> = verified.shared.iter().map(row).collect();
+    table(&["shared by all cores", "what holds"], &rows, 2)
+}
+
 /// In what the answers may differ and be right.
-fn up_to(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
+fn up_to(plan: &Plan, verified: &Verified) -> String {
     let named = |names: Vec<String>| -> String {
         names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
@@ -138,16 +153,19 @@ fn up_to(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         parts.push(format!("allocation by {}", named(names)));
     }
     if !plan.shared.is_empty() {
-        parts.push(format!("what cores share in {}", named(plan.shared_names(chain))));
+        let names = verified.shared.iter().map(|check| check.function.clone()).collect();
+        parts.push(format!("what cores share in {}", named(names)));
     }
     if parts.is_empty() { String::new() } else { format!(" up to {}", parts.join(" and ")) }
 }
 
-/// What a function whose states cores share promises, in words.
-fn promise(promise: WhenShared) -> &'static str {
-    match promise {
-        WhenShared::Totals => "totals equal",
-        WhenShared::Bound { .. } => "never above the rate",
+/// What a function promises that is not compared packet by packet, in words.
+fn promise(plan: &Plan, check: &SharedCheck) -> String {
+    match (check.promise, &check.behind) {
+        (Some(WhenShared::Totals), _) => "totals equal".to_owned(),
+        (Some(WhenShared::Bound { .. }), _) => "never above the rate".to_owned(),
+        (None, Some(editor)) => format!("not compared: it sees what `{editor}` edits, which is not promised"),
+        (None, None) => format!("not compared: {} promises nothing of it", plan.strategy.name()),
     }
 }
 
@@ -213,7 +231,8 @@ pub struct VerifyReport {
     first: Option<Different>,
     /// Each function's state at the end, less those whose states cores share.
     digests: Vec<Digests>,
-    /// Functions whose states all cores share, and what of them was checked instead.
+    /// Functions whose states all cores share, and what of them was checked instead; with those that see edits
+    /// that nobody can tell.
     shared: Vec<Shared>,
     /// Functions that take header fields from a pool: answers are compared without those.
     allocated: Vec<Allocated>,
@@ -221,6 +240,10 @@ pub struct VerifyReport {
     broken: Vec<String>,
     /// Functions whose table was full at some time.
     filled: Vec<String>,
+    /// Packets that left after a later one of their flow; null where the strategy promises no order.
+    out_of_order: Option<u64>,
+    /// Moves of an entry of the indirection table, with its flows, from core to core.
+    moves: u64,
     /// Why the input was not processed to its end, if so.
     error: Option<String>,
 }
@@ -230,8 +253,8 @@ pub struct VerifyReport {
 struct Shared {
     /// What the chain calls the function.
     function: String,
-    /// What it promises, in words.
-    promise: &'static str,
+    /// What it promises, in words; or that it was not compared, and why.
+    promise: String,
     /// Why that does not hold; null if it does.
     failure: Option<String>,
 }
@@ -269,6 +292,24 @@ struct Digests {
     other: String,
 }
 
+/// The order in which packets left, and what went from core to core.
+fn order(plan: &Plan, verified: &Verified) -> String {
+    let mut text = match verified.out_of_order {
+        Some(0) => " of each flow, packets left in the order in which they came\n".to_owned(),
+        Some(packets) => format!(" {} left after a later one of their flow\n", plural(packets, "packet")),
+        None => String::new(),
+    };
+    if plan.rebalancing.is_some() {
+        let MoveCounters { entries, held } = verified.moves;
+        text += &format!(
+            " flows changed cores: {} of an entry with its flows; {} waited for theirs\n",
+            plural(entries, "move"),
+            plural(held, "packet")
+        );
+    }
+    text
+}
+
 fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
     let error = match (&verified.input_error, verified.stopped) {
         (Some(error), _) => Some(error.to_string()),
@@ -303,7 +344,7 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
             .iter()
             .map(|check| Shared {
                 function: check.function.clone(),
-                promise: promise(check.promise),
+                promise: promise(plan, check),
                 failure: check.failure.clone(),
             })
             .collect(),
@@ -321,6 +362,8 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
             .map(|Broken { function, strategy, message }| format!("{function} under {strategy}: {message}"))
             .collect(),
         filled: verified.filled.clone(),
+        out_of_order: verified.out_of_order,
+        moves: verified.moves.entries,
         error,
     }
 }
@@ -347,6 +390,8 @@ mod tests {
                 allocated: Vec::new(),
                 broken: Vec::new(),
                 filled: Vec::new(),
+                out_of_order: Some(0),
+                moves: MoveCounters::default(),
                 input_error: None,
                 stopped: true,
             };

@@ -11,12 +11,14 @@ use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
 use crate::config::{self, ConfigError};
-use crate::follow::Drops;
+use crate::follow::Ends;
 use crate::group_builder::{CorePools, GroupSize, Pool, Shared};
 use crate::moving::{Leaving, PackedFlows};
 use crate::registry::{Function, FunctionInfo, Registry};
 use crate::run::Laps;
 use crate::stage::{Group, Stage, StageSpec};
+
+mod striped;
 
 /// A chain of functions as its file states it: what to run, not yet running.
 #[derive(Clone)]
@@ -55,8 +57,13 @@ pub(crate) enum Keeping<'a> {
         /// Whether what passes is to be collected.
         is_watched: bool,
     },
+    /// All cores have one table for each group, in stripes.
+    Striped {
+        /// Whether what is promised is to be checked.
+        is_watched: bool,
+    },
     /// These functions answer what they answered in another run.
-    Followed { functions: &'a [usize], drops: Arc<Drops> },
+    Followed { functions: &'a [usize], ends: Arc<Ends> },
 }
 
 impl Keeping<'_> {
@@ -124,6 +131,9 @@ impl Chain {
         keeping: &Keeping<'_>,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
         let cores = spread.cores;
+        if let Keeping::Striped { is_watched } = keeping {
+            return self.cores_striped(cores, *is_watched);
+        }
         let mut pools: Vec<_> =
             self.functions.iter().map(|spec| spread.pools(&*spec.function).into_iter()).collect();
         let share = |(index, spec): (usize, &FunctionSpec)| match keeping {
@@ -149,8 +159,8 @@ impl Chain {
                         (Keeping::Shared { is_watched, .. }, Some(shared)) => {
                             function.join_sharing(group, spec, pool, &shared.on(core, *is_watched))
                         }
-                        (Keeping::Followed { functions, drops }, _) if functions.contains(&index) => {
-                            function.follow(spec, pool, drops)
+                        (Keeping::Followed { functions, ends }, _) if functions.contains(&index) => {
+                            function.follow(spec, pool, ends)
                         }
                         _ => function.join(group, spec, pool),
                     });
@@ -212,7 +222,9 @@ impl Chain {
     fn joins(&self, mut group: Range<usize>, index: usize, keeping: &Keeping<'_>) -> bool {
         let spec = &self.functions[index];
         let Some((key, fields)) = self.key_of(index, keeping) else { return false };
-        group.len() < PARTS_MAX
+        // A table in stripes has a part for its clock.
+        let parts_max = PARTS_MAX - usize::from(matches!(keeping, Keeping::Striped { .. }));
+        group.len() < parts_max
             && !spec.function.steps_in_order()
             && group.all(|before| {
                 let member = &self.functions[before];

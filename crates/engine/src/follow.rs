@@ -2,8 +2,8 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use io::Port;
-use nf::{NetworkFunction, Verdict, WhenShared, hash_bytes};
+use io::{Fate, Port};
+use nf::{FlowKey, NetworkFunction, Verdict, WhenShared, hash_bytes};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -14,14 +14,43 @@ use crate::run::{Lap, Laps};
 use crate::shared::{began_anew, weigh};
 use crate::stage::{FlowCounters, Group, StageCounters};
 
-/// Which packets a run's shared functions dropped, by sequence number: function and reason.
-pub(crate) type Drops = Vec<Option<[u8; 2]>>;
+/// What became of a run's packets, by sequence number.
+pub(crate) type Ends = Vec<End>;
 
-/// A function that steps as on one core, and then answers what it answered where cores shared its states,
-/// so that what comes behind it can be compared. For `verify`: plain code, and its own table.
+/// What became of a packet, as far as those who follow need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It went on, or was dropped by nobody's step.
+    Forward,
+    /// Some function ended its way so, and nobody noted which.
+    TransmitBack,
+    /// The same.
+    Host,
+    /// A function dropped it.
+    Drop {
+        /// Which, by index in the chain.
+        function: u8,
+        /// Why, by index of its reasons.
+        reason: u8,
+    },
+}
+
+impl End {
+    pub(crate) fn of(fate: Fate) -> End {
+        match fate {
+            Fate::Forward | Fate::Drop(_) => End::Forward,
+            Fate::TransmitBack => End::TransmitBack,
+            Fate::Host => End::Host,
+            Fate::DropBy { function, reason } => End::Drop { function, reason },
+        }
+    }
+}
+
+/// A function that answers what it answered where cores shared its states, so that what comes behind it can be
+/// compared; if it promises something, it steps as on one core before. For `verify`: plain code, and its own table.
 pub(crate) struct FollowGroup<F: NetworkFunction> {
     runner: Runner<F>,
-    drops: Arc<Drops>,
+    ends: Arc<Ends>,
     flows: HashMap<Vec<u8>, Followed<F::State>>,
     created: u64,
 }
@@ -36,8 +65,8 @@ struct Followed<S> {
 impl<F: NetworkFunction> FollowGroup<F> {
     const ADDS_UP: bool = matches!(F::WHEN_SHARED, Some(WhenShared::Totals));
 
-    pub(crate) fn new(runner: Runner<F>, drops: Arc<Drops>) -> Self {
-        FollowGroup { runner, drops, flows: HashMap::new(), created: 0 }
+    pub(crate) fn new(runner: Runner<F>, ends: Arc<Ends>) -> Self {
+        FollowGroup { runner, ends, flows: HashMap::new(), created: 0 }
     }
 
     /// See [`SharedStates::totals`](crate::shared::SharedStates::totals).
@@ -48,6 +77,20 @@ impl<F: NetworkFunction> FollowGroup<F> {
             weigh(hash_bytes(key, 0), sum(flow.departed, live))
         };
         self.flows.iter().map(of_key).fold(0, u64::wrapping_add)
+    }
+
+    /// What it answered. A function that promises nothing may have sent a packet elsewhere: the first such one
+    /// says so.
+    fn answer(&self, seq: u64) -> Verdict {
+        let may_send = F::WHEN_SHARED.is_none() && !F::Key::SHARDING.is_stateless();
+        match self.ends.get(seq as usize) {
+            Some(End::Drop { function, reason }) if usize::from(*function) == self.runner.index() => {
+                Verdict::Drop(*reason)
+            }
+            Some(End::TransmitBack) if may_send => Verdict::TransmitBack,
+            Some(End::Host) if may_send => Verdict::Host,
+            _ => Verdict::Forward,
+        }
     }
 
     fn step(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
@@ -80,15 +123,20 @@ fn sum(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
 impl<F: NetworkFunction> Group for FollowGroup<F> {
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         for packet in bits(batch.live) {
-            let Some(meta) = F::project(&batch.headers[packet]) else { continue };
-            self.step(packet, &meta, batch);
-            let seq = batch.frames[packet].stamp.seq as usize;
-            let verdict = match self.drops.get(seq).copied().flatten() {
-                Some([function, reason]) if usize::from(function) == self.runner.index() => {
-                    Verdict::Drop(reason)
+            let verdict = self.answer(batch.frames[packet].stamp.seq);
+            let Some(meta) = F::project(&batch.headers[packet]) else {
+                // Behind edits that nobody can tell, it was a packet for it there.
+                if verdict != Verdict::Forward {
+                    self.runner.skip();
+                    self.runner.end(packet, verdict, batch);
                 }
-                _ => Verdict::Forward,
+                continue;
             };
+            // What is promised of it is about its steps; else they tell nothing.
+            match F::WHEN_SHARED.is_some() {
+                true => _ = self.step(packet, &meta, batch),
+                false => self.runner.skip(),
+            }
             self.runner.conclude(packet, verdict, &meta, batch, port);
         }
         laps.lap(Lap::Function(self.runner.index()), batch);

@@ -1,9 +1,9 @@
 use std::any::Any;
 
-use io::{Frame, Port};
+use io::Port;
 use nf::{FlowKey, NetworkFunction, Short};
 use table::{FlowTable, Layout, OutOfMemory, Parcel, Slot, WhenFull};
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::batch::{bits, first_bits};
 use crate::group_builder::Pool;
@@ -11,6 +11,7 @@ use crate::member::{Block, FunctionMember, Member, Steps, Way};
 use crate::moving::{Leaving, NOBODY, PackedFlows};
 use crate::run::{Lap, Laps};
 use crate::stage::{Group, StageCounters};
+use crate::walk::Walk;
 use crate::{BATCH_PACKETS, Batch};
 
 /// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
@@ -27,21 +28,48 @@ pub(crate) struct KeyGroup<K> {
 
 /// Where each packet of a batch finds its flow.
 pub(crate) struct Located {
-    hashes: [u32; BATCH_PACKETS],
+    pub(crate) hashes: [u32; BATCH_PACKETS],
     shorts: [u128; BATCH_PACKETS],
     /// Bit *i*: `shorts[i]` is all of the key.
     exact: u64,
-    slots: [Slot; BATCH_PACKETS],
+    pub(crate) slots: [Slot; BATCH_PACKETS],
 }
 
 impl Located {
+    pub(crate) fn new() -> Box<Located> {
+        Box::new(Located {
+            hashes: [0; BATCH_PACKETS],
+            shorts: [0; BATCH_PACKETS],
+            exact: 0,
+            slots: [Slot::NONE; BATCH_PACKETS],
+        })
+    }
+
+    /// Notes what stands for the packets' keys, and the hash that `hash` makes of it.
+    #[inline(always)]
+    pub(crate) fn find_keys<K: FlowKey>(
+        &mut self,
+        packets: u64,
+        batch: &Batch,
+        hash: impl Fn(Short, &Headers) -> u32,
+    ) {
+        self.exact = 0;
+        for packet in bits(packets) {
+            let headers = &batch.headers[packet];
+            let short = K::of(headers).short();
+            self.hashes[packet] = hash(short, headers);
+            self.shorts[packet] = short.bits;
+            self.exact |= u64::from(short.is_exact) << packet;
+        }
+    }
+
     #[inline]
     pub(crate) fn slot(&self, packet: usize) -> Slot {
         self.slots[packet]
     }
 
     #[inline]
-    fn short(&self, packet: usize) -> Short {
+    pub(crate) fn short(&self, packet: usize) -> Short {
         Short { bits: self.shorts[packet], is_exact: self.exact & (1 << packet) != 0 }
     }
 }
@@ -71,12 +99,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             table: FlowTable::new(&layout, flows, when_full, table_seed)?,
             members,
             in_order,
-            located: Box::new(Located {
-                hashes: [0; BATCH_PACKETS],
-                shorts: [0; BATCH_PACKETS],
-                exact: 0,
-                slots: [Slot::NONE; BATCH_PACKETS],
-            }),
+            located: Located::new(),
             entries: if moves { vec![0; flows] } else { Vec::new() },
         })
     }
@@ -102,16 +125,12 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Finds the keys, asks for their buckets.
     #[inline]
     fn hash(&mut self, packets: u64, batch: &Batch) {
-        let located = &mut *self.located;
-        located.exact = 0;
-        for packet in bits(packets) {
-            let short = K::of(&batch.headers[packet]).short();
-            let hash = self.table.hash(short, || K::of(&batch.headers[packet]));
-            self.table.prefetch_bucket(hash);
-            located.hashes[packet] = hash;
-            located.shorts[packet] = short.bits;
-            located.exact |= u64::from(short.is_exact) << packet;
-        }
+        let Self { table, located, .. } = self;
+        located.find_keys::<K>(packets, batch, |short, headers| {
+            let hash = table.hash(short, || K::of(headers));
+            table.prefetch_bucket(hash);
+            hash
+        });
     }
 
     /// Looks into the buckets, asks for the blocks.
@@ -200,37 +219,8 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Steps one packet through all functions.
     fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
         self.located.slots[packet] = self.locate(packet, batch);
-        let mut is_refused = false;
-        for member in 0..self.members.len() {
-            if batch.live & (1 << packet) == 0 {
-                return;
-            }
-            let is_known = self.located.slot(packet).is_some();
-            let Self { table, members, located, .. } = self;
-            let mut steps = Steps { batch, table, located, port };
-            if is_known {
-                members[member].hits(1 << packet, &mut steps);
-            } else if members[member].miss(packet, &mut steps) {
-                // Room for one function is room for all, and so is none.
-                if !is_refused {
-                    self.located.slots[packet] = self.insert(packet, batch);
-                    is_refused = !self.located.slot(packet).is_some();
-                }
-                let Self { table, members, located, .. } = self;
-                members[member].place(packet, &mut Steps { batch, table, located, port });
-            }
-        }
-    }
-
-    /// A block for a packet's new flow.
-    fn insert(&mut self, packet: usize, batch: &Batch) -> Slot {
-        let Frame { stamp, entry, .. } = batch.frames[packet];
-        self.make_room(stamp.time_ns);
-        let Self { table, located, .. } = self;
-        let slot =
-            table.insert(located.hashes[packet], located.short(packet), &K::of(&batch.headers[packet]));
-        self.note_entry(slot, entry);
-        slot
+        let Self { table, members, located, entries, .. } = self;
+        Walk { batch, table, members, located, entries, port, clock: None }.one(packet);
     }
 
     /// Has a block free, if one can be had.
@@ -241,13 +231,6 @@ impl<K: FlowKey> KeyGroup<K> {
                 let block = block(entries, slot);
                 members.iter_mut().for_each(|member| member.leave(block, now_ns, table));
             });
-        }
-    }
-
-    #[inline]
-    fn note_entry(&mut self, slot: Slot, entry: u16) {
-        if slot.is_some() && !self.entries.is_empty() {
-            self.entries[slot.index()] = entry;
         }
     }
 
@@ -283,8 +266,17 @@ struct Packing<K> {
     parcel: Parcel<K>,
 }
 
+/// Notes which entry brings the packets of a block's flow here.
 #[inline]
-fn block(entries: &[u16], slot: Slot) -> Block {
+pub(crate) fn note_entry(entries: &mut [u16], slot: Slot, entry: u16) {
+    if slot.is_some() && !entries.is_empty() {
+        entries[slot.index()] = entry;
+    }
+}
+
+/// A block with its entry.
+#[inline]
+pub(crate) fn block(entries: &[u16], slot: Slot) -> Block {
     Block { slot, entry: entries.get(slot.index()).copied().unwrap_or(0) }
 }
 
@@ -360,7 +352,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         for (index, entry) in entries.into_iter().enumerate() {
             self.make_room(now_ns);
             let slot = self.table.unpack(&parcel, index);
-            self.note_entry(slot, entry);
+            note_entry(&mut self.entries, slot, entry);
             for member in &mut self.members {
                 match slot.is_some() {
                     true => member.moves(slot, Way::In, &self.table),

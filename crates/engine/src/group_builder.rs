@@ -65,6 +65,11 @@ impl GroupSize {
         self.bytes = FlowTable::<FiveTuple>::bytes;
     }
 
+    /// Room for the time of a table that cores share.
+    pub(crate) fn add_clock(&mut self) {
+        self.layout.add::<()>();
+    }
+
     pub(crate) fn bytes(&self, flows: usize) -> u64 {
         (self.bytes)(&self.layout, flows)
     }

@@ -11,6 +11,7 @@
 
 mod batch;
 mod chain;
+mod clocks;
 mod config;
 mod follow;
 mod group;
@@ -18,6 +19,7 @@ mod group_builder;
 mod mask;
 mod member;
 mod moving;
+mod passed;
 mod plan;
 mod registry;
 pub mod report;
@@ -27,15 +29,20 @@ mod shared;
 mod shared_member;
 mod stage;
 mod stateless;
+mod striped;
 mod verify;
+mod walk;
+mod watched_member;
 
 pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
+pub use follow::End;
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 pub use moving::{MoveCounters, Mover};
 pub use plan::{MAX_CORES, Plan, PlanError};
 pub use registry::{Function, FunctionInfo, Registry};
 pub use session::{Progress, RunError, RunOutcome, Seen, pin, replay_capture};
 pub use stage::{FlowCounters, Stage, StageCounters, StageSpec};
+pub use striped::StripedBuilder;
 pub use verify::{Answer, Broken, Mismatch, SharedCheck, Verified, VerifyError, verify};

@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::mem;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
@@ -73,8 +74,14 @@ pub(crate) trait Member<K>: Send {
     /// The same where it has come.
     fn put_pool(&mut self, _entry: u16, _pool: Pool) {}
 
+    /// Takes `pool` for its own, and gives its own for it: before and after steps in a pool that cores share.
+    fn swap_pool(&mut self, _pool: &mut Option<Pool>) {}
+
     /// The end of a run, after [`Member::expire`] for every block.
     fn settle(&mut self, _now: Stamp) {}
+
+    /// Flows that have a state in the table, dead ones included. O(capacity).
+    fn live(&self, table: &FlowTable<K>) -> usize;
 
     fn digest(&self, table: &FlowTable<K>, now: Stamp) -> u64;
 
@@ -214,6 +221,11 @@ impl<F: NetworkFunction> Runner<F> {
         verdict
     }
 
+    /// Counts a packet that is not stepped.
+    pub(crate) fn skip(&mut self) {
+        self.packets += 1;
+    }
+
     /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
     /// neither its state nor its edits stay, nor what it counted.
     #[cold]
@@ -242,6 +254,11 @@ impl<F: NetworkFunction> Runner<F> {
     /// By index of the function's events, how many so far.
     pub(crate) fn events(&self) -> &[u64] {
         &self.events
+    }
+
+    /// Packets that the function took as its business.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// What the verdict means for the packet; a function that inspects payloads has the last word.
@@ -279,7 +296,7 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// Ends the chain for a packet.
     #[cold]
-    fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
+    pub(crate) fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
         let fate = match verdict {
             Verdict::Forward => return,
             Verdict::Drop(reason) => {
@@ -355,6 +372,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     pub(crate) fn part(&self) -> Part<F::State> {
         self.part
+    }
+
+    pub(crate) fn runner(&self) -> &Runner<F> {
+        &self.runner
+    }
+
+    pub(crate) fn function(&self) -> &F {
+        &self.runner.function
     }
 
     /// One packet of a flow that has a block.
@@ -531,6 +556,16 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         for (_, key, state) in self.gone.extract_if(.., |(of, ..)| *of == entry) {
             function.gone(&key, &state, pools.of(entry));
         }
+    }
+
+    fn swap_pool(&mut self, pool: &mut Option<Pool>) {
+        if let Some(pool) = pool.as_mut().and_then(|Pool(pool)| pool.downcast_mut()) {
+            mem::swap(pool, self.runner.pools.of(0));
+        }
+    }
+
+    fn live(&self, table: &FlowTable<F::Key>) -> usize {
+        table.live(self.part, 0).count()
     }
 
     fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {

@@ -5,7 +5,7 @@ use std::{fs, thread};
 use nf::{FlowKey, Stateless};
 use strategy::{
     Assign, FunctionShape, HashFields, INDIRECTION_ENTRIES, Move, Rebalancing, Rss, RssPlusPlus, Single,
-    Strategy,
+    Spray, Strategy,
 };
 use table::OutOfMemory;
 use wire::{Fields, Headers, Stamp};
@@ -25,8 +25,8 @@ pub struct Plan {
     pub cores: usize,
     /// What is hashed to pick a core, where the strategy hashes.
     pub hash_fields: Option<HashFields>,
-    /// Functions, by index in the chain, whose states all cores share, because no hash keeps their keys on
-    /// one core: see [`nf::WhenShared`]. Empty for most chains.
+    /// Functions, by index in the chain, whose states all cores share: under `shared` all that have any; else
+    /// those whose keys no hash keeps on one core, see [`nf::WhenShared`], which for most chains are none.
     pub shared: Vec<usize>,
     /// When flows go from core to core, where the strategy has them move.
     pub rebalancing: Option<Rebalancing>,
@@ -64,6 +64,19 @@ pub enum PlanError {
         /// What the system says is available.
         free_bytes: u64,
     },
+    /// The same where all cores have one.
+    #[error(
+        "the tables that all cores share take {} MiB and {} MiB are free\n\
+         Use smaller `flows` in the chain file.",
+        need_bytes >> 20,
+        free_bytes >> 20
+    )]
+    SharedMemory {
+        /// What all tables take.
+        need_bytes: u64,
+        /// What the system says is available.
+        free_bytes: u64,
+    },
     /// Two functions' keys cannot be kept on one core.
     #[error("strategy `{strategy}` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
     Conflict {
@@ -94,20 +107,28 @@ impl Plan {
                 let (fields, shared) = derive(chain, strategy.name())?;
                 (Some(fields), shared)
             }
+            // One core has nobody to share with, and pays for no lock.
+            Strategy::Shared if cores == 1 => (None, Vec::new()),
+            Strategy::Shared => (None, chain.keyed()),
         };
-        let need_bytes = chain.table_bytes(cores, &shared);
-        if let Some(free_bytes) = free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
-            return Err(PlanError::Memory { cores, need_bytes, free_bytes });
-        }
         let rebalancing = (strategy == Strategy::RssPlusPlus).then(Rebalancing::default);
-        Ok(Plan { strategy, cores, hash_fields, shared, rebalancing })
+        let plan = Plan { strategy, cores, hash_fields, shared, rebalancing };
+        let need_bytes = match plan.is_striped() {
+            true => chain.striped_bytes(),
+            false => chain.table_bytes(cores, &plan.shared),
+        };
+        match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
+            None => Ok(plan),
+            Some(free_bytes) if plan.is_striped() => Err(PlanError::SharedMemory { need_bytes, free_bytes }),
+            Some(free_bytes) => Err(PlanError::Memory { cores, need_bytes, free_bytes }),
+        }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.
     pub fn default_cores(strategy: Strategy) -> usize {
         match strategy {
             Strategy::Single => 1,
-            Strategy::Rss | Strategy::RssPlusPlus => {
+            Strategy::Rss | Strategy::RssPlusPlus | Strategy::Shared => {
                 thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES)
             }
         }
@@ -115,6 +136,9 @@ impl Plan {
 
     /// Which core gets a packet of `chain`.
     pub fn assign(&self, chain: &Chain) -> Box<dyn Assign> {
+        if self.is_striped() {
+            return Box::new(Spray::new(self.cores));
+        }
         let Some(fields) = self.hash_fields else { return Box::new(Single) };
         let rss = Rss::new(fields, self.cores);
         match self.rebalancing {
@@ -139,7 +163,20 @@ impl Plan {
 
     /// Where the functions keep their states.
     pub(crate) fn keeping(&self) -> Keeping<'_> {
-        Keeping::Shared { functions: &self.shared, is_watched: false }
+        self.keeping_watched(false)
+    }
+
+    /// The same with what is promised of shared states to be checked or not.
+    pub(crate) fn keeping_watched(&self, is_watched: bool) -> Keeping<'_> {
+        match self.is_striped() {
+            true => Keeping::Striped { is_watched },
+            false => Keeping::Shared { functions: &self.shared, is_watched },
+        }
+    }
+
+    /// Whether all cores have one table for each group.
+    pub fn is_striped(&self) -> bool {
+        self.strategy == Strategy::Shared && self.cores > 1
     }
 
     pub(crate) fn cores_keeping(

@@ -7,14 +7,17 @@ use table::OutOfMemory;
 use toml::de::ValueDeserializer;
 use wire::{Fields, Headers, Stamp};
 
-use crate::follow::FollowGroup;
+use crate::follow::{End, FollowGroup};
 use crate::group::{KeyGroup, KeyGroupBuilder};
 use crate::group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 use crate::member::{FunctionMember, Pools, Runner};
+use crate::passed::check_passed;
 use crate::shared::SharedStates;
-use crate::shared_member::{SharedMember, check_passed};
+use crate::shared_member::SharedMember;
 use crate::stage::{Stage, StageSpec};
 use crate::stateless::StatelessGroup;
+use crate::striped::{KeyedBuilder, StripedBuilder, StripedGroup};
+use crate::watched_member::WatchedMember;
 
 /// The functions that chain files may name.
 ///
@@ -106,9 +109,20 @@ pub trait Function: Send + Sync {
         shared: &SharedOn,
     ) -> GroupBuilder;
 
-    /// A group of its own that answers what it answered in another run, where it dropped `drops`: by
-    /// sequence number, function and reason.
-    fn follow(&self, spec: StageSpec, pools: CorePools, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder;
+    /// As [`Function::join`] on all cores at once, which share the group's flows: `pools` has one for each core,
+    /// and, of a function that steps in order, one more before, which the cores share. `is_watched`: see
+    /// [`SharedOn`].
+    fn join_striped(
+        &self,
+        group: Option<StripedBuilder>,
+        spec: StageSpec,
+        pools: Vec<Pool>,
+        is_watched: bool,
+    ) -> StripedBuilder;
+
+    /// A group of its own that answers what it answered in another run, where packets ended as `ends` says, by
+    /// sequence number.
+    fn follow(&self, spec: StageSpec, pools: CorePools, ends: &Arc<Vec<End>>) -> GroupBuilder;
 
     /// Of a function whose states cores share, or that follows a run where they did: what all its records
     /// added up, as one number. See [`nf::WhenShared::Totals`].
@@ -259,8 +273,29 @@ impl<F: NetworkFunction> Function for Configured<F> {
         })
     }
 
-    fn follow(&self, spec: StageSpec, pools: CorePools, drops: &Arc<Vec<Option<[u8; 2]>>>) -> GroupBuilder {
-        GroupBuilder::new(FollowGroup::new(self.runner(spec, pools), Arc::clone(drops)))
+    fn join_striped(
+        &self,
+        group: Option<StripedBuilder>,
+        spec: StageSpec,
+        mut pools: Vec<Pool>,
+        is_watched: bool,
+    ) -> StripedBuilder {
+        let shared_pool = self.0.steps_in_order().then(|| pools.remove(0));
+        StripedBuilder::with_members(group, pools.len(), |builder: &mut KeyedBuilder<F::Key>| {
+            let part = builder.layout.add::<F::State>();
+            builder.pool = shared_pool.or(builder.pool.take());
+            for (members, pool) in builder.members.iter_mut().zip(pools) {
+                let member = FunctionMember::new(self.runner(spec, CorePools::One(pool)), part);
+                members.push(match is_watched && F::WHEN_SHARED.is_some() {
+                    true => Box::new(WatchedMember::new(member)),
+                    false => Box::new(member),
+                });
+            }
+        })
+    }
+
+    fn follow(&self, spec: StageSpec, pools: CorePools, ends: &Arc<Vec<End>>) -> GroupBuilder {
+        GroupBuilder::new(FollowGroup::new(self.runner(spec, pools), Arc::clone(ends)))
     }
 
     fn totals(&self, stages: &[Stage<'_>]) -> u64 {
@@ -268,33 +303,59 @@ impl<F: NetworkFunction> Function for Configured<F> {
         if let Some(member) = shared::<F>(first) {
             return member.states().totals();
         }
+        if let Some(group) = striped::<F>(first) {
+            let departed = stages.iter().filter_map(watched::<F>).map(WatchedMember::departed);
+            return departed.fold(group.totals::<F>(first.member), u64::wrapping_add);
+        }
         let group = first.group.as_any().downcast_ref::<FollowGroup<F>>();
         group.map_or(0, FollowGroup::totals)
     }
 
     fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String> {
-        let members = stages.iter().filter_map(shared::<F>);
-        check_passed(&*self.0, members.filter_map(|member| member.passed()))
+        let of_core = |stage| match shared::<F>(stage) {
+            Some(member) => member.passed(),
+            None => watched::<F>(stage).map(WatchedMember::passed),
+        };
+        check_passed(&*self.0, stages.iter().filter_map(of_core))
     }
 
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
-        match stages.first().and_then(shared::<F>) {
-            Some(member) => {
-                let live = member.states().live(now);
-                self.0.report(&mut live.iter().map(|(key, state)| (key, state)), now)
-            }
+        match flows_of_all::<F>(stages, now) {
+            Some(live) => self.0.report(&mut live.iter().map(|(key, state)| (key, state)), now),
             None => self.0.report(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), now),
         }
     }
 
     fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String> {
-        self.0.invariant(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)))
+        match flows_of_all::<F>(stages, now) {
+            Some(live) => self.0.invariant(&mut live.iter().map(|(key, state)| (key, state))),
+            None => self.0.invariant(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now))),
+        }
     }
 }
 
 /// The stage's function, if cores share its states and it is an `F`.
 fn shared<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a SharedMember<F>> {
     stage.group.as_any().downcast_ref::<KeyGroup<FiveTuple>>()?.member(stage.member)
+}
+
+/// The stage's group, if cores share its flows and its key is `F`'s.
+fn striped<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a StripedGroup<F::Key>> {
+    stage.group.as_any().downcast_ref()
+}
+
+/// The stage's function, if cores share its flows, somebody checks it, and it is an `F`.
+fn watched<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a WatchedMember<F>> {
+    striped::<F>(stage)?.member(stage.member)
+}
+
+/// The live flows of a function, if its stages' cores share them.
+fn flows_of_all<F: NetworkFunction>(stages: &[Stage<'_>], now: Stamp) -> Option<Vec<(F::Key, F::State)>> {
+    let first = stages.first()?;
+    if let Some(member) = shared::<F>(first) {
+        return Some(member.states().live(now));
+    }
+    Some(striped::<F>(first)?.flows::<F>(first.member, now))
 }
 
 /// The live flows of a stage whose function is an `F`.

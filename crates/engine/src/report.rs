@@ -21,11 +21,12 @@ pub struct RunReport {
     pub paceline: String,
     /// Name of the chain.
     pub chain: String,
-    /// How packets were spread: `single`, `rss`.
+    /// How packets were spread: `single`, `rss`, `shared`.
     pub strategy: String,
     /// Header fields that picked the core; empty where none did.
     pub hash_fields: Vec<String>,
-    /// Functions whose states all cores shared, because no hash keeps their keys on one core; mostly none.
+    /// Functions whose states all cores shared: under `shared` all that have any; else those whose keys no hash
+    /// keeps on one core, mostly none.
     pub shared_functions: Vec<SharedFunction>,
     /// Packets processed.
     pub packets: u64,
@@ -65,7 +66,7 @@ pub struct SharedFunction {
     /// What the chain calls it.
     pub function: String,
     /// What holds of it all the same: `totals`, its records add up as on one core; `bound`, no key gets
-    /// more than the function allows.
+    /// more than the function allows; `none`, nothing but that each step is whole.
     pub promise: String,
 }
 
@@ -282,7 +283,8 @@ fn shared_function(chain: &Chain, index: usize) -> SharedFunction {
     let FunctionSpec { name, function, .. } = &chain.functions[index];
     let promise = match function.info().when_shared {
         Some(WhenShared::Bound { .. }) => "bound",
-        Some(WhenShared::Totals) | None => "totals",
+        Some(WhenShared::Totals) => "totals",
+        None => "none",
     };
     SharedFunction { function: name.clone(), promise: promise.to_owned() }
 }

@@ -30,6 +30,8 @@ pub struct Seen<'a> {
     pub wire_len: u32,
     /// What its bytes begin with.
     pub link: LinkType,
+    /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
+    pub entry: u16,
     /// How many packets were sent before it, from all cores: the order in which they left these.
     pub sent: u64,
 }
@@ -309,6 +311,7 @@ fn collect<E>(mut collector: Collector, see: &mut dyn FnMut(&Seen<'_>) -> Result
             bytes: collector.bytes(&done),
             wire_len: frame.wire_len,
             link: frame.link,
+            entry: frame.entry,
             sent: *sent,
         };
         if let Err(error) = see(&seen) {

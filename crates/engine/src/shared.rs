@@ -24,6 +24,7 @@ use table::{FlowTable, Layout, OutOfMemory, Part, Slot, WhenFull};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
+use crate::clocks::Clocks;
 use crate::stage::FlowCounters;
 
 /// A function's states, one for all cores of a run.
@@ -32,7 +33,7 @@ pub(crate) struct SharedStates<F: NetworkFunction> {
     directory: Mutex<Directory<F::Key>>,
     entries: Box<[Padded<F::State>]>,
     /// Each core's time: none of its later packets are before it.
-    clocks: Box<[CachePadded<AtomicU64>]>,
+    clocks: Clocks,
     counts: Counts,
     /// [`weigh`] of what every record that is gone added up, summed.
     departed: AtomicU64,
@@ -88,7 +89,7 @@ impl<F: NetworkFunction> SharedStates<F> {
             function,
             directory: Mutex::new(Directory { table, references }),
             entries: entries.into(),
-            clocks: (0..cores).map(|_| CachePadded::default()).collect(),
+            clocks: Clocks::new(cores),
             counts: Counts::default(),
             departed: AtomicU64::new(0),
         })
@@ -109,7 +110,7 @@ impl<F: NetworkFunction> SharedStates<F> {
     /// Says that no packet of this core is before `now_ns` any more.
     #[inline]
     pub(crate) fn tick(&self, core: usize, now_ns: u64) {
-        self.clocks[core].store(now_ns, Ordering::Release);
+        self.clocks.tick(core, now_ns);
     }
 
     /// Finds or makes room for the state of `key`, and counts one more reference to it; `None` if there
@@ -124,7 +125,7 @@ impl<F: NetworkFunction> SharedStates<F> {
         if !slot.is_some() {
             if table.free() == 0 {
                 // What is dead by this core's clock alone is counted as evicted: another may still need it.
-                let past_ns = self.past_ns();
+                let past_ns = self.clocks.past_ns();
                 table.make_room(now_ns, |table, slot| self.forget(table, references, slot, past_ns));
             }
             slot = table.insert(hash, short, key);
@@ -137,7 +138,7 @@ impl<F: NetworkFunction> SharedStates<F> {
         let count = cell.state().copied().unwrap_or(0);
         cell.set(count + 1, u64::MAX);
         if table.count_steps(1) {
-            let past_ns = self.past_ns();
+            let past_ns = self.clocks.past_ns();
             table.maintain(past_ns, |table, slot| self.forget(table, references, slot, past_ns));
         }
         Some(slot)
@@ -260,11 +261,6 @@ impl<F: NetworkFunction> SharedStates<F> {
         FlowCounters { created, removed, expired, evicted, rejected, ..FlowCounters::default() }
     }
 
-    /// The time before which no core will step.
-    fn past_ns(&self) -> u64 {
-        self.clocks.iter().map(|clock| clock.load(Ordering::Acquire)).min().unwrap_or(0)
-    }
-
     fn entry(&self, slot: Slot) -> MutexGuard<'_, Entry<F::State>> {
         lock(&self.entries[slot.index()])
     }
@@ -319,7 +315,7 @@ fn add(count: &AtomicU64, amount: u64) {
 }
 
 /// A core that panicked with the lock held ends the run, which says so: the others need not panic, too.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -2,7 +2,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nf::{FiveTuple, NetworkFunction, Verdict, WhenShared, hash_bytes};
+use nf::{FiveTuple, NetworkFunction, Verdict, hash_bytes};
 use table::{FlowTable, Part, Slot};
 use wire::Stamp;
 use zerocopy::IntoBytes;
@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 use crate::Batch;
 use crate::batch::bits;
 use crate::member::{Block, Member, Runner, Steps, hash_state};
+use crate::passed::{self, Passed};
 use crate::shared::SharedStates;
 use crate::stage::{FlowCounters, StageCounters};
 
@@ -40,20 +41,6 @@ struct Reference {
 struct Waiting {
     reference: Reference,
     verdict: Verdict,
-}
-
-/// What passed of each key on one core; collected where somebody is to check it.
-pub(crate) type Passed<K> = HashMap<Vec<u8>, PassedOf<K>>;
-
-/// What passed of one key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PassedOf<K> {
-    pub(crate) key: K,
-    /// The first packet's own time, passed or not.
-    pub(crate) first_ns: u64,
-    /// The last one's.
-    pub(crate) last_ns: u64,
-    pub(crate) amount: u128,
 }
 
 impl<F: NetworkFunction> SharedMember<F> {
@@ -124,12 +111,13 @@ impl<F: NetworkFunction> SharedMember<F> {
     #[inline]
     fn step(&mut self, state: Slot, meta: &F::Meta, packet: usize, batch: &mut Batch) -> (Verdict, u64) {
         let Self { runner, states, .. } = self;
-        let over = over::<F>(runner);
+        let over = passed::over::<F>(runner);
         let own = batch.frames[packet].stamp;
         let (verdict, deadline_ns) =
             states.step(state, own, |flow, stamp| runner.step_at(stamp, flow, meta, packet, batch));
-        if self.passed.is_some() {
-            self.watch(meta, own, verdict, over);
+        if let Some(passed) = &mut self.passed {
+            let has_passed = verdict == Verdict::Forward && passed::over::<F>(runner) == over;
+            passed::watch::<F>(passed, meta, own, has_passed);
         }
         (verdict, deadline_ns)
     }
@@ -147,56 +135,12 @@ impl<F: NetworkFunction> SharedMember<F> {
         verdict
     }
 
-    /// Notes whether a packet passed. `over`: how many were over before it.
-    #[cold]
-    fn watch(&mut self, meta: &F::Meta, stamp: Stamp, verdict: Verdict, over: u64) {
-        let has_passed = verdict == Verdict::Forward && self::over::<F>(&self.runner) == over;
-        let Some(passed) = &mut self.passed else { return };
-        let key = F::key(meta);
-        let (first_ns, last_ns) = (stamp.time_ns, stamp.time_ns);
-        let new = PassedOf { key, first_ns, last_ns, amount: 0 };
-        let of_key = passed.entry(key.as_bytes().to_vec()).or_insert(new);
-        of_key.last_ns = stamp.time_ns;
-        if has_passed {
-            of_key.amount += u128::from(F::amount(meta));
-        }
-    }
-
     fn release(&mut self, slot: Slot, table: &mut FlowTable<FiveTuple>) {
         let cell = table.cell_mut(slot, self.part);
         if let Some(state) = cell.state().copied() {
             cell.clear();
             self.states.release(state);
         }
-    }
-}
-
-/// Checks what passed on all cores against what may.
-pub(crate) fn check_passed<'a, F: NetworkFunction>(
-    function: &F,
-    cores: impl Iterator<Item = &'a Passed<F::Key>>,
-) -> Result<(), String> {
-    let mut all: HashMap<&Vec<u8>, PassedOf<F::Key>> = HashMap::new();
-    for (bytes, of_core) in cores.flatten() {
-        let sum = all.entry(bytes).or_insert(PassedOf { amount: 0, ..*of_core });
-        sum.first_ns = sum.first_ns.min(of_core.first_ns);
-        sum.last_ns = sum.last_ns.max(of_core.last_ns);
-        sum.amount += of_core.amount;
-    }
-    let most = |of: &PassedOf<F::Key>| function.bound(of.last_ns.saturating_sub(of.first_ns));
-    let above = all.values().filter(|of| of.amount > most(of));
-    match above.max_by_key(|of| (of.amount - most(of), of.key.to_string())) {
-        None => Ok(()),
-        Some(of) => Err(format!("{} passed of {}, at most {} may", of.amount, of.key, most(of))),
-    }
-}
-
-/// How many packets were over what may pass.
-#[inline]
-fn over<F: NetworkFunction>(runner: &Runner<F>) -> u64 {
-    match F::WHEN_SHARED {
-        Some(WhenShared::Bound { over }) => runner.events()[over],
-        _ => 0,
     }
 }
 
@@ -264,6 +208,10 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
     fn settle(&mut self, now: Stamp) {
         self.states.tick(self.core, now.time_ns);
         self.states.settle(now);
+    }
+
+    fn live(&self, table: &FlowTable<FiveTuple>) -> usize {
+        table.live(self.part, 0).count()
     }
 
     fn digest(&self, _: &FlowTable<FiveTuple>, now: Stamp) -> u64 {

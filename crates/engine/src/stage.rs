@@ -118,10 +118,11 @@ pub struct FlowCounters {
 }
 
 impl FlowCounters {
-    /// Flows that have a state now.
+    /// Flows that have a state now. Of one of several cores that share their flows it means nothing: flows
+    /// that one core created another may have removed.
     pub fn live(&self) -> usize {
         let ended = self.removed + self.expired + self.evicted + self.moved_out;
-        (self.created + self.moved_in - ended) as usize
+        (self.created + self.moved_in).saturating_sub(ended) as usize
     }
 }
 

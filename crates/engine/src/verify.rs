@@ -3,13 +3,14 @@ use std::sync::Arc;
 use io::Fate;
 use io::capture::{CaptureError, CaptureReader};
 use nf::{FiveTuple, FlowKey, WhenShared, hash_bytes};
-use strategy::Strategy;
+use strategy::{INDIRECTION_ENTRIES, Strategy};
 use thiserror::Error;
 use wire::Fields;
 
 use crate::chain::{Chain, Keeping};
-use crate::follow::Drops;
+use crate::follow::{End, Ends};
 use crate::mask::masked;
+use crate::moving::MoveCounters;
 use crate::plan::{Plan, PlanError};
 use crate::session::{Progress, RunError, RunOutcome, Seen, replay_keeping};
 use crate::stage::Stage;
@@ -24,7 +25,7 @@ pub struct Verified {
     /// The first of them.
     pub first: Option<Mismatch>,
     /// Functions whose states all cores share, each with what it promises then and whether that is so:
-    /// instead of `digests`. Empty if the runs were stopped.
+    /// instead of `digests`. With them those that nobody can compare. Empty if the runs were stopped.
     pub shared: Vec<SharedCheck>,
     /// Functions that take header fields from a pool, with these fields: answers are compared without them.
     pub allocated: Vec<(String, Fields)>,
@@ -37,19 +38,27 @@ pub struct Verified {
     /// Functions whose table was full at some time: then strategies may differ, because each core
     /// has a table of its own.
     pub filled: Vec<String>,
+    /// Packets that left after a later one of their flow; `None` where the strategy promises no order. Checked by
+    /// entry of the indirection table, each of which all packets of a flow share.
+    pub out_of_order: Option<u64>,
+    /// What went from core to core.
+    pub moves: MoveCounters,
     /// Why the input ended early, if it did. What came before is compared.
     pub input_error: Option<CaptureError>,
     /// Whether [`Progress::stop`] ended it.
     pub stopped: bool,
 }
 
-/// A function whose states all cores share, and what it promises.
+/// A function whose states all cores share, or that comes behind one whose edits nobody can tell, and what it
+/// promises.
 #[derive(Debug)]
 pub struct SharedCheck {
     /// What the chain calls the function.
     pub function: String,
-    /// What it promises.
-    pub promise: WhenShared,
+    /// What it promises; `None`: it was not compared.
+    pub promise: Option<WhenShared>,
+    /// The function before it whose edits nobody can tell, if that is why.
+    pub behind: Option<String>,
     /// Why that does not hold, if so.
     pub failure: Option<String>,
 }
@@ -136,22 +145,30 @@ pub fn verify(
     let has_shared = !plan.shared.is_empty();
     let mask = may_differ(chain, plan);
 
-    let watched = Keeping::Shared { functions: &plan.shared, is_watched: true };
+    let watched = plan.keeping_watched(true);
     let first_run = if has_shared { (plan, &watched) } else { (&single_plan, &Keeping::Own) };
     let mut answers: Vec<u64> = Vec::new();
-    let mut drops = Drops::new();
+    let mut order = Order::new();
+    let mut ends = Ends::new();
     let first = run(chain, first_run, open()?, progress, &mut |seen| {
         answers.push(fingerprint(seen, mask));
         if has_shared {
-            drops.push(dropped(seen.fate));
+            order.see(seen);
+        }
+        if has_shared {
+            ends.push(End::of(seen.fate));
         }
     })?;
 
-    let followed = Keeping::Followed { functions: &plan.shared, drops: Arc::new(drops) };
-    let second_run = if has_shared { (&single_plan, &followed) } else { (plan, &Keeping::Own) };
+    let followed = followed(chain, plan);
+    let following = Keeping::Followed { functions: &followed, ends: Arc::new(ends) };
+    let second_run = if has_shared { (&single_plan, &following) } else { (plan, &Keeping::Own) };
     let mut different = 0;
     let mut mismatch: Option<(u64, Answer)> = None;
     let second = run(chain, second_run, open()?, progress, &mut |seen| {
+        if !has_shared {
+            order.see(seen);
+        }
         if answers.get(seen.stamp.seq as usize) != Some(&fingerprint(seen, mask)) {
             different += 1;
             mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, mask)));
@@ -176,31 +193,40 @@ pub fn verify(
         }
         _ => None,
     };
-    let own = (0..chain.functions.len()).filter(|index| !plan.shared.contains(index) && !stopped);
+    let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let digests = own.map(|index| {
         let trace = |outcome| trace(chain, outcome, index);
         (chain.functions[index].name.clone(), trace(&single), trace(&other))
     });
-    let shared = plan.shared.iter().filter(|_| !stopped);
+    let shared = followed.iter().filter(|_| !stopped);
     Ok(Verified {
         packets: other.packets,
         different,
         first,
         digests: digests.collect(),
-        shared: shared.map(|index| check_shared(chain, *index, &single, &other)).collect(),
+        shared: shared.map(|index| check_shared(chain, plan, *index, &single, &other)).collect(),
         allocated: allocated(chain),
         broken: broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
         filled: filled(chain, [&single, &other]),
+        out_of_order: (!plan.is_striped()).then_some(order.out_of_order),
+        moves: other.moves,
         input_error: other.input_error,
         stopped,
     })
 }
 
 impl Verified {
+    /// Whether there was anything that has to be the same: some function's answers, or what it promises.
+    pub fn has_compared(&self) -> bool {
+        self.shared.is_empty()
+            || !self.digests.is_empty()
+            || self.shared.iter().any(|check| check.promise.is_some())
+    }
+
     /// Whether every answer, every function's flows and all that is promised of shared states are as they
     /// have to be, over the whole input.
     pub fn holds(&self) -> bool {
-        self.is_same() && self.input_error.is_none() && !self.stopped
+        self.has_compared() && self.is_same() && self.input_error.is_none() && !self.stopped
     }
 
     /// The same for as much of the input as there was.
@@ -209,6 +235,27 @@ impl Verified {
             && self.digests.iter().all(|(_, single, other)| single == other)
             && self.shared.iter().all(|check| check.failure.is_none())
             && self.broken.is_empty()
+            && self.out_of_order.unwrap_or(0) == 0
+    }
+}
+
+/// The order in which packets of one entry leave.
+struct Order {
+    /// By entry, how many had left before the last packet seen.
+    sent: Vec<Option<u64>>,
+    out_of_order: u64,
+}
+
+impl Order {
+    fn new() -> Order {
+        Order { sent: vec![None; INDIRECTION_ENTRIES], out_of_order: 0 }
+    }
+
+    /// Sees each packet in the order in which they came.
+    fn see(&mut self, seen: &Seen<'_>) {
+        let last = &mut self.sent[usize::from(seen.entry)];
+        self.out_of_order += u64::from(last.is_some_and(|last| seen.sent < last));
+        *last = (*last).max(Some(seen.sent));
     }
 }
 
@@ -225,21 +272,41 @@ fn may_differ(chain: &Chain, plan: &Plan) -> Fields {
     edited.chain(allocated).fold(Fields::empty(), Fields::union)
 }
 
-fn dropped(fate: Fate) -> Option<[u8; 2]> {
-    match fate {
-        Fate::DropBy { function, reason } => Some([function, reason]),
-        _ => None,
-    }
+/// The first function whose edits are not promised: what comes behind it sees other packets than on one core.
+fn blind_from(chain: &Chain, plan: &Plan) -> Option<usize> {
+    let info = |index: &usize| chain.functions[*index].function.info();
+    plan.shared.iter().copied().find(|index| {
+        let info = info(index);
+        info.when_shared.is_none() && !info.edits.is_empty()
+    })
+}
+
+/// Functions that are not compared answer by answer: those whose states cores share, and all behind one whose
+/// edits are not promised.
+fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
+    let is_blind = |index| blind_from(chain, plan).is_some_and(|editor| index > editor);
+    (0..chain.functions.len()).filter(|index| plan.shared.contains(index) || is_blind(*index)).collect()
 }
 
 fn stages(outcome: &RunOutcome, index: usize) -> Vec<Stage<'_>> {
     outcome.cores.iter().map(|(_, core)| core.stage(index)).collect()
 }
 
-fn check_shared(chain: &Chain, index: usize, single: &RunOutcome, other: &RunOutcome) -> SharedCheck {
+fn check_shared(
+    chain: &Chain,
+    plan: &Plan,
+    index: usize,
+    single: &RunOutcome,
+    other: &RunOutcome,
+) -> SharedCheck {
     let spec = &chain.functions[index];
     let function = &spec.function;
-    let promise = function.info().when_shared.unwrap_or(WhenShared::Totals);
+    let editor = blind_from(chain, plan).filter(|editor| *editor < index);
+    if let Some(editor) = editor {
+        let behind = Some(chain.functions[editor].name.clone());
+        return SharedCheck { function: spec.name.clone(), promise: None, behind, failure: None };
+    }
+    let promise = function.info().when_shared;
     let (single, other) = (stages(single, index), stages(other, index));
     let packets = |stages: &[Stage<'_>]| stages.iter().map(|stage| stage.counters().packets).sum::<u64>();
     let counted = (packets(&single), packets(&other));
@@ -247,13 +314,13 @@ fn check_shared(chain: &Chain, index: usize, single: &RunOutcome, other: &RunOut
         _ if counted.0 != counted.1 => {
             Some(format!("{} packets were counted, {} came", counted.1, counted.0))
         }
-        WhenShared::Totals if function.totals(&single) != function.totals(&other) => {
+        Some(WhenShared::Totals) if function.totals(&single) != function.totals(&other) => {
             Some("its records do not add up to those of one core".to_owned())
         }
-        WhenShared::Totals => None,
-        WhenShared::Bound { .. } => function.passed(&other).err(),
+        Some(WhenShared::Bound { .. }) => function.passed(&other).err(),
+        Some(WhenShared::Totals) | None => None,
     };
-    SharedCheck { function: spec.name.clone(), promise, failure }
+    SharedCheck { function: spec.name.clone(), promise, behind: None, failure }
 }
 
 fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Broken> {

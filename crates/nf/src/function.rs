@@ -39,9 +39,9 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
     const PREFETCHES: bool = false;
 
-    /// What holds when all cores share its states, in a chain whose keys no hash keeps on one core; `None`:
-    /// it cannot be shared. A function that can has no pool, and ends a packet's way by dropping it if at
-    /// all.
+    /// What holds when all cores share its states: under `shared`, or in a chain whose keys no hash keeps on one
+    /// core. `None`: nothing does; `shared` runs it all the same. A function that says something has no pool,
+    /// and ends a packet's way by dropping it if at all.
     const WHEN_SHARED: Option<WhenShared> = None;
 
     /// Selects the state; [`Stateless`](crate::Stateless) for a function that has none.
@@ -190,8 +190,8 @@ pub enum WhenShared {
     /// packet to its last. A packet passes, with its [`NetworkFunction::amount`], if it is forwarded and did
     /// not count event `over`.
     Bound {
-        /// Index into [`NetworkFunction::EVENTS`].
-        over: usize,
+        /// Index into [`NetworkFunction::EVENTS`]; `None`: all that is over is dropped.
+        over: Option<usize>,
     },
 }
 

@@ -16,7 +16,8 @@
 //! window, a flow passes again once it *sends* less, and without a window it stays shut for its life.
 //!
 //! Later fragments have no ports, so they are flows of their own, with ports 0. What is not IP is
-//! not measured.
+//! not measured. Where cores share its flows, packets and bytes of each flow add up; which packet goes over
+//! the threshold is not promised.
 //!
 //! # Drops, events, expiry, full table
 //!
@@ -31,7 +32,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared};
 use serde::Deserialize;
 use wire::{Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
@@ -129,6 +130,7 @@ impl NetworkFunction for HeavyHitters {
     ];
     const DROP_REASONS: &'static [&'static str] = &["over-threshold"];
     const EVENTS: &'static [&'static str] = &["heavy-flows", "packets-over-threshold"];
+    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
 
     type Key = FiveTuple;
     type Meta = Metered;
@@ -193,6 +195,11 @@ impl NetworkFunction for HeavyHitters {
     #[inline]
     fn idle_timeout_ns(&self, _: &State) -> u64 {
         self.idle_ns
+    }
+
+    #[inline]
+    fn totals(&self, state: &State) -> [u64; 2] {
+        [state.packets, state.bytes]
     }
 
     fn report<'a>(

@@ -160,7 +160,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
     const EVENTS: &'static [&'static str] = &["packets-over-rate"];
     const EDITS: Fields = Fields::TOS;
-    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: PACKETS_OVER_RATE });
+    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: Some(PACKETS_OVER_RATE) });
 
     type Key = K;
     type Meta = Metered<K>;

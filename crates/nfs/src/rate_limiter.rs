@@ -13,7 +13,8 @@
 //! So in any interval of *T* seconds at most `burst_packets` + `rate_packets_per_s` *T* packets of a
 //! flow pass; and while it sends more, no fewer than `rate_packets_per_s` *T* - 1. A packet that is
 //! dropped takes nothing. Each direction is a flow. Later fragments have no ports, so they are flows of
-//! their own, with ports 0. What is not IP passes.
+//! their own, with ports 0. What is not IP passes. Where cores share its flows the upper bound holds, and no
+//! more.
 //!
 //! # Drops, events, expiry, full table
 //!
@@ -27,7 +28,9 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use nf::{Cx, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{
+    Cx, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
+};
 use serde::Deserialize;
 use wire::{Headers, Stamp};
 
@@ -80,6 +83,7 @@ impl NetworkFunction for RateLimiter {
         },
     ];
     const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
+    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: None });
 
     type Key = FiveTuple;
     type Meta = FiveTuple;
@@ -128,6 +132,15 @@ impl NetworkFunction for RateLimiter {
 
     fn rejected(&self, _: &Debt, _: &FiveTuple, _: &mut Cx<'_, ()>) -> Verdict {
         self.when_full.verdict(TABLE_FULL)
+    }
+
+    #[inline]
+    fn amount(_: &FiveTuple) -> u64 {
+        1
+    }
+
+    fn bound(&self, elapsed_ns: u64) -> u128 {
+        self.bucket.most(elapsed_ns)
     }
 
     fn report<'a>(

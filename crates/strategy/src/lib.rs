@@ -1,8 +1,8 @@
 //! How packets are spread over cores.
 //!
 //! A strategy differs from another only in which core gets a packet ([`Assign`]), what rides with
-//! the packet, and how a core reaches state. The two here need nothing to ride along and give each
-//! core private state: [`Strategy::Single`] and [`Strategy::Rss`].
+//! the packet, and how a core reaches state. Those here need nothing to ride along. [`Strategy::Single`]
+//! and [`Strategy::Rss`] give each core private state; under [`Strategy::Shared`] all cores have one.
 //!
 //! Which header fields `rss` hashes is never asked: [`HashFields::derive`] finds the fields that
 //! keep every key of the chain on one core, or says which two functions cannot agree on any.
@@ -25,11 +25,13 @@
 mod assign;
 mod hash_fields;
 mod rsspp;
+mod spray;
 mod toeplitz;
 
 pub use assign::{Assign, INDIRECTION_ENTRIES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
 pub use rsspp::{Every, Rebalancing, RssPlusPlus};
+pub use spray::Spray;
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
 
 /// A way to run one chain on several cores.
@@ -41,11 +43,13 @@ pub enum Strategy {
     Rss,
     /// The same with an indirection table that follows the load: flows go from core to core.
     RssPlusPlus,
+    /// Packets go to the cores in turn, and all cores share each flow's state, under locks.
+    Shared,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 3] = [Strategy::Single, Strategy::Rss, Strategy::RssPlusPlus];
+    pub const ALL: [Strategy; 4] = [Strategy::Single, Strategy::Shared, Strategy::Rss, Strategy::RssPlusPlus];
 
     /// What command lines and reports call it.
     pub fn name(self) -> &'static str {
@@ -53,6 +57,7 @@ impl Strategy {
             Strategy::Single => "single",
             Strategy::Rss => "rss",
             Strategy::RssPlusPlus => "rsspp",
+            Strategy::Shared => "shared",
         }
     }
 
@@ -64,6 +69,7 @@ impl Strategy {
             Strategy::RssPlusPlus => {
                 "RSS++: the same, and hashes with their flows go from loaded cores to others"
             }
+            Strategy::Shared => "packets go to cores in turn; all share one state, under locks, in no order",
         }
     }
 }

@@ -31,10 +31,12 @@
 //! can tell: an insertion looks at 16 blocks and may refuse while dead flows hold others. That, too,
 //! depends on nothing but the sequence of steps.
 
+mod ahead;
 mod blocks;
 mod bucket;
 mod table;
 
+pub use ahead::Ahead;
 pub use blocks::{Cell, Layout, PARTS_MAX, Parcel, Part};
 pub use memory::prefetch;
-pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull};
+pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull, hash};

@@ -1,6 +1,7 @@
 use nf::{FlowKey, Hasher, Short};
 use zerocopy::{Immutable, IntoBytes};
 
+use crate::Ahead;
 use crate::blocks::{Blocks, Cell, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
 use memory::Array;
@@ -156,16 +157,12 @@ impl<K: FlowKey> FlowTable<K> {
     /// The hash of a key, which the calls below take; of all of `key` where `short` is not.
     #[inline]
     pub fn hash(&self, short: Short, key: impl FnOnce() -> K) -> u32 {
-        match short.is_exact {
-            true => self.hasher.hash_u128(short.bits) as u32,
-            false => self.hash_whole(key()),
-        }
+        hash(&self.hasher, short, key)
     }
 
-    /// By value and out of line: a key whose bytes are looked at has to be in memory.
-    #[cold]
-    fn hash_whole(&self, key: K) -> u32 {
-        self.hasher.hash_bytes(key.as_bytes()) as u32
+    /// Where the buckets are, for whoever may not read them yet.
+    pub fn ahead(&self) -> Ahead {
+        Ahead::new(&self.buckets)
     }
 
     /// First pass over a batch: asks for the bucket's line.
@@ -603,6 +600,21 @@ impl<K> std::fmt::Debug for FlowTable<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FlowTable").field("free", &self.free.len()).finish_non_exhaustive()
     }
+}
+
+/// The hash of a key in all tables whose seed `hasher` has; of all of `key` where `short` is not.
+#[inline]
+pub fn hash<K: FlowKey>(hasher: &Hasher, short: Short, key: impl FnOnce() -> K) -> u32 {
+    match short.is_exact {
+        true => hasher.hash_u128(short.bits) as u32,
+        false => hash_whole(hasher, key()),
+    }
+}
+
+/// By value and out of line: a key whose bytes are looked at has to be in memory.
+#[cold]
+fn hash_whole<K: FlowKey>(hasher: &Hasher, key: K) -> u32 {
+    hasher.hash_bytes(key.as_bytes()) as u32
 }
 
 /// Buckets of a table for `capacity` flows.

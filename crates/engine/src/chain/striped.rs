@@ -1,0 +1,106 @@
+use std::ops::Range;
+
+use table::OutOfMemory;
+
+use super::{Chain, ChainCore, Keeping, MalformedPolicy, Place};
+use crate::group_builder::CorePools;
+use crate::group_builder::{GroupSize, Pool};
+use crate::registry::Function;
+use crate::stage::{Group, StageSpec};
+use crate::striped::{StripedBuilder, TableShape, division};
+
+impl Chain {
+    /// As [`Chain::cores`] with one table of each group for all cores, in stripes. `is_watched`: see
+    /// [`Keeping::Striped`].
+    pub(super) fn cores_striped(
+        &self,
+        cores: usize,
+        is_watched: bool,
+    ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        let drop_malformed = self.malformed == MalformedPolicy::Drop;
+        let core = |_| ChainCore { drop_malformed, groups: Vec::new(), places: Vec::new() };
+        let mut chains: Vec<ChainCore> = (0..cores).map(core).collect();
+        for range in self.groups_keeping(&Keeping::Striped { is_watched }) {
+            let groups = match self.is_stateless(range.start) {
+                true => self.stateless(range.start, cores)?,
+                false => self.striped(range.clone(), cores, is_watched)?,
+            };
+            for (chain, group) in chains.iter_mut().zip(groups) {
+                let group_index = chain.groups.len();
+                chain.places.extend((0..range.len()).map(|member| Place { group: group_index, member }));
+                chain.groups.push(group);
+            }
+        }
+        Ok(chains)
+    }
+
+    /// Functions that have flows, by index.
+    pub(crate) fn keyed(&self) -> Vec<usize> {
+        (0..self.functions.len()).filter(|index| !self.is_stateless(*index)).collect()
+    }
+
+    /// Bytes of the tables of [`Chain::cores_striped`], whatever the number of cores.
+    pub fn striped_bytes(&self) -> u64 {
+        let bytes = |range: Range<usize>| {
+            let mut size = GroupSize::new();
+            range.clone().for_each(|index| self.functions[index].function.reserve(&mut size));
+            size.add_clock();
+            let (stripes, capacity) =
+                division(self.functions[range.start].flows, self.steps_in_order(&range));
+            stripes as u64 * size.bytes(capacity)
+        };
+        let groups = self.groups_keeping(&Keeping::Striped { is_watched: false }).into_iter();
+        groups.filter(|range| !self.is_stateless(range.start)).map(bytes).sum()
+    }
+
+    fn stateless(&self, index: usize, cores: usize) -> Result<Vec<Box<dyn Group>>, OutOfMemory> {
+        let function = &self.functions[index].function;
+        let pools = function.pools(cores, &|_| 0).into_iter();
+        pools
+            .map(|pool| {
+                function.join(None, self.spec(index), CorePools::One(pool)).build(
+                    1,
+                    Default::default(),
+                    0,
+                    false,
+                )
+            })
+            .collect()
+    }
+
+    fn striped(
+        &self,
+        range: Range<usize>,
+        cores: usize,
+        is_watched: bool,
+    ) -> Result<Vec<Box<dyn Group>>, OutOfMemory> {
+        let mut group: Option<StripedBuilder> = None;
+        for index in range.clone() {
+            let function = &self.functions[index].function;
+            let pools = shared_pools(&**function, cores);
+            group = Some(function.join_striped(group, self.spec(index), pools, is_watched));
+        }
+        let first = &self.functions[range.start];
+        let shape = TableShape { flows: first.flows, when_full: first.when_full, seed: self.table_seed };
+        group.expect("a group has a function").build(&shape)
+    }
+
+    fn spec(&self, index: usize) -> StageSpec {
+        StageSpec { index: index as u8, is_last: index + 1 == self.functions.len(), seed: self.seed }
+    }
+
+    fn is_stateless(&self, index: usize) -> bool {
+        self.functions[index].function.info().sharding.is_stateless()
+    }
+
+    fn steps_in_order(&self, range: &Range<usize>) -> bool {
+        range.clone().any(|index| self.functions[index].function.steps_in_order())
+    }
+}
+
+/// The pools of a function whose flows all cores share. Where flows meet in the pool there is one for all, with
+/// all that there is to give, and what the cores hold meanwhile has nothing.
+fn shared_pools(function: &dyn Function, cores: usize) -> Vec<Pool> {
+    let shared = usize::from(function.steps_in_order());
+    function.pools(cores + shared, &|_| 0)
+}
