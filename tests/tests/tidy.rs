@@ -26,7 +26,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 13] = [
     "wire",
     "nf",
     "nfs",
@@ -34,6 +34,7 @@ const LAYERS: [&str; 12] = [
     "table",
     "strategy",
     "io",
+    "telemetry",
     "engine",
     "traffic",
     "measure",
