@@ -1,7 +1,7 @@
 //! After start, a core does not allocate.
 
 use engine::run::run;
-use engine::{Batch, Plan};
+use engine::{Batch, Plan, Publisher};
 use io::capture::CaptureReader;
 use io::replay;
 use paceline_conformance::counting::{Counting, allocations};
@@ -37,7 +37,10 @@ fn the_data_path_does_not_allocate() {
             // As under rss where it can be, so that states that cores would share are shared.
             let plan =
                 Plan::new(&chain, Strategy::Rss, 1).or_else(|_| Plan::new(&chain, Strategy::Single, 1));
-            let mut chain = plan.expect("a plan").cores_of(&chain).expect("memory").remove(0);
+            let plan = plan.expect("a plan");
+            // With all that is told while it runs.
+            let mut publisher = Publisher::new(&plan.telemetry(&chain), 0);
+            let mut chain = plan.cores_of(&chain).expect("memory").remove(0);
             let mut batch = Batch::new();
             let mut reader = CaptureReader::open(&capture).expect("a capture");
             let mut packets = 0;
@@ -54,7 +57,7 @@ fn the_data_path_does_not_allocate() {
                 drop(feeder);
                 let mut port = ports.remove(0);
                 let allocated = allocations(|| {
-                    run(&mut port, &mut chain, &mut batch, &mut (), &mut ()).expect("open");
+                    run(&mut port, &mut chain, &mut batch, &mut publisher, &mut ()).expect("open");
                 });
                 assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
                 drop(collector);

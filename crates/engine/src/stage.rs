@@ -97,7 +97,9 @@ pub struct FlowCounters {
 impl FlowCounters {
     /// Flows that have a state now.
     pub fn live(&self) -> usize {
-        (self.created - self.removed - self.expired - self.evicted) as usize
+        // Of flows that cores share the counters are read one by one while others count on.
+        let gone = self.removed + self.expired + self.evicted;
+        self.created.saturating_sub(gone) as usize
     }
 }
 

@@ -296,7 +296,7 @@ fn run(
         see(seen);
         Ok(())
     };
-    replay_keeping(chain, plan, keeping, reader, progress, &mut see).map_err(VerifyError::Run)
+    replay_keeping(chain, plan, keeping, reader.into(), progress, &mut see).map_err(VerifyError::Run)
 }
 
 /// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
@@ -342,7 +342,7 @@ fn explain(
     let mut found = None;
     let progress = Progress::default();
     let again: Result<RunOutcome, RunError<()>> =
-        replay_keeping(chain, plan, keeping, open()?, &progress, &mut |seen| {
+        replay_keeping(chain, plan, keeping, open()?.into(), &progress, &mut |seen| {
             if seen.stamp.seq < seq {
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use wire::{RanBack, Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
 use crate::capture::{MAX_PACKET_BYTES, Record};
-use crate::{Closed, Done, Fate, Frame, Port, Received, Waiting};
+use crate::{Closed, Done, Fate, Frame, Port, Queue, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -34,7 +34,7 @@ fn sized(
         to_queues.push(to_queue);
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
-        ports.push(ReplayPort { arena, broken, receive, send, held: 0 });
+        ports.push(ReplayPort { arena, broken, receive, send, held: 0, waited: 0 });
     }
     let feeder = Feeder {
         taker,
@@ -109,7 +109,8 @@ impl Feeder {
         push(&mut self.to_queues[queue], frame, &self.broken)
     }
 
-    fn is_closed(&self) -> bool {
+    /// Whether a queue or the collector is gone, so that no packet comes through any more.
+    pub fn is_closed(&self) -> bool {
         self.broken.load(Ordering::Acquire) || self.to_queues.iter().any(Producer::is_abandoned)
     }
 }
@@ -122,6 +123,8 @@ pub struct ReplayPort {
     broken: Arc<AtomicBool>,
     /// Frames received and not sent.
     held: usize,
+    /// Frames that were in the ring at the last look.
+    waited: usize,
     receive: Consumer<Frame>,
     send: Producer<Done>,
 }
@@ -130,7 +133,8 @@ impl Port for ReplayPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         // In this order: what was sent before the feeder left is seen after seeing it leave.
         let last = self.receive.is_abandoned();
-        let ready = self.receive.slots().min(max);
+        self.waited = self.receive.slots();
+        let ready = self.waited.min(max);
         let Ok(chunk) = self.receive.read_chunk(ready) else { return Received::Idle };
         frames.extend(chunk);
         self.held += ready;
@@ -156,6 +160,11 @@ impl Port for ReplayPort {
             self.held -= 1;
             Ok(())
         })
+    }
+
+    /// Nothing is lost: whoever feeds the port waits while the queue is full.
+    fn queue(&self) -> Queue {
+        Queue { depth: Some(self.waited as u32), lost: 0 }
     }
 }
 
