@@ -35,7 +35,7 @@ pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use group_builder::{GroupBuilder, GroupSize, Pool, Shared, SharedOn};
-pub use pace::Speed;
+pub use pace::{Speed, SpeedError};
 pub use plan::{MAX_CORES, Plan, PlanError};
 pub use publish::Publisher;
 pub use registry::{Function, FunctionInfo, Registry};

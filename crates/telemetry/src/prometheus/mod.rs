@@ -1,4 +1,4 @@
-//! Prometheus' text format, version 0.0.4: a [`Snapshot`] as text, and such text as samples.
+//! Prometheus' text format, version 0.0.4: a [`Snapshot`](crate::Snapshot) as text, and such text as samples.
 //!
 //! What the names mean is in `docs/telemetry.md`, which a test holds to [`FAMILIES`].
 
