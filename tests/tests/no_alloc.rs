@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::run::run;
-use engine::{Batch, Chain, Plan};
+use engine::{Batch, Chain, Plan, Publisher};
 use io::capture::CaptureReader;
 use io::replay;
 use paceline_conformance::counting::{Counting, allocations};
@@ -49,6 +49,9 @@ fn the_data_path_does_not_allocate() {
 
 fn assert_allocates_nothing(chain: &Chain, plan: &Plan, capture: &Path) {
     let mut cores = plan.cores_of(chain).expect("memory");
+    // With all that is told while it runs.
+    let telemetry = plan.telemetry(chain);
+    let mut publishers: Vec<_> = (0..plan.cores).map(|core| Publisher::new(&telemetry, core)).collect();
     let mut batch = Batch::new();
     let mut reader = CaptureReader::open(capture).expect("a capture");
     let mut packets = 0;
@@ -66,7 +69,7 @@ fn assert_allocates_nothing(chain: &Chain, plan: &Plan, capture: &Path) {
         drop(feeder);
         let mut port = ports.remove(0);
         let allocated = allocations(|| {
-            run(&mut port, &mut cores[core], &mut batch, &mut (), &mut ()).expect("open");
+            run(&mut port, &mut cores[core], &mut batch, &mut publishers[core], &mut ()).expect("open");
         });
         let name = &chain.name;
         assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());

@@ -26,7 +26,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 13] = [
+const LAYERS: [&str; 14] = [
     "wire",
     "nf",
     "nfs",
@@ -35,6 +35,7 @@ const LAYERS: [&str; 13] = [
     "table",
     "strategy",
     "io",
+    "telemetry",
     "engine",
     "traffic",
     "measure",

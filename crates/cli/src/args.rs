@@ -1,7 +1,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use engine::Speed;
 use strategy::{Every, Rebalancing, Strategy};
+
+use crate::address::Address;
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
@@ -19,6 +22,8 @@ Examples:
   paceline run examples/edge.toml --pcap captures/edge.pcap
   paceline run examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 2 --out out.pcap
   paceline verify examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 4
+  paceline run examples/edge.toml --pcap captures/edge.pcap --speed 1 --metrics 127.0.0.1:9100
+  paceline top 127.0.0.1:9100
   paceline inspect captures/edge.pcap
   paceline nfs conntrack
 
@@ -35,6 +40,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show that a strategy on many cores gives the answer of a single core
     Verify(VerifyArgs),
+    /// Watch a run that was started with --metrics, on a terminal
+    Top(TopArgs),
     /// Show what is in a capture: flows, skew, and how often packets of one flow come close
     Inspect(InspectArgs),
     /// List the network functions with their options, keys and sizes
@@ -117,6 +124,32 @@ pub struct RunArgs {
     /// Write the report as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Replay in the capture's own time (1), or so many times as fast, 0.001 to 1000 [default: as fast as it
+    /// goes]
+    #[arg(long, value_name = "X")]
+    pub speed: Option<Speed>,
+    /// Tell Prometheus and `paceline top` how the run goes on, at http://HOST:PORT/metrics, while it does;
+    /// port 0 is any that is free
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<Address>,
+}
+
+#[derive(Args)]
+pub struct TopArgs {
+    /// Where the run tells its metrics: what it was given as --metrics
+    #[arg(value_name = "HOST:PORT")]
+    pub address: Address,
+    /// Time between two looks
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = interval_seconds)]
+    pub interval: f64,
+    /// Look once, and write what is seen to standard output as plain text
+    #[arg(long)]
+    pub once: bool,
+}
+
+fn interval_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if (0.1..=60.0).contains(&seconds) { Ok(seconds) } else { Err("must be 0.1 to 60".to_owned()) }
 }
 
 #[derive(Args)]

@@ -1,6 +1,7 @@
 //! The `paceline` program.
 #![allow(missing_docs, reason = "a program, not a library")]
 
+mod address;
 mod args;
 mod bench;
 mod failure;
@@ -11,6 +12,7 @@ mod run;
 #[cfg(test)]
 mod schema;
 mod session;
+mod top;
 mod verify;
 
 use std::process::ExitCode;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::command(&args),
         Command::Verify(args) => verify::command(&args),
+        Command::Top(args) => top::command(&args),
         Command::Inspect(args) => inspect::command(&args),
         Command::Nfs(args) => functions::command(&args),
         Command::Bench(args) => bench::command(&args),

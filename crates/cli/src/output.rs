@@ -208,7 +208,7 @@ fn absolute(path: &Path) -> Option<PathBuf> {
 }
 
 /// Writes to standard output.
-fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),

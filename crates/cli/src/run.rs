@@ -1,8 +1,9 @@
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use engine::report::{FunctionSummary, RunReport, SharedFunction, Verdicts};
-use engine::{Plan, RunError, RunOutcome, Seen, replay_capture};
+use engine::{Input, Plan, RunError, RunOutcome, Seen, replay_capture};
 use io::Fate;
 use io::capture::CaptureWriter;
 use strategy::Strategy;
@@ -18,7 +19,11 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
     let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.moves)?;
     let reader = session::open(&args.chain.pcap)?;
-    let progress = session::interruptible();
+    let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
+    let server = args.metrics.as_ref().zip(telemetry.as_ref());
+    // Ends with the run.
+    let _server = server.map(|(address, telemetry)| session::serve(address, telemetry)).transpose()?;
+    let progress = session::interruptible(telemetry);
     let bar = Bar::new(&chain.name, reader.size_bytes());
     let mut out = args.out.as_deref().map(Output::new);
     let mut see = |seen: &Seen<'_>| {
@@ -28,7 +33,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             None => Ok(()),
         }
     };
-    let outcome = replay_capture(&chain, &plan, reader, &progress, &mut see);
+    let outcome = replay_capture(&chain, &plan, Input { reader, speed: args.speed }, &progress, &mut see);
     drop(bar);
     let outcome = match outcome {
         Ok(outcome) => outcome,

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
@@ -13,7 +13,9 @@ use engine::{Chain, Plan, Progress, Registry};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use io::capture::CaptureReader;
 use strategy::Strategy;
+use telemetry::{MetricsServer, Telemetry};
 
+use crate::address::Address;
 use crate::args::{ChainArgs, MoveArgs};
 use crate::failure::Failure;
 
@@ -59,9 +61,9 @@ pub fn open(path: &Path) -> Result<CaptureReader, Failure> {
 }
 
 /// Progress that Ctrl-C and a polite `kill` can stop: the first one ends the run after the packets on their way, the
-/// second one at once.
-pub fn interruptible() -> Arc<Progress> {
-    let progress = Arc::new(Progress::default());
+/// second one at once. Cores tell what they count in `telemetry`.
+pub fn interruptible(telemetry: Option<Arc<Telemetry>>) -> Arc<Progress> {
+    let progress = Arc::new(Progress { telemetry, ..Progress::default() });
     let shared = Arc::clone(&progress);
     let handler = move || {
         if shared.stop.swap(true, Ordering::Relaxed) {
@@ -71,6 +73,21 @@ pub fn interruptible() -> Arc<Progress> {
     // Without a handler either just ends the program, which is what it did before.
     let _ = ctrlc::set_handler(handler);
     progress
+}
+
+/// Tells metrics at `address` as long as what it returns is held, and says where.
+pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
+    let server = MetricsServer::start(address.first(), Arc::clone(telemetry)).map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "Another program listens there. Choose another port, or 0 for any that is free."
+            }
+            _ => "Give an address of this machine, such as 127.0.0.1:9100.",
+        };
+        Failure::usage(format!("cannot tell metrics at {address}: {error}\n{help}"))
+    })?;
+    eprintln!("metrics at http://{}/metrics", server.address());
+    Ok(server)
 }
 
 /// A bar on the terminal that follows the reading of a file; none where there is no terminal, and none

@@ -2,9 +2,8 @@ use std::fs;
 use std::process::ExitCode;
 
 use engine::report::hex;
-use engine::{
-    Answer, Broken, Chain, Mismatch, MoveCounters, Plan, RunError, SharedCheck, Verified, VerifyError, verify,
-};
+use engine::run::Moves;
+use engine::{Answer, Broken, Chain, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError, verify};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use nf::WhenShared;
@@ -27,7 +26,7 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     }
     let reports = Reports::open(&[&args.chain.chain, path], None, args.json.as_deref())?;
     let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.moves)?;
-    let progress = session::interruptible();
+    let progress = session::interruptible(None);
     let mut verified =
         verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
             VerifyError::Plan(error) => Failure::usage(error),
@@ -300,11 +299,11 @@ fn order(plan: &Plan, verified: &Verified) -> String {
         None => String::new(),
     };
     if plan.rebalancing.is_some() {
-        let MoveCounters { entries, held } = verified.moves;
+        let Moves { entries_out, waited_packets, .. } = verified.moves;
         text += &format!(
             " flows changed cores: {} of an entry with its flows; {} waited for theirs\n",
-            plural(entries, "move"),
-            plural(held, "packet")
+            plural(entries_out, "move"),
+            plural(waited_packets, "packet")
         );
     }
     text
@@ -363,7 +362,7 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
             .collect(),
         filled: verified.filled.clone(),
         out_of_order: verified.out_of_order,
-        moves: verified.moves.entries,
+        moves: verified.moves.entries_out,
         error,
     }
 }
@@ -391,7 +390,7 @@ mod tests {
                 broken: Vec::new(),
                 filled: Vec::new(),
                 out_of_order: Some(0),
-                moves: MoveCounters::default(),
+                moves: Moves::default(),
                 input_error: None,
                 stopped: true,
             };

@@ -1,7 +1,7 @@
 //! The program as a user meets it: what it prints, where, and with which exit status.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -564,4 +564,101 @@ fn standard_input_goes_by_its_name() {
     let whole = fs::read(root().join(CAPTURE)).expect("the capture");
     let inspect = paceline_fed(&["inspect", "-"], &whole);
     assert!(stdout(&inspect).starts_with("standard input: 5,432 packets"), "{}", stdout(&inspect));
+}
+
+/// A run that would take hours, with its metrics; stopped when it is let go.
+struct Running {
+    child: Child,
+    address: String,
+}
+
+impl Running {
+    fn start() -> Running {
+        let run = ["run", EDGE, "--pcap", CAPTURE, "--strategy", "rss", "--cores", "2"];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
+            .current_dir(root())
+            .args(run)
+            .args(["--speed", "0.001", "--metrics", "127.0.0.1:0"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address =
+            line.trim().strip_prefix("metrics at http://").and_then(|at| at.strip_suffix("/metrics"));
+        Running { address: address.unwrap_or_else(|| panic!("{line}")).to_owned(), child }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_run_can_be_watched_until_it_ends() {
+    let mut run = Running::start();
+    let top = paceline(&["top", &run.address, "--once"]);
+    assert_eq!(top.status.code(), Some(0), "{}", stderr(&top));
+    for part in ["edge, rss on 2 cores", "core busy", "conntrack", "policer", "heavy-hitters"] {
+        assert!(stdout(&top).contains(part), "{}", stdout(&top));
+    }
+    let no_terminal = paceline(&["top", &run.address]);
+    assert_eq!(no_terminal.status.code(), Some(2));
+    assert!(stderr(&no_terminal).contains("--once"), "{}", stderr(&no_terminal));
+    let second = paceline(&["run", EDGE, "--pcap", CAPTURE, "--metrics", &run.address]);
+    assert_eq!(second.status.code(), Some(2));
+    assert!(stderr(&second).contains("Choose another port"), "{}", stderr(&second));
+    assert!(stdout(&second).is_empty());
+
+    let pid = run.child.id().to_string();
+    assert!(Command::new("kill").arg(pid).status().expect("kill").success());
+    assert_eq!(run.child.wait().expect("ends").code(), Some(130), "a polite end, in the middle of a pause");
+    let gone = paceline(&["top", &run.address, "--once"]);
+    assert_eq!(gone.status.code(), Some(2));
+    assert!(stderr(&gone).contains("nobody answers"), "{}", stderr(&gone));
+}
+
+#[test]
+fn metrics_and_speed_do_not_change_the_report() {
+    let plain = json(&paceline(&["run", EDGE, "--pcap", CAPTURE, "--json", "-"]));
+    let watched = paceline(&[
+        "run",
+        EDGE,
+        "--pcap",
+        CAPTURE,
+        "--json",
+        "-",
+        "--metrics",
+        "127.0.0.1:0",
+        "--speed",
+        "1000",
+    ]);
+    assert_eq!(watched.status.code(), Some(0), "{}", stderr(&watched));
+    let watched = json(&watched);
+    for part in ["packets", "verdicts", "drops", "digest"] {
+        assert_eq!(watched[part], plain[part]);
+    }
+}
+
+#[test]
+fn addresses_and_speeds_that_are_none_are_refused() {
+    let run = ["run", EDGE, "--pcap", CAPTURE];
+    for (option, value, says) in [
+        ("--metrics", "9100", "the port is missing"),
+        ("--metrics", "127.0.0.1:99999", "give a host and a port"),
+        // An address that no machine has.
+        ("--metrics", "192.0.2.1:9100", "Give an address of this machine"),
+        ("--speed", "0", "0.001 to 1000"),
+        ("--speed", "fast", "0.001 to 1000"),
+    ] {
+        let refused = paceline(&[&run[..], &[option, value]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{option} {value}");
+        assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+    }
+    let top = paceline(&["top", "nowhere"]);
+    assert_eq!(top.status.code(), Some(2));
 }

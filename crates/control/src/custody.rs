@@ -262,7 +262,7 @@ impl<T, P> Custody<T, P> {
     }
 
     /// Held packets.
-    pub fn held(&self) -> impl Iterator<Item = &T> {
+    pub fn held(&self) -> impl ExactSizeIterator<Item = &T> {
         self.held.iter().map(|held| &held.packet)
     }
 

@@ -7,6 +7,7 @@
 //! | [`Chain`], [`Registry`] | a chain as its TOML file states it, and the functions it may name |
 //! | [`replay_capture`] | a chain over a capture with real threads |
 //! | [`verify()`] | the same under two strategies, compared packet by packet |
+//! | [`Publisher`] | a core's counters, told while it works |
 //! | [`report`] | what a run has to tell, as data |
 
 mod batch;
@@ -19,8 +20,10 @@ mod group_builder;
 mod mask;
 mod member;
 mod moving;
+mod pace;
 mod passed;
 mod plan;
+mod publish;
 mod registry;
 pub mod report;
 pub mod run;
@@ -39,10 +42,12 @@ pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use follow::End;
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
-pub use moving::{MoveCounters, Mover};
+pub use moving::Mover;
+pub use pace::{Speed, SpeedError};
 pub use plan::{MAX_CORES, Plan, PlanError};
+pub use publish::Publisher;
 pub use registry::{Function, FunctionInfo, Registry};
-pub use session::{Progress, RunError, RunOutcome, Seen, pin, replay_capture};
+pub use session::{Input, Progress, RunError, RunOutcome, Seen, pin, replay_capture};
 pub use stage::{FlowCounters, Stage, StageCounters, StageSpec};
 pub use striped::StripedBuilder;
 pub use verify::{Answer, Broken, Mismatch, SharedCheck, Verified, VerifyError, verify};

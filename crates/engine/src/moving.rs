@@ -8,7 +8,7 @@ use io::{Frame, Port, Received};
 
 use crate::chain::ChainCore;
 use crate::group_builder::Pool;
-use crate::run::Custody;
+use crate::run::{Custody, Moves};
 use crate::{BATCH_PACKETS, Batch};
 
 /// Blocks that are looked at between two batches for flows that go: 8 KiB of entries.
@@ -56,22 +56,6 @@ struct Round {
     block: usize,
 }
 
-/// What a core has done about moves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MoveCounters {
-    /// Entries handed over.
-    pub entries: u64,
-    /// Packets that had to wait for their flows.
-    pub held: u64,
-}
-
-impl MoveCounters {
-    /// Both together.
-    pub fn plus(self, other: MoveCounters) -> MoveCounters {
-        MoveCounters { entries: self.entries + other.entries, held: self.held + other.held }
-    }
-}
-
 /// Stands between a core's port and its chain where flows move: see [`control::Custody`].
 pub struct Mover {
     protocol: Protocol<Frame, Parcel>,
@@ -82,7 +66,7 @@ pub struct Mover {
     /// The latest time that this core has seen.
     now_ns: u64,
     entries: usize,
-    counters: MoveCounters,
+    moves: Moves,
 }
 
 /// Held packets for which there is room from the beginning.
@@ -101,7 +85,7 @@ impl Mover {
                 arrived: Vec::with_capacity(BATCH_PACKETS),
                 now_ns: 0,
                 entries: owners.len(),
-                counters: MoveCounters::default(),
+                moves: Moves::default(),
             }
         };
         (orders, protocols.into_iter().map(mover).collect())
@@ -110,11 +94,6 @@ impl Mover {
     /// An order known before the core sets out.
     pub fn order(&mut self, order: Order) {
         self.protocol.order(order);
-    }
-
-    /// What it has done so far.
-    pub fn counters(&self) -> MoveCounters {
-        self.counters
     }
 
     /// Sends what waits to be sent; `true` if nothing does any more.
@@ -155,7 +134,7 @@ impl Mover {
             for Order { entry, to, .. } in round.orders {
                 let pools = chain.take_pools(entry);
                 self.outgoing.push_back((to, Message::Last(entry, Parcel { flows: None, pools })));
-                self.counters.entries += 1;
+                self.moves.entries_out += 1;
             }
         }
         self.flush();
@@ -181,6 +160,7 @@ impl Mover {
                 chain.unpack(group, flows, self.now_ns);
             }
             if let Some(entry) = entry {
+                self.moves.entries_in += 1;
                 pools.into_iter().for_each(|(function, pool)| chain.put_pool(function, entry, pool));
             }
         }
@@ -207,7 +187,7 @@ impl Mover {
             if self.protocol.has(frame.entry, frame.stamp.seq) {
                 batch.frames.push(frame);
             } else {
-                self.counters.held += 1;
+                self.moves.waited_packets += 1;
                 self.protocol.hold(frame.entry, frame.stamp.seq, frame);
             }
         }
@@ -232,5 +212,9 @@ impl Custody for Mover {
             Received::End if self.protocol.is_settled() || self.protocol.is_broken() => Received::End,
             _ => Received::Idle,
         }
+    }
+
+    fn moves(&self) -> Moves {
+        Moves { held_packets: self.protocol.held().len() as u64, ..self.moves }
     }
 }

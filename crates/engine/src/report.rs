@@ -10,6 +10,7 @@ use wire::Malformed;
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
 use crate::plan::{Plan, kib};
+use crate::publish::UNNAMED;
 use crate::run::CoreCounters;
 use crate::session::RunOutcome;
 use crate::stage::{Stage, StageCounters};
@@ -336,7 +337,7 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
             transmit_back: counters.transmit_back,
             host: counters.host,
         });
-        let reasons = info.drop_reasons.iter().copied().chain(["unnamed"]);
+        let reasons = info.drop_reasons.iter().copied().chain([UNNAMED]);
         add_named(&mut drops, reasons, counters.drops);
         add_named(&mut events, info.events.iter().copied(), counters.events);
         add_flows(&mut flows, &counters);

@@ -11,7 +11,7 @@
 
 use std::time::Instant;
 
-use io::{Closed, EngineDrop, Fate, Port, Received, Waiting};
+use io::{Closed, EngineDrop, Fate, Port, Queue, Received, Waiting};
 use wire::Malformed;
 
 use crate::batch::bits;
@@ -72,6 +72,7 @@ pub fn turn(
         batch.send(port)?;
         laps.lap(Lap::Send, batch);
     }
+    laps.turned(&Turn { received, counters, chain, queue: port.queue(), moves: custody.moves() });
     Ok(received)
 }
 
@@ -108,6 +109,11 @@ fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
 pub trait Custody {
     /// Called where a batch would be received, which is empty: between two batches, when nothing is half done.
     fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
+
+    /// What came and went so far.
+    fn moves(&self) -> Moves {
+        Moves::default()
+    }
 }
 
 /// All that arrive.
@@ -141,13 +147,55 @@ pub enum Lap {
     Send,
 }
 
-/// Someone who times the parts of a batch's way.
+/// What a strategy that moves entries of the indirection table moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Entries that came to this core.
+    pub entries_in: u64,
+    /// Entries that went to another.
+    pub entries_out: u64,
+    /// Packets that wait here now for an entry which is on its way.
+    pub held_packets: u64,
+    /// Packets that had to wait so far, those included.
+    pub waited_packets: u64,
+}
+
+impl Moves {
+    /// Of two cores together.
+    pub fn plus(self, other: Moves) -> Moves {
+        Moves {
+            entries_in: self.entries_in + other.entries_in,
+            entries_out: self.entries_out + other.entries_out,
+            held_packets: self.held_packets + other.held_packets,
+            waited_packets: self.waited_packets + other.waited_packets,
+        }
+    }
+}
+
+/// A turn that is over, and how the core stands after it.
+pub struct Turn<'a> {
+    /// What was received.
+    pub received: Received,
+    /// What the core did so far.
+    pub counters: &'a CoreCounters,
+    /// The functions.
+    pub chain: &'a ChainCore,
+    /// The receive queue.
+    pub queue: Queue,
+    /// What moved.
+    pub moves: Moves,
+}
+
+/// Someone who follows a core at its work: times the parts of a batch's way, or tells how far it is.
 pub trait Laps {
     /// A batch is about to be received.
     fn begin(&mut self) {}
 
     /// A part is behind it. After [`Lap::Send`] the batch is empty.
     fn lap(&mut self, _lap: Lap, _batch: &Batch) {}
+
+    /// A turn is over, with a batch or without; after [`Received::End`] none follows.
+    fn turned(&mut self, _turn: &Turn<'_>) {}
 }
 
 impl Laps for () {}

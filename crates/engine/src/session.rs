@@ -1,4 +1,5 @@
 use std::panic;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,14 +9,17 @@ use io::capture::{CaptureError, CaptureReader};
 use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order};
 use strategy::{Assign, Move};
 use table::OutOfMemory;
+use telemetry::Telemetry;
 use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::Batch;
 use crate::chain::{Chain, ChainCore, Keeping};
-use crate::moving::{MoveCounters, Mover};
+use crate::moving::Mover;
+use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
-use crate::run::{self, CoreCounters};
+use crate::publish::Publisher;
+use crate::run::{self, CoreCounters, Custody, Moves};
 
 /// One packet as it comes out of a chain, in the order in which it went in.
 #[derive(Debug)]
@@ -43,6 +47,22 @@ pub struct Progress {
     pub stop: AtomicBool,
     /// Bytes of the input file read so far.
     pub read_bytes: AtomicU64,
+    /// Where the cores tell what they count, if anyone wants to know: as [`Plan::telemetry`] makes it.
+    pub telemetry: Option<Arc<Telemetry>>,
+}
+
+/// Where packets come from, and when.
+pub struct Input {
+    /// The capture.
+    pub reader: CaptureReader,
+    /// How fast its time goes by; without it packets come as fast as they are taken.
+    pub speed: Option<Speed>,
+}
+
+impl From<CaptureReader> for Input {
+    fn from(reader: CaptureReader) -> Input {
+        Input { reader, speed: None }
+    }
 }
 
 /// What a run leaves behind.
@@ -62,7 +82,7 @@ pub struct RunOutcome {
     /// How far arrival times ran back, which stamps do not.
     pub ran_back: RanBack,
     /// What went from core to core.
-    pub moves: MoveCounters,
+    pub moves: Moves,
 }
 
 /// Why a run has no outcome.
@@ -99,11 +119,11 @@ pub enum RunError<E> {
 pub fn replay_capture<E: Send>(
     chain: &Chain,
     plan: &Plan,
-    reader: CaptureReader,
+    input: impl Into<Input>,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    replay_keeping(chain, plan, &plan.keeping(), reader, progress, see)
+    replay_keeping(chain, plan, &plan.keeping(), input.into(), progress, see)
 }
 
 /// The same where functions keep their states as `keeping` says.
@@ -111,7 +131,7 @@ pub(crate) fn replay_keeping<E: Send>(
     chain: &Chain,
     plan: &Plan,
     keeping: &Keeping<'_>,
-    reader: CaptureReader,
+    input: Input,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
@@ -132,29 +152,40 @@ pub(crate) fn replay_keeping<E: Send>(
     let (feeder, ports, collector) = make(chains.len());
     thread::scope(|scope| {
         let begin = Instant::now();
+        let telemetry = progress.telemetry.as_deref();
+        telemetry.inspect(|telemetry| telemetry.begin());
         let workers: Vec<_> = ports
             .into_iter()
             .zip(chains)
             .zip(movers)
             .enumerate()
-            .map(|(core, ((port, chain), mover))| scope.spawn(move || work(core, port, chain, mover)))
+            .map(|(core, ((port, chain), mover))| {
+                let publisher = telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
+                scope.spawn(move || work(core, port, chain, mover, publisher))
+            })
             .collect();
-        let feeding = scope.spawn(move || feed(reader, feeder, assign, orders, progress));
+        let feeding = scope.spawn(move || feed(input, feeder, assign, orders, progress));
         let mut collected = collect(collector, see);
         let elapsed = begin.elapsed();
 
         let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
         let mut cores = Vec::new();
-        let mut moves = MoveCounters::default();
+        let mut moves = Moves::default();
+        let mut publishers = Vec::new();
         for (core, worker) in workers.into_iter().enumerate() {
             match worker.join() {
-                Ok((counters, mut chain, moved)) => {
+                Ok((counters, mut chain, moved, publisher)) => {
                     moves = moves.plus(moved);
                     chain.settle(collected.last);
                     cores.push((counters, chain));
+                    publishers.push(publisher);
                 }
                 Err(_) => return Err(RunError::CorePanicked { core, packets: collected.packets }),
             }
+        }
+        // When all are settled, since what they share is told by one of them.
+        for ((counters, chain), publisher) in cores.iter().zip(&mut publishers) {
+            publisher.iter_mut().for_each(|publisher| publisher.functions(chain, counters));
         }
         if let Some(error) = collected.error.take() {
             return Err(RunError::Seen(error));
@@ -191,24 +222,25 @@ enum FeedEnd {
 }
 
 fn feed(
-    mut reader: CaptureReader,
+    mut input: Input,
     mut feeder: Feeder,
     mut assign: Box<dyn Assign>,
     mut orders: Option<Orders>,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(&mut reader, &mut feeder, &mut *assign, orders.as_mut(), progress);
+    let end = feed_all(&mut input, &mut feeder, &mut *assign, orders.as_mut(), progress);
     Fed { end, ran_back: feeder.ran_back() }
 }
 
 /// Reads the capture and sends each packet to its core.
 fn feed_all(
-    reader: &mut CaptureReader,
+    Input { reader, speed }: &mut Input,
     feeder: &mut Feeder,
     assign: &mut dyn Assign,
     mut orders: Option<&mut Orders>,
     progress: &Progress,
 ) -> FeedEnd {
+    let mut pace = speed.map(Pace::new);
     let reads_headers = assign.reads_headers();
     let mut packets = 0u64;
     loop {
@@ -217,6 +249,13 @@ fn feed_all(
             Ok(None) => return FeedEnd::Input(Ok(())),
             Err(error) => return FeedEnd::Input(Err(error)),
         };
+        if let Some(pace) = &mut pace {
+            let is_stopped = || progress.stop.load(Ordering::Relaxed);
+            pace.wait_for(record.time_ns, || is_stopped() || feeder.is_closed());
+            if is_stopped() {
+                return FeedEnd::Stopped;
+            }
+        }
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
             let headers = match reads_headers {
@@ -269,20 +308,24 @@ fn work(
     mut port: ReplayPort,
     mut chain: ChainCore,
     mover: Option<Mover>,
-) -> (CoreCounters, ChainCore, MoveCounters) {
+    mut publisher: Option<Publisher>,
+) -> (CoreCounters, ChainCore, Moves, Option<Publisher>) {
     pin(core);
     let mut batch = Batch::new();
     let (counters, moves) = match mover {
-        None => (run::run(&mut port, &mut chain, &mut batch, &mut (), &mut ()), MoveCounters::default()),
+        None => {
+            let counters = run::run(&mut port, &mut chain, &mut batch, &mut publisher, &mut ());
+            (counters, Moves::default())
+        }
         Some(mut mover) => {
-            let counters = run::run(&mut port, &mut chain, &mut batch, &mut (), &mut mover);
-            (counters, mover.counters())
+            let counters = run::run(&mut port, &mut chain, &mut batch, &mut publisher, &mut mover);
+            (counters, mover.moves())
         }
     };
     match counters {
-        Ok(counters) => (counters, chain, moves),
+        Ok(counters) => (counters, chain, moves, publisher),
         // The collector left; so do we, and it says why.
-        Err(Closed) => (CoreCounters::default(), chain, moves),
+        Err(Closed) => (CoreCounters::default(), chain, moves, None),
     }
 }
 

@@ -121,8 +121,9 @@ impl FlowCounters {
     /// Flows that have a state now. Of one of several cores that share their flows it means nothing: flows
     /// that one core created another may have removed.
     pub fn live(&self) -> usize {
-        let ended = self.removed + self.expired + self.evicted + self.moved_out;
-        (self.created + self.moved_in).saturating_sub(ended) as usize
+        // Of flows that cores share the counters are read one by one while others count on.
+        let gone = self.removed + self.expired + self.evicted + self.moved_out;
+        (self.created + self.moved_in).saturating_sub(gone) as usize
     }
 }
 

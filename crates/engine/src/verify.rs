@@ -10,8 +10,8 @@ use wire::Fields;
 use crate::chain::{Chain, Keeping};
 use crate::follow::{End, Ends};
 use crate::mask::masked;
-use crate::moving::MoveCounters;
 use crate::plan::{Plan, PlanError};
+use crate::run::Moves;
 use crate::session::{Progress, RunError, RunOutcome, Seen, replay_keeping};
 use crate::stage::Stage;
 
@@ -42,7 +42,7 @@ pub struct Verified {
     /// entry of the indirection table, each of which all packets of a flow share.
     pub out_of_order: Option<u64>,
     /// What went from core to core.
-    pub moves: MoveCounters,
+    pub moves: Moves,
     /// Why the input ended early, if it did. What came before is compared.
     pub input_error: Option<CaptureError>,
     /// Whether [`Progress::stop`] ended it.
@@ -363,7 +363,7 @@ fn run(
         see(seen);
         Ok(())
     };
-    replay_keeping(chain, plan, keeping, reader, progress, &mut see).map_err(VerifyError::Run)
+    replay_keeping(chain, plan, keeping, reader.into(), progress, &mut see).map_err(VerifyError::Run)
 }
 
 /// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
@@ -409,7 +409,7 @@ fn explain(
     let mut found = None;
     let progress = Progress::default();
     let again: Result<RunOutcome, RunError<()>> =
-        replay_keeping(chain, plan, keeping, open()?, &progress, &mut |seen| {
+        replay_keeping(chain, plan, keeping, open()?.into(), &progress, &mut |seen| {
             if seen.stamp.seq < seq {
                 return Ok(());
             }

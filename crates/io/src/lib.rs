@@ -17,7 +17,7 @@ mod waiting;
 
 pub use frame::Frame;
 pub use memory_port::MemoryPort;
-pub use port::{Closed, Done, EngineDrop, Fate, Port, Received};
+pub use port::{Closed, Done, EngineDrop, Fate, Port, Queue, Received};
 pub use replay::{Collector, Feeder, ReplayPort, replay, replay_in_any_order};
 pub use trace::Trace;
 pub use waiting::Waiting;

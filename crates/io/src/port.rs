@@ -27,6 +27,21 @@ pub trait Port: Send {
     /// # Panics
     /// If there are not as many fates as frames.
     fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed>;
+
+    /// How it stands with the receive queue, as [`Port::receive`] found it last.
+    fn queue(&self) -> Queue {
+        Queue::default()
+    }
+}
+
+/// The receive queue of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Queue {
+    /// Packets that waited when they were last received, those included that were received then; `None`
+    /// where the port does not know.
+    pub depth: Option<u32>,
+    /// Packets lost so far because the queue was full.
+    pub lost: u64,
 }
 
 /// What [`Port::receive`] found.

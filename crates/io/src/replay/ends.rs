@@ -10,7 +10,7 @@ use wire::{RanBack, Stamp, Stamper};
 
 use super::arena::{Arena, Taker};
 use crate::capture::{MAX_PACKET_BYTES, Record};
-use crate::{Closed, Done, Fate, Frame, Port, Received, Waiting};
+use crate::{Closed, Done, Fate, Frame, Port, Queue, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -48,7 +48,7 @@ fn sized(
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
         let sent = Arc::clone(&sent);
-        ports.push(ReplayPort { arena, broken, receive, send, held: 0, received: 0, sent });
+        ports.push(ReplayPort { arena, broken, receive, send, held: 0, received: 0, sent, waited: 0 });
     }
     let feeder = Feeder {
         taker,
@@ -135,7 +135,7 @@ impl Feeder {
         self.sent[queue]
     }
 
-    /// Whether a queue or the collector is gone.
+    /// Whether a queue or the collector is gone, so that no packet comes through any more.
     pub fn is_closed(&self) -> bool {
         self.broken.load(Ordering::Acquire) || self.to_queues.iter().any(Producer::is_abandoned)
     }
@@ -152,6 +152,8 @@ pub struct ReplayPort {
     received: u64,
     /// Frames that all queues have sent.
     sent: Arc<CachePadded<AtomicU64>>,
+    /// Frames that were in the ring at the last look.
+    waited: usize,
     receive: Consumer<Frame>,
     send: Producer<Done>,
 }
@@ -160,7 +162,8 @@ impl Port for ReplayPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         // In this order: what was sent before the feeder left is seen after seeing it leave.
         let last = self.receive.is_abandoned();
-        let ready = self.receive.pop_into(frames, max);
+        self.waited = self.receive.len();
+        let ready = self.receive.pop_into(frames, self.waited.min(max));
         self.held += ready;
         self.received += ready as u64;
         match (ready, last) {
@@ -196,6 +199,11 @@ impl Port for ReplayPort {
         // What was not sent dies here, and stays counted, so that those who wait for it hear of it.
         self.held -= fates.len() - done.len();
         outcome
+    }
+
+    /// Nothing is lost: whoever feeds the port waits while the queue is full.
+    fn queue(&self) -> Queue {
+        Queue { depth: Some(self.waited as u32), lost: 0 }
     }
 }
 

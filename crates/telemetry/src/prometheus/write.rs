@@ -1,0 +1,267 @@
+use std::fmt::{Display, Write as _};
+
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot};
+use crate::{FunctionCounts, FunctionLayout, Snapshot, UNKNOWN};
+
+/// Samples of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The name, with its unit.
+    pub name: &'static str,
+    /// What it is to Prometheus.
+    pub kind: Kind,
+    /// What it says, in one line.
+    pub help: &'static str,
+}
+
+/// What a family is to Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Never runs back.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+impl Kind {
+    /// As the text has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        }
+    }
+}
+
+macro_rules! families {
+    ($($id:ident $kind:ident $name:literal $help:literal;)+) => {
+        $(const $id: Family = Family { name: $name, kind: Kind::$kind, help: $help };)+
+
+        /// All that is told, in the order of the text.
+        pub const FAMILIES: &[Family] = &[$($id),+];
+    };
+}
+
+families! {
+    INFO Gauge "paceline_info" "Always 1; labels say what runs.";
+    RUN_SECONDS Gauge "paceline_run_seconds" "Time since the run began.";
+    PACKETS Counter "paceline_packets_total" "Packets received.";
+    BYTES Counter "paceline_bytes_total" "Bytes received, as long as they were on the wire.";
+    BATCHES Counter "paceline_batches_total" "Batches received, of 1 to 64 packets.";
+    BUSY Counter "paceline_busy_seconds_total" "Time spent on packets, without waiting for them.";
+    QUEUE Gauge "paceline_queue_depth" "Packets waiting in the receive queue when the core last looked.";
+    VERDICTS Counter "paceline_verdicts_total" "Packets by what became of them.";
+    DROPS Counter "paceline_drops_total" "Packets dropped, by who dropped them and why.";
+    MALFORMED Counter "paceline_malformed_total" "Packets whose headers cannot be believed, dropped or not.";
+    MOVED_IN Counter "paceline_entries_moved_in_total" "Entries of the indirection table that came to this core.";
+    MOVED_OUT Counter "paceline_entries_moved_out_total" "Entries of the indirection table that left this core.";
+    HELD Gauge "paceline_held_packets" "Packets waiting for an entry that is on its way to this core.";
+    FUNCTION_PACKETS Counter "paceline_function_packets_total" "Packets that were a function's business and reached it.";
+    FUNCTION_VERDICTS Counter "paceline_function_verdicts_total" "Packets by what a function made of them.";
+    FLOWS Gauge "paceline_flows" "Flows that have a state.";
+    CAPACITY Gauge "paceline_table_capacity_flows" "Flows that the table can hold.";
+    LOAD Gauge "paceline_table_load_ratio" "Flows over what the table can hold, 0 to 1.";
+    FLOW_CHANGES Counter "paceline_flow_changes_total" "Flows that came, went, or were refused.";
+    EVENTS Counter "paceline_events_total" "What a function counted beside packets and flows.";
+}
+
+/// A snapshot as Prometheus reads it. O(counters).
+pub fn write(snapshot: &Snapshot) -> String {
+    let mut text = Text { text: String::new(), snapshot };
+    text.run();
+    text.cores();
+    text.verdicts_and_drops();
+    text.moves();
+    text.functions();
+    text.text
+}
+
+struct Text<'a> {
+    text: String,
+    snapshot: &'a Snapshot,
+}
+
+type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
+
+impl Text<'_> {
+    fn run(&mut self) {
+        let layout = &self.snapshot.layout;
+        self.family(&INFO);
+        self.sample(
+            &INFO,
+            &[
+                ("version", &env!("CARGO_PKG_VERSION")),
+                ("chain", &layout.chain),
+                ("strategy", &layout.strategy),
+            ],
+            1,
+        );
+        self.family(&RUN_SECONDS);
+        self.sample(&RUN_SECONDS, &[], self.snapshot.elapsed.as_secs_f64());
+    }
+
+    fn cores(&mut self) {
+        self.each_core(&PACKETS, |core| Some(core.counts.packets));
+        self.each_core(&BYTES, |core| Some(core.counts.bytes));
+        self.each_core(&BATCHES, |core| Some(core.counts.batches));
+        self.each_core(&BUSY, |core| Some(core.counts.busy_ns as f64 / 1e9));
+        self.each_core(&QUEUE, |core| Some(core.counts.queue_depth).filter(|depth| *depth != UNKNOWN));
+    }
+
+    fn verdicts_and_drops(&mut self) {
+        let layout = &self.snapshot.layout;
+        self.family(&VERDICTS);
+        for (number, core) in self.snapshot.cores.iter().enumerate() {
+            let counts = &core.counts;
+            let verdicts = [counts.forward, counts.dropped(), counts.transmit_back, counts.host];
+            for (verdict, packets) in ["forward", "drop", "transmit-back", "host"].iter().zip(verdicts) {
+                self.sample(&VERDICTS, &[("core", &number), ("verdict", verdict)], packets);
+            }
+        }
+        self.family(&DROPS);
+        for (number, core) in self.snapshot.cores.iter().enumerate() {
+            let mut drops = |function: &str, reason: &str, packets: u64| {
+                let labels: Labels<'_> = &[("core", &number), ("function", &function), ("reason", &reason)];
+                self.sample(&DROPS, labels, packets);
+            };
+            for (function, counted) in layout.functions.iter().zip(&core.functions) {
+                for (reason, packets) in function.drop_reasons.iter().zip(&counted.drops) {
+                    drops(&function.name, reason, *packets);
+                }
+            }
+            if layout.drops_malformed {
+                for (reason, packets) in layout.malformed.iter().zip(&core.malformed) {
+                    drops("malformed", reason, *packets);
+                }
+            }
+            drops("engine", "no-room", core.counts.dropped_no_room);
+            drops("engine", "queue-full", core.counts.lost_queue_full);
+        }
+        self.family(&MALFORMED);
+        for (number, core) in self.snapshot.cores.iter().enumerate() {
+            for (reason, packets) in layout.malformed.iter().zip(&core.malformed) {
+                self.sample(&MALFORMED, &[("core", &number), ("reason", reason)], packets);
+            }
+        }
+    }
+
+    fn moves(&mut self) {
+        self.each_core(&MOVED_IN, |core| Some(core.counts.moved_in));
+        self.each_core(&MOVED_OUT, |core| Some(core.counts.moved_out));
+        self.each_core(&HELD, |core| Some(core.counts.held));
+    }
+
+    fn functions(&mut self) {
+        self.each_function(&FUNCTION_PACKETS, |text, labels, _, counted| {
+            text.sample(&FUNCTION_PACKETS, labels, counted.counts.packets);
+        });
+        self.each_function(&FUNCTION_VERDICTS, |text, labels, _, counted| {
+            let FunctionCounts { forward, transmit_back, host, .. } = counted.counts;
+            let drop: u64 = counted.drops.iter().sum();
+            let named =
+                [("forward", forward), ("drop", drop), ("transmit-back", transmit_back), ("host", host)];
+            text.named(&FUNCTION_VERDICTS, labels, "verdict", named);
+        });
+        self.each_function(&FLOWS, |text, labels, _, counted| {
+            if counted.counts.capacity > 0 {
+                text.sample(&FLOWS, labels, counted.counts.live);
+            }
+        });
+        self.each_function(&CAPACITY, |text, labels, _, counted| {
+            if counted.counts.capacity > 0 {
+                text.sample(&CAPACITY, labels, counted.counts.capacity);
+            }
+        });
+        self.each_function(&LOAD, |text, labels, _, counted| {
+            if counted.counts.capacity > 0 {
+                text.sample(&LOAD, labels, counted.counts.load());
+            }
+        });
+        self.each_function(&FLOW_CHANGES, |text, labels, _, counted| {
+            let FunctionCounts { created, removed, expired, evicted, rejected, .. } = counted.counts;
+            let named = [
+                ("created", created),
+                ("removed", removed),
+                ("expired", expired),
+                ("evicted", evicted),
+                ("rejected", rejected),
+            ];
+            text.named(&FLOW_CHANGES, labels, "change", named);
+        });
+        self.each_function(&EVENTS, |text, labels, layout, counted| {
+            let events = layout.events.iter().map(String::as_str).zip(counted.events.iter().copied());
+            text.named(&EVENTS, labels, "event", events);
+        });
+    }
+
+    fn each_core<V: Display>(&mut self, family: &Family, value: impl Fn(&CoreSnapshot) -> Option<V>) {
+        self.family(family);
+        for (number, core) in self.snapshot.cores.iter().enumerate() {
+            if let Some(value) = value(core) {
+                self.sample(family, &[("core", &number)], value);
+            }
+        }
+    }
+
+    fn each_function(
+        &mut self,
+        family: &Family,
+        samples: impl Fn(&mut Self, Labels<'_>, &FunctionLayout, &FunctionSnapshot),
+    ) {
+        self.family(family);
+        for (number, core) in self.snapshot.cores.iter().enumerate() {
+            for (layout, counted) in self.snapshot.layout.functions.iter().zip(&core.functions) {
+                samples(self, &[("core", &number), ("function", &layout.name)], layout, counted);
+            }
+        }
+    }
+
+    /// Samples that differ in one more label.
+    fn named<'a>(
+        &mut self,
+        family: &Family,
+        labels: Labels<'_>,
+        label: &str,
+        named: impl IntoIterator<Item = (&'a str, u64)>,
+    ) {
+        for (name, value) in named {
+            let mut labels = labels.to_vec();
+            labels.push((label, &name));
+            self.sample(family, &labels, value);
+        }
+    }
+
+    fn family(&mut self, family: &Family) {
+        let Family { name, kind, help } = family;
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+    }
+
+    fn sample(&mut self, family: &Family, labels: Labels<'_>, value: impl Display) {
+        self.text.push_str(family.name);
+        for (i, (name, label)) in labels.iter().enumerate() {
+            self.text.push(if i == 0 { '{' } else { ',' });
+            let _ = write!(self.text, "{name}=\"");
+            escape(&label.to_string(), &mut self.text);
+            self.text.push('"');
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+}
+
+/// A label's value as the text has it between quotes.
+fn escape(label: &str, text: &mut String) {
+    for character in label.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

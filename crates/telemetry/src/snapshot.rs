@@ -1,0 +1,37 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{CoreCounts, FunctionCounts, Layout};
+
+/// What the cores had published at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What the counters are called.
+    pub layout: Arc<Layout>,
+    /// Since the run began; 0 before that.
+    pub elapsed: Duration,
+    /// Each core.
+    pub cores: Vec<CoreSnapshot>,
+}
+
+/// What one core had published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreSnapshot {
+    /// The core itself.
+    pub counts: CoreCounts,
+    /// Malformed packets, dropped or not, in the order of [`Layout::malformed`].
+    pub malformed: Vec<u64>,
+    /// Its functions, in the order of [`Layout::functions`].
+    pub functions: Vec<FunctionSnapshot>,
+}
+
+/// What one function on one core had published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionSnapshot {
+    /// The function itself.
+    pub counts: FunctionCounts,
+    /// By drop reason, in the order of its layout.
+    pub drops: Vec<u64>,
+    /// By event, in the order of its layout.
+    pub events: Vec<u64>,
+}
