@@ -39,7 +39,7 @@ pub enum Command {
     /// Show what is in a capture: flows, skew, and how often packets of one flow come close
     Inspect(InspectArgs),
     /// Generate traffic by a model: skewed flows, whole TCP connections, attacks
-    Generate(GenerateArgs),
+    Generate(Box<GenerateArgs>),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
     /// Measure on this machine
