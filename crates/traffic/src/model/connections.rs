@@ -23,7 +23,7 @@ pub(super) struct Order {
     pub connections: Option<u64>,
     /// At least so many packets in all.
     pub packets: u64,
-    /// Connections alive at one time, at most; `None` for a tenth of them, at most 1,000.
+    /// Connections alive at one time, at most; `None` for a tenth of them, at least 16 and at most 1,000.
     pub concurrent: Option<u64>,
     pub seed: u64,
 }
@@ -71,7 +71,7 @@ impl Connections {
         let data = sizes(order);
         let packets = data.iter().map(|data| directions.packets(u64::from(*data))).sum();
         let count = data.len() as u64;
-        let concurrent = order.concurrent.unwrap_or((count / 10).clamp(1, 1_000)).min(count);
+        let concurrent = order.concurrent.unwrap_or((count / 10).clamp(16, 1_000)).min(count);
         let spans = Spans::new(&data, directions, packets, concurrent);
         let mut start = Dice::new(order.seed, Stream::Start);
         let plan = |(number, data): (usize, u32)| {
@@ -119,9 +119,8 @@ impl Connections {
         if talk.is_done() {
             self.free.push(place);
         } else {
-            // Between half and one and a half steps for each packet, one step on the average.
-            let wait = *step * sent;
-            self.due.push(Reverse((now + wait / 2 + self.pace.below(wait + 1), place)));
+            let wait = self.pace.wait(*step * sent);
+            self.due.push(Reverse((now + wait, place)));
         }
         sent
     }

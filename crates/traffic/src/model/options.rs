@@ -23,7 +23,7 @@ pub struct Options {
     pub burst: u32,
     /// The share of flows that are IPv6.
     pub ipv6_share: Share,
-    /// Connections alive at one time, at most. `None`: a tenth of them, at most 1,000.
+    /// Connections alive at one time, at most. `None`: a tenth of them, at least 16 and at most 1,000.
     pub concurrent: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Options {
             seed: 1,
             sizes,
             gap_ns: 100,
-            burst: 1,
+            burst: if kind == Kind::University { 3 } else { 1 },
             ipv6_share: Share::NONE,
             concurrent: None,
         }
