@@ -26,12 +26,13 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "wire",
     "nf",
     "nfs",
     "memory",
     "ring",
+    "control",
     "table",
     "strategy",
     "io",

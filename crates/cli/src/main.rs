@@ -6,6 +6,7 @@ mod args;
 mod bench;
 mod failure;
 mod functions;
+mod generate;
 mod inspect;
 mod output;
 mod run;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::command(&args),
         Command::Top(args) => top::command(&args),
         Command::Inspect(args) => inspect::command(&args),
+        Command::Generate(args) => generate::command(&args),
         Command::Nfs(args) => functions::command(&args),
         Command::Bench(args) => bench::command(&args),
     };

@@ -16,7 +16,7 @@ use io::capture::Record;
 use io::{MemoryPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
-use traffic::{Recipe, Skew};
+use traffic::{Kind, Model, Options, Sizes};
 use wire::LinkType;
 
 use crate::args::BenchChainArgs;
@@ -123,20 +123,28 @@ fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
         }
         return Ok(trace);
     }
-    let skew = args.zipf.map_or(Skew::Uniform, Skew::Zipf);
-    let recipe = Recipe {
-        flows: args.flows,
-        skew,
-        packets: args.packets,
-        frame_bytes: args.frame_bytes,
-        gap_ns: args.gap_ns,
-        seed: args.seed,
-    };
     let mut trace = Trace::default();
-    recipe.generate(|time_ns, data| {
+    model(args)?.generate(|time_ns, data| {
         trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
     });
     Ok(trace)
+}
+
+/// The packets to generate.
+fn model(args: &BenchChainArgs) -> Result<Model, Failure> {
+    if let Some(text) = &args.model {
+        return Model::parse(text).map_err(Failure::usage);
+    }
+    let kind = args.zipf.map_or(Kind::Uniform, |exponent| Kind::Zipf { exponent });
+    let options = Options {
+        packets: args.packets as u64,
+        flows: Some(args.flows as u64),
+        sizes: Sizes::Fixed(args.frame_bytes as u32),
+        gap_ns: args.gap_ns,
+        seed: args.seed,
+        ..Options::of(kind)
+    };
+    Model::new(kind, options).map_err(Failure::usage)
 }
 
 /// The packets of each core, as a card would spread them.
