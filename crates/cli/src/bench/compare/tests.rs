@@ -118,7 +118,7 @@ fn every_figure_is_in_a_table() {
     let comparison = sample();
     let html = render_html(&comparison);
     let rows = rows(&parse(&html));
-    assert_eq!(missing(&comparison, &rows), [String::new(); 0]);
+    assert_eq!(missing(&comparison, &rows), Vec::<String>::new());
     // A figure that the page does not have is missed, of whichever kind.
     let change: [fn(&mut Point); 4] = [
         |point| point.mpps += 0.01,
