@@ -43,4 +43,5 @@ fn nfs_is_documented() {
 fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
     check::<crate::bench::TableBench>("bench-table.schema.json");
+    check::<measure::Comparison>("bench-compare.schema.json");
 }

@@ -1,7 +1,9 @@
 //! Measuring. Every figure names the machine and the command.
 
 mod chain;
+mod compare;
 mod machine;
+mod report;
 mod table;
 
 use std::process::ExitCode;
@@ -16,5 +18,6 @@ pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         BenchCommand::Chain(args) => chain::command(args),
         BenchCommand::Table(args) => table::command(args),
+        BenchCommand::Report(args) => report::command(args),
     }
 }
