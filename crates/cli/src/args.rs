@@ -118,6 +118,8 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Measure a chain over packets in memory: rate, and time of each stage
     Chain(BenchChainArgs),
+    /// Find the maximum loss-free forwarding rate of a chain behind a simulated card, and latency below it
+    Mlffr(BenchMlffrArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
 }
@@ -166,6 +168,97 @@ pub struct BenchChainArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchMlffrArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
+    pub strategy: StrategyArg,
+    /// How many cores, each a pinned thread; no more than the machine has processors
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub cores: usize,
+    /// This many cores that run in turn on one processor, each with a clock of its own
+    #[arg(long, value_name = "N", conflicts_with = "cores")]
+    pub virtual_cores: Option<usize>,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Searches, of which the median is shown
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub searches: usize,
+    /// Measure latency at these shares of the rate found; none for `--latency ''`
+    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.8,0.95", value_parser = shares)]
+    pub latency: Shares,
+    /// Write the figures as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What is replayed.
+#[derive(Args)]
+pub struct SourceArgs {
+    /// Replay this capture; without it packets are generated as the options below say
+    #[arg(long, value_name = "T.pcap", conflicts_with_all = ["flows", "zipf", "frame_bytes", "seed"])]
+    pub trace: Option<PathBuf>,
+    /// Flows to draw packets from
+    #[arg(long, value_name = "N", default_value_t = 131_072,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 26))]
+    pub flows: usize,
+    /// Draw flows with a Zipf skew of this exponent; without it, evenly
+    #[arg(long, value_name = "A", value_parser = exponent)]
+    pub zipf: Option<f64>,
+    /// Bytes of each generated frame, without the frame check sequence
+    #[arg(long, value_name = "N", default_value_t = 60,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(42..=65_549))]
+    pub frame_bytes: usize,
+    /// Seed of the generated packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What is offered, and what may be lost of it.
+#[derive(Args)]
+pub struct LoadArgs {
+    /// Share of the packets that may be lost
+    #[arg(long, value_name = "SHARE", default_value_t = 0.04, value_parser = loss)]
+    pub loss: f64,
+    /// Receive descriptors of each queue of the simulated card
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    pub descriptors: usize,
+    /// Packets of each trial
+    #[arg(long, value_name = "N", default_value_t = 1_048_576, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    pub packets: u32,
+    /// Let packets come with the bursts and lulls of the trace, and not at one distance
+    #[arg(long)]
+    pub shaped: bool,
+}
+
+/// Shares of a rate.
+#[derive(Clone, Debug)]
+pub struct Shares(pub Vec<f64>);
+
+fn shares(text: &str) -> Result<Shares, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let share = |word: &str| match word.parse() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err(format!("{word}: a share must be above 0 and no more than 1")),
+    };
+    words.map(share).collect::<Result<_, _>>().map(Shares)
+}
+
+fn loss(text: &str) -> Result<f64, String> {
+    let loss: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match (0.0..1.0).contains(&loss) {
+        true => Ok(loss),
+        false => Err("must be 0 or more, and below 1; 4% is 0.04".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,6 +1,25 @@
 //! Chains under an offered load, and what comes of it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`Bench`] | a chain on its cores behind a simulated card, for trial after trial |
+//! | [`Schedule`] | what comes to which queue in a trial, told ahead |
+//! | [`search()`](search::search) | the search for the highest rate with little loss |
+//! | [`mlffr()`] | that search several times over, and latency below what it found |
+//! | [`Comparison`] | strategies side by side, as data |
 #![forbid(unsafe_code)]
 
+mod bench;
 mod comparison;
+mod executor;
+mod mlffr;
+mod schedule;
+pub mod search;
+mod stopwatch;
+mod trial;
 
+pub use bench::{Bench, BenchError, Settings, TrialError, check_virtual, packets};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
+pub use mlffr::{Mlffr, Question, mlffr};
+pub use schedule::{Order, QueueSchedule, Schedule};
+pub use trial::{CoreTrial, Trial, Unaccounted};

@@ -12,15 +12,14 @@ use std::time::{Duration, Instant};
 use engine::report::MemoryReport;
 use engine::run::{Lap, Laps, run};
 use engine::{Batch, Chain, ChainCore, Plan, pin};
-use io::capture::Record;
 use io::{MemoryPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
 use traffic::{Recipe, Skew};
-use wire::LinkType;
 
 use crate::args::BenchChainArgs;
 use crate::bench::machine::Machine;
+use crate::bench::source;
 use crate::failure::Failure;
 use crate::output::{Reports, count, heading, percent, plural, table};
 use crate::session;
@@ -132,11 +131,7 @@ fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
         gap_ns: args.gap_ns,
         seed: args.seed,
     };
-    let mut trace = Trace::default();
-    recipe.generate(|time_ns, data| {
-        trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
-    });
-    Ok(trace)
+    Ok(source::generate(&recipe))
 }
 
 /// The packets of each core, as a card would spread them.

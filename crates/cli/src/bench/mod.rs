@@ -2,6 +2,8 @@
 
 mod chain;
 mod machine;
+mod mlffr;
+mod source;
 mod table;
 
 use std::process::ExitCode;
@@ -10,11 +12,12 @@ use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 
 #[cfg(test)]
-pub use self::{chain::ChainBench, table::TableBench};
+pub use self::{chain::ChainBench, mlffr::MlffrBench, table::TableBench};
 
 pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         BenchCommand::Chain(args) => chain::command(args),
+        BenchCommand::Mlffr(args) => mlffr::command(args),
         BenchCommand::Table(args) => table::command(args),
     }
 }

@@ -91,6 +91,11 @@ impl<C: Clock> NicPort<C> {
         self
     }
 
+    /// The clock, to be set before the trial starts.
+    pub fn clock_mut(&mut self) -> &mut C {
+        &mut self.clock
+    }
+
     /// Packets received.
     pub fn received(&self) -> u64 {
         self.received

@@ -34,7 +34,7 @@ impl Queue {
         let accepted = due.min(self.descriptors - self.outstanding);
         let run = self.arrived..self.arrived + accepted;
         match self.waiting.back_mut() {
-            _ if run.is_empty() => {}
+            _ if accepted == 0 => {}
             Some(last) if last.end == run.start => last.end = run.end,
             _ => self.waiting.push_back(run),
         }
@@ -48,9 +48,9 @@ impl Queue {
     pub(super) fn take(&mut self, max: usize) -> Option<Range<usize>> {
         let first = self.waiting.front_mut().filter(|_| max > 0)?;
         let taken = first.start..first.end.min(first.start + max);
-        first.start = taken.end;
-        if first.is_empty() {
-            self.waiting.pop_front();
+        match taken.end == first.end {
+            true => drop(self.waiting.pop_front()),
+            false => first.start = taken.end,
         }
         self.outstanding -= taken.len();
         Some(taken)
