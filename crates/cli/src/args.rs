@@ -20,6 +20,7 @@ Examples:
   paceline run examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 2 --out out.pcap
   paceline verify examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 4
   paceline inspect captures/edge.pcap
+  paceline generate datacenter --packets 100000 --out dc.pcap
   paceline nfs conntrack
 
 Exit status:
@@ -37,6 +38,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Show what is in a capture: flows, skew, and how often packets of one flow come close
     Inspect(InspectArgs),
+    /// Generate traffic by a model: skewed flows, whole TCP connections, attacks
+    Generate(GenerateArgs),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
     /// Measure on this machine
@@ -98,6 +101,88 @@ pub struct InspectArgs {
     pub json: Option<PathBuf>,
 }
 
+const MODELS: &str = "\
+Models:
+  uniform      UDP; each flow as likely as any other
+  zipf         UDP; flows by Zipf's law: --exponent
+  elephant     UDP; one flow has a --share of the packets, the others the rest
+  datacenter   TCP connections, both directions; sizes of a web search's flows (DCTCP)
+  backbone     TCP flows, one direction; skewed as CAIDA's traces of a backbone link are
+  university   TCP connections, both directions; skewed as those of a university's data centre are
+  single-flow  one TCP connection; --one-way leaves out what the server sends
+  syn-flood    SYNs from random sources to one service, with a --legit share of connections
+  port-scan    a --share of probes from some --scanners, among connections
+
+A model can also be written in one argument, as the summary shows it and `bench chain --model` takes it:
+  zipf:flows=100000,a=1.1,packets=1000000,seed=1
+
+The same model gives the same bytes, on every machine. Connections begin and end within the trace, so that it
+can be replayed over and over; there are at least as many packets as asked for, up to the end of the last
+connection. Sources and fits are in docs/traffic.md.";
+
+#[derive(Args)]
+#[command(after_help = MODELS)]
+pub struct GenerateArgs {
+    /// The model: a name, or a name with options, such as zipf:flows=1000,a=1.1
+    #[arg(value_name = "MODEL")]
+    pub model: String,
+    /// Write the packets to this pcap; `-` is standard output, and the summary then goes to standard error
+    #[arg(long, value_name = "OUT.pcap")]
+    pub out: PathBuf,
+    /// Packets [default: 1000000]
+    #[arg(long, value_name = "N")]
+    pub packets: Option<String>,
+    /// Flows to draw packets from [default: 100000], or connections, made bigger or smaller by one factor to
+    /// give the packets [default: as many as give them by themselves]
+    #[arg(long, value_name = "N")]
+    pub flows: Option<String>,
+    /// What all draws begin with [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<String>,
+    /// Bytes of each frame without the frame check sequence; of connections, of those with data. The same as
+    /// --sizes fixed:N
+    #[arg(long, value_name = "N", conflicts_with = "sizes")]
+    pub frame_bytes: Option<String>,
+    /// How long frames are: fixed:N, imix, or lengths with weights such as 60x7+590x4+1514 [default: fixed:60
+    /// for UDP, fixed:1514 or a mix for connections]
+    #[arg(long, value_name = "SIZES")]
+    pub sizes: Option<String>,
+    /// Mean time from a packet to the next [default: 100]
+    #[arg(long, value_name = "NS")]
+    pub gap_ns: Option<String>,
+    /// Mean length of the trains in which a flow sends its packets back to back [default: 1]
+    #[arg(long, value_name = "PACKETS")]
+    pub burst: Option<String>,
+    /// Share of the flows that are IPv6 [default: 0]
+    #[arg(long, value_name = "SHARE")]
+    pub ipv6_share: Option<String>,
+    /// Connections alive at one time, at most [default: a tenth of them, at most 1000]
+    #[arg(long, value_name = "N")]
+    pub concurrent: Option<String>,
+    /// zipf: the exponent [default: 1.1]
+    #[arg(long, value_name = "A")]
+    pub exponent: Option<String>,
+    /// elephant, port-scan: share of the packets that are the elephant's [default: 0.5] or the scan's [default:
+    /// 0.1]
+    #[arg(long, value_name = "SHARE")]
+    pub share: Option<String>,
+    /// single-flow: only what the client sends
+    #[arg(long)]
+    pub one_way: bool,
+    /// syn-flood: share of the packets of connections that mean it [default: 0]
+    #[arg(long, value_name = "SHARE")]
+    pub legit: Option<String>,
+    /// syn-flood: sources to draw from [default: a new one with each SYN]
+    #[arg(long, value_name = "N")]
+    pub sources: Option<String>,
+    /// port-scan: sources that scan [default: 4]
+    #[arg(long, value_name = "N")]
+    pub scanners: Option<String>,
+    /// Write the summary as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
 #[derive(Args)]
 pub struct NfsArgs {
     /// Only this function
@@ -130,8 +215,11 @@ pub struct BenchChainArgs {
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
     /// Replay this capture; without it packets are generated as the options below say
-    #[arg(long, value_name = "T.pcap", conflicts_with_all = ["flows", "zipf", "uniform", "packets", "frame_bytes"])]
+    #[arg(long, value_name = "T.pcap", conflicts_with_all = ["model", "flows", "zipf", "uniform", "packets", "frame_bytes"])]
     pub trace: Option<PathBuf>,
+    /// Replay what this model generates, such as `university:packets=2000000` (see `paceline generate`)
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["flows", "zipf", "uniform", "packets", "frame_bytes", "gap_ns", "seed"])]
+    pub model: Option<String>,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
@@ -203,23 +291,12 @@ pub struct BenchMlffrArgs {
 /// What is replayed.
 #[derive(Args)]
 pub struct SourceArgs {
-    /// Replay this capture; without it packets are generated as the options below say
-    #[arg(long, value_name = "T.pcap", conflicts_with_all = ["flows", "zipf", "frame_bytes", "seed"])]
+    /// Replay this capture
+    #[arg(long, value_name = "T.pcap", conflicts_with = "model")]
     pub trace: Option<PathBuf>,
-    /// Flows to draw packets from
-    #[arg(long, value_name = "N", default_value_t = 131_072,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 26))]
-    pub flows: usize,
-    /// Draw flows with a Zipf skew of this exponent; without it, evenly
-    #[arg(long, value_name = "A", value_parser = exponent)]
-    pub zipf: Option<f64>,
-    /// Bytes of each generated frame, without the frame check sequence
-    #[arg(long, value_name = "N", default_value_t = 60,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(42..=65_549))]
-    pub frame_bytes: usize,
-    /// Seed of the generated packets
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Replay what this model generates, such as `university:packets=2000000` (see `paceline generate`)
+    #[arg(long, value_name = "MODEL", default_value = "uniform:packets=1048576,flows=131072")]
+    pub model: String,
 }
 
 /// What is offered, and what may be lost of it.

@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod failure;
 mod functions;
+mod generate;
 mod inspect;
 mod output;
 mod run;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::command(&args),
         Command::Verify(args) => verify::command(&args),
         Command::Inspect(args) => inspect::command(&args),
+        Command::Generate(args) => generate::command(&args),
         Command::Nfs(args) => functions::command(&args),
         Command::Bench(args) => bench::command(&args),
     };

@@ -30,6 +30,11 @@ fn inspect_is_documented() {
 }
 
 #[test]
+fn generate_is_documented() {
+    check::<crate::generate::Generation>("generate.schema.json");
+}
+
+#[test]
 fn nfs_is_documented() {
     check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
 }

@@ -1,4 +1,5 @@
-//! What is in a trace: flows, skew, and how closely the packets of a flow follow each other.
+//! Traces: what is in one ([`Analysis`]: flows, skew, how closely the packets of a flow follow each other), and
+//! models that generate one ([`Model`]).
 //!
 //! ```
 //! use paceline_traffic::Analysis;
@@ -33,11 +34,11 @@
 
 mod analysis;
 mod flows;
-mod generate;
+mod model;
 mod profile;
 
 pub use analysis::Analysis;
-pub use generate::{MAX_FRAME_BYTES, MIN_FRAME_BYTES, Recipe, Skew};
+pub use model::{Digest, Kind, Model, ModelError, Options, Share, Sizes};
 pub use profile::{
     AddressPairs, BYTES_PER_CYCLE, FlowCounts, FlowShare, FlowSizePoint, PacketSizes, Profile, Protocols,
     SizeClass, TOP_FLOWS,

@@ -15,7 +15,7 @@ use engine::{Batch, Chain, ChainCore, Plan, pin};
 use io::{MemoryPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
-use traffic::{Recipe, Skew};
+use traffic::{Kind, Model, Options, Sizes};
 
 use crate::args::BenchChainArgs;
 use crate::bench::machine::Machine;
@@ -122,16 +122,24 @@ fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
         }
         return Ok(trace);
     }
-    let skew = args.zipf.map_or(Skew::Uniform, Skew::Zipf);
-    let recipe = Recipe {
-        flows: args.flows,
-        skew,
-        packets: args.packets,
-        frame_bytes: args.frame_bytes,
+    Ok(source::generate(&model(args)?))
+}
+
+/// The packets to generate.
+fn model(args: &BenchChainArgs) -> Result<Model, Failure> {
+    if let Some(text) = &args.model {
+        return Model::parse(text).map_err(Failure::usage);
+    }
+    let kind = args.zipf.map_or(Kind::Uniform, |exponent| Kind::Zipf { exponent });
+    let options = Options {
+        packets: args.packets as u64,
+        flows: Some(args.flows as u64),
+        sizes: Sizes::Fixed(args.frame_bytes as u32),
         gap_ns: args.gap_ns,
         seed: args.seed,
+        ..Options::of(kind)
     };
-    Ok(source::generate(&recipe))
+    Model::new(kind, options).map_err(Failure::usage)
 }
 
 /// The packets of each core, as a card would spread them.

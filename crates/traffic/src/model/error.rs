@@ -1,0 +1,48 @@
+use thiserror::Error;
+
+/// Why there is no such model. The first line says what is wrong, further ones what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ModelError {
+    /// No model has this name.
+    #[error("there is no model `{name}`\nThere are: {known}.")]
+    UnknownModel {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The model has no such option.
+    #[error("{model} has no option `{option}`\nIt has: {known}.")]
+    UnknownOption {
+        /// The model.
+        model: &'static str,
+        /// The option.
+        option: String,
+        /// Those that it has.
+        known: String,
+    },
+    /// An option came twice.
+    #[error("`{option}` is given twice\nGive it once.")]
+    Twice {
+        /// The option.
+        option: String,
+    },
+    /// An option without its value.
+    #[error(
+        "`{text}` is no option with its value\nWrite NAME:OPTION=VALUE,OPTION=VALUE, such as zipf:flows=1000,a=1.1."
+    )]
+    NoValue {
+        /// What stands there.
+        text: String,
+    },
+    /// An option has a value that it cannot have, by itself or beside the others.
+    #[error("{option}={value}: {needs}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        needs: String,
+    },
+}
