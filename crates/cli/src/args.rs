@@ -207,6 +207,8 @@ pub enum BenchCommand {
     Mlffr(BenchMlffrArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
+    /// Render a saved comparison of strategies again: summary, page, rows for a spreadsheet
+    Report(BenchReportArgs),
 }
 
 #[derive(Args)]
@@ -361,6 +363,20 @@ pub struct BenchTableArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchReportArgs {
+    /// What `paceline bench compare --json` wrote; `-` is standard input
+    #[arg(value_name = "FILE.json")]
+    pub comparison: PathBuf,
+    /// Write a page with charts and all figures, which needs no other file; `-` is standard output, which
+    /// then carries nothing else
+    #[arg(long, value_name = "OUT.html")]
+    pub html: Option<PathBuf>,
+    /// Write a row for each strategy and number of cores; `-` as with --html
+    #[arg(long, value_name = "OUT.csv")]
+    pub csv: Option<PathBuf>,
 }
 
 /// [`Strategy`] as clap sees it.

@@ -23,18 +23,23 @@ const MAX_PARTIALS: usize = 100;
 /// standard output; JSON to where `--json` says.
 pub struct Reports {
     text: Text,
-    json: Option<Json>,
+    json: Option<Sink>,
+    documents: Vec<Option<Sink>>,
 }
+
+/// The option that names an output, and the file if it was given.
+pub type Named<'a> = (&'static str, Option<&'a Path>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Text {
     Stdout,
     Stderr,
-    /// Standard output is taken by JSON.
+    /// Standard output is taken by JSON or a document.
     Nowhere,
 }
 
-enum Json {
+/// Where JSON or a document goes.
+enum Sink {
     Stdout,
     /// A pipe, a device: written as it is.
     Direct(PathBuf, File),
@@ -49,32 +54,22 @@ impl Reports {
     /// # Errors
     /// Two of the files are one, two outputs share standard output, or the JSON cannot be created.
     pub fn open(inputs: &[&Path], out: Option<&Path>, json: Option<&Path>) -> Result<Reports, Failure> {
-        if is_dash(out) && is_dash(json) {
-            return Err(Failure::usage(
-                "`--out -` and `--json -` both want standard output\nGive one of them a file.",
-            ));
-        }
-        let inputs = inputs.iter().map(|path| ("the input", *path));
-        let mut taken: Vec<(&str, &Path)> = inputs.collect();
-        for (option, path) in [("--out", out), ("--json", json)] {
-            let Some(path) = path else { continue };
-            if let Some((what, other)) =
-                taken.iter().find(|(what, other)| is_same_file(other, *what == "the input", path))
-            {
-                return Err(Failure::usage(format!(
-                    "{option} {} would overwrite {what} {}: they are one file\nGive another name.",
-                    path.display(),
-                    other.display()
-                )));
-            }
-            taken.push((option, path));
-        }
+        check_outputs(inputs, &[("--out", out), ("--json", json)])?;
         let text = match (is_dash(out), is_dash(json)) {
             (true, _) => Text::Stderr,
             (_, true) => Text::Nowhere,
             _ => Text::Stdout,
         };
-        Ok(Reports { text, json: json.map(Json::create).transpose()? })
+        Ok(Reports { text, json: json.map(Sink::create).transpose()?, documents: Vec::new() })
+    }
+
+    /// As [`Reports::open`], for documents of other kinds than JSON.
+    pub fn open_documents(inputs: &[&Path], documents: &[Named]) -> Result<Reports, Failure> {
+        check_outputs(inputs, documents)?;
+        let is_taken = documents.iter().any(|(_, path)| is_dash(*path));
+        let text = if is_taken { Text::Nowhere } else { Text::Stdout };
+        let open = documents.iter().map(|(_, path)| path.map(Sink::create).transpose());
+        Ok(Reports { text, json: None, documents: open.collect::<Result<_, _>>()? })
     }
 
     /// Whether people see the text.
@@ -85,22 +80,72 @@ impl Reports {
     /// Writes the report. The text is shown even where the JSON could not be written.
     pub fn write(self, report: &impl Serialize, text: &str) -> Result<(), Failure> {
         let json = match self.json {
-            Some(json) => json.write(report),
+            Some(sink) => {
+                let json = serde_json::to_string_pretty(report).map_err(Failure::usage)? + "\n";
+                sink.write(&json)
+            }
             None => Ok(()),
         };
-        match self.text {
+        self.text.show(text)?;
+        json
+    }
+
+    /// Writes the documents that were asked for, in the order in which they were opened. The text is shown
+    /// even where one could not be written.
+    pub fn write_documents(self, contents: &[&dyn Fn() -> String], text: &str) -> Result<(), Failure> {
+        let asked = self.documents.into_iter().zip(contents);
+        let written: Vec<_> = asked.filter_map(|(sink, content)| Some(sink?.write(&content()))).collect();
+        self.text.show(text)?;
+        written.into_iter().collect()
+    }
+}
+
+impl Text {
+    fn show(self, text: &str) -> Result<(), Failure> {
+        match self {
             Text::Stdout => print(text)?,
             Text::Stderr => eprint!("{text}"),
             Text::Nowhere => {}
         }
-        json
+        Ok(())
     }
 }
 
-impl Json {
-    fn create(path: &Path) -> Result<Json, Failure> {
+/// Nothing that is read may be overwritten, and no two outputs may be one.
+fn check_outputs(inputs: &[&Path], outputs: &[Named]) -> Result<(), Failure> {
+    let to_stdout: Vec<_> = outputs
+        .iter()
+        .filter(|(_, path)| is_dash(*path))
+        .map(|(option, _)| format!("`{option} -`"))
+        .collect();
+    if to_stdout.len() > 1 {
+        return Err(Failure::usage(format!(
+            "{} both want standard output\nGive one of them a file.",
+            to_stdout.join(" and ")
+        )));
+    }
+    let inputs = inputs.iter().map(|path| ("the input", *path));
+    let mut taken: Vec<(&str, &Path)> = inputs.collect();
+    for (option, path) in outputs {
+        let Some(path) = path else { continue };
+        if let Some((what, other)) =
+            taken.iter().find(|(what, other)| is_same_file(other, *what == "the input", path))
+        {
+            return Err(Failure::usage(format!(
+                "{option} {} would overwrite {what} {}: they are one file\nGive another name.",
+                path.display(),
+                other.display()
+            )));
+        }
+        taken.push((option, path));
+    }
+    Ok(())
+}
+
+impl Sink {
+    fn create(path: &Path) -> Result<Sink, Failure> {
         if is_dash(Some(path)) {
-            return Ok(Json::Stdout);
+            return Ok(Sink::Stdout);
         }
         let failed = |error| cannot_write(path, &error);
         let target = match fs::metadata(path) {
@@ -109,22 +154,21 @@ impl Json {
             }
             Ok(found) if !found.is_file() => {
                 let file = File::options().write(true).open(path).map_err(failed)?;
-                return Ok(Json::Direct(path.to_owned(), file));
+                return Ok(Sink::Direct(path.to_owned(), file));
             }
             Ok(_) => fs::canonicalize(path).map_err(failed)?,
             Err(_) => path.to_owned(),
         };
-        Partial::create(target).map(Json::Partial).map_err(failed)
+        Partial::create(target).map(Sink::Partial).map_err(failed)
     }
 
-    fn write(self, report: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(report).map_err(Failure::usage)? + "\n";
+    fn write(self, text: &str) -> Result<(), Failure> {
         match self {
-            Json::Stdout => print(&text),
-            Json::Direct(path, mut file) => {
+            Sink::Stdout => print(text),
+            Sink::Direct(path, mut file) => {
                 file.write_all(text.as_bytes()).map_err(|error| cannot_write(&path, &error))
             }
-            Json::Partial(mut partial) => {
+            Sink::Partial(mut partial) => {
                 partial.complete(text.as_bytes()).map_err(|error| cannot_write(&partial.target, &error))
             }
         }

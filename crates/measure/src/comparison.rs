@@ -1,10 +1,11 @@
-//! Strategies side by side, as data: the JSON of `paceline bench compare --json`, and what its page is drawn from.
+//! Strategies side by side, as data: the JSON of `paceline bench compare --json`, and what its page is drawn
+//! from. `paceline bench report` reads it again.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One chain over one trace, under several strategies on several numbers of cores.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Version of Paceline.
     pub paceline: String,
@@ -33,7 +34,7 @@ pub struct Comparison {
 }
 
 /// What was replayed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
     /// The file, or the model that it was generated from with its options.
     pub source: String,
@@ -54,7 +55,7 @@ pub struct TraceSummary {
 }
 
 /// One strategy.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// Its name, as command lines have it.
     pub strategy: String,
@@ -63,7 +64,7 @@ pub struct Series {
 }
 
 /// One strategy on one number of cores.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Cores.
     pub cores: usize,
@@ -84,7 +85,7 @@ pub struct Point {
 }
 
 /// Whose time a figure is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     /// Real threads on real processors.
@@ -94,7 +95,7 @@ pub enum Clock {
 }
 
 /// What one core did.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLoad {
     /// Share of the trial's packets that came to its queue, 0 to 1.
     pub share: f64,
@@ -105,7 +106,7 @@ pub struct CoreLoad {
 }
 
 /// Latency at one offered rate: from a packet's arrival at the card to its leaving, microseconds.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyPoint {
     /// Share of the rate found, 0 to 1.
     pub load: f64,
@@ -124,7 +125,7 @@ pub struct LatencyPoint {
 }
 
 /// What could not run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
     /// The strategy.
     pub strategy: String,

@@ -1,8 +1,10 @@
 //! Measuring. Every figure names the machine and the command.
 
 mod chain;
+mod compare;
 mod machine;
 mod mlffr;
+mod report;
 mod source;
 mod table;
 
@@ -19,5 +21,6 @@ pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
         BenchCommand::Chain(args) => chain::command(args),
         BenchCommand::Mlffr(args) => mlffr::command(args),
         BenchCommand::Table(args) => table::command(args),
+        BenchCommand::Report(args) => report::command(args),
     }
 }

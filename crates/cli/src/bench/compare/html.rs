@@ -1,0 +1,314 @@
+//! The page: one file that needs no other, for screens of any width, paper, and eyes without colour.
+
+use measure::{Clock, Comparison, Point, Series, TraceSummary};
+
+use super::charts::{self, LatencyOf};
+use super::figures::{clock, decimal, over_rss, over_single, percent, ratio, single, spread};
+use super::markup::{Element, element, script_json};
+use super::text::searches;
+use crate::output::{count, plural};
+
+/// A whole page, with the comparison's JSON in it.
+pub fn render_html(comparison: &Comparison) -> String {
+    let title = format!("{}: strategies compared", comparison.chain);
+    let head = element("head")
+        .child(element("meta").attr("charset", "utf-8"))
+        .child(
+            element("meta").attr("name", "viewport").attr("content", "width=device-width, initial-scale=1"),
+        )
+        .child(
+            element("meta")
+                .attr("name", "generator")
+                .attr("content", format!("paceline {}", comparison.paceline)),
+        )
+        .child(element("title").text(&title))
+        .child(element("style").raw(include_str!("page.css")));
+    let json = serde_json::to_string(comparison).unwrap_or_default();
+    let data =
+        element("script").attr("type", "application/json").attr("id", "comparison").raw(&script_json(&json));
+    let body = element("body")
+        .child(charts::patterns())
+        .child(element("header").children(title_of(comparison)))
+        .child(element("main").children(sections(comparison)))
+        .child(data);
+    format!("<!DOCTYPE html>\n{}\n", element("html").attr("lang", "en").child(head).child(body))
+}
+
+fn title_of(comparison: &Comparison) -> Vec<Element> {
+    let trace = &comparison.trace;
+    vec![
+        element("h1").text(&comparison.chain),
+        paragraph("lead", &comparison.functions.join(" → ")),
+        paragraph("lead", &format!("over {}: {}", trace.source, size(trace))),
+    ]
+}
+
+fn size(trace: &TraceSummary) -> String {
+    format!(
+        "{}, {}, {} bytes a packet",
+        plural(trace.packets, "packet"),
+        plural(trace.flows, "flow"),
+        decimal(trace.mean_bytes)
+    )
+}
+
+fn sections(comparison: &Comparison) -> Vec<Element> {
+    let mut sections = vec![findings(comparison), throughput(comparison)];
+    sections.extend(latency(comparison));
+    sections.extend(loads(comparison));
+    sections.push(skew(comparison));
+    sections.extend(tables(comparison));
+    sections.extend(refused(comparison));
+    sections.push(method(comparison));
+    sections
+}
+
+fn section(title: &str) -> Element {
+    element("section").child(element("h2").text(title))
+}
+
+fn paragraph(class: &str, text: &str) -> Element {
+    element("p").class(class).text(text)
+}
+
+fn findings(comparison: &Comparison) -> Element {
+    if comparison.findings.is_empty() {
+        return paragraph("note", "No findings were drawn from these figures.");
+    }
+    let items = comparison.findings.iter().map(|finding| element("li").text(finding));
+    element("ul").class("findings").children(items)
+}
+
+fn throughput(comparison: &Comparison) -> Element {
+    let section = section("Throughput against cores");
+    let Some(chart) = charts::throughput(comparison) else {
+        return section.child(paragraph("note", "Nothing was measured."));
+    };
+    let mut legend = legend(comparison.series.iter().enumerate(), |_| String::new());
+    let ideal = "dotted: single times the number of cores, the ideal";
+    if single(comparison).is_some_and(|point| point.mpps > 0.0) {
+        legend = legend.child(element("li").text(ideal));
+    }
+    let caption = format!(
+        "Highest rate with a loss of at most {}; whiskers from the least to the most that {} found. {MARKERS}",
+        percent(comparison.loss_limit),
+        searches(comparison.searches)
+    );
+    let figure = element("figure").class("wide").child(chart).child(legend);
+    section.child(figure.child(element("figcaption").text(caption)))
+}
+
+const MARKERS: &str = "Filled markers: measured; hollow markers: virtual.";
+
+/// Names of series with their lines and markers.
+fn legend<'a>(
+    series: impl Iterator<Item = (usize, &'a Series)>,
+    more: impl Fn(&Series) -> String,
+) -> Element {
+    let item = |(style, series): (usize, &Series)| {
+        let is_measured = series.points.iter().any(|point| point.clock == Clock::Measured);
+        let name = format!("{}{}", series.strategy, more(series));
+        element("li").child(charts::swatch(style, is_measured)).child(element("span").text(name))
+    };
+    element("ul").class("legend").children(series.map(item))
+}
+
+fn latency(comparison: &Comparison) -> Option<Element> {
+    let of = charts::latencies(comparison);
+    let median = charts::latency(&of, "median latency", |latency| latency.p50_us)?;
+    let p99 = charts::latency(&of, "latency of 99 in 100 packets", |latency| latency.p99_us)?;
+    let cores_of = |series: &Series| {
+        let of = of.iter().find(|of| std::ptr::eq(of.series, series));
+        of.map_or(String::new(), |of| format!(", {}", charts::cores(of.point.cores)))
+    };
+    let named = of.iter().map(|LatencyOf { style, series, .. }| (*style, *series));
+    let caption = format!(
+        "From a packet's arrival at the card to its leaving. 100% is the rate that each strategy reached itself, \
+         so the same place means more packets for a faster one. {MARKERS}"
+    );
+    let figure = |chart| element("figure").child(chart);
+    let charts = element("div").class("charts").child(figure(median)).child(figure(p99));
+    let section = section("Latency against load").child(charts).child(legend(named, cores_of));
+    Some(section.child(paragraph("note", &caption)))
+}
+
+fn loads(comparison: &Comparison) -> Option<Element> {
+    let last = |series: &'_ Series| series.points.iter().rposition(|point| !point.loads.is_empty());
+    let charts = comparison.series.iter().filter_map(|series| {
+        let point = &series.points[last(series)?];
+        let title = format!("{}, {}", series.strategy, charts::cores(point.cores));
+        let figure = element("figure").child(element("h3").text(title));
+        Some(figure.child(charts::loads(series, point)))
+    });
+    let charts: Vec<Element> = charts.collect();
+    if charts.is_empty() {
+        return None;
+    }
+    let item =
+        |class, text: &str| element("li").child(charts::bar_swatch(class)).child(element("span").text(text));
+    let legend = element("ul")
+        .class("legend")
+        .child(item("busy", "time in which the core worked on packets"))
+        .child(item("share", "its share of the packets"))
+        .child(element("li").text("▼ lost: its queue was full"));
+    let charts = element("div").class("charts").children(charts);
+    let note = "Each strategy on its most cores, at the rate found.";
+    Some(section("Load of each core").child(legend).child(charts).child(paragraph("note", note)))
+}
+
+fn skew(comparison: &Comparison) -> Element {
+    let caption = "The card hashes each flow to an entry of the indirection table, and each entry belongs to one \
+                   core: no sharding can be faster than the core that has the fullest entry.";
+    let figure = element("figure").class("wide").child(charts::skew(&comparison.trace));
+    section("Skew of the trace").child(figure.child(element("figcaption").text(caption)))
+}
+
+/// A table of one kind of row; the first cell of a row is its heading.
+fn table(header: &[&str], rows: impl IntoIterator<Item = Row>) -> Element {
+    let headings = header.iter().map(|text| element("th").attr("scope", "col").text(text));
+    let body = rows.into_iter().map(|row| {
+        let cells = row.cells.iter().enumerate().map(|(column, text)| {
+            let cell = if column == 0 { element("th").attr("scope", "row") } else { element("td") };
+            let is_words = row.words.contains(&column);
+            (if is_words { cell.class("words") } else { cell }).text(text)
+        });
+        let tr = if row.begins { element("tr").class("begins") } else { element("tr") };
+        tr.children(cells)
+    });
+    let table = element("table")
+        .child(element("thead").child(element("tr").children(headings)))
+        .child(element("tbody").children(body));
+    element("div").class("scroll").attr("tabindex", 0).child(table)
+}
+
+struct Row {
+    cells: Vec<String>,
+    /// Columns that are words and may be broken.
+    words: &'static [usize],
+    /// Whether something new begins: another strategy.
+    begins: bool,
+}
+
+fn tables(comparison: &Comparison) -> Option<Element> {
+    let points =
+        || comparison.series.iter().flat_map(|series| series.points.iter().map(move |point| (series, point)));
+    points().next()?;
+    let begins = |series: &Series, point: &Point| {
+        series.points.first().is_some_and(|first| std::ptr::eq(first, point))
+    };
+    let rates = points().map(|(series, point)| Row {
+        cells: rate_cells(comparison, series, point),
+        words: &[7],
+        begins: begins(series, point),
+    });
+    let header = [
+        "strategy",
+        "cores",
+        "clock",
+        "Mpps",
+        "over single",
+        "over rss",
+        "least to most",
+        "each search, Mpps",
+        "loss",
+        "entries moved",
+    ];
+    let mut section = section("All figures").child(table(&header, rates)).child(paragraph(
+        "note",
+        "Mpps: million packets per second, the median of the searches. Over single: against single on its own core. Over rss: against rss on as many cores. Loss: share of the packets at that rate.",
+    ));
+    let header =
+        ["strategy", "cores", "load", "offered Mpps", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs"];
+    let rows = points().flat_map(|(series, point)| latency_rows(series, point)).collect();
+    section = section.children(folded("Latency of each point", &header, rows));
+    let header = ["strategy", "cores", "core", "share of packets", "busy", "loss"];
+    let rows = points().flat_map(|(series, point)| load_rows(series, point)).collect();
+    Some(section.children(folded("Load of each core", &header, rows)))
+}
+
+fn rate_cells(comparison: &Comparison, series: &Series, point: &Point) -> Vec<String> {
+    let found: Vec<String> = point.found_mpps.iter().map(|found| decimal(*found)).collect();
+    vec![
+        series.strategy.clone(),
+        point.cores.to_string(),
+        clock(point).to_owned(),
+        decimal(point.mpps),
+        ratio(over_single(comparison, point)),
+        ratio(over_rss(comparison, point)),
+        spread(point),
+        found.join(" "),
+        percent(point.loss),
+        count(point.moves),
+    ]
+}
+
+fn latency_rows(series: &Series, point: &Point) -> Vec<Row> {
+    let cells = |latency: &measure::LatencyPoint| {
+        let mut cells = vec![series.strategy.clone(), point.cores.to_string(), percent(latency.load)];
+        let us = [latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us];
+        cells.push(decimal(latency.offered_mpps));
+        cells.extend(us.map(decimal));
+        cells
+    };
+    let row = |(i, latency)| Row { cells: cells(latency), words: &[], begins: i == 0 };
+    point.latency.iter().enumerate().map(row).collect()
+}
+
+fn load_rows(series: &Series, point: &Point) -> Vec<Row> {
+    let cells = |core: usize, load: &measure::CoreLoad| {
+        let mut cells = vec![series.strategy.clone(), point.cores.to_string(), core.to_string()];
+        cells.extend([load.share, load.busy, load.loss].map(percent));
+        cells
+    };
+    let row = |(core, load)| Row { cells: cells(core, load), words: &[], begins: core == 0 };
+    point.loads.iter().enumerate().map(row).collect()
+}
+
+/// A long table that opens when it is asked for, and on paper.
+fn folded(title: &str, header: &[&str], rows: Vec<Row>) -> Option<Element> {
+    let summary = element("summary").text(format!("{title} ({})", plural(rows.len() as u64, "row")));
+    (!rows.is_empty()).then(|| element("details").child(summary).child(table(header, rows)))
+}
+
+fn refused(comparison: &Comparison) -> Option<Element> {
+    if comparison.refused.is_empty() {
+        return None;
+    }
+    let rows = comparison.refused.iter().map(|refused| Row {
+        cells: vec![refused.strategy.clone(), refused.cores.to_string(), refused.reason.clone()],
+        words: &[2],
+        begins: false,
+    });
+    Some(section("What could not run").child(table(&["strategy", "cores", "why"], rows)))
+}
+
+fn method(comparison: &Comparison) -> Element {
+    let trace = &comparison.trace;
+    let text = |text: &str| element("dd").text(text);
+    let code = |text: &str| element("dd").child(element("code").text(text));
+    let rows = [
+        ("machine", text(&comparison.machine)),
+        ("to run it again", code(&comparison.command)),
+        ("chain", text(&format!("{}: {}", comparison.chain, comparison.functions.join(", ")))),
+        ("trace", text(&format!("{}: {}", trace.source, size(trace)))),
+        ("digest of the trace", code(&trace.digest)),
+        ("loss limit", text(&format!("{} of the packets", percent(comparison.loss_limit)))),
+        ("descriptors", text(&format!("{} for each receive queue", count(comparison.descriptors as u64)))),
+        (
+            "searches",
+            text(&format!("{}, of which each point is the median", count(comparison.searches as u64))),
+        ),
+        ("measured", text(MEASURED)),
+        ("virtual", text(VIRTUAL)),
+        ("version", text(&format!("paceline {}", comparison.paceline))),
+    ];
+    let list = rows
+        .into_iter()
+        .fold(element("dl"), |list, (name, value)| list.child(element("dt").text(name)).child(value));
+    section("How it was measured").child(list)
+}
+
+const MEASURED: &str =
+    "Threads ran at the same time, each on a processor of its own, against the machine's clock.";
+const VIRTUAL: &str = "The cores ran in turn on one processor, each with a clock of its own, so that more cores can be \
+                       compared than the machine has; what cores cost each other in caches and memory is not in it.";

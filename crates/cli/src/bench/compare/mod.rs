@@ -1,0 +1,13 @@
+//! A comparison of strategies for people: a page, a summary for the terminal, rows for a spreadsheet.
+
+mod charts;
+mod csv;
+mod figures;
+mod html;
+mod markup;
+mod svg;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use self::{csv::render_csv, html::render_html, text::render_text};

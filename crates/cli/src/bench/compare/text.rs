@@ -1,0 +1,122 @@
+//! A comparison for the terminal, at most [`COLUMNS`] wide.
+
+use measure::{Comparison, Point, Series};
+
+use super::figures::{clock, decimal, over_rss, over_single, percent, ratio, shorten, spread};
+use super::markup::is_unprintable;
+use crate::output::{count, heading, plural, table};
+
+/// Columns of a line, the most.
+const COLUMNS: usize = 100;
+
+/// The longest name in a table.
+const NAME_CHARS: usize = 16;
+
+/// A table of the rates, the findings, what was refused, and where it was measured.
+pub fn render_text(comparison: &Comparison) -> String {
+    let mut text = title(comparison);
+    let rows: Vec<_> = comparison.series.iter().flat_map(|series| rows(comparison, series)).collect();
+    if rows.is_empty() {
+        text += &heading("Nothing was measured.");
+    } else {
+        let header =
+            ["strategy", "clock", "cores", "Mpps", "over single", "over rss", "least to most", "loss"];
+        text += &heading("Throughput");
+        text += &table(&header, &rows, 2);
+    }
+    if !comparison.findings.is_empty() {
+        text += &heading("Findings");
+        comparison.findings.iter().for_each(|finding| text += &item(finding));
+    }
+    if !comparison.refused.is_empty() {
+        text += &heading("Could not run");
+        for refused in &comparison.refused {
+            text += &item(&format!("{} on {}: {}", refused.strategy, cores(refused.cores), refused.reason));
+        }
+    }
+    text + "\n" + &method(comparison)
+}
+
+fn title(comparison: &Comparison) -> String {
+    let trace = &comparison.trace;
+    let what = format!("{}: {}", comparison.chain, comparison.functions.join(", "));
+    let over = format!(
+        "over {}: {}, {}, {} of the packets in the biggest flow",
+        trace.source,
+        plural(trace.packets, "packet"),
+        plural(trace.flows, "flow"),
+        percent(trace.top1_share)
+    );
+    wrapped(&what, "", "  ") + &wrapped(&over, "", "  ")
+}
+
+fn rows(comparison: &Comparison, series: &Series) -> Vec<Vec<String>> {
+    let row = |point: &Point| {
+        vec![
+            shorten(&printable(&series.strategy), NAME_CHARS),
+            clock(point).to_owned(),
+            count(point.cores as u64),
+            decimal(point.mpps),
+            ratio(over_single(comparison, point)),
+            ratio(over_rss(comparison, point)),
+            spread(point),
+            percent(point.loss),
+        ]
+    };
+    series.points.iter().map(row).collect()
+}
+
+fn method(comparison: &Comparison) -> String {
+    let limit = format!(
+        "Mpps: the most with a loss of at most {}, the median of {}; over single: against its own core",
+        percent(comparison.loss_limit),
+        searches(comparison.searches)
+    );
+    let machine = format!("on {}", comparison.machine);
+    wrapped(&limit, "", "  ") + &wrapped(&machine, "", "  ")
+}
+
+pub fn searches(searches: usize) -> String {
+    format!("{} search{}", count(searches as u64), if searches == 1 { "" } else { "es" })
+}
+
+fn cores(cores: usize) -> String {
+    plural(cores as u64, "core")
+}
+
+fn item(text: &str) -> String {
+    wrapped(text, "  - ", "    ")
+}
+
+/// What a terminal may be given of a name from a file.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_unprintable(c) { ' ' } else { c }).collect()
+}
+
+/// Lines of at most [`COLUMNS`]; words that are longer are broken.
+fn wrapped(text: &str, first: &str, next: &str) -> String {
+    let mut lines = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    let width = |text: &str| text.chars().count();
+    for word in printable(text).split_whitespace() {
+        let mut word = word;
+        if !is_empty && width(&line) + 1 + width(word) > COLUMNS {
+            lines += &(std::mem::replace(&mut line, next.to_owned()) + "\n");
+            is_empty = true;
+        }
+        while width(&line) + width(word) > COLUMNS {
+            let room = COLUMNS - width(&line);
+            let end = word.char_indices().nth(room).map_or(word.len(), |(end, _)| end);
+            lines += &format!("{line}{}\n", &word[..end]);
+            line = next.to_owned();
+            word = &word[end..];
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    lines + &line + "\n"
+}
