@@ -205,6 +205,8 @@ pub enum BenchCommand {
     Chain(BenchChainArgs),
     /// Find the maximum loss-free forwarding rate of a chain behind a simulated card, and latency below it
     Mlffr(BenchMlffrArgs),
+    /// Compare strategies: that rate on several numbers of cores, with a page of charts
+    Compare(BenchCompareArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
     /// Render a saved comparison of strategies again: summary, page, rows for a spreadsheet
@@ -288,6 +290,45 @@ pub struct BenchMlffrArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchCompareArgs {
+    /// A capture, or a model such as `university:packets=2000000` (see `paceline generate`)
+    #[arg(value_name = "TRACE|MODEL")]
+    pub source: String,
+    /// The chain of functions, TOML
+    #[arg(long, value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// Strategies to compare [default: all]
+    #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',')]
+    pub strategies: Vec<StrategyArg>,
+    /// Numbers of cores; virtual ones beyond the machine's processors, where the strategy allows
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub cores: Vec<usize>,
+    /// Virtual cores wherever the strategy allows: all figures have one clock
+    #[arg(long = "virtual")]
+    pub is_virtual: bool,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Searches for each point, of which the median is shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub searches: usize,
+    /// Measure latency at these shares of the rate found; none for `--latency ''`
+    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.8,0.95", value_parser = shares)]
+    pub latency: Shares,
+    /// Write a page with charts and all figures, which needs no other file; `-` is standard output, which
+    /// then carries nothing else
+    #[arg(long, value_name = "OUT.html")]
+    pub html: Option<PathBuf>,
+    /// Write all figures as JSON, which `paceline bench report` reads; `-` as with --html
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a row for each strategy and number of cores; `-` as with --html
+    #[arg(long, value_name = "OUT.csv")]
+    pub csv: Option<PathBuf>,
 }
 
 /// What is replayed.

@@ -21,6 +21,8 @@ pub struct Bench {
     packets: Arc<Packets>,
     assign: Box<dyn Assign>,
     cores: Vec<ChainCore>,
+    /// They know what is usual on their cores.
+    stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
     next: Stamp,
 }
@@ -147,7 +149,8 @@ impl Bench {
         }
         let cores = plan.cores_of(chain).map_err(|_| BenchError::OutOfMemory)?;
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
-        Ok(Bench { settings, packets, assign: plan.assign(chain), cores, next })
+        let stopwatches = vec![Stopwatch::default(); cores.len()];
+        Ok(Bench { settings, packets, assign: plan.assign(chain), cores, stopwatches, next })
     }
 
     /// Whose time counts.
@@ -221,8 +224,8 @@ impl Bench {
         };
         let (moves, offered) = (run.schedule.moves, run.schedule.packets());
         let outcomes = match self.settings.clock {
-            Clock::Measured => run.measured(&mut self.cores, stop),
-            Clock::Virtual => run.virtually(&mut self.cores, Stopwatch::default, stop),
+            Clock::Measured => run.measured(&mut self.cores, &mut self.stopwatches, stop),
+            Clock::Virtual => run.virtually(&mut self.cores, &mut self.stopwatches, stop),
         }?;
         let trial = summarise(offered_pps, offered, moves, outcomes);
         trial.check()?;
@@ -240,26 +243,31 @@ struct Run {
 }
 
 impl Run {
-    fn measured(self, cores: &mut [ChainCore], stop: &AtomicBool) -> Result<Vec<CoreOutcome>, TrialError> {
+    fn measured(
+        self,
+        cores: &mut [ChainCore],
+        stopwatches: &mut [Stopwatch],
+        stop: &AtomicBool,
+    ) -> Result<Vec<CoreOutcome>, TrialError> {
         let station = |core, chain, clock: WallClock| self.station(core, chain, clock);
-        run_measured(cores, &station, stop)
+        run_measured(cores, stopwatches, &station, stop)
     }
 
     /// On one pinned thread of its own, so that the caller's stays free to run anywhere.
     fn virtually<M: Meter>(
         self,
         cores: &mut [ChainCore],
-        meter: impl Fn() -> M + Send + Sync,
+        meters: &mut [M],
         stop: &AtomicBool,
     ) -> Result<Vec<CoreOutcome>, TrialError> {
         let work = || {
             pin(0);
-            let core = |(core, chain)| {
+            let core = |(core, (chain, meter))| {
                 let clock = VirtualClock::default();
                 let station = self.station(core, chain, clock.clone());
-                VirtualCore { station, clock, meter: meter() }
+                VirtualCore { station, clock, meter }
             };
-            let cores = cores.iter_mut().enumerate().map(core).collect();
+            let cores = cores.iter_mut().zip(meters).enumerate().map(core).collect();
             run_virtual(cores, self.schedule.moves > 0, stop)
         };
         thread::scope(|scope| {

@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use io::Received;
 use io::nic::{Clock, NicPort, VirtualClock, WallClock};
 
-use crate::stopwatch::Meter;
+use crate::stopwatch::{Meter, Stopwatch};
 use crate::{CoreTrial, TrialError};
 
 /// What a core of a trial leaves behind.
@@ -30,7 +30,7 @@ pub(crate) struct Station<'a, C> {
     arrivals: u64,
     busy_ns: u64,
     elapsed_ns: u64,
-    clipped_batches: u64,
+    slow_batches: u64,
 }
 
 impl<'a, C: Clock> Station<'a, C> {
@@ -44,7 +44,7 @@ impl<'a, C: Clock> Station<'a, C> {
             arrivals,
             busy_ns: 0,
             elapsed_ns: 0,
-            clipped_batches: 0,
+            slow_batches: 0,
         }
     }
 
@@ -64,7 +64,7 @@ impl<'a, C: Clock> Station<'a, C> {
             dropped: self.port.dropped(),
             busy_ns: self.busy_ns,
             elapsed_ns: self.elapsed_ns,
-            clipped_batches: self.clipped_batches,
+            slow_batches: self.slow_batches,
         };
         (trial, self.port.into_latency())
     }
@@ -73,11 +73,12 @@ impl<'a, C: Clock> Station<'a, C> {
 /// One pinned thread for each core, all started together. `station` makes a core's station, on its thread.
 pub(crate) fn run_measured<'a>(
     chains: &'a mut [ChainCore],
+    stopwatches: &'a mut [Stopwatch],
     station: &(impl Fn(usize, &'a mut ChainCore, WallClock) -> Station<'a, WallClock> + Sync),
     stop: &AtomicBool,
 ) -> Result<Vec<CoreOutcome>, TrialError> {
     let (barrier, start) = (Barrier::new(chains.len()), OnceLock::new());
-    let work = |core: usize, chain| {
+    let work = |core: usize, chain, stopwatch| {
         pin(core);
         let mut station = station(core, chain, WallClock { start: Instant::now() });
         barrier.wait();
@@ -86,14 +87,15 @@ pub(crate) fn run_measured<'a>(
         while Instant::now() < start {
             hint::spin_loop();
         }
-        poll(&mut station, start, stop).map(|()| station.outcome())
+        poll(&mut station, stopwatch, start, stop).map(|()| station.outcome())
     };
     thread::scope(|scope| {
         let work = &work;
         let workers: Vec<_> = chains
             .iter_mut()
+            .zip(stopwatches)
             .enumerate()
-            .map(|(core, chain)| scope.spawn(move || work(core, chain)))
+            .map(|(core, (chain, stopwatch))| scope.spawn(move || work(core, chain, stopwatch)))
             .collect();
         let join = |worker: thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -104,16 +106,25 @@ pub(crate) fn run_measured<'a>(
 }
 
 /// Asks the card again and again, as drivers that poll do: no naps, which would drop packets.
-fn poll(station: &mut Station<'_, WallClock>, start: Instant, stop: &AtomicBool) -> Result<(), TrialError> {
+fn poll(
+    station: &mut Station<'_, WallClock>,
+    stopwatch: &mut Stopwatch,
+    start: Instant,
+    stop: &AtomicBool,
+) -> Result<(), TrialError> {
     let mut before = start;
     loop {
+        let packets = station.counters.packets;
         let received = station.turn();
         let now = Instant::now();
         match received {
             Received::End => return Ok(()),
             Received::Idle => hint::spin_loop(),
             Received::Frames => {
-                station.busy_ns += (now - before).as_nanos() as u64;
+                let busy_ns = (now - before).as_nanos() as u64;
+                let spent = stopwatch.spent(busy_ns, station.counters.packets - packets);
+                station.busy_ns += busy_ns;
+                station.slow_batches += u64::from(spent.is_slow);
                 station.elapsed_ns = (now - start).as_nanos() as u64;
             }
         }
@@ -135,7 +146,7 @@ const SLICE_TOGETHER_NS: u64 = 150_000;
 pub(crate) struct VirtualCore<'a, M> {
     pub(crate) station: Station<'a, VirtualClock>,
     pub(crate) clock: VirtualClock,
-    pub(crate) meter: M,
+    pub(crate) meter: &'a mut M,
 }
 
 /// All cores on this thread, in turn, each with its own clock: always the one whose clock is least, until
@@ -181,7 +192,7 @@ impl<M: Meter> VirtualCore<'_, M> {
                     let spent = self.meter.end(self.station.counters.packets - before);
                     let station = &mut self.station;
                     station.busy_ns += spent.ns;
-                    station.clipped_batches += u64::from(spent.is_clipped);
+                    station.slow_batches += u64::from(spent.is_slow);
                     station.elapsed_ns = now_ns + spent.ns;
                     self.clock.advance_to(station.elapsed_ns);
                 }

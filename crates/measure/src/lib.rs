@@ -6,12 +6,14 @@
 //! | [`Schedule`] | what comes to which queue in a trial, told ahead |
 //! | [`search()`](search::search) | the search for the highest rate with little loss |
 //! | [`mlffr()`] | that search several times over, and latency below what it found |
-//! | [`Comparison`] | strategies side by side, as data |
+//! | [`compare()`], [`Comparison`] | strategies side by side, and what is said of them |
 #![forbid(unsafe_code)]
 
 mod bench;
+mod compare;
 mod comparison;
 mod executor;
+mod findings;
 mod mlffr;
 mod schedule;
 pub mod search;
@@ -19,6 +21,7 @@ mod stopwatch;
 mod trial;
 
 pub use bench::{Bench, BenchError, Settings, TrialError, check_virtual, packets};
+pub use compare::{Contest, Labels, compare};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
 pub use mlffr::{Mlffr, Question, mlffr};
 pub use schedule::{Order, QueueSchedule, Schedule};

@@ -32,8 +32,8 @@ pub struct Mlffr {
     pub found: Vec<Found<Trial>>,
     /// Latency, by load.
     pub latency: Vec<LatencyPoint>,
-    /// Batches, of all trials, that took so long that they count as a usual one.
-    pub clipped_batches: u64,
+    /// Batches, of all trials, that took so long that the system must have run something else.
+    pub slow_batches: u64,
     /// Whether it was interrupted.
     pub is_interrupted: bool,
 }
@@ -66,7 +66,7 @@ pub fn mlffr(bench: &mut Bench, question: &Question, stop: &AtomicBool) -> Resul
     };
     let mut mlffr = Mlffr {
         clock: bench.clock(),
-        clipped_batches: closed_loop.clipped_batches(),
+        slow_batches: closed_loop.slow_batches(),
         closed_loop,
         found: Vec::new(),
         latency: Vec::new(),
@@ -90,7 +90,7 @@ impl Mlffr {
         for _ in 0..question.searches {
             let found = search(upper_pps, question.limits, |pps| -> Result<_, TrialError> {
                 let trial = bench.trial(pps, question.packets_at(pps), false, stop)?;
-                self.clipped_batches += trial.clipped_batches();
+                self.slow_batches += trial.slow_batches();
                 Ok((trial.loss(), trial))
             })?;
             self.found.extend(found);
@@ -100,7 +100,7 @@ impl Mlffr {
         for load in &question.latency_loads {
             let pps = mlffr_pps * load;
             let trial = bench.trial(pps, question.packets_at(pps), true, stop)?;
-            self.clipped_batches += trial.clipped_batches();
+            self.slow_batches += trial.slow_batches();
             self.latency.extend(trial.latency.map(|latency| latency_point(*load, pps, &latency)));
         }
         Ok(())

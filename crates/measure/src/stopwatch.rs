@@ -3,7 +3,7 @@ use std::time::Instant;
 use engine::BATCH_PACKETS;
 
 /// Someone who says how long a batch of a virtual core took.
-pub(crate) trait Meter {
+pub(crate) trait Meter: Send {
     /// The batch begins.
     fn begin(&mut self);
 
@@ -16,7 +16,7 @@ pub(crate) trait Meter {
 pub(crate) struct Spent {
     pub(crate) ns: u64,
     /// Whether it took much longer, and a usual time stands here.
-    pub(crate) is_clipped: bool,
+    pub(crate) is_slow: bool,
 }
 
 /// The clock on the wall, less what the system took for others.
@@ -51,6 +51,14 @@ impl Meter for Stopwatch {
     #[inline]
     fn end(&mut self, packets: u64) -> Spent {
         let ns = self.begin.elapsed().as_nanos() as u64;
+        self.spent(ns, packets)
+    }
+}
+
+impl Stopwatch {
+    /// What a batch of so many packets, by the clock on the wall `ns`, took.
+    #[inline]
+    pub(crate) fn spent(&mut self, ns: u64, packets: u64) -> Spent {
         self.usual[packets.max(1).ilog2() as usize].spent(ns.max(1))
     }
 }
@@ -69,8 +77,8 @@ const MOVE: f64 = 1.0 / 32.0;
 impl Usual {
     #[inline]
     fn spent(&mut self, ns: u64) -> Spent {
-        let is_clipped = self.seen >= LEARNING && ns as f64 > CLIP * self.median_ns;
-        let spent = Spent { ns: if is_clipped { self.median_ns as u64 } else { ns }, is_clipped };
+        let is_slow = self.seen >= LEARNING && ns as f64 > CLIP * self.median_ns;
+        let spent = Spent { ns: if is_slow { self.median_ns as u64 } else { ns }, is_slow };
         match self.seen {
             0 => self.median_ns = ns as f64,
             _ if ns as f64 > self.median_ns => self.median_ns *= 1.0 + MOVE,
@@ -86,19 +94,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_batch_far_beyond_the_usual_is_clipped() {
+    fn only_a_batch_far_beyond_the_usual_is_slow() {
         let mut usual = Usual::default();
         // The first is far off: a page that was not there yet.
-        assert_eq!(usual.spent(100_000), Spent { ns: 100_000, is_clipped: false });
+        assert_eq!(usual.spent(100_000), Spent { ns: 100_000, is_slow: false });
         for i in 0..1_000 {
             let ns = 900 + i % 200;
-            assert_eq!(usual.spent(ns), Spent { ns, is_clipped: false });
+            assert_eq!(usual.spent(ns), Spent { ns, is_slow: false });
         }
-        assert_eq!(usual.spent(15_000), Spent { ns: 15_000, is_clipped: false }, "slow, not impossible");
+        assert_eq!(usual.spent(15_000), Spent { ns: 15_000, is_slow: false }, "slow, not impossible");
         let clipped = usual.spent(30_000);
-        assert!(clipped.is_clipped && (900..1_200).contains(&clipped.ns), "{clipped:?}");
+        assert!(clipped.is_slow && (900..1_200).contains(&clipped.ns), "{clipped:?}");
         // What has become usual is no longer clipped.
-        let clipped = (0..1_000).filter(|_| usual.spent(30_000).is_clipped).count();
+        let clipped = (0..1_000).filter(|_| usual.spent(30_000).is_slow).count();
         assert!((1..50).contains(&clipped), "{clipped}");
     }
 }

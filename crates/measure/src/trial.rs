@@ -31,8 +31,9 @@ pub struct CoreTrial {
     pub busy_ns: u64,
     /// From the trial's start to its last packet, ns.
     pub elapsed_ns: u64,
-    /// Batches that took so long that the system must have run something else, and count as a usual one.
-    pub clipped_batches: u64,
+    /// Batches that took so long that the system must have run something else. A virtual core counts them as
+    /// usual ones, a real core as they were.
+    pub slow_batches: u64,
 }
 
 /// Packets that a trial lost sight of: a defect, since each is received or dropped.
@@ -89,9 +90,9 @@ impl Trial {
         self.received() as f64 * 1e9 / self.elapsed_ns().max(1) as f64
     }
 
-    /// Batches that took so long that they count as a usual one.
-    pub fn clipped_batches(&self) -> u64 {
-        self.cores.iter().map(|core| core.clipped_batches).sum()
+    /// Batches that took so long that the system must have run something else.
+    pub fn slow_batches(&self) -> u64 {
+        self.cores.iter().map(|core| core.slow_batches).sum()
     }
 
     /// Each core's part.
@@ -122,7 +123,7 @@ mod tests {
             dropped,
             busy_ns,
             elapsed_ns,
-            clipped_batches: 1,
+            slow_batches: 1,
         };
         let cores = vec![core(30, 0, 500, 900), core(70, 20, 1_000, 1_000)];
         Trial { offered_pps: None, offered: 100, cores, moves: 0, latency: None }
@@ -132,7 +133,7 @@ mod tests {
     fn figures_by_hand() {
         let trial = trial();
         assert_eq!((trial.received(), trial.dropped(), trial.loss()), (80, 20, 0.2));
-        assert_eq!((trial.elapsed_ns(), trial.received_pps(), trial.clipped_batches()), (1_000, 80e6, 2));
+        assert_eq!((trial.elapsed_ns(), trial.received_pps(), trial.slow_batches()), (1_000, 80e6, 2));
         let loads: Vec<_> =
             trial.loads().into_iter().map(|load| (load.share, load.busy, load.loss)).collect();
         assert_eq!(loads, [(0.3, 0.5, 0.0), (0.7, 1.0, 20.0 / 70.0)]);

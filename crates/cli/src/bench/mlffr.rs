@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::args::{BenchMlffrArgs, LoadArgs};
 use crate::bench::machine::Machine;
-use crate::bench::source;
+use crate::bench::source::Source;
 use crate::failure::Failure;
 use crate::output::{Reports, bar, count, heading, percent, plural, table};
 use crate::session::{self, INTERRUPTED};
@@ -51,9 +51,9 @@ pub struct MlffrBench {
     /// The lowest and the highest rate that a search found, million packets per second.
     lowest_mpps: f64,
     highest_mpps: f64,
-    /// Batches that took so long that the system must have run something else; they count as usual ones.
-    /// Only where cores are virtual.
-    clipped_batches: u64,
+    /// Batches, of all trials, that took so long that the system must have run something else. Virtual cores
+    /// count them as usual ones, real cores as they were.
+    slow_batches: u64,
     /// The figures.
     point: Point,
 }
@@ -65,7 +65,7 @@ pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
     let chain = session::read_chain(&args.chain)?;
     let (cores, clock) = cores(args);
     let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
-    let source = source::read(&args.source)?;
+    let source = Source::of(&args.source)?;
     let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
     let settings = settings(&args.load, clock);
     let mut bench = Bench::new(&chain, &plan, Arc::new(packets), settings).map_err(Failure::usage)?;
@@ -145,7 +145,7 @@ fn report(args: &BenchMlffrArgs, chain: &Chain, plan: &Plan, source: String, fou
         closed_loop_mpps: found.closed_loop.received_pps() / 1e6,
         lowest_mpps: rates().reduce(f64::min).unwrap_or(0.0),
         highest_mpps: rates().reduce(f64::max).unwrap_or(0.0),
-        clipped_batches: found.clipped_batches,
+        slow_batches: found.slow_batches,
         point: found.point(),
     }
 }
@@ -170,10 +170,7 @@ fn render(bench: &MlffrBench) -> String {
     text += &format!(
         "{} in {}, {} to {} Mpps; {} lost at the rate shown\n",
         plural(bench.trials as u64, "trial"),
-        match point.found_mpps.len() {
-            1 => "1 search".to_owned(),
-            searches => format!("{searches} searches"),
-        },
+        plural_of(point.found_mpps.len() as u64, "search", "searches"),
         mpps(bench.lowest_mpps),
         mpps(bench.highest_mpps),
         percent(point.loss),
@@ -188,10 +185,14 @@ fn render(bench: &MlffrBench) -> String {
     if !bench.complete {
         text += "INTERRUPTED, this is what was found so far\n";
     }
-    if bench.clipped_batches > 0 {
+    if bench.slow_batches > 0 {
+        let counted = match point.clock {
+            Clock::Virtual => "they count as usual ones",
+            Clock::Measured => "what was lost meanwhile counts; on a quiet machine the rate is higher",
+        };
         text += &format!(
-            "note: {} batches took so long that the system must have run something else, and count as usual ones\n",
-            count(bench.clipped_batches)
+            "note: {} took so long that the system must have run something else; {counted}\n",
+            plural_of(bench.slow_batches, "batch", "batches"),
         );
     }
     text + &loads(point) + &latency(point)
@@ -223,6 +224,11 @@ fn latency(point: &Point) -> String {
     let rows: Vec<_> = point.latency.iter().map(row).collect();
     let header = ["of the rate", "Mpps", "p50", "p90", "p99", "p99.9", "longest"];
     heading("Latency from arrival to leaving, us") + &table(&header, &rows, 0)
+}
+
+/// `1 batch`, `2 batches`.
+fn plural_of(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 fn mpps(mpps: f64) -> String {

@@ -2,6 +2,7 @@
 
 mod chain;
 mod compare;
+mod contest;
 mod machine;
 mod mlffr;
 mod report;
@@ -20,6 +21,7 @@ pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         BenchCommand::Chain(args) => chain::command(args),
         BenchCommand::Mlffr(args) => mlffr::command(args),
+        BenchCommand::Compare(args) => contest::command(args),
         BenchCommand::Table(args) => table::command(args),
         BenchCommand::Report(args) => report::command(args),
     }
