@@ -302,3 +302,6 @@ fn summarise(offered_pps: Option<f64>, offered: u64, moves: u64, outcomes: Vec<C
     }
     Trial { offered_pps, offered, cores, moves, latency }
 }
+
+#[cfg(test)]
+mod tests;
