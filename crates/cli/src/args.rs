@@ -39,7 +39,7 @@ pub enum Command {
     /// Show what is in a capture: flows, skew, and how often packets of one flow come close
     Inspect(InspectArgs),
     /// Generate traffic by a model: skewed flows, whole TCP connections, attacks
-    Generate(GenerateArgs),
+    Generate(Box<GenerateArgs>),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
     /// Measure on this machine
@@ -150,13 +150,14 @@ pub struct GenerateArgs {
     /// Mean time from a packet to the next [default: 100]
     #[arg(long, value_name = "NS")]
     pub gap_ns: Option<String>,
-    /// Mean length of the trains in which a flow sends its packets back to back [default: 1]
+    /// Mean length of the trains in which a flow sends its packets back to back [default: 1, for
+    /// university 3]
     #[arg(long, value_name = "PACKETS")]
     pub burst: Option<String>,
     /// Share of the flows that are IPv6 [default: 0]
     #[arg(long, value_name = "SHARE")]
     pub ipv6_share: Option<String>,
-    /// Connections alive at one time, at most [default: a tenth of them, at most 1000]
+    /// Connections alive at one time, at most [default: a tenth of them, 16 to 1000]
     #[arg(long, value_name = "N")]
     pub concurrent: Option<String>,
     /// zipf: the exponent [default: 1.1]

@@ -96,7 +96,7 @@ fn write(model: &Model, mut writer: CaptureWriter) -> Result<(Profile, Digest), 
 
 fn render(generation: &Generation) -> String {
     let mut text = format!(
-        "{}\n{} ({} bytes) of {} in {} s\n",
+        "{}\n{} ({} bytes) of {} in {:.6} s\n",
         generation.model,
         plural(generation.packets, "packet"),
         count(generation.bytes),

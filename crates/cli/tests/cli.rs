@@ -187,6 +187,15 @@ fn mistakes_are_explained() {
         (&["inspect", CAPTURE, "--window", "0"], "0"),
         (&["nfs", "natt"], "conntrack"),
         (&["nfs", "polcer"], "Did you mean `policer`?"),
+        (&["generate", "zipf", "--out", "/nowhere/out.pcap"], "/nowhere/out.pcap"),
+        (&["generate", "zipff", "--out", "-"], "datacenter"),
+        (&["generate", "zipf:a=1", "--exponent", "2", "--out", "-"], "given twice"),
+        (&["generate", "zipf", "--packets", "0", "--out", "-"], "packets=0"),
+        (&["generate", "uniform", "--share", "0.5", "--out", "-"], "no option `share`"),
+        (&["generate", "datacenter", "--frame-bytes", "40", "--out", "-"], "too short"),
+        (&["generate", "uniform"], "--out"),
+        (&["bench", "chain", EDGE, "--model", "zipff"], "datacenter"),
+        (&["bench", "chain", EDGE, "--model", "zipf", "--flows", "5"], "--model"),
         (&["fly"], "unrecognized"),
     ];
     for (args, word) in cases {
@@ -384,6 +393,33 @@ fn packets_on_standard_output_are_all_there_is() {
     assert_eq!(both.status.code(), Some(2));
     assert!(both.stdout.is_empty());
     assert!(stderr(&both).contains("both want standard output"), "{}", stderr(&both));
+}
+
+#[test]
+fn generated_traffic_is_the_same_again_and_what_it_says() {
+    let folder = Folder::new("generate");
+    let file = folder.file("out.pcap");
+    let options = ["--packets", "3000", "--flows", "40", "--seed", "5", "--burst", "3"];
+    let first =
+        paceline(&[&["generate", "datacenter", "--out", &file, "--json", "-"], &options[..]].concat());
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    let summary = json(&first);
+    assert_eq!(summary["flows"], 80);
+
+    // The model that the summary names, in one argument, to a pipe.
+    let model = summary["model"].as_str().expect("a model");
+    let again = paceline(&["generate", model, "--out", "-"]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert!(again.stdout == fs::read(&file).expect("written"), "other bytes");
+    assert!(stderr(&again).contains(summary["digest"].as_str().expect("a digest")), "{}", stderr(&again));
+
+    let inspected = json(&paceline(&["inspect", &file, "--json", "-"]));
+    for (field, there) in [("packets", &inspected["packets"]), ("bytes", &inspected["bytes"])] {
+        assert_eq!(&summary[field], there, "{field}");
+    }
+    assert_eq!(summary["biggest"], inspected["top10"][0]);
+    let verify = paceline(&["verify", EDGE, "--pcap", &file, "--strategy", "rss", "--cores", "2"]);
+    assert_eq!(verify.status.code(), Some(0), "{}", stderr(&verify));
 }
 
 /// Outputs that are an input, or each other, by whatever name.

@@ -23,7 +23,7 @@ pub(super) struct Order {
     pub connections: Option<u64>,
     /// At least so many packets in all.
     pub packets: u64,
-    /// Connections alive at one time, at most; `None` for a tenth of them, at most 1,000.
+    /// Connections alive at one time, at most; `None` for a tenth of them, at least 16 and at most 1,000.
     pub concurrent: Option<u64>,
     pub seed: u64,
 }
@@ -71,7 +71,7 @@ impl Connections {
         let data = sizes(order);
         let packets = data.iter().map(|data| directions.packets(u64::from(*data))).sum();
         let count = data.len() as u64;
-        let concurrent = order.concurrent.unwrap_or((count / 10).clamp(1, 1_000)).min(count);
+        let concurrent = order.concurrent.unwrap_or((count / 10).clamp(16, 1_000)).min(count);
         let spans = Spans::new(&data, directions, packets, concurrent);
         let mut start = Dice::new(order.seed, Stream::Start);
         let plan = |(number, data): (usize, u32)| {
@@ -119,9 +119,8 @@ impl Connections {
         if talk.is_done() {
             self.free.push(place);
         } else {
-            // Between half and one and a half steps for each packet, one step on the average.
-            let wait = *step * sent;
-            self.due.push(Reverse((now + wait / 2 + self.pace.below(wait + 1), place)));
+            let wait = self.pace.wait(*step * sent);
+            self.due.push(Reverse((now + wait, place)));
         }
         sent
     }
@@ -192,19 +191,23 @@ fn sizes(order: &Order) -> Vec<u32> {
     for last in (1..sizes.len()).rev() {
         sizes.swap(last, dice.below(last as u64 + 1) as usize);
     }
-    scale(&mut sizes, order.table.directions, order.packets);
+    scale(&mut sizes, &order.table, order.packets);
     sizes
 }
 
-/// Makes all sizes bigger or smaller by one factor, the least with which there are `packets` packets.
-fn scale(sizes: &mut [u32], directions: Directions, packets: u64) {
+/// Makes all sizes bigger or smaller by one factor, the least with which there are `packets` packets; none
+/// bigger than the table allows.
+fn scale(sizes: &mut [u32], table: &SizeTable, packets: u64) {
     /// The factor is in units of this part of 1.
     const ONE_BITS: u32 = 24;
+    let directions = table.directions;
+    let biggest = (packets * table.biggest_thousandths / 1_000).max(packets * 2 / sizes.len() as u64);
+    let bounds = (directions.least_data(), directions.data_for(biggest).min(u64::from(u32::MAX)));
     let scaled = |(number, size): (usize, &u32), factor: u64| {
         // Sizes of 1.5 become 1 or 2, as many one as the other; not all at one factor.
         let rounding = (number as u32).wrapping_mul(0x9e37_79b1) >> (32 - ONE_BITS);
         let size = (u128::from(*size) * u128::from(factor) + u128::from(rounding)) >> ONE_BITS;
-        size.clamp(u128::from(directions.least_data()), u128::from(u32::MAX)) as u32
+        size.clamp(u128::from(bounds.0), u128::from(bounds.1)) as u32
     };
     let total = |factor: u64| -> u64 {
         let data = sizes.iter().enumerate().map(|size| u64::from(scaled(size, factor)));

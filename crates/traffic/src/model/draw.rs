@@ -57,6 +57,13 @@ impl Dice {
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
+
+    /// How long until what comes after `mean` on the average, and at any time as likely (exponential).
+    pub fn wait(&mut self, mean: u64) -> u64 {
+        // Above 0 and at most 1. The logarithm is one in software: the same on every machine.
+        let point = ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        (mean as f64 * -libm::log(point)) as u64
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +79,17 @@ mod tests {
         assert_ne!(Dice::new(1, Stream::Size).next(), Dice::new(1, Stream::Train).next());
         assert_ne!(Dice::new(1, Stream::Size).next(), Dice::new(2, Stream::Size).next());
         assert_eq!(dice.below(0), 0);
+    }
+
+    #[test]
+    fn waits_are_exponential() {
+        let mut dice = Dice::new(1, Stream::Pace);
+        let waits: Vec<u64> = (0..10_000).map(|_| dice.wait(1_000)).collect();
+        let mean = waits.iter().sum::<u64>() / 10_000;
+        assert!((970..1_030).contains(&mean), "{mean}");
+        // 1 - 1/e of them are below the mean.
+        let below = waits.iter().filter(|wait| **wait < 1_000).count();
+        assert!((6_200..6_440).contains(&below), "{below}");
+        assert_eq!(dice.wait(0), 0);
     }
 }

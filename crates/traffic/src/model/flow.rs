@@ -64,7 +64,7 @@ pub(super) fn to_service(number: u64, is_ipv6: bool) -> Ends {
 pub(super) fn spoofed(number: u64, is_ipv6: bool, seed: u64) -> Ends {
     let noise = hash_bytes(&number.to_le_bytes(), seed);
     let [b, c, d, e, f, ..] = noise.to_le_bytes();
-    let a = 11 + ((noise >> 40 & 0xff_ffff) * 116 >> 24) as u8;
+    let a = 11 + (((noise >> 40) * 116) >> 24) as u8;
     let addrs = match is_ipv6 {
         false => Addrs::V4([a, b, c, d], [0; 4]),
         true => Addrs::V6(ipv6(3, [a, b, c, d]), [0; 16]),

@@ -187,13 +187,17 @@ impl Model {
 impl Kind {
     /// How big its connections are, or those beside the attack.
     fn table(self) -> SizeTable {
-        /// One size does.
-        const ONE: [(u32, u32); 2] = [(0, 1), (table::BILLION, 1)];
+        /// One size does: it is made to give the packets.
+        const ONE: SizeTable = SizeTable {
+            points: &[(0, 1), (table::BILLION, 1)],
+            directions: Directions::Both,
+            biggest_thousandths: 1_000,
+        };
         match self {
             Kind::Datacenter => table::WEB_SEARCH,
             Kind::Backbone => table::BACKBONE,
-            Kind::SingleFlow { one_way: true } => SizeTable { points: &ONE, directions: Directions::One },
-            Kind::SingleFlow { one_way: false } => SizeTable { points: &ONE, directions: Directions::Both },
+            Kind::SingleFlow { one_way: true } => SizeTable { directions: Directions::One, ..ONE },
+            Kind::SingleFlow { one_way: false } => ONE,
             _ => table::UNIVERSITY,
         }
     }

@@ -23,7 +23,7 @@ pub struct Options {
     pub burst: u32,
     /// The share of flows that are IPv6.
     pub ipv6_share: Share,
-    /// Connections alive at one time, at most. `None`: a tenth of them, at most 1,000.
+    /// Connections alive at one time, at most. `None`: a tenth of them, at least 16 and at most 1,000.
     pub concurrent: Option<u64>,
 }
 
@@ -43,13 +43,14 @@ impl Options {
     /// The longest mean train, packets.
     pub const MAX_BURST: u32 = 1_000_000;
 
-    /// A model's defaults.
+    /// A model's defaults. Their frames are for IPv4; [`Model::parse`](super::Model::parse) makes short ones longer
+    /// if some flows are IPv6, and none are asked for.
     pub fn of(kind: Kind) -> Options {
         let sizes = match kind {
             Kind::Uniform | Kind::Zipf { .. } | Kind::Elephant { .. } => Sizes::Fixed(60),
             // Short and full ones so that all packets have the mean that RAPID's Table 8 states: 482 bytes for
             // Equinix, 673 with acknowledgments for UNIV1.
-            Kind::Backbone => Sizes::Mix(vec![(60, 71), (1_514, 29)]),
+            Kind::Backbone => Sizes::Mix(vec![(60, 69), (1_514, 31)]),
             Kind::University | Kind::SynFlood { .. } | Kind::PortScan { .. } => {
                 Sizes::Mix(vec![(60, 34), (1_514, 66)])
             }
@@ -61,10 +62,15 @@ impl Options {
             seed: 1,
             sizes,
             gap_ns: 100,
-            burst: 1,
+            burst: if kind == Kind::University { 3 } else { 1 },
             ipv6_share: Share::NONE,
             concurrent: None,
         }
+    }
+
+    /// A model's default sizes hold the headers of IPv4; these hold those of IPv6, too, where there is any.
+    pub(super) fn fit_default_sizes(&mut self, kind: Kind) {
+        self.sizes = self.sizes.at_least(self.frame_bounds(kind).0);
     }
 
     /// Holds every option to its bounds and to the others.
@@ -167,7 +173,9 @@ impl Options {
         let least = flows * directions.packets(directions.least_data());
         let packets = kind.connection_packets(self.packets);
         if least > packets {
-            let needs = format!("takes at least {least} packets, and there are {packets} for them");
+            let needs = format!(
+                "so many connections take at least {least} packets, and there are {packets} for them"
+            );
             return Err(wrong("flows", flows, needs));
         }
         Ok(())

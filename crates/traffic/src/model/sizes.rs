@@ -8,14 +8,14 @@ use super::draw::{Dice, Stream};
 pub enum Sizes {
     /// All alike.
     Fixed(u32),
-    /// The simple IMIX: of twelve frames seven have 60 bytes, four 590, one 1,514. Sixty are made as many as
-    /// the headers take.
+    /// The simple IMIX: of twelve frames seven have 60 bytes, four 590, one 1,514. Where headers take more than
+    /// 60, those have what they take.
     Imix,
-    /// Each with its weight, at least one, weights from 1.
+    /// Lengths and weights, 1 to 64 of them, weights from 1.
     Mix(Vec<(u32, u32)>),
 }
 
-/// Frames of a mix at most.
+/// Lengths in a mix.
 const MAX_SIZES: usize = 64;
 
 const IMIX: [(u32, u32); 3] = [(60, 7), (590, 4), (1_514, 1)];
@@ -27,6 +27,17 @@ impl Sizes {
             Sizes::Fixed(bytes) => vec![(*bytes, 1)],
             Sizes::Imix => IMIX.to_vec(),
             Sizes::Mix(sizes) => sizes.clone(),
+        }
+    }
+
+    /// The same with all that is shorter as long as this.
+    pub(super) fn at_least(&self, least: u32) -> Sizes {
+        match self {
+            Sizes::Fixed(bytes) => Sizes::Fixed(least.max(*bytes)),
+            Sizes::Imix => Sizes::Imix,
+            Sizes::Mix(sizes) => {
+                Sizes::Mix(sizes.iter().map(|(bytes, weight)| (least.max(*bytes), *weight)).collect())
+            }
         }
     }
 

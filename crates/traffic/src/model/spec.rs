@@ -41,6 +41,9 @@ impl Model {
             }
             set(&mut kind, &mut options, option, value)?;
         }
+        if !settings.iter().any(|(option, _)| *option == "sizes") {
+            options.fit_default_sizes(kind);
+        }
         Model::new(kind, options)
     }
 
