@@ -601,3 +601,45 @@ fn standard_input_goes_by_its_name() {
     let inspect = paceline_fed(&["inspect", "-"], &whole);
     assert!(stdout(&inspect).starts_with("standard input: 5,432 packets"), "{}", stdout(&inspect));
 }
+
+const COMPARISON: &str = "crates/cli/tests/comparison.json";
+
+#[test]
+fn a_saved_comparison_is_rendered_again() {
+    let (html, csv) = (Scratch::new("report.html", b""), Scratch::new("report.csv", b""));
+    let report = paceline(&["bench", "report", COMPARISON, "--html", html.path(), "--csv", csv.path()]);
+    assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+    assert!(stdout(&report).contains("Findings"));
+    let page = fs::read_to_string(&html.0).expect("written");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(fs::read_to_string(&csv.0).expect("written").starts_with("chain,"));
+
+    let alone = paceline(&["bench", "report", COMPARISON, "--html", "-"]);
+    assert_eq!(stdout(&alone), page, "nothing but the page");
+}
+
+#[test]
+fn what_is_not_a_comparison_is_refused() {
+    let saved = fs::read_to_string(root().join(COMPARISON)).expect("the sample");
+    let cases = [
+        ("{", "EOF"),
+        ("[1]", "invalid"),
+        (&saved.replacen("\"loss_limit\": 0.001", "\"loss_limit\": 1.5", 1), "1.5 is not a share"),
+        (&saved.replacen("\"mpps\": 12.41", "\"mpps\": -1.0", 1), "single, 1 cores: -1 is not a rate"),
+        (&saved.replacen("\"mpps\": 12.41", "\"mpps\": null", 1), "null"),
+        (&saved.replacen("\"cores\": 1", "\"cores\": 0", 1), "cores must be 1 to 4096"),
+        (&saved.replacen("\"clock\": \"measured\"", "\"clock\": \"guessed\"", 1), "guessed"),
+    ];
+    for (text, why) in cases {
+        let file = Scratch::new("not-a-comparison.json", text.as_bytes());
+        let out = Scratch::new("not-written.html", b"as it was");
+        let report = paceline(&["bench", "report", file.path(), "--html", out.path()]);
+        assert_eq!(report.status.code(), Some(2), "{why}");
+        assert!(stderr(&report).contains(why), "{why}: {}", stderr(&report));
+        assert_eq!(fs::read(&out.0).expect("there"), b"as it was");
+    }
+    let missing = paceline(&["bench", "report", "no-such-file.json"]);
+    assert_eq!(missing.status.code(), Some(2));
+    let over = paceline(&["bench", "report", COMPARISON, "--csv", COMPARISON]);
+    assert!(over.status.code() == Some(2) && stderr(&over).contains("would overwrite the input"));
+}

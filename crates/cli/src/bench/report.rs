@@ -18,6 +18,9 @@ const BYTES_MAX: u64 = 64 << 20;
 /// More cores than any machine has: a chart has a bar for each.
 const CORES_MAX: usize = 4096;
 
+/// More than any rate in million packets per second, and a thousand seconds in microseconds.
+const FIGURE_MAX: f64 = 1e9;
+
 pub fn command(args: &BenchReportArgs) -> Result<ExitCode, Failure> {
     let documents = [("--html", args.html.as_deref()), ("--csv", args.csv.as_deref())];
     let reports = Reports::open_documents(&[&args.comparison], &documents)?;
@@ -57,14 +60,14 @@ fn not_a_comparison(name: &impl ToString, why: impl ToString) -> Failure {
     ))
 }
 
-/// What cannot be, if anything: a figure below 0, a share above 1, no core.
+/// What cannot be, if anything: a rate below 0, a share above 1, no core.
 fn fault(comparison: &Comparison) -> Option<String> {
     let trace = &comparison.trace;
     let shares = [trace.top1_share, trace.top10_share, trace.top_entry_share, comparison.loss_limit];
     if let Some(share) = shares.into_iter().find(|share| !is_share(*share)) {
         return Some(format!("{share} is not a share from 0 to 1"));
     }
-    if is_below_0(trace.mean_bytes) {
+    if !is_figure(trace.mean_bytes) {
         return Some(format!("a mean length of {} bytes", trace.mean_bytes));
     }
     let points = comparison.series.iter().flat_map(|series| {
@@ -87,8 +90,8 @@ fn fault_of(point: &Point) -> Option<String> {
         .iter()
         .flat_map(|at| [at.load, at.offered_mpps, at.p50_us, at.p90_us, at.p99_us, at.p999_us, at.max_us]);
     let figures = point.found_mpps.iter().copied().chain([point.mpps]).chain(of_latency);
-    let below = figures.into_iter().find(|figure| is_below_0(*figure))?;
-    Some(format!("{below} is not a rate, a load or a time"))
+    let odd = figures.into_iter().find(|figure| !is_figure(*figure))?;
+    Some(format!("{odd} is not a rate, a load or a time"))
 }
 
 /// A little more than 1 is a rounding, or a core whose last packet ended after the clock.
@@ -96,6 +99,6 @@ fn is_share(share: f64) -> bool {
     (0.0..=1.01).contains(&share)
 }
 
-fn is_below_0(figure: f64) -> bool {
-    figure.is_nan() || figure < 0.0
+fn is_figure(figure: f64) -> bool {
+    (0.0..=FIGURE_MAX).contains(&figure)
 }

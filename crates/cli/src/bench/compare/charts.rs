@@ -53,7 +53,9 @@ fn draw_ideal(plot: &mut Plot, ideal: f64, most_cores: f64, top_mpps: f64) {
     let end_cores = most_cores.min(top_mpps / ideal);
     let (x, y) = (plot.x.at(end_cores), plot.y.at(ideal * end_cores));
     plot.draw(line((plot.x.at(0.0), plot.y.at(0.0)), (x, y), "ideal"));
-    plot.draw(label((x - 7.0, y + 5.0), "end", "tick", "ideal"));
+    // The line is steep where there are many cores: then there is room at its right.
+    let (place, anchor) = if x > WIDTH / 2.0 { (x - 16.0, "end") } else { (x + 8.0, "start") };
+    plot.draw(label((place, y + 16.0), anchor, "tick", "ideal"));
 }
 
 fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_cores: usize) {
@@ -83,8 +85,7 @@ fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_
         if last.cores == most_cores {
             plot.name_end(end.1, name, class);
         } else {
-            // A line that ends early is named below its end: others go on above it.
-            plot.draw(label((end.0, end.1 + 18.0), "middle", &format!("name {class}"), &name));
+            plot.name_within(*end, &name, &class);
         }
     }
 }
@@ -172,15 +173,16 @@ pub fn latency(
 
 /// What each core of a point did: how busy it was, its share of the packets, and what it lost.
 pub fn loads(series: &Series, point: &Point) -> Element {
-    const HEIGHT: f64 = 170.0;
+    const HEIGHT: f64 = 180.0;
     /// Cores whose losses there is room to write down.
     const LOSSES_WRITTEN: usize = 8;
     let ticks = [0.0, 0.5, 1.0].map(|share| (share, format!("{:.0}%", share * 100.0))).to_vec();
-    let y = Axis::with_ticks("share, %", 0.0, 1.0, ticks);
+    let y = Axis::with_ticks("share of the time, share of the packets", 0.0, 1.0, ticks);
     let many = point.loads.len();
-    let ticks = (0..many).map(|core| (core as f64 + 0.5, core.to_string())).collect();
+    let step = many.div_ceil(16).next_power_of_two();
+    let ticks = (0..many).step_by(step).map(|core| (core as f64 + 0.5, core.to_string())).collect();
     let x = Axis::with_ticks("core", 0.0, many as f64, ticks);
-    let margins = Margins { left: 48.0, right: 14.0, top: 38.0, bottom: 40.0 };
+    let margins = Margins { left: 48.0, right: 14.0, top: 48.0, bottom: 40.0 };
     let summary = format!("What each core did under {} on {}", series.strategy, cores(point.cores));
     let mut plot = Plot::new(&summary, HEIGHT, margins, &x, &y);
     let slot = (WIDTH - margins.left - margins.right) / many.max(1) as f64;

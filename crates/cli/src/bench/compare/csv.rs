@@ -76,6 +76,20 @@ const HEADER: [&str; 23] = [
     "latency_max_us",
 ];
 
+/// The header as the names of [`Row`] give it.
+#[cfg(test)]
+pub fn header_of_rows(comparison: &Comparison) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let (series, point) = comparison
+        .series
+        .iter()
+        .find_map(|series| Some((series, series.points.first()?)))
+        .expect("a comparison with a point");
+    writer.serialize(row(comparison, series, point)).expect("memory can be written");
+    let bytes = writer.into_inner().expect("memory can be written");
+    String::from_utf8(bytes).expect("text").lines().next().expect("a header").to_owned()
+}
+
 fn row<'a>(comparison: &'a Comparison, series: &'a Series, point: &'a Point) -> Row<'a> {
     let (least_mpps, most_mpps) = spread_mpps(point);
     let highest = point.latency.iter().max_by(|a, b| a.load.total_cmp(&b.load));

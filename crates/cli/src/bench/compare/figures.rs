@@ -70,8 +70,9 @@ pub fn ratio(ratio: Option<f64>) -> String {
 pub fn decimal(value: f64) -> String {
     match value.abs() {
         size if !size.is_finite() => "-".to_owned(),
-        0.0 => "0".to_owned(),
-        size if size >= 1e9 => format!("{value:.2e}"),
+        // Nothing that is measured is so little.
+        size if size < 1e-9 => "0".to_owned(),
+        size if size >= 999_999.5 => format!("{value:.2e}"),
         size if size >= 1e4 && value > 0.0 => count(value.round() as u64),
         size if size >= 0.095 => format!("{value:.2}"),
         size if size >= 0.000_95 => format!("{value:.4}"),
@@ -92,6 +93,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// The loss limit, as short as it was given: `0.1%`.
+pub fn limit(comparison: &Comparison) -> String {
+    let percent = format!("{:.6}", (comparison.loss_limit * 100.0).clamp(0.0, 100.0));
+    format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// The first `most` characters, with an ellipsis for what is left out.
 pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -107,8 +114,9 @@ mod tests {
 
     #[test]
     fn numbers_have_the_places_they_need() {
-        let rates = [0.0, 12.345, 9_999.5, 123_456.7, 0.0123, 0.000_001, 4e12, f64::NAN].map(decimal);
-        assert_eq!(rates, ["0", "12.35", "9999.50", "123,457", "0.0123", "1.00e-6", "4.00e12", "-"]);
+        let figures =
+            [0.0, 12.345, 9_999.5, 123_456.7, 0.0123, 0.000_001, 4e12, 1e-12, f64::NAN].map(decimal);
+        assert_eq!(figures, ["0", "12.35", "9999.50", "123,457", "0.0123", "1.00e-6", "4.00e12", "0", "-"]);
         let shares = [0.0, 1.0, 0.0123, 0.001, 0.000_04, 1e-9].map(percent);
         assert_eq!(shares, ["0%", "100.0%", "1.2%", "0.100%", "0.004%", "<0.001%"]);
         assert_eq!((ratio(None), ratio(Some(2.0))), ("-".into(), "2.00x".into()));

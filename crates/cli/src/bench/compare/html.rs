@@ -3,7 +3,7 @@
 use measure::{Clock, Comparison, Point, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
-use super::figures::{clock, decimal, over_rss, over_single, percent, ratio, single, spread};
+use super::figures::{clock, decimal, limit, over_rss, over_single, percent, ratio, single, spread};
 use super::markup::{Element, element, script_json};
 use super::text::searches;
 use crate::output::{count, plural};
@@ -45,10 +45,10 @@ fn title_of(comparison: &Comparison) -> Vec<Element> {
 
 fn size(trace: &TraceSummary) -> String {
     format!(
-        "{}, {}, {} bytes a packet",
+        "{}, {}, {:.1} bytes a packet",
         plural(trace.packets, "packet"),
         plural(trace.flows, "flow"),
-        decimal(trace.mean_bytes)
+        trace.mean_bytes
     )
 }
 
@@ -91,11 +91,11 @@ fn throughput(comparison: &Comparison) -> Element {
     }
     let caption = format!(
         "Highest rate with a loss of at most {}; whiskers from the least to the most that {} found. {MARKERS}",
-        percent(comparison.loss_limit),
+        limit(comparison),
         searches(comparison.searches)
     );
-    let figure = element("figure").class("wide").child(chart).child(legend);
-    section.child(figure.child(element("figcaption").text(caption)))
+    let beside = element("figcaption").child(legend).child(paragraph("note", &caption));
+    section.child(element("figure").class("beside").child(chart).child(beside))
 }
 
 const MARKERS: &str = "Filled markers: measured; hollow markers: virtual.";
@@ -158,19 +158,21 @@ fn loads(comparison: &Comparison) -> Option<Element> {
 
 fn skew(comparison: &Comparison) -> Element {
     let caption = "The card hashes each flow to an entry of the indirection table, and each entry belongs to one \
-                   core: no sharding can be faster than the core that has the fullest entry.";
-    let figure = element("figure").class("wide").child(charts::skew(&comparison.trace));
-    section("Skew of the trace").child(figure.child(element("figcaption").text(caption)))
+                   core: a strategy that shards by entries is as fast as the core with the fullest one lets it be.";
+    let figure = element("figure").class("beside").child(charts::skew(&comparison.trace));
+    let beside = element("figcaption").child(paragraph("note", caption));
+    section("Skew of the trace").child(figure.child(beside))
 }
 
-/// A table of one kind of row; the first cell of a row is its heading.
-fn table(header: &[&str], rows: impl IntoIterator<Item = Row>) -> Element {
-    let headings = header.iter().map(|text| element("th").attr("scope", "col").text(text));
+/// A table of one kind of row; the first cell of a row is its heading. Columns of `words` may be broken.
+fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Row>) -> Element {
+    let worded = |cell: Element, column| if words.contains(&column) { cell.class("words") } else { cell };
+    let heading = |(column, text)| worded(element("th").attr("scope", "col"), column).text(text);
+    let headings = header.iter().enumerate().map(heading);
     let body = rows.into_iter().map(|row| {
         let cells = row.cells.iter().enumerate().map(|(column, text)| {
             let cell = if column == 0 { element("th").attr("scope", "row") } else { element("td") };
-            let is_words = row.words.contains(&column);
-            (if is_words { cell.class("words") } else { cell }).text(text)
+            worded(cell, column).text(text)
         });
         let tr = if row.begins { element("tr").class("begins") } else { element("tr") };
         tr.children(cells)
@@ -183,8 +185,6 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = Row>) -> Element {
 
 struct Row {
     cells: Vec<String>,
-    /// Columns that are words and may be broken.
-    words: &'static [usize],
     /// Whether something new begins: another strategy.
     begins: bool,
 }
@@ -198,7 +198,6 @@ fn tables(comparison: &Comparison) -> Option<Element> {
     };
     let rates = points().map(|(series, point)| Row {
         cells: rate_cells(comparison, series, point),
-        words: &[7],
         begins: begins(series, point),
     });
     let header = [
@@ -213,7 +212,7 @@ fn tables(comparison: &Comparison) -> Option<Element> {
         "loss",
         "entries moved",
     ];
-    let mut section = section("All figures").child(table(&header, rates)).child(paragraph(
+    let mut section = section("All figures").child(table(&header, &[7], rates)).child(paragraph(
         "note",
         "Mpps: million packets per second, the median of the searches. Over single: against single on its own core. Over rss: against rss on as many cores. Loss: share of the packets at that rate.",
     ));
@@ -250,7 +249,7 @@ fn latency_rows(series: &Series, point: &Point) -> Vec<Row> {
         cells.extend(us.map(decimal));
         cells
     };
-    let row = |(i, latency)| Row { cells: cells(latency), words: &[], begins: i == 0 };
+    let row = |(i, latency)| Row { cells: cells(latency), begins: i == 0 };
     point.latency.iter().enumerate().map(row).collect()
 }
 
@@ -260,14 +259,14 @@ fn load_rows(series: &Series, point: &Point) -> Vec<Row> {
         cells.extend([load.share, load.busy, load.loss].map(percent));
         cells
     };
-    let row = |(core, load)| Row { cells: cells(core, load), words: &[], begins: core == 0 };
+    let row = |(core, load)| Row { cells: cells(core, load), begins: core == 0 };
     point.loads.iter().enumerate().map(row).collect()
 }
 
 /// A long table that opens when it is asked for, and on paper.
 fn folded(title: &str, header: &[&str], rows: Vec<Row>) -> Option<Element> {
     let summary = element("summary").text(format!("{title} ({})", plural(rows.len() as u64, "row")));
-    (!rows.is_empty()).then(|| element("details").child(summary).child(table(header, rows)))
+    (!rows.is_empty()).then(|| element("details").child(summary).child(table(header, &[], rows)))
 }
 
 fn refused(comparison: &Comparison) -> Option<Element> {
@@ -276,10 +275,9 @@ fn refused(comparison: &Comparison) -> Option<Element> {
     }
     let rows = comparison.refused.iter().map(|refused| Row {
         cells: vec![refused.strategy.clone(), refused.cores.to_string(), refused.reason.clone()],
-        words: &[2],
         begins: false,
     });
-    Some(section("What could not run").child(table(&["strategy", "cores", "why"], rows)))
+    Some(section("What could not run").child(table(&["strategy", "cores", "why"], &[2], rows)))
 }
 
 fn method(comparison: &Comparison) -> Element {
@@ -292,7 +290,7 @@ fn method(comparison: &Comparison) -> Element {
         ("chain", text(&format!("{}: {}", comparison.chain, comparison.functions.join(", ")))),
         ("trace", text(&format!("{}: {}", trace.source, size(trace)))),
         ("digest of the trace", code(&trace.digest)),
-        ("loss limit", text(&format!("{} of the packets", percent(comparison.loss_limit)))),
+        ("loss limit", text(&format!("{} of the packets", limit(comparison)))),
         ("descriptors", text(&format!("{} for each receive queue", count(comparison.descriptors as u64)))),
         (
             "searches",

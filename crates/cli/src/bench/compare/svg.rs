@@ -131,6 +131,8 @@ pub struct Plot {
     pub y: Scale,
     drawing: Element,
     labels: Vec<Label>,
+    /// Where names stand within the chart.
+    named: Vec<(f64, f64)>,
     top: f64,
     bottom: f64,
 }
@@ -160,7 +162,7 @@ impl Plot {
             let at = x_scale.at(*value);
             drawing = drawing.child(line((at, bottom), (at, bottom + 4.0), "axis"));
             let half = text.chars().count() as f64 * 3.6;
-            if at - half > last {
+            if at - half > last + 4.0 {
                 drawing = drawing.child(label((at, bottom + 17.0), "middle", "tick", text));
                 last = at + half;
             }
@@ -168,7 +170,7 @@ impl Plot {
         drawing = drawing.child(line((left, bottom), (right, bottom), "axis"));
         drawing = drawing.child(label((left - 6.0, 12.0), "start", "title", &y.title));
         drawing = drawing.child(label(((left + right) / 2.0, height - 5.0), "middle", "title", &x.title));
-        Plot { x: x_scale, y: y_scale, drawing, labels: Vec::new(), top, bottom }
+        Plot { x: x_scale, y: y_scale, drawing, labels: Vec::new(), named: Vec::new(), top, bottom }
     }
 
     pub fn draw(&mut self, what: Element) {
@@ -179,6 +181,22 @@ impl Plot {
     /// Names the line that ends at this height.
     pub fn name_end(&mut self, y: f64, text: String, class: String) {
         self.labels.push(Label { y, text, class });
+    }
+
+    /// Names a line that ends within the chart: below its end, or above, or, if others are in the way, only in
+    /// the legend.
+    pub fn name_within(&mut self, (x, y): (f64, f64), text: &str, class: &str) {
+        const WIDTH_OF_NAME: f64 = 60.0;
+        let is_free = |y: &f64| {
+            let is_near = |(other_x, other_y): &(f64, f64)| {
+                (x - other_x).abs() < WIDTH_OF_NAME && (y - other_y).abs() < LABEL_HEIGHT
+            };
+            (self.top..self.bottom - 3.0).contains(y) && !self.named.iter().any(is_near)
+        };
+        if let Some(y) = [y + 18.0, y - 10.0].into_iter().find(is_free) {
+            self.named.push((x, y));
+            self.draw(label((x, y), "middle", &format!("name {class}"), text));
+        }
     }
 
     pub fn finish(mut self) -> Element {

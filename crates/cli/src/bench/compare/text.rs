@@ -2,7 +2,7 @@
 
 use measure::{Comparison, Point, Series};
 
-use super::figures::{clock, decimal, over_rss, over_single, percent, ratio, shorten, spread};
+use super::figures::{clock, decimal, limit, over_rss, over_single, percent, ratio, shorten, spread};
 use super::markup::is_unprintable;
 use crate::output::{count, heading, plural, table};
 
@@ -10,7 +10,7 @@ use crate::output::{count, heading, plural, table};
 const COLUMNS: usize = 100;
 
 /// The longest name in a table.
-const NAME_CHARS: usize = 16;
+const NAME_CHARS: usize = 12;
 
 /// A table of the rates, the findings, what was refused, and where it was measured.
 pub fn render_text(comparison: &Comparison) -> String {
@@ -68,8 +68,8 @@ fn rows(comparison: &Comparison, series: &Series) -> Vec<Vec<String>> {
 
 fn method(comparison: &Comparison) -> String {
     let limit = format!(
-        "Mpps: the most with a loss of at most {}, the median of {}; over single: against its own core",
-        percent(comparison.loss_limit),
+        "Mpps: the most with a loss of at most {}, median of {}; over single: against one core",
+        limit(comparison),
         searches(comparison.searches)
     );
     let machine = format!("on {}", comparison.machine);
