@@ -11,7 +11,7 @@ use nf::{DstAddr, WhenShared};
 use paceline_conformance::faulty::{COUNTS_TWICE, Faulty, LOSES_A_COUNT, TIME_RUNS_BACK, WELL};
 use paceline_conformance::{chain, example, root};
 use strategy::Strategy;
-use traffic::{Recipe, Skew};
+use traffic::Model;
 use wire::LinkType;
 
 const CORES: [usize; 3] = [2, 4, 8];
@@ -151,15 +151,8 @@ action = \"drop\"
 fn a_hot_flow() {
     let path = env::temp_dir().join(format!("paceline-hot-flow-{}.pcap", process::id()));
     let mut writer = CaptureWriter::create(&path, LinkType::Ethernet).expect("a file");
-    let recipe = Recipe {
-        flows: 50,
-        skew: Skew::Zipf(2.0),
-        packets: 60_000,
-        frame_bytes: 60,
-        gap_ns: 10_000,
-        seed: 3,
-    };
-    recipe.generate(|time_ns, data| writer.write(time_ns, data.len() as u32, data).expect("room"));
+    let model = Model::parse("zipf:flows=50,a=2,packets=60000,gap-ns=10000,seed=3").expect("a model");
+    model.generate(|time_ns, data| writer.write(time_ns, data.len() as u32, data).expect("room"));
     writer.finish().expect("room");
     let toml = "
 [[function]]

@@ -285,6 +285,10 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Measure a chain over packets in memory: rate, and time of each stage
     Chain(BenchChainArgs),
+    /// Find the maximum loss-free forwarding rate of a chain behind a simulated card, and latency below it
+    Mlffr(BenchMlffrArgs),
+    /// Compare strategies: that rate on several numbers of cores, with a page of charts
+    Compare(BenchCompareArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
     /// Render a saved comparison of strategies again: summary, page, rows for a spreadsheet
@@ -338,6 +342,125 @@ pub struct BenchChainArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchMlffrArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
+    pub strategy: StrategyArg,
+    /// How many cores, each a pinned thread; no more than the machine has processors
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub cores: usize,
+    /// This many cores that run in turn on one processor, each with a clock of its own
+    #[arg(long, value_name = "N", conflicts_with = "cores")]
+    pub virtual_cores: Option<usize>,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Searches, of which the median is shown
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub searches: usize,
+    /// Measure latency at these shares of the rate found; none for `--latency ''`
+    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.8,0.95", value_parser = shares)]
+    pub latency: Shares,
+    /// Write the figures as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchCompareArgs {
+    /// A capture, or a model such as `university:packets=2000000` (see `paceline generate`)
+    #[arg(value_name = "TRACE|MODEL")]
+    pub source: String,
+    /// The chain of functions, TOML
+    #[arg(long, value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// Strategies to compare [default: all]
+    #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',')]
+    pub strategies: Vec<StrategyArg>,
+    /// Numbers of cores; virtual ones beyond the machine's processors, where the strategy allows
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub cores: Vec<usize>,
+    /// Virtual cores wherever the strategy allows: all figures have one clock
+    #[arg(long = "virtual")]
+    pub is_virtual: bool,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Searches for each point, of which the median is shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub searches: usize,
+    /// Measure latency at these shares of the rate found; none for `--latency ''`
+    #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.8,0.95", value_parser = shares)]
+    pub latency: Shares,
+    /// Write a page with charts and all figures, which needs no other file; `-` is standard output, which
+    /// then carries nothing else
+    #[arg(long, value_name = "OUT.html")]
+    pub html: Option<PathBuf>,
+    /// Write all figures as JSON, which `paceline bench report` reads; `-` as with --html
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a row for each strategy and number of cores; `-` as with --html
+    #[arg(long, value_name = "OUT.csv")]
+    pub csv: Option<PathBuf>,
+}
+
+/// What is replayed.
+#[derive(Args)]
+pub struct SourceArgs {
+    /// Replay this capture
+    #[arg(long, value_name = "T.pcap", conflicts_with = "model")]
+    pub trace: Option<PathBuf>,
+    /// Replay what this model generates, such as `university:packets=2000000` (see `paceline generate`)
+    #[arg(long, value_name = "MODEL", default_value = "uniform:packets=1048576,flows=131072")]
+    pub model: String,
+}
+
+/// What is offered, and what may be lost of it.
+#[derive(Args)]
+pub struct LoadArgs {
+    /// Share of the packets that may be lost
+    #[arg(long, value_name = "SHARE", default_value_t = 0.04, value_parser = loss)]
+    pub loss: f64,
+    /// Receive descriptors of each queue of the simulated card
+    #[arg(long, value_name = "N", default_value_t = 256,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    pub descriptors: usize,
+    /// Packets of each trial
+    #[arg(long, value_name = "N", default_value_t = 1_048_576, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    pub packets: u32,
+    /// Let packets come with the bursts and lulls of the trace, and not at one distance
+    #[arg(long)]
+    pub shaped: bool,
+}
+
+/// Shares of a rate.
+#[derive(Clone, Debug)]
+pub struct Shares(pub Vec<f64>);
+
+fn shares(text: &str) -> Result<Shares, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let share = |word: &str| match word.parse() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err(format!("{word}: a share must be above 0 and no more than 1")),
+    };
+    words.map(share).collect::<Result<_, _>>().map(Shares)
+}
+
+fn loss(text: &str) -> Result<f64, String> {
+    let loss: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match (0.0..1.0).contains(&loss) {
+        true => Ok(loss),
+        false => Err("must be 0 or more, and below 1; 4% is 0.04".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -298,6 +298,12 @@ pub fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
+/// A share as a bar of up to twenty characters.
+pub fn bar(share: f64) -> String {
+    const FULL: f64 = 20.0;
+    "#".repeat((share.clamp(0.0, 1.0) * FULL).round() as usize)
+}
+
 /// `1 packet`, `2 packets`.
 pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })

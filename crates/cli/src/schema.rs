@@ -42,6 +42,7 @@ fn nfs_is_documented() {
 #[test]
 fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
+    check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
     check::<crate::bench::TableBench>("bench-table.schema.json");
     check::<measure::Comparison>("bench-compare.schema.json");
 }

@@ -161,9 +161,13 @@ pub fn custody<T, P>(owners: &[u16], cores: usize, in_hand: usize) -> (Orders, V
 }
 
 impl<T, P> Custody<T, P> {
-    /// The same as an order that was [given](Orders::give), before this core sets out.
+    /// Says that so many orders will come, of this core's own. Nothing is settled before they are carried out.
+    pub fn announce(&mut self, orders: usize) {
+        self.outstanding.fetch_add(orders, Ordering::Relaxed);
+    }
+
+    /// One of the orders announced, before any packet that came after it is looked at.
     pub fn order(&mut self, order: Order) {
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
         self.note(order);
     }
 

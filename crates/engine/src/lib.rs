@@ -40,6 +40,7 @@ mod watched_member;
 pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
+pub use control::Order;
 pub use follow::End;
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 pub use moving::Mover;

@@ -91,9 +91,19 @@ impl Mover {
         (orders, protocols.into_iter().map(mover).collect())
     }
 
-    /// An order known before the core sets out.
+    /// Says that so many orders will come: see [`control::Custody::announce`].
+    pub fn announce(&mut self, orders: usize) {
+        self.protocol.announce(orders);
+    }
+
+    /// One of the orders announced: see [`control::Custody::order`].
     pub fn order(&mut self, order: Order) {
         self.protocol.order(order);
+    }
+
+    /// Whether something is being handed over, or waits for it.
+    pub fn is_moving(&self) -> bool {
+        self.round.is_some() || !self.outgoing.is_empty() || self.protocol.held().len() > 0
     }
 
     /// Sends what waits to be sent; `true` if nothing does any more.

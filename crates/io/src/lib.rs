@@ -6,10 +6,14 @@
 //! | [`Port`] | one queue, received from and sent to in batches; frames live in the port's own pool |
 //! | [`replay()`] | a port with several queues that is fed packet by packet |
 //! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |
+//! | [`nic`] | a simulated network card: packets of a trace at an offered rate, descriptors, drops |
 
 pub mod capture;
 mod frame;
 mod memory_port;
+pub mod nic;
+mod packets;
+mod pool;
 mod port;
 mod replay;
 mod trace;
@@ -17,6 +21,7 @@ mod waiting;
 
 pub use frame::Frame;
 pub use memory_port::MemoryPort;
+pub use packets::Packets;
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Queue, Received};
 pub use replay::{Collector, Feeder, ReplayPort, replay, replay_in_any_order};
 pub use trace::Trace;

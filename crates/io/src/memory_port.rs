@@ -1,25 +1,20 @@
 //! A port that replays a trace over and over: what a benchmark receives from.
 
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use memory::{Array, LINE_BYTES, Line, prefetch};
-use wire::{LinkType, Stamp, Stamper};
-use zerocopy::IntoBytes;
+use wire::Stamp;
 
-use crate::capture::Record;
-use crate::frame::{HEADROOM_BYTES, Place};
+use crate::packets::Packets;
+use crate::pool::Pool;
 use crate::{Closed, Fate, Frame, Port, Received, Trace};
 
 /// A port that replays packets of a [`Trace`] until it is told to stop. Each packet is copied into a
 /// frame of the port's pool, in whole cache lines, as a card's DMA would leave it; a frame that comes back
 /// is the next to be used, while it is still in the cache.
 pub struct MemoryPort {
-    /// The packets, in the order in which they come.
-    packets: Array<Arrival>,
-    /// Their bytes in the same order, each packet from the beginning of a line.
-    bytes: Array<Line>,
+    /// In the order in which they come.
+    packets: Packets,
     /// The next packet.
     next: usize,
     /// Packets received so far: the next one's sequence number.
@@ -27,37 +22,16 @@ pub struct MemoryPort {
     rounds: u64,
     /// How far time moves on with each round, so that it never runs back.
     round_ns: u64,
-    pool: Array<Line>,
-    frame_lines: u16,
-    /// First lines of the frames that nobody holds.
-    free: Vec<u32>,
+    pool: Pool,
     stop: Arc<AtomicBool>,
     /// Frames that came back, forwarded and other.
     forwarded: u64,
 }
 
-/// What a card writes beside a packet's bytes.
-#[derive(Clone, Copy, Default)]
-struct Arrival {
-    /// In the first round; never less than the packet's before.
-    time_ns: u64,
-    wire_len: u32,
-    len: u32,
-    /// Where the packet begins in [`MemoryPort::bytes`].
-    first_line: u32,
-    link: LinkType,
-}
-
-/// What frames of this kind of port say their pool is: each holds its pool alone.
-const POOL: u32 = u32::MAX;
-
 /// How far ahead of the packets that arrive the trace is asked for: a batch of short packets, so that
 /// what a card would have put into the cache is there when the next batch is received.
 const AHEAD_LINES: usize = 64;
 const AHEAD_PACKETS: usize = 64;
-
-/// Lines before a packet in its frame.
-const HEADROOM_LINES: usize = HEADROOM_BYTES / LINE_BYTES;
 
 impl MemoryPort {
     /// A queue that receives `packets` of `trace`, indices in order, with `frames` frames in its pool.
@@ -65,38 +39,14 @@ impl MemoryPort {
     /// # Panics
     /// If there are no packets or no frames, or no memory for them.
     pub fn new(trace: &Trace, packets: &[u32], frames: usize, stop: Arc<AtomicBool>) -> MemoryPort {
-        assert!(!packets.is_empty() && frames > 0, "nothing to replay");
-        let records = || packets.iter().map(|index| trace.packet(*index as usize));
-        let all_lines = records().map(|record| lines(record.data.len())).sum();
-        let longest = records().map(|record| lines(record.data.len())).max().unwrap_or(1);
-        let mut arrivals = Array::filled(Arrival::default(), packets.len()).expect("memory for the packets");
-        let mut bytes = Array::filled(Line::ZERO, all_lines).expect("memory for the packets");
-        let (mut stamper, mut first_line) = (Stamper::default(), 0);
-        for (arrival, record) in arrivals.iter_mut().zip(records()) {
-            let Record { time_ns, wire_len, link, data } = record;
-            *arrival = Arrival {
-                time_ns: stamper.stamp(time_ns).time_ns,
-                wire_len,
-                len: data.len() as u32,
-                first_line: u32::try_from(first_line).expect("less than 256 GiB of packets"),
-                link,
-            };
-            bytes[first_line..].as_mut_bytes()[..data.len()].copy_from_slice(data);
-            first_line += lines(data.len());
-        }
-        // An odd number of cache lines, so that frames do not crowd into a few sets of the cache.
-        let frame_lines = u16::try_from((HEADROOM_LINES + longest) | 1).expect("a packet of a capture");
-        let first_lines = (0..frames).map(|frame| (frame * usize::from(frame_lines)) as u32);
+        let packets = Packets::new(trace, packets, |_| 0);
         MemoryPort {
             round_ns: trace.round_ns(),
-            packets: arrivals,
-            bytes,
             next: 0,
             received: 0,
             rounds: 0,
-            pool: Array::filled(Line::ZERO, usize::from(frame_lines) * frames).expect("memory for frames"),
-            frame_lines,
-            free: first_lines.rev().collect(),
+            pool: Pool::new(&packets, frames),
+            packets,
             stop,
             forwarded: 0,
         }
@@ -115,33 +65,13 @@ impl MemoryPort {
     /// The next `count` packets of the trace, of which there are so many, into frames of which there are.
     fn arrive(&mut self, count: usize, frames: &mut Vec<Frame>) {
         let later_ns = self.rounds * self.round_ns;
-        let frame_lines = self.frame_lines;
-        let (bytes, pool) = (&*self.bytes, &mut *self.pool);
-        let arrivals = &self.packets[self.next..self.next + count];
-        let free = self.free.drain(self.free.len() - count..).rev();
-        let tokens = arrivals.iter().zip(free).zip(self.received..);
-        frames.extend(tokens.map(move |((arrival, first_line), seq)| {
-            let Arrival { time_ns, wire_len, len, first_line: from, link } = *arrival;
-            let (from, to) = (from as usize, first_line as usize + HEADROOM_LINES);
-            prefetch(ptr::from_ref(arrival).wrapping_add(AHEAD_PACKETS).cast());
-            prefetch(bytes.as_ptr().wrapping_add(from + AHEAD_LINES).cast());
-            pool[to] = bytes[from];
-            if len as usize > LINE_BYTES {
-                copy_rest(&mut pool[to..], &bytes[from..], lines(len as usize));
-            }
-            Frame {
-                stamp: Stamp { seq, time_ns: time_ns + later_ns },
-                wire_len,
-                link,
-                entry: 0,
-                place: Place {
-                    pool: POOL,
-                    first_line,
-                    lines: frame_lines,
-                    offset: HEADROOM_BYTES as u16,
-                    len,
-                },
-            }
+        let packets = &self.packets;
+        let arrivals = &packets.arrivals()[self.next..self.next + count];
+        let mut taken = self.pool.take(count);
+        frames.extend(arrivals.iter().zip(self.received..).map(move |(arrival, seq)| {
+            Packets::prefetch_arrival(arrival, AHEAD_PACKETS);
+            packets.prefetch_bytes(arrival, AHEAD_LINES);
+            taken.fill(packets, arrival, Stamp { seq, time_ns: arrival.time_ns + later_ns })
         }));
         self.received += count as u64;
         self.next += count;
@@ -152,25 +82,12 @@ impl MemoryPort {
     }
 }
 
-/// Lines of a packet of `len` bytes; an empty one has a line, too.
-#[inline]
-fn lines(len: usize) -> usize {
-    len.div_ceil(LINE_BYTES).max(1)
-}
-
-/// Copies the lines behind the first. Apart, so that for short packets no registers are saved.
-#[cold]
-#[inline(never)]
-fn copy_rest(to: &mut [Line], from: &[Line], lines: usize) {
-    to[1..lines].copy_from_slice(&from[1..lines]);
-}
-
 impl Port for MemoryPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         if self.stop.load(Ordering::Relaxed) {
             return Received::End;
         }
-        let mut wanted = max.min(self.free.len());
+        let mut wanted = max.min(self.pool.free());
         while wanted > 0 {
             let count = wanted.min(self.packets.len() - self.next);
             self.arrive(count, frames);
@@ -185,26 +102,29 @@ impl Port for MemoryPort {
 
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
-        &self.pool.as_bytes()[frame.place.buffer()][frame.data()]
+        self.pool.bytes(frame)
     }
 
     #[inline]
     fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
-        &mut self.pool.as_mut_bytes()[frame.place.buffer()]
+        self.pool.buffer_mut(frame)
     }
 
     #[inline]
     fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         self.forwarded += fates.iter().filter(|fate| **fate == Fate::Forward).count() as u64;
-        self.free.extend(frames.drain(..).rev().map(|frame| frame.place.first_line));
+        self.pool.give_back(frames);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::LinkType;
+
     use super::*;
+    use crate::capture::Record;
 
     fn trace() -> Trace {
         let mut trace = Trace::default();

@@ -1,6 +1,28 @@
 //! Chains under an offered load, and what comes of it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`Bench`] | a chain on its cores behind a simulated card, for trial after trial |
+//! | [`Schedule`] | what comes to which queue in a trial, told ahead |
+//! | [`search()`](search::search) | the search for the highest rate with little loss |
+//! | [`mlffr()`] | that search several times over, and latency below what it found |
+//! | [`compare()`], [`Comparison`] | strategies side by side, and what is said of them |
 #![forbid(unsafe_code)]
 
+mod bench;
+mod compare;
 mod comparison;
+mod executor;
+mod findings;
+mod mlffr;
+mod schedule;
+pub mod search;
+mod stopwatch;
+mod trial;
 
+pub use bench::{Bench, BenchError, Settings, TrialError, check_virtual, packets};
+pub use compare::{Contest, Labels, compare};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
+pub use mlffr::{Mlffr, Question, mlffr};
+pub use schedule::{QueueSchedule, Schedule};
+pub use trial::{CoreTrial, Trial, Unaccounted};

@@ -12,15 +12,14 @@ use std::time::{Duration, Instant};
 use engine::report::MemoryReport;
 use engine::run::{Lap, Laps, run};
 use engine::{Batch, Chain, ChainCore, Plan, pin};
-use io::capture::Record;
 use io::{MemoryPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
 use traffic::{Kind, Model, Options, Sizes};
-use wire::LinkType;
 
 use crate::args::BenchChainArgs;
 use crate::bench::machine::Machine;
+use crate::bench::source;
 use crate::failure::Failure;
 use crate::output::{Reports, count, heading, percent, plural, table};
 use crate::session;
@@ -123,11 +122,7 @@ fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
         }
         return Ok(trace);
     }
-    let mut trace = Trace::default();
-    model(args)?.generate(|time_ns, data| {
-        trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
-    });
-    Ok(trace)
+    Ok(source::generate(&model(args)?))
 }
 
 /// The packets to generate.

@@ -2,8 +2,11 @@
 
 mod chain;
 mod compare;
+mod contest;
 mod machine;
+mod mlffr;
 mod report;
+mod source;
 mod table;
 
 use std::process::ExitCode;
@@ -12,11 +15,13 @@ use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 
 #[cfg(test)]
-pub use self::{chain::ChainBench, table::TableBench};
+pub use self::{chain::ChainBench, mlffr::MlffrBench, table::TableBench};
 
 pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         BenchCommand::Chain(args) => chain::command(args),
+        BenchCommand::Mlffr(args) => mlffr::command(args),
+        BenchCommand::Compare(args) => contest::command(args),
         BenchCommand::Table(args) => table::command(args),
         BenchCommand::Report(args) => report::command(args),
     }

@@ -83,6 +83,7 @@ fn packets_of_an_entrys_return_wait_for_it() {
 #[test]
 fn of_several_entries_those_here_go_on() {
     let (_orders, mut a, _b) = two_cores(3);
+    a.announce(2);
     a.order(order(1, 1, 0));
     a.order(order(2, 1, 9));
     assert_eq!(a.next_order(5).map(|order| order.entry), Some(1));

@@ -1,0 +1,243 @@
+//! `paceline bench mlffr`: the maximum loss-free forwarding rate, and latency below it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use engine::{Chain, Plan};
+use measure::search::Limits;
+use measure::{Bench, Clock, LatencyPoint, Mlffr, Point, Question, Settings, TrialError};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::args::{BenchMlffrArgs, LoadArgs};
+use crate::bench::machine::Machine;
+use crate::bench::source::Source;
+use crate::failure::Failure;
+use crate::output::{Reports, bar, count, heading, percent, plural, table};
+use crate::session::{self, INTERRUPTED};
+
+/// What was found, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub struct MlffrBench {
+    /// Version of Paceline.
+    paceline: &'static str,
+    /// The command line, to be run again.
+    command: String,
+    /// Where it was measured.
+    machine: Machine,
+    /// Name of the chain.
+    chain: String,
+    /// How packets were spread.
+    strategy: &'static str,
+    /// What was replayed.
+    source: String,
+    /// Share of the packets that may be lost, 0 to 1.
+    loss_limit: f64,
+    /// Receive descriptors of each queue.
+    descriptors: usize,
+    /// Whether packets came with the bursts and lulls of the trace.
+    shaped: bool,
+    /// Packets of each trial, fewer at rates so low that they would take longer than two seconds.
+    packets: u32,
+    /// Searches asked for.
+    searches: usize,
+    /// Trials that the searches took.
+    trials: usize,
+    /// Whether all that was asked for was done; not so after an interruption.
+    complete: bool,
+    /// Million packets per second where all are there at once and none is dropped.
+    closed_loop_mpps: f64,
+    /// The lowest and the highest rate that a search found, million packets per second.
+    lowest_mpps: f64,
+    highest_mpps: f64,
+    /// Batches, of all trials, that took so long that the system must have run something else. Virtual cores
+    /// count them as usual ones, real cores as they were.
+    slow_batches: u64,
+    /// The figures.
+    point: Point,
+}
+
+pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
+    let inputs: Vec<&Path> =
+        [Some(&args.chain), args.source.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
+    let chain = session::read_chain(&args.chain)?;
+    let (cores, clock) = cores(args);
+    let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
+    let source = Source::of(&args.source)?;
+    let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
+    let settings = settings(&args.load, clock);
+    let mut bench = Bench::new(&chain, &plan, Arc::new(packets), settings).map_err(Failure::usage)?;
+    let progress = session::interruptible(None);
+    let question = question(&args.load, args.searches, &args.latency.0);
+    let found = measure::mlffr(&mut bench, &question, &progress.stop).map_err(failed)?;
+    let Some(found) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let report = report(args, &chain, &plan, source.name, &found);
+    reports.write(&report, &render(&report))?;
+    match found.is_interrupted {
+        true => Ok(ExitCode::from(INTERRUPTED)),
+        false if found.found.is_empty() => Err(no_rate(&args.load)),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// How many cores, and whose time is theirs.
+fn cores(args: &BenchMlffrArgs) -> (usize, Clock) {
+    match args.virtual_cores {
+        Some(cores) => (cores, Clock::Virtual),
+        None => (args.cores, Clock::Measured),
+    }
+}
+
+pub fn settings(args: &LoadArgs, clock: Clock) -> Settings {
+    Settings { clock, descriptors: args.descriptors, is_shaped: args.shaped }
+}
+
+pub fn question(args: &LoadArgs, searches: usize, latency: &[f64]) -> Question {
+    Question {
+        limits: Limits { loss: args.loss, ..Limits::default() },
+        searches,
+        packets: args.packets,
+        latency_loads: latency.to_vec(),
+    }
+}
+
+/// A trial that failed, other than by an interruption.
+pub fn failed(error: TrialError) -> Failure {
+    Failure::check(error)
+}
+
+fn no_rate(args: &LoadArgs) -> Failure {
+    Failure::check(format!(
+        "no rate was found at which no more than {} of the packets are lost\n\
+         Allow more loss, or end what else runs on this machine.",
+        percent(args.loss)
+    ))
+}
+
+/// The command line, as it would be typed again.
+pub fn command_line() -> String {
+    let quote = |word: String| match word.contains(|c: char| c.is_whitespace() || "'\"$&|;()".contains(c)) {
+        true => format!("'{}'", word.replace('\'', r"'\''")),
+        false => word,
+    };
+    let words = std::env::args().skip(1).map(quote);
+    ["paceline".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn report(args: &BenchMlffrArgs, chain: &Chain, plan: &Plan, source: String, found: &Mlffr) -> MlffrBench {
+    let rates = || found.found.iter().map(|found| found.pps / 1e6);
+    MlffrBench {
+        paceline: env!("CARGO_PKG_VERSION"),
+        command: command_line(),
+        machine: Machine::here(),
+        chain: chain.name.clone(),
+        strategy: plan.strategy.name(),
+        source,
+        loss_limit: args.load.loss,
+        descriptors: args.load.descriptors,
+        shaped: args.load.shaped,
+        packets: args.load.packets,
+        searches: args.searches,
+        trials: found.found.iter().map(|found| found.trials).sum(),
+        complete: !found.is_interrupted,
+        closed_loop_mpps: found.closed_loop.received_pps() / 1e6,
+        lowest_mpps: rates().reduce(f64::min).unwrap_or(0.0),
+        highest_mpps: rates().reduce(f64::max).unwrap_or(0.0),
+        slow_batches: found.slow_batches,
+        point: found.point(),
+    }
+}
+
+fn render(bench: &MlffrBench) -> String {
+    let MlffrBench { point, .. } = bench;
+    let clock = clock_name(point.clock);
+    let mut text = match point.found_mpps.is_empty() {
+        true => format!("{}: no rate found", bench.chain),
+        false => format!("{}: {:.2} Mpps", bench.chain, point.mpps),
+    };
+    text += &format!(
+        " with no more than {} lost ({clock}), strategy {} on {}\non {}\n",
+        percent(bench.loss_limit),
+        bench.strategy,
+        match point.clock {
+            Clock::Measured => plural(point.cores as u64, "core"),
+            Clock::Virtual => plural(point.cores as u64, "virtual core"),
+        },
+        bench.machine.describe(),
+    );
+    text += &format!(
+        "{} in {}, {} to {} Mpps; {} lost at the rate shown\n",
+        plural(bench.trials as u64, "trial"),
+        plural_of(point.found_mpps.len() as u64, "search", "searches"),
+        mpps(bench.lowest_mpps),
+        mpps(bench.highest_mpps),
+        percent(point.loss),
+    );
+    text += &format!(
+        "{} each, {} a queue, from {}\n",
+        plural(u64::from(bench.packets), "packet"),
+        plural(bench.descriptors as u64, "descriptor"),
+        bench.source
+    );
+    text += &format!("{} Mpps with all packets there at once, none lost\n", mpps(bench.closed_loop_mpps));
+    if !bench.complete {
+        text += "INTERRUPTED, this is what was found so far\n";
+    }
+    if bench.slow_batches > 0 {
+        let counted = match point.clock {
+            Clock::Virtual => "they count as usual ones",
+            Clock::Measured => "what was lost meanwhile counts; on a quiet machine the rate is higher",
+        };
+        text += &format!(
+            "note: {} took so long that the system must have run something else; {counted}\n",
+            plural_of(bench.slow_batches, "batch", "batches"),
+        );
+    }
+    text + &loads(point) + &latency(point)
+}
+
+fn loads(point: &Point) -> String {
+    if point.loads.is_empty() {
+        return String::new();
+    }
+    let row = |(core, load): (usize, &measure::CoreLoad)| {
+        let (bar, lost) = (bar(load.busy), percent(load.loss));
+        vec![core.to_string(), bar, percent(load.busy), percent(load.share), lost]
+    };
+    let rows: Vec<_> = point.loads.iter().enumerate().map(row).collect();
+    heading("Cores at that rate")
+        + &table(&["core", "", "busy", "of all packets", "lost of its own"], &rows, 2)
+}
+
+fn latency(point: &Point) -> String {
+    if point.latency.is_empty() {
+        return String::new();
+    }
+    let row = |point: &LatencyPoint| {
+        let LatencyPoint { p50_us, p90_us, p99_us, p999_us, max_us, .. } = *point;
+        let mut row = vec![percent(point.load), mpps(point.offered_mpps)];
+        row.extend([p50_us, p90_us, p99_us, p999_us, max_us].map(|us| format!("{us:.1}")));
+        row
+    };
+    let rows: Vec<_> = point.latency.iter().map(row).collect();
+    let header = ["of the rate", "Mpps", "p50", "p90", "p99", "p99.9", "longest"];
+    heading("Latency from arrival to leaving, us") + &table(&header, &rows, 0)
+}
+
+/// `1 batch`, `2 batches`.
+fn plural_of(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+fn mpps(mpps: f64) -> String {
+    format!("{mpps:.2}")
+}
+
+fn clock_name(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Measured => "measured",
+        Clock::Virtual => "virtual",
+    }
+}

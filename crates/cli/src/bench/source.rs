@@ -1,0 +1,56 @@
+//! What is replayed: a capture, or packets by a model.
+
+use std::path::Path;
+
+use io::Trace;
+use io::capture::Record;
+use traffic::Model;
+use wire::LinkType;
+
+use crate::args::SourceArgs;
+use crate::failure::Failure;
+use crate::session;
+
+/// A trace and what to call it.
+pub struct Source {
+    pub trace: Trace,
+    pub name: String,
+}
+
+impl Source {
+    /// What the options say.
+    pub fn of(args: &SourceArgs) -> Result<Source, Failure> {
+        match &args.trace {
+            Some(path) => Source::capture(path),
+            None => Source::model(&args.model),
+        }
+    }
+
+    /// A capture if there is such a file or it looks like one, else a model.
+    pub fn named(name: &str) -> Result<Source, Failure> {
+        let path = Path::new(name);
+        let is_path = name == "-" || path.exists() || path.extension().is_some() || name.contains('/');
+        if is_path && !name.contains(':') { Source::capture(path) } else { Source::model(name) }
+    }
+
+    fn capture(path: &Path) -> Result<Source, Failure> {
+        let trace = Trace::read(session::open(path)?).map_err(Failure::check)?;
+        if trace.is_empty() {
+            return Err(Failure::usage(format!("{} has no packets", path.display())));
+        }
+        Ok(Source { trace, name: path.display().to_string() })
+    }
+
+    fn model(text: &str) -> Result<Source, Failure> {
+        let model = Model::parse(text).map_err(Failure::usage)?;
+        Ok(Source { trace: generate(&model), name: model.to_string() })
+    }
+}
+
+pub fn generate(model: &Model) -> Trace {
+    let mut trace = Trace::default();
+    model.generate(|time_ns, data| {
+        trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
+    });
+    trace
+}

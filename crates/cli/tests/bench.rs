@@ -1,0 +1,93 @@
+//! `paceline bench mlffr` and `bench compare` as a user meets them. No figure is expected: only what holds of all.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn paceline(args: &str) -> Output {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_paceline"))
+        .current_dir(root)
+        .args(args.split(' ').map(|word| if word == "''" { "" } else { word }))
+        .output();
+    output.expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn json(args: &str) -> Value {
+    let output = paceline(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&stdout(&output)).expect("nothing but JSON")
+}
+
+const SMALL: &str = "--packets 20000 --searches 2 --latency 0.5";
+
+#[test]
+fn a_rate_of_virtual_cores_is_found_and_told() {
+    let command =
+        format!("bench mlffr examples/edge.toml --trace captures/edge.pcap --virtual-cores 3 {SMALL}");
+    let report = json(&format!("{command} --json -"));
+    let point = &report["point"];
+    assert_eq!((&point["clock"], &point["cores"]), (&"virtual".into(), &3.into()));
+    let found: Vec<f64> = point["found_mpps"]
+        .as_array()
+        .expect("rates")
+        .iter()
+        .map(|rate| rate.as_f64().expect("one"))
+        .collect();
+    assert_eq!(found.len(), 2);
+    assert!(found.contains(&point["mpps"].as_f64().expect("a rate")) && found.iter().all(|rate| *rate > 0.0));
+    assert!(point["loss"].as_f64().expect("a share") <= 0.04);
+    let shares = point["loads"].as_array().expect("cores").iter().map(|load| load["share"].as_f64());
+    assert!((shares.map(Option::unwrap_or_default).sum::<f64>() - 1.0).abs() < 1e-9);
+    let latency = &point["latency"][0];
+    assert!(latency["p50_us"].as_f64() <= latency["max_us"].as_f64());
+    assert!(report["command"].as_str().expect("text").starts_with("paceline bench mlffr examples/edge.toml"));
+
+    let text = stdout(&paceline(&command));
+    for expected in
+        ["(virtual), strategy rss on 3 virtual cores", "Cores at that rate", "Latency from arrival"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn strategies_are_compared_and_what_cannot_run_is_told() {
+    let comparison = json(
+        "bench compare captures/edge.pcap --chain examples/mixed-keys.toml --strategies single,rss --cores 1,64 \
+         --packets 20000 --searches 1 --latency '' --virtual --json -"
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .as_str(),
+    );
+    let points = |series: usize| comparison["series"][series]["points"].as_array().map(Vec::len);
+    assert_eq!((points(0), points(1)), (Some(1), Some(1)), "one core each: {comparison}");
+    let refused = &comparison["refused"][0];
+    assert_eq!((&refused["strategy"], &refused["cores"]), (&"rss".into(), &64.into()));
+    assert!(refused["reason"].as_str().expect("text").contains("virtual cores cannot show"), "{refused}");
+    assert_eq!(comparison["trace"]["packets"], 5_432);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (args, expected) in [
+        ("--loss 1", "below 1; 4% is 0.04"),
+        ("--packets 0", "0 is not in 1.."),
+        ("--virtual-cores 129", "must be 1 to 128"),
+        ("--cores 2 --virtual-cores 2", "cannot be used with"),
+        ("--latency 0.5,0", "above 0 and no more than 1"),
+        ("--strategy fastest", "possible values"),
+        ("--model zipff", "zipf"),
+    ] {
+        let output = paceline(&format!("bench mlffr examples/ddos.toml {args}"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {error}");
+        assert!(error.contains(expected), "{args}: {error}");
+    }
+}

@@ -1,0 +1,96 @@
+use wire::LinkType;
+
+use super::*;
+use crate::Trace;
+use crate::capture::Record;
+
+fn offer(pace: Pace) -> Offer {
+    let mut trace = Trace::default();
+    for byte in 0..3u8 {
+        let data = vec![byte; 60 + 40 * usize::from(byte)];
+        let wire_len = data.len() as u32;
+        trace.push(&Record { time_ns: 5, wire_len, link: LinkType::Ethernet, data: &data });
+    }
+    let packets = Packets::new(&trace, &[0, 1, 2], |record| u16::from(record.data[0]) + 10);
+    Offer { packets: Arc::new(packets), pace, origin: Stamp { seq: 100, time_ns: 7_000 } }
+}
+
+/// Every other packet of a million a second comes to this queue of two descriptors.
+#[test]
+fn a_queue_by_hand() {
+    let clock = VirtualClock::default();
+    let mut port = NicPort::new(offer(Pace::even(1e6)), vec![0, 2, 4, 6, 8], 2, 8, clock.clone());
+    let mut port = port_step(&mut port, &clock, 0, &[(100, 7_000, 0)]);
+    // At 6 us: 2 and 4 wait, 6 was dropped.
+    port = port_step(port, &clock, 6_999, &[(102, 9_000, 2), (104, 11_000, 1)]);
+    assert_eq!((port.received(), port.dropped(), port.consumed()), (3, 1, 4));
+    assert_eq!(port.next_arrival_ns(), Some(8_000));
+    port = port_step(port, &clock, 7_999, &[]);
+    port = port_step(port, &clock, 8_000, &[(108, 15_000, 2)]);
+    let mut frames = Vec::new();
+    assert_eq!(port.receive(&mut frames, 8), Received::End);
+    assert_eq!((port.received(), port.dropped(), port.consumed()), (4, 1, 5));
+}
+
+/// Receives at `now_ns`, and expects sequence numbers, times and packets of the trace.
+fn port_step<'a>(
+    port: &'a mut NicPort<VirtualClock>,
+    clock: &VirtualClock,
+    now_ns: u64,
+    expected: &[(u64, u64, u8)],
+) -> &'a mut NicPort<VirtualClock> {
+    clock.advance_to(now_ns);
+    let mut frames = Vec::new();
+    let received = port.receive(&mut frames, 8);
+    assert_eq!(received, if expected.is_empty() { Received::Idle } else { Received::Frames });
+    let seen: Vec<(u64, u64, u8)> = frames
+        .iter()
+        .map(|frame| {
+            let bytes = port.bytes(frame);
+            let first = bytes[0];
+            assert_eq!(bytes, vec![first; 60 + 40 * usize::from(first)]);
+            assert_eq!(frame.entry, u16::from(first) + 10);
+            (frame.stamp.seq, frame.stamp.time_ns, first)
+        })
+        .collect();
+    assert_eq!(seen, expected);
+    let fates = vec![Fate::Forward; frames.len()];
+    port.send(&mut frames, &fates).expect("open");
+    port
+}
+
+/// Without a free frame the queue fills, and drops.
+#[test]
+fn frames_that_are_held_back_fill_the_queue() {
+    let clock = VirtualClock::default();
+    let mut port = NicPort::new(offer(Pace::even(1e9)), (0..20).collect(), 4, 2, clock.clone());
+    let mut held = Vec::new();
+    clock.advance_to(9);
+    assert_eq!(port.receive(&mut held, 64), Received::Frames);
+    assert_eq!((held.len(), port.dropped()), (2, 6));
+    clock.advance_to(99);
+    assert_eq!(port.receive(&mut Vec::new(), 64), Received::Idle);
+    assert_eq!((port.received(), port.dropped(), port.consumed()), (2, 14, 2));
+    port.send(&mut held, &[Fate::Forward; 2]).expect("open");
+    for _ in 0..2 {
+        assert_eq!(port.receive(&mut held, 64), Received::Frames);
+        port.send(&mut held, &[Fate::Forward; 2]).expect("open");
+    }
+    assert_eq!(port.receive(&mut held, 64), Received::End);
+    assert_eq!(port.received() + port.dropped(), 20, "each is received or dropped");
+}
+
+#[test]
+fn latency_is_from_arrival_to_the_receive_after_sending() {
+    let clock = VirtualClock::default();
+    let mut port = NicPort::new(offer(Pace::even(1e9)), vec![0, 50], 4, 4, clock.clone()).with_latency();
+    let mut frames = Vec::new();
+    for (now_ns, received) in [(60, Received::Frames), (200, Received::End)] {
+        clock.advance_to(now_ns);
+        assert_eq!(port.receive(&mut frames, 64), received);
+        let fates = vec![Fate::Forward; frames.len()];
+        port.send(&mut frames, &fates).expect("open");
+    }
+    let latency = port.into_latency().expect("asked for");
+    assert_eq!((latency.len(), latency.min(), latency.max()), (2, 150, 200));
+}

@@ -1,0 +1,185 @@
+//! Strategies side by side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use engine::{Chain, Plan};
+use io::{Packets, Trace};
+use strategy::{INDIRECTION_ENTRIES, Strategy};
+use traffic::{Analysis, Digest};
+
+use crate::findings::findings;
+use crate::trial::share;
+use crate::{
+    Bench, BenchError, Clock, Comparison, Point, Question, Refused, Series, Settings, TraceSummary,
+    TrialError, check_virtual, mlffr, packets,
+};
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Contest {
+    /// In the order to be shown.
+    pub strategies: Vec<Strategy>,
+    /// Numbers of cores. `single` runs on one, whatever they are.
+    pub cores: Vec<usize>,
+    /// Virtual cores also where there are processors enough.
+    pub prefers_virtual: bool,
+    /// Receive descriptors of each queue.
+    pub descriptors: usize,
+    /// Whether packets come with the trace's bursts and lulls.
+    pub is_shaped: bool,
+    /// What is searched for at each point.
+    pub question: Question,
+}
+
+/// What a comparison is of, in words, for whoever reads it.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    /// Version of Paceline.
+    pub paceline: String,
+    /// The command line.
+    pub command: String,
+    /// Processor, logical cores, operating system, in one line.
+    pub machine: String,
+    /// The capture or the model.
+    pub source: String,
+}
+
+/// Measures each strategy on each number of cores, and tells each point as it comes. What cannot run is
+/// in the answer with the reason. `stop` ends it with what was found so far.
+///
+/// # Errors
+/// [`BenchError::Empty`] and [`BenchError::NoIp`], of the trace.
+///
+/// # Panics
+/// If a packet got lost uncounted, a defect.
+pub fn compare(
+    chain: &Chain,
+    trace: &Trace,
+    contest: &Contest,
+    labels: Labels,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Strategy, &Point),
+) -> Result<Comparison, BenchError> {
+    let mut comparison = Comparison {
+        paceline: labels.paceline,
+        command: labels.command,
+        machine: labels.machine,
+        chain: chain.name.clone(),
+        functions: chain.functions.iter().map(|spec| spec.name.clone()).collect(),
+        trace: summary(chain, trace, labels.source)?,
+        loss_limit: contest.question.limits.loss,
+        descriptors: contest.descriptors,
+        searches: contest.question.searches,
+        series: Vec::new(),
+        refused: Vec::new(),
+        findings: Vec::new(),
+    };
+    for strategy in &contest.strategies {
+        let mut points = Vec::new();
+        for cores in cores_of(*strategy, &contest.cores) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            match point(chain, trace, *strategy, cores, contest, stop) {
+                Ok(None) => {}
+                Ok(Some(point)) => {
+                    tell(*strategy, &point);
+                    points.push(point);
+                }
+                Err(reason) => {
+                    let strategy = strategy.name().to_owned();
+                    comparison.refused.push(Refused { strategy, cores, reason });
+                }
+            }
+        }
+        comparison.series.push(Series { strategy: strategy.name().to_owned(), points });
+    }
+    comparison.findings = findings(&comparison);
+    Ok(comparison)
+}
+
+/// Ascending, each once; one for the strategy that has no more.
+fn cores_of(strategy: Strategy, cores: &[usize]) -> Vec<usize> {
+    if strategy == Strategy::Single {
+        return vec![1];
+    }
+    let mut cores = cores.to_vec();
+    cores.sort_unstable();
+    cores.dedup();
+    cores
+}
+
+/// One strategy on one number of cores; `None` after an interruption before there was a rate.
+fn point(
+    chain: &Chain,
+    trace: &Trace,
+    strategy: Strategy,
+    cores: usize,
+    contest: &Contest,
+    stop: &AtomicBool,
+) -> Result<Option<Point>, String> {
+    let plan = Plan::new(chain, strategy, cores).map_err(in_one_line)?;
+    let clock = clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?;
+    let packets = packets(chain, &plan, trace).map_err(in_one_line)?;
+    let settings = Settings { clock, descriptors: contest.descriptors, is_shaped: contest.is_shaped };
+    let mut bench = Bench::new(chain, &plan, Arc::new(packets), settings).map_err(in_one_line)?;
+    match mlffr(&mut bench, &contest.question, stop) {
+        Ok(Some(found)) if !found.found.is_empty() => Ok(Some(found.point())),
+        Ok(Some(found)) if !found.is_interrupted => {
+            Err("no rate was found at which so little is lost".to_owned())
+        }
+        Ok(_) | Err(TrialError::Interrupted) => Ok(None),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Real cores while there are processors for them, unless others are preferred and would do.
+fn clock(chain: &Chain, plan: &Plan, prefers_virtual: bool) -> Result<Clock, BenchError> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let has_processors = plan.cores <= processors;
+    match check_virtual(chain, plan) {
+        Ok(()) if prefers_virtual || !has_processors => Ok(Clock::Virtual),
+        _ if has_processors => Ok(Clock::Measured),
+        Ok(()) => Ok(Clock::Virtual),
+        Err(error) => Err(error),
+    }
+}
+
+fn in_one_line(error: impl ToString) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+fn summary(chain: &Chain, trace: &Trace, source: String) -> Result<TraceSummary, BenchError> {
+    let mut analysis = Analysis::new(1);
+    let mut digest = Digest::default();
+    for index in 0..trace.len() {
+        let record = trace.packet(index);
+        let headers = wire::parse(record.link, record.data, record.wire_len);
+        analysis.packet(&headers, record.wire_len, record.time_ns);
+        digest.packet(record.time_ns, record.data);
+    }
+    let profile = analysis.profile();
+    // Where no hash serves the chain there is no table.
+    let top_entry_share = match Plan::new(chain, Strategy::Rss, 1) {
+        Ok(plan) => top_entry_share(&packets(chain, &plan, trace)?),
+        Err(_) => 0.0,
+    };
+    Ok(TraceSummary {
+        source,
+        packets: profile.packets,
+        flows: profile.flows.five_tuple,
+        mean_bytes: profile.packet_sizes.mean_bytes,
+        top1_share: profile.top10.first().map_or(0.0, |flow| flow.share),
+        top10_share: profile.top10_share,
+        top_entry_share,
+        digest: digest.to_string(),
+    })
+}
+
+fn top_entry_share(packets: &Packets) -> f64 {
+    let mut counts = [0u64; INDIRECTION_ENTRIES];
+    (0..packets.len()).for_each(|index| counts[usize::from(packets.entry(index))] += 1);
+    share(counts.into_iter().max().unwrap_or(0), packets.len() as u64)
+}

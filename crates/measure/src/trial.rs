@@ -1,0 +1,150 @@
+use hdrhistogram::Histogram;
+use thiserror::Error;
+
+use crate::CoreLoad;
+
+/// What one trial showed.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What was offered; `None` where all packets were there at once.
+    pub offered_pps: Option<f64>,
+    /// Packets offered.
+    pub offered: u64,
+    /// By core.
+    pub cores: Vec<CoreTrial>,
+    /// Entries of the indirection table that went from core to core.
+    pub moves: u64,
+    /// From a packet's arrival to its leaving, ns, where that was asked for.
+    pub latency: Option<Histogram<u64>>,
+}
+
+/// What one core did in a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreTrial {
+    /// Packets that came to its queue.
+    pub arrived: u64,
+    /// Of these, taken through the chain.
+    pub received: u64,
+    /// Dropped, because no descriptor was free.
+    pub dropped: u64,
+    /// Time spent on packets, ns.
+    pub busy_ns: u64,
+    /// From the trial's start to its last packet, ns.
+    pub elapsed_ns: u64,
+    /// Batches that took so long that the system must have run something else. A virtual core counts them as
+    /// usual ones, a real core as they were.
+    pub slow_batches: u64,
+}
+
+/// Packets that a trial lost sight of: a defect, since each is received or dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "core {core} was offered {arrived} packets, received {received} and dropped {dropped}, which does not add up\n\
+     This is a defect of Paceline, please report it."
+)]
+pub struct Unaccounted {
+    core: usize,
+    arrived: u64,
+    received: u64,
+    dropped: u64,
+}
+
+impl Trial {
+    /// That each packet was received or dropped.
+    ///
+    /// # Errors
+    /// [`Unaccounted`] for the first core where that does not hold.
+    pub fn check(&self) -> Result<(), Unaccounted> {
+        let wrong = |core: &CoreTrial| core.received + core.dropped != core.arrived;
+        match self.cores.iter().position(wrong) {
+            None => Ok(()),
+            Some(core) => {
+                let CoreTrial { arrived, received, dropped, .. } = self.cores[core];
+                Err(Unaccounted { core, arrived, received, dropped })
+            }
+        }
+    }
+
+    /// Packets taken through the chain.
+    pub fn received(&self) -> u64 {
+        self.cores.iter().map(|core| core.received).sum()
+    }
+
+    /// Packets dropped.
+    pub fn dropped(&self) -> u64 {
+        self.cores.iter().map(|core| core.dropped).sum()
+    }
+
+    /// Share of the packets dropped, 0 to 1.
+    pub fn loss(&self) -> f64 {
+        share(self.dropped(), self.offered)
+    }
+
+    /// Until the last core was done, ns.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.cores.iter().map(|core| core.elapsed_ns).max().unwrap_or(0)
+    }
+
+    /// Packets taken through the chain per second.
+    pub fn received_pps(&self) -> f64 {
+        self.received() as f64 * 1e9 / self.elapsed_ns().max(1) as f64
+    }
+
+    /// Batches that took so long that the system must have run something else.
+    pub fn slow_batches(&self) -> u64 {
+        self.cores.iter().map(|core| core.slow_batches).sum()
+    }
+
+    /// Each core's part.
+    pub fn loads(&self) -> Vec<CoreLoad> {
+        let elapsed_ns = self.elapsed_ns();
+        let load = |core: &CoreTrial| CoreLoad {
+            share: share(core.arrived, self.offered),
+            busy: share(core.busy_ns, elapsed_ns),
+            loss: share(core.dropped, core.arrived),
+        };
+        self.cores.iter().map(load).collect()
+    }
+}
+
+/// A part of a whole, 0 where there is none.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial() -> Trial {
+        let core = |arrived, dropped, busy_ns, elapsed_ns| CoreTrial {
+            arrived,
+            received: arrived - dropped,
+            dropped,
+            busy_ns,
+            elapsed_ns,
+            slow_batches: 1,
+        };
+        let cores = vec![core(30, 0, 500, 900), core(70, 20, 1_000, 1_000)];
+        Trial { offered_pps: None, offered: 100, cores, moves: 0, latency: None }
+    }
+
+    #[test]
+    fn figures_by_hand() {
+        let trial = trial();
+        assert_eq!((trial.received(), trial.dropped(), trial.loss()), (80, 20, 0.2));
+        assert_eq!((trial.elapsed_ns(), trial.received_pps(), trial.slow_batches()), (1_000, 80e6, 2));
+        let loads: Vec<_> =
+            trial.loads().into_iter().map(|load| (load.share, load.busy, load.loss)).collect();
+        assert_eq!(loads, [(0.3, 0.5, 0.0), (0.7, 1.0, 20.0 / 70.0)]);
+        assert_eq!(trial.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_drop_that_is_not_counted_is_found() {
+        let mut trial = trial();
+        trial.cores[1].dropped -= 1;
+        let unaccounted = trial.check().expect_err("one packet is missing");
+        assert_eq!(unaccounted, Unaccounted { core: 1, arrived: 70, received: 50, dropped: 19 });
+    }
+}
