@@ -7,12 +7,13 @@
 
 use std::hint::black_box;
 
-use engine::{Chain, ChainCore, Registry};
+use engine::{Chain, ChainCore, Plan, Registry};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{MemoryPort, Port, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
+use strategy::Strategy;
 use table::{FlowTable, Layout, Slot, WhenFull};
 use wire::{Edits, LinkType};
 use zerocopy::IntoBytes;
@@ -139,6 +140,15 @@ fn chain(mut running: Running) -> Running {
     running
 }
 
+// The same on one of two cores that share their flows: with a lock for each packet, and nobody who wants it.
+#[library_benchmark]
+#[bench::statistics(args = (STATISTICS), setup = Running::sharing)]
+#[bench::nat(args = (NAT), setup = Running::sharing)]
+fn chain_shared(mut running: Running) -> Running {
+    running.process();
+    running
+}
+
 const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
 const LIMITER: &str = "[[function]]\nuse = \"rate-limiter\"\n";
 const BALANCER: &str = "[[function]]\nuse = \"load-balancer\"\n[[function.services]]\nvip = \"0.0.0.0/0\"
@@ -181,6 +191,18 @@ impl Running {
     }
 
     fn new(toml: &str) -> Running {
+        Running::on(|chain| chain.core().expect("memory"), toml)
+    }
+
+    fn sharing(toml: &str) -> Running {
+        let core = |chain: &Chain| {
+            let plan = Plan::new(chain, Strategy::Shared, 2).expect("a plan");
+            plan.cores_of(chain).expect("memory").remove(0)
+        };
+        Running::on(core, toml)
+    }
+
+    fn on(core: impl FnOnce(&Chain) -> ChainCore, toml: &str) -> Running {
         let chain = Chain::parse("bench", toml, &Registry::stock()).expect("a chain");
         let mut trace = Trace::default();
         for number in 0..PACKETS as u16 {
@@ -198,7 +220,7 @@ impl Running {
             batch
         });
         let batches = batches.collect();
-        let mut running = Running { core: chain.core().expect("memory"), port, batches };
+        let mut running = Running { core: core(&chain), port, batches };
         running.process();
         running
     }
@@ -228,6 +250,6 @@ library_benchmark_group!(
 );
 
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
-library_benchmark_group!(name = chains, benchmarks = [chain]);
+library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared]);
 
 main!(library_benchmark_groups = parsing, edits, keys, tables, chains);

@@ -315,7 +315,7 @@ fn add(count: &AtomicU64, amount: u64) {
 }
 
 /// A core that panicked with the lock held ends the run, which says so: the others need not panic, too.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

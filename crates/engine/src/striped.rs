@@ -16,11 +16,13 @@
 //! a fresh flow in a past that is spent.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use crossbeam_utils::CachePadded;
+use crossbeam_utils::{Backoff, CachePadded};
 use io::Port;
 use nf::{FlowKey, Hasher, NetworkFunction, hash_bytes};
+use spin::mutex::SpinMutex;
+use spin::mutex::spin::SpinMutexGuard;
 use table::{Ahead, FlowTable, Layout, MAX_FLOWS, OutOfMemory, Part, WhenFull};
 use wire::Stamp;
 
@@ -31,7 +33,7 @@ use crate::group::Located;
 use crate::group_builder::Pool;
 use crate::member::{Block, FunctionMember, Member};
 use crate::run::{Lap, Laps};
-use crate::shared::{lock, weigh};
+use crate::shared::weigh;
 use crate::stage::{Group, StageCounters};
 use crate::walk::{Clock, Walk};
 use crate::watched_member::WatchedMember;
@@ -48,7 +50,7 @@ const STRIPE_SHIFT: u32 = 16;
 
 /// A group's flows, for all cores.
 pub(crate) struct Stripes<K> {
-    stripes: Box<[CachePadded<Mutex<Stripe<K>>>]>,
+    stripes: Box<[CachePadded<SpinMutex<Stripe<K>>>]>,
     /// By stripe, outside of the lock.
     ahead: Box<[Ahead]>,
     hasher: Hasher,
@@ -95,7 +97,7 @@ impl<K: FlowKey> Stripes<K> {
         let tables = (0..stripes).map(|_| FlowTable::new(layout, capacity, when_full, seed));
         let tables: Vec<FlowTable<K>> = tables.collect::<Result<_, _>>()?;
         let ahead = tables.iter().map(FlowTable::ahead).collect();
-        let stripe = |table| CachePadded::new(Mutex::new(Stripe { table, pool: pool.take() }));
+        let stripe = |table| CachePadded::new(SpinMutex::new(Stripe { table, pool: pool.take() }));
         Ok(Stripes {
             stripes: tables.into_iter().map(stripe).collect(),
             ahead,
@@ -111,7 +113,7 @@ impl<K: FlowKey> Stripes<K> {
     }
 
     #[inline]
-    fn lock(&self, stripe: usize) -> MutexGuard<'_, Stripe<K>> {
+    fn lock(&self, stripe: usize) -> SpinMutexGuard<'_, Stripe<K>> {
         lock(&self.stripes[stripe])
     }
 
@@ -157,6 +159,28 @@ impl<K: FlowKey> Stripes<K> {
     /// One number of each stripe's table, added up.
     fn sum(&self, of: impl Fn(&FlowTable<K>) -> u64) -> u64 {
         self.stripes.iter().map(|stripe| of(&lock(stripe).table)).fold(0, u64::wrapping_add)
+    }
+}
+
+/// Waits by spinning, as SCR's baseline does, and soon by giving the processor away: with more cores than
+/// processors the one that has the lock may not be running. To leave such a lock is a plain store; one that
+/// others may sleep on takes a second locked instruction, half of what it costs (`bench/examples/locks.rs`).
+#[inline]
+fn lock<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+    mutex.try_lock().unwrap_or_else(|| wait(mutex))
+}
+
+#[cold]
+fn wait<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
+    let backoff = Backoff::new();
+    loop {
+        backoff.snooze();
+        // Looking does not take the line from whoever has it.
+        if !mutex.is_locked()
+            && let Some(guard) = mutex.try_lock()
+        {
+            return guard;
+        }
     }
 }
 
