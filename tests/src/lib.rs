@@ -12,6 +12,7 @@ use wire::{LinkType, Stamp};
 
 pub mod counting;
 pub mod faulty;
+pub mod pcap;
 
 /// The project's root.
 pub fn root() -> PathBuf {
