@@ -39,6 +39,7 @@ fn counters(cores: &[ChainCore; 2]) -> FlowCounters {
         expired: a.expired + b.expired,
         evicted: a.evicted + b.evicted,
         rejected: a.rejected + b.rejected,
+        ..FlowCounters::default()
     }
 }
 
