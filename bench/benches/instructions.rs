@@ -7,7 +7,8 @@
 
 use std::hint::black_box;
 
-use engine::{Chain, ChainCore, Plan, Registry};
+use engine::run::{CoreCounters, turn};
+use engine::{Chain, ChainCore, Mover, Plan, Registry};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{MemoryPort, Port, Trace};
@@ -149,6 +150,17 @@ fn chain_shared(mut running: Running) -> Running {
     running
 }
 
+// Whole turns from the port and back on the one core of a plan: what a strategy costs that has nothing to do.
+#[library_benchmark]
+#[bench::single(args = (Strategy::Single), setup = Turning::new)]
+#[bench::rss(args = (Strategy::Rss), setup = Turning::new)]
+#[bench::rsspp(args = (Strategy::RssPlusPlus), setup = Turning::new)]
+#[bench::shared(args = (Strategy::Shared), setup = Turning::new)]
+fn turns(mut turning: Turning) -> Turning {
+    turning.turns();
+    turning
+}
+
 const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
 const LIMITER: &str = "[[function]]\nuse = \"rate-limiter\"\n";
 const BALANCER: &str = "[[function]]\nuse = \"load-balancer\"\n[[function.services]]\nvip = \"0.0.0.0/0\"
@@ -204,13 +216,7 @@ impl Running {
 
     fn on(core: impl FnOnce(&Chain) -> ChainCore, toml: &str) -> Running {
         let chain = Chain::parse("bench", toml, &Registry::stock()).expect("a chain");
-        let mut trace = Trace::default();
-        for number in 0..PACKETS as u16 {
-            let data = &Kind::Udp.frame(number)[..];
-            trace.push(&Record { time_ns: 1, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
-        }
-        let all: Vec<u32> = (0..PACKETS as u32).collect();
-        let mut port = MemoryPort::new(&trace, &all, PACKETS, Default::default());
+        let mut port = port();
         let batches = (0..2).map(|_| {
             let mut batch = engine::Batch::new();
             port.receive(&mut batch.frames, PACKETS / 2);
@@ -234,6 +240,51 @@ impl Running {
     }
 }
 
+/// A core under a strategy that has all packets to itself.
+struct Turning {
+    core: ChainCore,
+    port: MemoryPort,
+    batch: engine::Batch,
+    /// Where the strategy moves flows.
+    mover: Option<Mover>,
+}
+
+impl Turning {
+    fn new(strategy: Strategy) -> Turning {
+        let chain = Chain::parse("bench", STATISTICS, &Registry::stock()).expect("a chain");
+        let plan = Plan::new(&chain, strategy, 1).expect("a plan");
+        let core = plan.cores_of(&chain).expect("memory").remove(0);
+        let mover = plan.owners().map(|owners| Mover::for_cores(&owners, 1).1.remove(0));
+        let (port, batch) = (port(), engine::Batch::new());
+        let mut turning = Turning { core, port, batch, mover };
+        turning.turns();
+        turning
+    }
+
+    /// As many as take each packet once.
+    fn turns(&mut self) {
+        let Self { core, port, batch, mover } = self;
+        let mut counters = CoreCounters::default();
+        while counters.packets < PACKETS as u64 {
+            let received = match mover {
+                None => turn(port, core, batch, &mut (), &mut (), &mut counters),
+                Some(mover) => turn(port, core, batch, &mut (), mover, &mut counters),
+            };
+            black_box(received).expect("the port is open");
+        }
+    }
+}
+
+fn port() -> MemoryPort {
+    let mut trace = Trace::default();
+    for number in 0..PACKETS as u16 {
+        let data = &Kind::Udp.frame(number)[..];
+        trace.push(&Record { time_ns: 1, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
+    }
+    let all: Vec<u32> = (0..PACKETS as u32).collect();
+    MemoryPort::new(&trace, &all, 2 * PACKETS, Default::default())
+}
+
 fn with_shorts(kind: Kind) -> (Batch, Vec<Short>) {
     (Batch::new(kind), vec![Short::of_bytes(&[]); PACKETS])
 }
@@ -250,6 +301,6 @@ library_benchmark_group!(
 );
 
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
-library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared]);
+library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, turns]);
 
 main!(library_benchmark_groups = parsing, edits, keys, tables, chains);

@@ -65,7 +65,7 @@ impl Cores {
             has_sides: true,
         };
         let fields = HashFields::derive(&[shape]).expect("shardable");
-        let spread = RefCell::new(Rss::new(fields, cores));
+        let spread = RefCell::new(Rss::new(fields, cores, 128));
         let pools = match fault {
             Fault::NotDivided => (0..cores).map(|_| nat.pool()).collect(),
             Fault::DividedOtherwise => nat.pools(cores, &|headers| usize::from(headers.dst_port) % cores),
@@ -227,7 +227,7 @@ fn hosts_take_an_address_of_their_core() {
         edits: wire::Fields::empty(),
         has_sides: false,
     };
-    let spread = RefCell::new(Rss::new(HashFields::derive(&[by_source]).expect("shardable"), 4));
+    let spread = RefCell::new(Rss::new(HashFields::derive(&[by_source]).expect("shardable"), 4, 128));
     let mut pools = nat.pools(4, &|headers| core_of(&nat, &spread, headers));
     for number in 0..400 {
         let (out, mut edits) = (packet(protocol::UDP, host(number), PEER), Edits::NONE);

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::Speed;
-use strategy::{Every, Rebalancing, Strategy};
+use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
 
@@ -66,9 +66,12 @@ pub struct ChainArgs {
     pub cores: Option<usize>,
 }
 
-/// When flows go from core to core; for `rsspp`.
+/// How a card spreads packets over cores, and how often that changes.
 #[derive(Args, Clone)]
-pub struct MoveArgs {
+pub struct CardArgs {
+    /// Entries of the card's indirection table: 128 or 512
+    #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
+    pub indirection_entries: usize,
     /// How often rsspp looks at the loads and moves flows, in the packets' own time [default: 10]
     #[arg(long, value_name = "MS", value_parser = positive)]
     pub rebalance_ms: Option<f64>,
@@ -81,10 +84,10 @@ pub struct MoveArgs {
     pub move_every: Option<u64>,
 }
 
-impl MoveArgs {
+impl CardArgs {
     /// What was asked for, if anything was.
     pub fn rebalancing(&self) -> Option<Rebalancing> {
-        let MoveArgs { rebalance_ms, update_latency_ms, move_every } = self;
+        let CardArgs { rebalance_ms, update_latency_ms, move_every, .. } = self;
         if rebalance_ms.is_none() && update_latency_ms.is_none() && move_every.is_none() {
             return None;
         }
@@ -98,6 +101,11 @@ impl MoveArgs {
         let update_latency_ns = update_latency_ms.map_or(default.update_latency_ns, ns);
         Some(Rebalancing { every, update_latency_ns })
     }
+}
+
+fn indirection_size(text: &str) -> Result<usize, String> {
+    let size = text.parse().ok().filter(|size| INDIRECTION_SIZES.contains(size));
+    size.ok_or_else(|| "cards' tables have 128 or 512 entries".to_owned())
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -115,7 +123,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
     #[command(flatten)]
-    pub moves: MoveArgs,
+    pub card: CardArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
@@ -160,7 +168,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
     #[command(flatten)]
-    pub moves: MoveArgs,
+    pub card: CardArgs,
     /// The strategy to compare with a single core
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
@@ -354,6 +362,8 @@ pub struct BenchMlffrArgs {
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
+    #[command(flatten)]
+    pub card: CardArgs,
     /// How many cores, each a pinned thread; no more than the machine has processors
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub cores: usize,
@@ -392,6 +402,8 @@ pub struct BenchCompareArgs {
     /// Virtual cores wherever the strategy allows: all figures have one clock
     #[arg(long = "virtual")]
     pub is_virtual: bool,
+    #[command(flatten)]
+    pub card: CardArgs,
     #[command(flatten)]
     pub load: LoadArgs,
     /// Searches for each point, of which the median is shown

@@ -17,7 +17,7 @@ use crate::session::{self, Bar, INTERRUPTED};
 pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let inputs = [args.chain.chain.as_path(), &args.chain.pcap];
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.moves)?;
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.card)?;
     let reader = session::open(&args.chain.pcap)?;
     let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());

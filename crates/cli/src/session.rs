@@ -16,24 +16,24 @@ use strategy::Strategy;
 use telemetry::{MetricsServer, Telemetry};
 
 use crate::address::Address;
-use crate::args::{ChainArgs, MoveArgs};
+use crate::args::{CardArgs, ChainArgs};
 use crate::failure::Failure;
 
 /// Exit status of a program ended by Ctrl-C: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
 
 /// Reads the chain and checks that it can run so.
-pub fn prepare(args: &ChainArgs, strategy: Strategy, moves: &MoveArgs) -> Result<(Chain, Plan), Failure> {
+pub fn prepare(args: &ChainArgs, strategy: Strategy, card: &CardArgs) -> Result<(Chain, Plan), Failure> {
     let chain = read_chain(&args.chain)?;
     let cores = args.cores.unwrap_or_else(|| Plan::default_cores(strategy));
-    let plan = plan(&chain, strategy, cores, moves)?;
+    let plan = plan(&chain, strategy, cores, card)?;
     Ok((chain, plan))
 }
 
 /// Checks that a chain can run so.
-pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, moves: &MoveArgs) -> Result<Plan, Failure> {
+pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, card: &CardArgs) -> Result<Plan, Failure> {
     let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
-    if let Some(rebalancing) = moves.rebalancing() {
+    if let Some(rebalancing) = card.rebalancing() {
         if plan.rebalancing.is_none() {
             return Err(Failure::usage(format!(
                 "under strategy `{}` flows stay where they are\n\
@@ -43,6 +43,7 @@ pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, moves: &MoveArgs) -
         }
         plan.rebalancing = Some(rebalancing);
     }
+    plan.indirection_entries = card.indirection_entries;
     Ok(plan)
 }
 

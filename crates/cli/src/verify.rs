@@ -25,7 +25,7 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let reports = Reports::open(&[&args.chain.chain, path], None, args.json.as_deref())?;
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.moves)?;
+    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.card)?;
     let progress = session::interruptible(None);
     let mut verified =
         verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {

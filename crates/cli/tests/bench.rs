@@ -84,10 +84,44 @@ fn what_makes_no_sense_is_refused() {
         ("--latency 0.5,0", "above 0 and no more than 1"),
         ("--strategy fastest", "possible values"),
         ("--model zipff", "zipf"),
+        ("--move-every 100", "under strategy `rss` flows stay where they are"),
+        ("--strategy rsspp --move-every 0", "0 is not in 1.."),
+        ("--strategy rsspp --rebalance-ms 0", "must be above 0"),
+        ("--indirection-entries 129", "128 or 512"),
+        ("--trace captures/none.pcap", "cannot open captures/none.pcap"),
     ] {
         let output = paceline(&format!("bench mlffr examples/ddos.toml {args}"));
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args}: {error}");
         assert!(error.contains(expected), "{args}: {error}");
     }
+}
+
+/// One flow cannot be sharded, and the comparison says so.
+#[test]
+fn one_flow_is_told_from_many() {
+    let comparison = json(
+        "bench compare single-flow:one-way=true,packets=20000 --chain examples/ddos.toml --strategies rss,rsspp \
+         --cores 1,4 --packets 20000 --searches 1 --latency '' --virtual --json -"
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .as_str(),
+    );
+    let findings = comparison["findings"].as_array().expect("findings");
+    let expected = "One flow carries 100% of the packets; sharding cannot split it.";
+    assert!(findings.iter().any(|finding| finding == expected), "{findings:?}");
+    for series in 0..2 {
+        let loads = comparison["series"][series]["points"][1]["loads"].as_array().expect("four cores");
+        let shares: Vec<f64> = loads.iter().map(|load| load["share"].as_f64().expect("a share")).collect();
+        let one = shares.iter().filter(|share| **share > 0.99).count();
+        assert_eq!(one, 1, "all on one core: {shares:?}");
+    }
+}
+
+#[test]
+fn moves_and_spread_at_hand_do_not_go_together() {
+    let output = paceline("bench chain examples/ddos.toml --strategy rsspp --cores 2 --seconds 0.1");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bench mlffr"));
 }

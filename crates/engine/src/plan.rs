@@ -13,7 +13,7 @@ use wire::{Fields, Headers, Stamp};
 use crate::chain::{Entries, Keeping, Spread};
 use crate::{Chain, ChainCore, Function, FunctionInfo};
 
-/// The most cores that a chain can be spread over: one entry of the indirection table each.
+/// The most cores that a chain can be spread over: one entry of the smallest indirection table each.
 pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
 
 /// A chain's strategy with everything that follows from it, checked.
@@ -28,6 +28,8 @@ pub struct Plan {
     /// Functions, by index in the chain, whose states all cores share: under `shared` all that have any; else
     /// those whose keys no hash keeps on one core, see [`nf::WhenShared`], which for most chains are none.
     pub shared: Vec<usize>,
+    /// Entries of the indirection table, one of [`strategy::INDIRECTION_SIZES`].
+    pub indirection_entries: usize,
     /// When flows go from core to core, where the strategy has them move.
     pub rebalancing: Option<Rebalancing>,
 }
@@ -112,7 +114,8 @@ impl Plan {
             Strategy::Shared => (None, chain.keyed()),
         };
         let rebalancing = (strategy == Strategy::RssPlusPlus).then(Rebalancing::default);
-        let plan = Plan { strategy, cores, hash_fields, shared, rebalancing };
+        let indirection_entries = INDIRECTION_ENTRIES;
+        let plan = Plan { strategy, cores, hash_fields, shared, indirection_entries, rebalancing };
         let need_bytes = match plan.is_striped() {
             true => chain.striped_bytes(),
             false => chain.table_bytes(cores, &plan.shared),
@@ -140,7 +143,7 @@ impl Plan {
             return Box::new(Spray::new(self.cores));
         }
         let Some(fields) = self.hash_fields else { return Box::new(Single) };
-        let rss = Rss::new(fields, self.cores);
+        let rss = Rss::new(fields, self.cores, self.indirection_entries);
         match self.rebalancing {
             None => with_sides(rss, chain),
             Some(rebalancing) => with_sides(RssPlusPlus::new(rss, self.cores, rebalancing), chain),
@@ -149,7 +152,7 @@ impl Plan {
 
     /// Which core has each entry of the indirection table at first, where flows move.
     pub fn owners(&self) -> Option<Vec<u16>> {
-        let rss = Rss::new(self.hash_fields?, self.cores);
+        let rss = Rss::new(self.hash_fields?, self.cores, self.indirection_entries);
         self.rebalancing.map(|_| rss.indirection().to_vec())
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use io::Fate;
 use io::capture::{CaptureError, CaptureReader};
 use nf::{FiveTuple, FlowKey, WhenShared, hash_bytes};
-use strategy::{INDIRECTION_ENTRIES, Strategy};
+use strategy::Strategy;
 use thiserror::Error;
 use wire::Fields;
 
@@ -148,7 +148,7 @@ pub fn verify(
     let watched = plan.keeping_watched(true);
     let first_run = if has_shared { (plan, &watched) } else { (&single_plan, &Keeping::Own) };
     let mut answers: Vec<u64> = Vec::new();
-    let mut order = Order::new();
+    let mut order = Order::new(plan.indirection_entries);
     let mut ends = Ends::new();
     let first = run(chain, first_run, open()?, progress, &mut |seen| {
         answers.push(fingerprint(seen, mask));
@@ -247,8 +247,8 @@ struct Order {
 }
 
 impl Order {
-    fn new() -> Order {
-        Order { sent: vec![None; INDIRECTION_ENTRIES], out_of_order: 0 }
+    fn new(entries: usize) -> Order {
+        Order { sent: vec![None; entries], out_of_order: 0 }
     }
 
     /// Sees each packet in the order in which they came.

@@ -6,7 +6,7 @@ use std::thread;
 
 use engine::{Chain, Plan};
 use io::{Packets, Trace};
-use strategy::{INDIRECTION_ENTRIES, Strategy};
+use strategy::{INDIRECTION_SIZES, Rebalancing, Strategy};
 use traffic::{Analysis, Digest};
 
 use crate::findings::findings;
@@ -25,6 +25,10 @@ pub struct Contest {
     pub cores: Vec<usize>,
     /// Virtual cores also where there are processors enough.
     pub prefers_virtual: bool,
+    /// Entries of the indirection table.
+    pub indirection_entries: usize,
+    /// When flows go from core to core under strategies that move them; `None`: as they have it.
+    pub rebalancing: Option<Rebalancing>,
     /// Receive descriptors of each queue.
     pub descriptors: usize,
     /// Whether packets come with the trace's bursts and lulls.
@@ -51,9 +55,6 @@ pub struct Labels {
 ///
 /// # Errors
 /// [`BenchError::Empty`] and [`BenchError::NoIp`], of the trace.
-///
-/// # Panics
-/// If a packet got lost uncounted, a defect.
 pub fn compare(
     chain: &Chain,
     trace: &Trace,
@@ -68,7 +69,7 @@ pub fn compare(
         machine: labels.machine,
         chain: chain.name.clone(),
         functions: chain.functions.iter().map(|spec| spec.name.clone()).collect(),
-        trace: summary(chain, trace, labels.source)?,
+        trace: summary(chain, trace, contest.indirection_entries, labels.source)?,
         loss_limit: contest.question.limits.loss,
         descriptors: contest.descriptors,
         searches: contest.question.searches,
@@ -121,6 +122,11 @@ fn point(
     stop: &AtomicBool,
 ) -> Result<Option<Point>, String> {
     let plan = Plan::new(chain, strategy, cores).map_err(in_one_line)?;
+    let plan = Plan {
+        indirection_entries: contest.indirection_entries,
+        rebalancing: plan.rebalancing.map(|rebalancing| contest.rebalancing.unwrap_or(rebalancing)),
+        ..plan
+    };
     let clock = clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?;
     let packets = packets(chain, &plan, trace).map_err(in_one_line)?;
     let settings = Settings { clock, descriptors: contest.descriptors, is_shaped: contest.is_shaped };
@@ -131,7 +137,7 @@ fn point(
             Err("no rate was found at which so little is lost".to_owned())
         }
         Ok(_) | Err(TrialError::Interrupted) => Ok(None),
-        Err(error) => panic!("{error}"),
+        Err(error) => Err(format!("{error}; this is a defect, please report it")),
     }
 }
 
@@ -151,7 +157,12 @@ fn in_one_line(error: impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-fn summary(chain: &Chain, trace: &Trace, source: String) -> Result<TraceSummary, BenchError> {
+fn summary(
+    chain: &Chain,
+    trace: &Trace,
+    indirection_entries: usize,
+    source: String,
+) -> Result<TraceSummary, BenchError> {
     let mut analysis = Analysis::new(1);
     let mut digest = Digest::default();
     for index in 0..trace.len() {
@@ -163,7 +174,7 @@ fn summary(chain: &Chain, trace: &Trace, source: String) -> Result<TraceSummary,
     let profile = analysis.profile();
     // Where no hash serves the chain there is no table.
     let top_entry_share = match Plan::new(chain, Strategy::Rss, 1) {
-        Ok(plan) => top_entry_share(&packets(chain, &plan, trace)?),
+        Ok(plan) => top_entry_share(&packets(chain, &Plan { indirection_entries, ..plan }, trace)?),
         Err(_) => 0.0,
     };
     Ok(TraceSummary {
@@ -179,7 +190,7 @@ fn summary(chain: &Chain, trace: &Trace, source: String) -> Result<TraceSummary,
 }
 
 fn top_entry_share(packets: &Packets) -> f64 {
-    let mut counts = [0u64; INDIRECTION_ENTRIES];
+    let mut counts = vec![0u64; INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1]];
     (0..packets.len()).for_each(|index| counts[usize::from(packets.entry(index))] += 1);
     share(counts.into_iter().max().unwrap_or(0), packets.len() as u64)
 }

@@ -2,8 +2,11 @@ use wire::{Headers, Stamp};
 
 use crate::{HashFields, SYMMETRIC_KEY, Toeplitz};
 
-/// Entries of the indirection table: what common cards have.
+/// Entries of the indirection table, where nothing else is said: what common cards have.
 pub const INDIRECTION_ENTRIES: usize = 128;
+
+/// How many entries cards' tables have.
+pub const INDIRECTION_SIZES: [usize; 2] = [INDIRECTION_ENTRIES, 512];
 
 /// Which core gets a packet, in the two steps of a card: its hash points to an entry of the indirection table,
 /// and the entry names a core.
@@ -62,30 +65,31 @@ impl Assign for Single {
 pub struct Rss {
     toeplitz: Toeplitz,
     fields: HashFields,
-    indirection: [u16; INDIRECTION_ENTRIES],
+    indirection: Box<[u16]>,
 }
 
 impl Rss {
     /// Spreads the entries of the indirection table evenly, as drivers do by default.
     ///
     /// # Panics
-    /// If `cores` is 0 or above [`INDIRECTION_ENTRIES`].
-    pub fn new(fields: HashFields, cores: usize) -> Rss {
-        assert!((1..=INDIRECTION_ENTRIES).contains(&cores), "{cores} cores");
+    /// If `entries` is not one of [`INDIRECTION_SIZES`], or `cores` is 0 or above it.
+    pub fn new(fields: HashFields, cores: usize, entries: usize) -> Rss {
+        assert!(INDIRECTION_SIZES.contains(&entries), "{entries} entries");
+        assert!((1..=entries).contains(&cores), "{cores} cores");
         Rss {
             toeplitz: Toeplitz::new(&SYMMETRIC_KEY),
             fields,
-            indirection: core::array::from_fn(|entry| (entry % cores) as u16),
+            indirection: (0..entries).map(|entry| (entry % cores) as u16).collect(),
         }
     }
 
     /// The core of each entry.
-    pub fn indirection(&self) -> &[u16; INDIRECTION_ENTRIES] {
+    pub fn indirection(&self) -> &[u16] {
         &self.indirection
     }
 
     /// The same, to be changed.
-    pub fn indirection_mut(&mut self) -> &mut [u16; INDIRECTION_ENTRIES] {
+    pub fn indirection_mut(&mut self) -> &mut [u16] {
         &mut self.indirection
     }
 }
@@ -96,7 +100,8 @@ impl Assign for Rss {
     fn entry(&self, headers: &Headers) -> u16 {
         let mut input = [0; 36];
         let len = self.fields.input(headers, &mut input);
-        (self.toeplitz.hash(&input[..len]) as usize % INDIRECTION_ENTRIES) as u16
+        // The lowest bits, as cards take them: sizes are powers of two.
+        (self.toeplitz.hash(&input[..len]) as usize & (self.indirection.len() - 1)) as u16
     }
 
     #[inline]
@@ -143,7 +148,7 @@ mod tests {
             edits: wire::Fields::empty(),
             has_sides: false,
         };
-        Rss::new(HashFields::derive(&[shape]).unwrap(), cores)
+        Rss::new(HashFields::derive(&[shape]).unwrap(), cores, INDIRECTION_ENTRIES)
     }
 
     fn core(rss: &mut Rss, headers: &Headers) -> usize {

@@ -28,7 +28,7 @@ mod rsspp;
 mod spray;
 mod toeplitz;
 
-pub use assign::{Assign, INDIRECTION_ENTRIES, Move, Rss, Single};
+pub use assign::{Assign, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
 pub use rsspp::{Every, Rebalancing, RssPlusPlus};
 pub use spray::Spray;

@@ -2,7 +2,7 @@ use control::Balancer;
 use nf::hash_bytes;
 use wire::{Headers, Stamp};
 
-use crate::{Assign, INDIRECTION_ENTRIES, Move, Rss};
+use crate::{Assign, Move, Rss};
 
 /// When entries go to other cores, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,28 +39,29 @@ pub struct RssPlusPlus {
     rebalancing: Rebalancing,
     balancer: Balancer,
     /// Packets of the period at hand, by entry.
-    loads: [u64; INDIRECTION_ENTRIES],
+    loads: Box<[u64]>,
     packets: u64,
     /// When the period ends; 0 before the first packet.
     ends_ns: u64,
     /// What has been decided and is not in force: from when on, and all owners.
-    decided: Option<(u64, [u16; INDIRECTION_ENTRIES])>,
+    decided: Option<(u64, Box<[u16]>)>,
     moves: Vec<Move>,
 }
 
 impl RssPlusPlus {
     /// Begins as [`Rss`] does.
     pub fn new(rss: Rss, cores: usize, rebalancing: Rebalancing) -> RssPlusPlus {
+        let entries = rss.indirection().len();
         RssPlusPlus {
             rss,
             cores,
             rebalancing,
             balancer: Balancer::default(),
-            loads: [0; INDIRECTION_ENTRIES],
+            loads: vec![0; entries].into(),
             packets: 0,
             ends_ns: 0,
             decided: None,
-            moves: Vec::with_capacity(INDIRECTION_ENTRIES),
+            moves: Vec::with_capacity(entries),
         }
     }
 
@@ -80,12 +81,12 @@ impl RssPlusPlus {
 
     #[cold]
     fn decide(&mut self, stamp: Stamp) {
-        let mut owners = *self.rss.indirection();
+        let mut owners: Box<[u16]> = self.rss.indirection().into();
         match self.rebalancing.every {
             Every::Period(_) => self.balancer.rebalance(&mut owners, &self.loads, self.cores),
             Every::Packets(_) => self.shuffle(&mut owners, stamp.seq),
         }
-        self.loads = [0; INDIRECTION_ENTRIES];
+        self.loads.fill(0);
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), owners));
     }
 
@@ -100,15 +101,15 @@ impl RssPlusPlus {
     }
 
     #[cold]
-    fn put_in_force(&mut self, owners: &[u16; INDIRECTION_ENTRIES]) {
-        let before = *self.rss.indirection();
-        let pairs = before.iter().zip(owners).enumerate().filter(|(_, (from, to))| from != to);
+    fn put_in_force(&mut self, owners: &[u16]) {
+        let pairs =
+            self.rss.indirection().iter().zip(owners).enumerate().filter(|(_, (from, to))| from != to);
         self.moves.extend(pairs.map(|(entry, (from, to))| Move {
             entry: entry as u16,
             from: *from,
             to: *to,
         }));
-        *self.rss.indirection_mut() = *owners;
+        self.rss.indirection_mut().copy_from_slice(owners);
     }
 }
 
@@ -132,10 +133,7 @@ impl Assign for RssPlusPlus {
         if self.is_due(stamp.time_ns) && self.decided.is_none() {
             self.decide(stamp);
         }
-        if let Some((from_ns, owners)) = self.decided
-            && from_ns <= stamp.time_ns
-        {
-            self.decided = None;
+        if let Some((_, owners)) = self.decided.take_if(|(from_ns, _)| *from_ns <= stamp.time_ns) {
             self.put_in_force(&owners);
         }
         &self.moves
@@ -158,7 +156,7 @@ mod tests {
             has_sides: false,
         };
         let fields = HashFields::derive(&[shape]).expect("one function");
-        RssPlusPlus::new(Rss::new(fields, cores), cores, rebalancing)
+        RssPlusPlus::new(Rss::new(fields, cores, 128), cores, rebalancing)
     }
 
     fn stamp(seq: u64, time_ns: u64) -> Stamp {

@@ -102,6 +102,13 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
     let chain = session::read_chain(&args.chain)?;
     let cores = args.cores;
     let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
+    if plan.rebalancing.is_some() {
+        return Err(Failure::usage(format!(
+            "`bench chain` has all packets at hand, and under `{}` flows move as packets arrive\n\
+             Use `paceline bench mlffr`, or `--strategy rss`.",
+            plan.strategy.name()
+        )));
+    }
     let trace = trace(args)?;
     let queues = spread(&chain, &plan, &trace);
     if let Some(idle) = queues.iter().position(Vec::is_empty) {

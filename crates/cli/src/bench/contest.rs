@@ -57,6 +57,8 @@ fn contest(args: &BenchCompareArgs) -> Contest {
         strategies: if asked.is_empty() { all() } else { asked },
         cores: args.cores.clone(),
         prefers_virtual: args.is_virtual,
+        indirection_entries: args.card.indirection_entries,
+        rebalancing: args.card.rebalancing(),
         descriptors: args.load.descriptors,
         is_shaped: args.load.shaped,
         question: question(&args.load, args.searches, &args.latency.0),

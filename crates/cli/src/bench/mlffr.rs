@@ -64,7 +64,7 @@ pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let chain = session::read_chain(&args.chain)?;
     let (cores, clock) = cores(args);
-    let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
+    let plan = session::plan(&chain, args.strategy.0, cores, &args.card)?;
     let source = Source::of(&args.source)?;
     let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
     let settings = settings(&args.load, clock);
