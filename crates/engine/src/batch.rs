@@ -17,6 +17,9 @@ pub struct Batch {
     pub fates: Box<[Fate; BATCH_PACKETS]>,
     /// Bit *i*: packet *i* is well-formed, and nothing has ended the chain for it, so that it is forwarded.
     pub live: u64,
+    /// Bit *i*: entry *i* is no packet of this core but one that another core has, of which only the headers are
+    /// known: it is stepped for its flow's sake, and no more becomes of it (SCR §3.2).
+    pub history: u64,
     /// Flows must not be forgotten as of a later time: packets of theirs may come, here or on another core, that
     /// are no older than this, but older than others. No limit where flows stay.
     pub oldest_ns: u64,
@@ -33,11 +36,12 @@ impl Batch {
             edits: Box::new([Edits::NONE; BATCH_PACKETS]),
             fates: Box::new([Fate::Forward; BATCH_PACKETS]),
             live: 0,
+            history: 0,
             oldest_ns: u64::MAX,
         }
     }
 
-    /// Packets in the batch.
+    /// Entries of the batch.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
@@ -51,6 +55,18 @@ impl Batch {
     #[inline]
     pub(crate) fn ended(&self) -> u64 {
         all_bits(self.len()) & !self.live
+    }
+
+    /// Whether the packet is this core's own.
+    #[inline(always)]
+    pub(crate) fn is_own(&self, packet: usize) -> bool {
+        self.history >> packet & 1 == 0
+    }
+
+    /// This core's own packets.
+    #[inline]
+    pub(crate) fn own(&self) -> u64 {
+        all_bits(self.len()) & !self.history
     }
 
     /// Ends the chain for a packet.
@@ -75,11 +91,33 @@ impl Batch {
     /// Gives the packets back to the port with what becomes of them, and leaves the batch empty.
     #[inline]
     pub(crate) fn send(&mut self, port: &mut impl Port) -> Result<(), Closed> {
+        self.forget_history();
         let ended = self.ended();
         let packets = self.len();
         let sent = port.send(&mut self.frames, &self.fates[..packets]);
         bits(ended).for_each(|packet| self.fates[packet] = Fate::Forward);
         sent
+    }
+}
+
+impl Batch {
+    /// Leaves this core's own packets.
+    #[inline]
+    fn forget_history(&mut self) {
+        if self.history == 0 {
+            return;
+        }
+        let (own, ended) = (self.own(), self.ended());
+        self.live = 0;
+        for (to, from) in bits(own).enumerate() {
+            self.frames.swap(to, from);
+            self.fates.swap(to, from);
+            self.live |= u64::from(ended >> from & 1 == 0) << to;
+        }
+        let left = own.count_ones() as usize;
+        self.fates[left..self.frames.len()].fill(Fate::Forward);
+        self.frames.truncate(left);
+        self.history = 0;
     }
 }
 

@@ -127,7 +127,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
             let Some(meta) = F::project(&batch.headers[packet]) else {
                 // Behind edits that nobody can tell, it was a packet for it there.
                 if verdict != Verdict::Forward {
-                    self.runner.skip();
+                    self.runner.skip(packet, batch);
                     self.runner.end(packet, verdict, batch);
                 }
                 continue;
@@ -135,7 +135,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
             // What is promised of it is about its steps; else they tell nothing.
             match F::WHEN_SHARED.is_some() {
                 true => _ = self.step(packet, &meta, batch),
-                false => self.runner.skip(),
+                false => self.runner.skip(packet, batch),
             }
             self.runner.conclude(packet, verdict, &meta, batch, port);
         }

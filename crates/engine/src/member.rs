@@ -149,6 +149,7 @@ pub(crate) struct Runner<F: NetworkFunction> {
     /// Whether no function comes after it, which would read what it edits.
     is_last: bool,
     seed: u64,
+    /// Those of this core's packets, then those of history.
     events: Box<[u64]>,
     /// As they were before the step of a flow that may be refused.
     events_before: Box<[u64]>,
@@ -167,8 +168,8 @@ impl<F: NetworkFunction> Runner<F> {
             is_last: spec.is_last,
             // Functions of one chain draw different numbers for the same packet.
             seed: hash_bytes(&[spec.index], spec.seed),
-            events: vec![0; F::EVENTS.len()].into(),
-            events_before: vec![0; F::EVENTS.len()].into(),
+            events: vec![0; 2 * F::EVENTS.len()].into(),
+            events_before: vec![0; 2 * F::EVENTS.len()].into(),
             drops: vec![0; F::DROP_REASONS.len() + 1].into(),
             packets: 0,
             transmit_back: 0,
@@ -207,11 +208,12 @@ impl<F: NetworkFunction> Runner<F> {
         packet: usize,
         batch: &mut Batch,
     ) -> Verdict {
-        self.packets += 1;
+        let is_own = batch.is_own(packet);
+        self.packets += u64::from(is_own);
         let pool = self.pools.of(batch.frames[packet].entry);
         let edits = &mut batch.edits[packet];
         let edited = if cfg!(debug_assertions) { edits.fields() } else { F::EDITS };
-        let mut cx = Cx::new(stamp, edits, pool, &mut self.events, self.seed);
+        let mut cx = Cx::new(stamp, edits, pool, events_of::<F>(&mut self.events, is_own), self.seed);
         let verdict = self.function.step(flow, meta, &mut cx);
         debug_assert!(
             (F::EDITS | edited).contains(batch.edits[packet].fields()),
@@ -222,8 +224,8 @@ impl<F: NetworkFunction> Runner<F> {
     }
 
     /// Counts a packet that is not stepped.
-    pub(crate) fn skip(&mut self) {
-        self.packets += 1;
+    pub(crate) fn skip(&mut self, packet: usize, batch: &Batch) {
+        self.packets += u64::from(batch.is_own(packet));
     }
 
     /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
@@ -240,8 +242,9 @@ impl<F: NetworkFunction> Runner<F> {
         batch.edits[packet].undo_to(edits_before);
         self.events.copy_from_slice(&self.events_before);
         let Frame { stamp, entry, .. } = batch.frames[packet];
+        let events = events_of::<F>(&mut self.events, batch.is_own(packet));
         let edits = &mut batch.edits[packet];
-        let mut cx = Cx::new(stamp, edits, self.pools.of(entry), &mut self.events, self.seed);
+        let mut cx = Cx::new(stamp, edits, self.pools.of(entry), events, self.seed);
         self.function.rejected(state, meta, &mut cx)
     }
 
@@ -253,7 +256,7 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// By index of the function's events, how many so far.
     pub(crate) fn events(&self) -> &[u64] {
-        &self.events
+        &self.events[..F::EVENTS.len()]
     }
 
     /// Packets that the function took as its business.
@@ -272,7 +275,10 @@ impl<F: NetworkFunction> Runner<F> {
         port: &dyn Port,
     ) {
         let verdict = match verdict {
-            Verdict::Forward if F::INSPECTS => self.inspect(packet, meta, batch, port),
+            // Payloads of history are elsewhere. No state depends on them: see `Plan`.
+            Verdict::Forward if F::INSPECTS && batch.is_own(packet) => {
+                self.inspect(packet, meta, batch, port)
+            }
             verdict => verdict,
         };
         if verdict == Verdict::Forward {
@@ -290,26 +296,28 @@ impl<F: NetworkFunction> Runner<F> {
         let frame = &frames[packet];
         let payload = payload(port.bytes(frame), &headers[packet]);
         let mut no_pool = ();
-        let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, &mut self.events, self.seed);
+        let events = events_of::<F>(&mut self.events, true);
+        let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, events, self.seed);
         self.function.inspect(payload, meta, &mut cx)
     }
 
     /// Ends the chain for a packet.
     #[cold]
     pub(crate) fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
+        let counted = u64::from(batch.is_own(packet));
         let fate = match verdict {
             Verdict::Forward => return,
             Verdict::Drop(reason) => {
                 let unnamed = self.drops.len() - 1;
-                self.drops[usize::from(reason).min(unnamed)] += 1;
+                self.drops[usize::from(reason).min(unnamed)] += counted;
                 Fate::DropBy { function: self.index, reason }
             }
             Verdict::TransmitBack => {
-                self.transmit_back += 1;
+                self.transmit_back += counted;
                 Fate::TransmitBack
             }
             Verdict::Host => {
-                self.host += 1;
+                self.host += counted;
                 Fate::Host
             }
         };
@@ -324,12 +332,19 @@ impl<F: NetworkFunction> Runner<F> {
             transmit_back: self.transmit_back,
             host: self.host,
             drops: &self.drops,
-            events: &self.events,
+            events: self.events(),
             flows,
             live: flows.live(),
             capacity: 0,
         }
     }
+}
+
+/// Where a step counts: what it counts of history others count, too.
+#[inline(always)]
+fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
+    let (own, history) = events.split_at_mut(F::EVENTS.len());
+    if is_own { own } else { history }
 }
 
 /// What a frame holds after its transport header, without link padding.

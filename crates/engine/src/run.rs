@@ -77,9 +77,13 @@ pub fn turn(
 }
 
 fn parse(port: &impl Port, batch: &mut Batch) {
+    let history = batch.history;
     batch.live = 0;
     for (i, (frame, headers)) in batch.frames.iter().zip(&mut *batch.headers).enumerate() {
-        wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        // Of history the headers are here.
+        if history >> i & 1 == 0 {
+            wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        }
         batch.live |= u64::from(headers.is_well_formed()) << i;
     }
 }
@@ -89,7 +93,7 @@ fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
         if batch.edits[i].is_empty() {
             continue;
         }
-        if !matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
+        if batch.is_own(i) && !matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
             let frame = &mut batch.frames[i];
             let (before, link) = (frame.data(), frame.link);
             let mut data = before.clone();
@@ -232,13 +236,13 @@ impl CoreCounters {
     /// Before edits change a frame's length.
     fn receive(&mut self, batch: &Batch) {
         self.batches += 1;
-        self.packets += batch.len() as u64;
+        self.packets += u64::from(batch.own().count_ones());
         self.bytes += batch.frames.iter().map(|frame| u64::from(frame.wire_len)).sum::<u64>();
     }
 
     fn count(&mut self, batch: &Batch) {
-        self.forward += u64::from(batch.live.count_ones());
-        for i in bits(batch.ended()) {
+        self.forward += u64::from((batch.live & !batch.history).count_ones());
+        for i in bits(batch.ended() & !batch.history) {
             if let Some(reason) = batch.headers[i].malformed() {
                 self.malformed[reason as usize - 1] += 1;
             }

@@ -42,6 +42,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// No pool's number.
+    pub(crate) const NOWHERE: u32 = u32::MAX;
+
     /// The lines that a packet of `len` bytes needs with the room before it.
     #[inline]
     pub(crate) fn lines_for(len: usize) -> usize {
@@ -70,6 +73,13 @@ impl Place {
 }
 
 impl Frame {
+    /// Stands for a packet whose bytes are not here, and which no port takes.
+    #[inline]
+    pub fn without_bytes(stamp: Stamp) -> Frame {
+        let place = Place { pool: Place::NOWHERE, first_line: 0, lines: 0, offset: 0, len: 0 };
+        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, place }
+    }
+
     /// Bytes of the packet that are here.
     #[inline]
     pub fn len(&self) -> usize {
