@@ -1,0 +1,71 @@
+use zerocopy::big_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Cores that one sequencer serves, at most. History per packet grows with their number.
+pub const MAX_CORES: usize = 64;
+
+/// Items in a ring, at most: a core has seen its own packet, and needs those of the others.
+pub const MAX_RING_ITEMS: usize = MAX_CORES - 1;
+
+/// What a prefix begins with: `PLHI`.
+pub const MAGIC: [u8; 4] = *b"PLHI";
+
+/// The version of the format, and of the `Headers` that its items hold bytes of.
+pub const VERSION: u8 = 1;
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = size_of::<PrefixHeader>();
+
+/// Bytes of the outer Ethernet header.
+pub const ETHERNET_LEN: usize = 14;
+
+/// The outer header's type: local experimental ethertype 1 (IEEE 802).
+pub const ETHERTYPE: u16 = 0x88b5;
+
+/// History and no packet. All other flags are 0.
+pub(crate) const FLUSH: u8 = 1;
+
+/// What the history begins with, numbers in network order.
+///
+/// ```text
+///  0       4         5       6      8     16        24       32         34           36      38       40
+///  | magic | version | flags | link | seq | time_ns | layout | item_len | ring_items | count | oldest |
+/// ```
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct PrefixHeader {
+    pub magic: [u8; 4],
+    pub version: u8,
+    pub flags: u8,
+    /// What the packet begins with, by its number in the pcap link-type registry; 0 in a flush.
+    pub link: U16,
+    pub seq: U64,
+    pub time_ns: U64,
+    /// [`ItemLayout::header_bytes`](crate::ItemLayout::header_bytes).
+    pub layout: U64,
+    pub item_len: U16,
+    pub ring_items: U16,
+    pub count: U16,
+    pub oldest: U16,
+}
+
+const _: () = assert!(HEADER_LEN == 40);
+
+/// The outer Ethernet header of a packet for `core`, for sequencers outside of the card (SCR §3.3.1).
+///
+/// The destination, `02:00:00:00` and the core's number, is what a card steers by. Both addresses are
+/// locally administered.
+pub fn outer_ethernet(core: u16) -> [u8; ETHERNET_LEN] {
+    let ([core_high, core_low], [type_high, type_low]) = (core.to_be_bytes(), ETHERTYPE.to_be_bytes());
+    [2, 0, 0, 0, core_high, core_low, 2, 0, 0, 0, 0xff, 0xff, type_high, type_low]
+}
+
+/// Where the fixed header begins: behind the outer Ethernet header, if there is one.
+#[inline]
+pub(crate) fn header_offset(bytes: &[u8]) -> Option<usize> {
+    if bytes.starts_with(&MAGIC) {
+        return Some(0);
+    }
+    let (ethernet, rest) = bytes.split_at_checked(ETHERNET_LEN)?;
+    (ethernet.ends_with(&ETHERTYPE.to_be_bytes()) && rest.starts_with(&MAGIC)).then_some(ETHERNET_LEN)
+}

@@ -1,0 +1,218 @@
+use core::iter::FusedIterator;
+
+use wire::{Headers, LinkType, Stamp};
+use zerocopy::FromBytes;
+use zerocopy::big_endian::U16;
+
+use crate::format::{FLUSH, HEADER_LEN, MAGIC, MAX_RING_ITEMS, PrefixHeader, VERSION, header_offset};
+use crate::layout::ItemLayout;
+use crate::rejected::Rejected;
+
+/// The history that a packet came with, checked, and read where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct History<'a> {
+    layout: &'a ItemLayout,
+    stamp: Stamp,
+    /// Of the packet; of a flush, any.
+    link: LinkType,
+    is_flush: bool,
+    ring: &'a [u8],
+    count: usize,
+    oldest: usize,
+    packet_offset: usize,
+}
+
+impl<'a> History<'a> {
+    /// Reads what [`Sequencer::prefix`](crate::Sequencer::prefix) wrote, behind an outer Ethernet header or
+    /// without one. Every item's time is looked at, nothing is copied.
+    ///
+    /// # Errors
+    /// [`Rejected`], for the first thing that is wrong in the order of its variants. What is not wrong may
+    /// still be false: the format has no checksum of its own, Ethernet's is around it.
+    pub fn parse(bytes: &'a [u8], layout: &'a ItemLayout) -> Result<History<'a>, Rejected> {
+        let Some(start) = header_offset(bytes) else {
+            let is_cut = bytes.len() < MAGIC.len() && MAGIC.starts_with(bytes);
+            return Err(if is_cut { Rejected::HeaderTruncated } else { Rejected::NotHistory });
+        };
+        let (header, rest) =
+            PrefixHeader::ref_from_prefix(&bytes[start..]).map_err(|_| Rejected::HeaderTruncated)?;
+        let link = check_kind(header)?;
+        let ring_len = check_ring(header, layout)?;
+        let (ring, behind) = rest.split_at_checked(ring_len).ok_or(Rejected::RingTruncated)?;
+        check_place(header)?;
+        let history = History {
+            layout,
+            stamp: Stamp { seq: header.seq.get(), time_ns: header.time_ns.get() },
+            link,
+            is_flush: header.flags & FLUSH != 0,
+            ring,
+            count: header.count.get().into(),
+            oldest: header.oldest.get().into(),
+            packet_offset: start + HEADER_LEN + ring_len,
+        };
+        history.check_times()?;
+        // Ethernet pads short frames with zeros.
+        if history.is_flush && behind.iter().any(|byte| *byte != 0) {
+            return Err(Rejected::FlushWithPacket);
+        }
+        Ok(history)
+    }
+
+    /// The packet's own stamp; of a flush, the number of the packet that comes next.
+    #[inline]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Whether this is history alone, and no packet follows.
+    #[inline]
+    pub fn is_flush(&self) -> bool {
+        self.is_flush
+    }
+
+    /// What the packet begins with.
+    #[inline]
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// Where the packet begins in the bytes that were parsed; it goes to their end.
+    #[inline]
+    pub fn packet_offset(&self) -> usize {
+        self.packet_offset
+    }
+
+    /// How many items there are: those of the packets just before this one.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The number of the oldest item; the packet's own where there are no items.
+    #[inline]
+    pub fn first_seq(&self) -> u64 {
+        self.stamp.seq - self.count as u64
+    }
+
+    /// The items, oldest first.
+    #[inline]
+    pub fn items(&self) -> Items<'a> {
+        self.items_after(0)
+    }
+
+    /// The items without the oldest `known`, which a core has seen: see
+    /// [`Arrival::known`](crate::Arrival::known).
+    #[inline]
+    pub fn items_after(&self, known: usize) -> Items<'a> {
+        let known = known.min(self.count);
+        let item_len = self.layout.item_len();
+        // Known items may go over the ring's end.
+        let first = (self.oldest + known) * item_len;
+        let at = if first >= self.ring.len() { first - self.ring.len() } else { first };
+        let (before, after) = self.ring.split_at(at);
+        let seq = self.first_seq() + known as u64;
+        Items { layout: self.layout, seq, left: self.count - known, now: after, then: before }
+    }
+
+    fn check_times(&self) -> Result<(), Rejected> {
+        let (before, after) = self.ring.split_at(self.oldest * self.layout.item_len());
+        let items = [after, before].into_iter().flat_map(|half| half.chunks_exact(self.layout.item_len()));
+        let mut latest_ns = 0;
+        let mut runs_back = false;
+        for item in items.take(self.count) {
+            let time_ns = ItemLayout::time_ns(item);
+            runs_back |= time_ns < latest_ns;
+            latest_ns = time_ns;
+        }
+        if runs_back || self.stamp.time_ns < latest_ns { Err(Rejected::TimeRunsBack) } else { Ok(()) }
+    }
+}
+
+/// Whether this version reads such a header, and what the packet begins with.
+#[inline]
+fn check_kind(header: &PrefixHeader) -> Result<LinkType, Rejected> {
+    if header.version != VERSION {
+        return Err(Rejected::Version);
+    }
+    if header.flags & !FLUSH != 0 {
+        return Err(Rejected::Flags);
+    }
+    LinkType::from_pcap(header.link.get().into()).ok_or(Rejected::LinkType)
+}
+
+/// Bytes of the ring.
+#[inline]
+fn check_ring(header: &PrefixHeader, layout: &ItemLayout) -> Result<usize, Rejected> {
+    if header.layout.get() != layout.header_bytes() {
+        return Err(Rejected::OtherLayout);
+    }
+    if usize::from(header.item_len.get()) != layout.item_len() {
+        return Err(Rejected::ItemLength);
+    }
+    let items = usize::from(header.ring_items.get());
+    if items > MAX_RING_ITEMS { Err(Rejected::RingTooLarge) } else { Ok(items * layout.item_len()) }
+}
+
+/// The items that are said to be in the ring are in it, and where their numbers put them.
+#[inline]
+fn check_place(header: &PrefixHeader) -> Result<(), Rejected> {
+    let [ring_items, count, oldest] = [header.ring_items, header.count, header.oldest].map(U16::get);
+    if count > ring_items {
+        return Err(Rejected::CountBeyondRing);
+    }
+    let Some(first_seq) = header.seq.get().checked_sub(count.into()) else {
+        return Err(Rejected::CountBeyondSequence);
+    };
+    // A ring without items has no slots, and its index is 0.
+    if oldest >= ring_items.max(1) {
+        return Err(Rejected::OldestBeyondRing);
+    }
+    let slot = first_seq % u64::from(ring_items.max(1));
+    if slot == u64::from(oldest) { Ok(()) } else { Err(Rejected::OldestMisplaced) }
+}
+
+/// The items of a [`History`], oldest first.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    layout: &'a ItemLayout,
+    seq: u64,
+    left: usize,
+    /// The ring from here to its end, and then from its beginning.
+    now: &'a [u8],
+    then: &'a [u8],
+}
+
+impl Items<'_> {
+    /// The next item, with its headers written where they have their place already.
+    #[inline]
+    pub fn next_into(&mut self, headers: &mut Headers) -> Option<Stamp> {
+        self.left = self.left.checked_sub(1)?;
+        if self.now.is_empty() {
+            self.now = self.then;
+        }
+        let (item, rest) = self.now.split_at(self.layout.item_len());
+        self.now = rest;
+        let stamp = Stamp { seq: self.seq, time_ns: self.layout.read_into(item, headers) };
+        self.seq += 1;
+        Some(stamp)
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = (Stamp, Headers);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Stamp, Headers)> {
+        let mut headers = Headers::default();
+        let stamp = self.next_into(&mut headers)?;
+        Some((stamp, headers))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Items<'_> {}
+impl FusedIterator for Items<'_> {}
