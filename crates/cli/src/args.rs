@@ -524,11 +524,18 @@ impl StrategyArg {
     pub const Rss: StrategyArg = StrategyArg(Strategy::Rss);
     pub const RssPlusPlus: StrategyArg = StrategyArg(Strategy::RssPlusPlus);
     pub const Shared: StrategyArg = StrategyArg(Strategy::Shared);
+    pub const Scr: StrategyArg = StrategyArg(Strategy::Scr);
 }
 
 impl ValueEnum for StrategyArg {
     fn value_variants<'a>() -> &'a [Self] {
-        &[StrategyArg::Single, StrategyArg::Shared, StrategyArg::Rss, StrategyArg::RssPlusPlus]
+        &[
+            StrategyArg::Single,
+            StrategyArg::Shared,
+            StrategyArg::Rss,
+            StrategyArg::RssPlusPlus,
+            StrategyArg::Scr,
+        ]
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

@@ -257,6 +257,11 @@ impl Chain {
         }
     }
 
+    /// The bytes of [`Headers`] that an item of history holds: bit *i* for byte *i*.
+    pub fn history_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// What sharding needs to know of the functions.
     pub fn shapes(&self) -> Vec<FunctionShape<'_>> {
         let shape = |spec: &'_ FunctionSpec| {

@@ -112,6 +112,8 @@ impl Plan {
             // One core has nobody to share with, and pays for no lock.
             Strategy::Shared if cores == 1 => (None, Vec::new()),
             Strategy::Shared => (None, chain.keyed()),
+            // Each core has all states.
+            Strategy::Scr => (None, Vec::new()),
         };
         let rebalancing = (strategy == Strategy::RssPlusPlus).then(Rebalancing::default);
         let indirection_entries = INDIRECTION_ENTRIES;
@@ -131,7 +133,7 @@ impl Plan {
     pub fn default_cores(strategy: Strategy) -> usize {
         match strategy {
             Strategy::Single => 1,
-            Strategy::Rss | Strategy::RssPlusPlus | Strategy::Shared => {
+            Strategy::Rss | Strategy::RssPlusPlus | Strategy::Shared | Strategy::Scr => {
                 thread::available_parallelism().map_or(1, usize::from).min(MAX_CORES)
             }
         }
@@ -139,7 +141,7 @@ impl Plan {
 
     /// Which core gets a packet of `chain`.
     pub fn assign(&self, chain: &Chain) -> Box<dyn Assign> {
-        if self.is_striped() {
+        if self.is_striped() || self.is_replicated() {
             return Box::new(Spray::new(self.cores));
         }
         let Some(fields) = self.hash_fields else { return Box::new(Single) };
@@ -182,11 +184,19 @@ impl Plan {
         self.strategy == Strategy::Shared && self.cores > 1
     }
 
+    /// Whether each core has a replica of all states. One core alone steps its own packets and no others.
+    pub fn is_replicated(&self) -> bool {
+        self.strategy == Strategy::Scr && self.cores > 1
+    }
+
     pub(crate) fn cores_keeping(
         &self,
         chain: &Chain,
         keeping: &Keeping<'_>,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        if self.is_replicated() {
+            return (0..self.cores).map(|_| chain.core()).collect();
+        }
         let assign = RefCell::new(self.assign(chain));
         let core_of = |headers: &Headers| {
             let entry = assign.borrow().entry(headers);

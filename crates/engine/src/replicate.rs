@@ -114,7 +114,7 @@ impl<P: Past> Replicator<P> {
 
 /// Own packets that make a batch with what lies between them.
 fn own_packets(cores: usize) -> usize {
-    BATCH_PACKETS.div_ceil(cores)
+    (BATCH_PACKETS / cores).max(1)
 }
 
 impl<P: Past> Custody for Replicator<P> {

@@ -250,8 +250,7 @@ impl RunReport {
 
 /// The digest of each function's flows, over all cores.
 fn function_digests(chain: &Chain, outcome: &RunOutcome) -> Vec<u64> {
-    let of =
-        |index| stages(outcome, index).map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
+    let of = |index| whole(outcome, index).map(|stage| stage.digest(outcome.last)).fold(0, u64::wrapping_add);
     (0..chain.functions.len()).map(of).collect()
 }
 
@@ -274,6 +273,11 @@ impl Verdicts {
             host: self.host + other.host,
         }
     }
+}
+
+/// The stages that have each flow once.
+fn whole(outcome: &RunOutcome, index: usize) -> impl Iterator<Item = Stage<'_>> {
+    outcome.whole().iter().map(move |(_, chain): &(_, ChainCore)| chain.stage(index))
 }
 
 fn stages(outcome: &RunOutcome, index: usize) -> impl Iterator<Item = Stage<'_>> {
@@ -340,10 +344,10 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
         let reasons = info.drop_reasons.iter().copied().chain([UNNAMED]);
         add_named(&mut drops, reasons, counters.drops);
         add_named(&mut events, info.events.iter().copied(), counters.events);
-        add_flows(&mut flows, &counters);
     }
+    whole(outcome, index).for_each(|stage| add_flows(&mut flows, &stage.counters()));
     drops.retain(|_, count| *count > 0);
-    let all: Vec<Stage<'_>> = stages(outcome, index).collect();
+    let all: Vec<Stage<'_>> = whole(outcome, index).collect();
     let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
     FunctionSummary {
         name: name.clone(),

@@ -7,19 +7,22 @@ use std::time::{Duration, Instant};
 use control::{Order, Orders};
 use io::capture::{CaptureError, CaptureReader};
 use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order};
+use sequencer::ItemLayout;
 use strategy::{Assign, Move};
 use table::OutOfMemory;
 use telemetry::Telemetry;
 use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
-use crate::Batch;
 use crate::chain::{Chain, ChainCore, Keeping};
+use crate::history::{HistoryReader, HistoryWriter, history};
 use crate::moving::Mover;
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
 use crate::publish::Publisher;
+use crate::replicate::{Forgotten, Replicator};
 use crate::run::{self, CoreCounters, Custody, Moves};
+use crate::{BATCH_PACKETS, Batch};
 
 /// One packet as it comes out of a chain, in the order in which it went in.
 #[derive(Debug)]
@@ -83,6 +86,15 @@ pub struct RunOutcome {
     pub ran_back: RanBack,
     /// What went from core to core.
     pub moves: Moves,
+    /// Whether each core has all flows, and not those of its own packets.
+    pub is_replicated: bool,
+}
+
+impl RunOutcome {
+    /// Cores that have each flow once.
+    pub fn whole(&self) -> &[(CoreCounters, ChainCore)] {
+        if self.is_replicated { &self.cores[..1] } else { &self.cores }
+    }
 }
 
 /// Why a run has no outcome.
@@ -105,6 +117,16 @@ pub enum RunError<E> {
         cores: usize,
         /// What the table takes that could not be had.
         bytes: u64,
+    },
+    /// A core lagged so far behind that the history of others' packets was overwritten.
+    #[error(
+        "core {core} lagged behind the others, and the history of packet {seq} was overwritten before it had read it; this is a defect, please report it"
+    )]
+    Forgotten {
+        /// Which core.
+        core: usize,
+        /// The packet's number, from 0.
+        seq: u64,
     },
     /// The caller's `see` said so.
     #[error(transparent)]
@@ -140,15 +162,9 @@ pub(crate) fn replay_keeping<E: Send>(
     let chains = plan
         .cores_keeping(chain, keeping)
         .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
-    let (orders, movers) = match plan.owners() {
-        None => (None, (0..plan.cores).map(|_| None).collect()),
-        Some(owners) => {
-            let (orders, movers) = Mover::for_cores(&owners, plan.cores);
-            (Some(orders), movers.into_iter().map(Some).collect::<Vec<_>>())
-        }
-    };
+    let (tell, keepers) = keepers(chain, plan);
     // A packet that waits for its flow is sent behind later ones.
-    let make = if orders.is_some() { replay_in_any_order } else { replay };
+    let make = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let (feeder, ports, collector) = make(chains.len());
     thread::scope(|scope| {
         let begin = Instant::now();
@@ -157,14 +173,14 @@ pub(crate) fn replay_keeping<E: Send>(
         let workers: Vec<_> = ports
             .into_iter()
             .zip(chains)
-            .zip(movers)
+            .zip(keepers)
             .enumerate()
-            .map(|(core, ((port, chain), mover))| {
+            .map(|(core, ((port, chain), keeper))| {
                 let publisher = telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
-                scope.spawn(move || work(core, port, chain, mover, publisher))
+                scope.spawn(move || work(core, port, chain, keeper, publisher))
             })
             .collect();
-        let feeding = scope.spawn(move || feed(input, feeder, assign, orders, progress));
+        let feeding = scope.spawn(move || feed(input, feeder, assign, tell, progress));
         let mut collected = collect(collector, see);
         let elapsed = begin.elapsed();
 
@@ -174,7 +190,10 @@ pub(crate) fn replay_keeping<E: Send>(
         let mut publishers = Vec::new();
         for (core, worker) in workers.into_iter().enumerate() {
             match worker.join() {
-                Ok((counters, mut chain, moved, publisher)) => {
+                Ok(Worked { forgotten: Some(Forgotten { seq }), .. }) => {
+                    return Err(RunError::Forgotten { core, seq });
+                }
+                Ok(Worked { counters, mut chain, moves: moved, publisher, .. }) => {
                     moves = moves.plus(moved);
                     chain.settle(collected.last);
                     cores.push((counters, chain));
@@ -202,6 +221,7 @@ pub(crate) fn replay_keeping<E: Send>(
             },
             ran_back: fed.ran_back,
             moves,
+            is_replicated: plan.is_replicated(),
         })
     })
 }
@@ -225,10 +245,12 @@ fn feed(
     mut input: Input,
     mut feeder: Feeder,
     mut assign: Box<dyn Assign>,
-    mut orders: Option<Orders>,
+    mut tell: Tell,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(&mut input, &mut feeder, &mut *assign, orders.as_mut(), progress);
+    let end = feed_all(&mut input, &mut feeder, &mut *assign, &mut tell, progress);
+    // The history ends before the cores see that their queues do.
+    drop(tell);
     Fed { end, ran_back: feeder.ran_back() }
 }
 
@@ -237,11 +259,11 @@ fn feed_all(
     Input { reader, speed }: &mut Input,
     feeder: &mut Feeder,
     assign: &mut dyn Assign,
-    mut orders: Option<&mut Orders>,
+    tell: &mut Tell,
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    let reads_headers = assign.reads_headers();
+    let reads_headers = assign.reads_headers() || matches!(tell, Tell::History(_));
     let mut packets = 0u64;
     loop {
         let record = match reader.next() {
@@ -263,8 +285,12 @@ fn feed_all(
                 false => Headers::default(),
             };
             frame.entry = assign.entry(&headers);
-            if let Some(orders) = &mut orders {
-                give_orders(assign.moves(frame.stamp), frame.stamp, orders, feeder)?;
+            match tell {
+                Tell::Nothing => {}
+                Tell::Orders(orders) => {
+                    give_orders(assign.moves(frame.stamp), frame.stamp, orders, feeder)?;
+                }
+                Tell::History(history) => history.write(&headers, frame.stamp),
             }
             feeder.send(assign.core(frame.entry), frame)
         });
@@ -302,30 +328,76 @@ fn give_orders(moves: &[Move], stamp: Stamp, orders: &mut Orders, feeder: &Feede
     Ok(())
 }
 
+/// What cores are told beside their packets.
+enum Tell {
+    Nothing,
+    /// Which flows to hand over.
+    Orders(Orders),
+    /// What packets the others have.
+    History(HistoryWriter),
+}
+
+/// Who has a say in which packets are a core's to work on.
+enum Keeper {
+    Nobody,
+    Mover(Box<Mover>),
+    Replicator(Box<Replicator<HistoryReader>>),
+}
+
+/// By core, with what they have to be told.
+fn keepers(chain: &Chain, plan: &Plan) -> (Tell, Vec<Keeper>) {
+    if plan.is_replicated() {
+        // As many as can be on their way, so that none is overwritten before the last core has read it.
+        let records = plan.cores * (io::QUEUE_FRAMES_MAX + 2 * BATCH_PACKETS);
+        let (writer, reader) = history(ItemLayout::new(chain.history_bytes()), records);
+        let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), plan.cores, 0)));
+        return (Tell::History(writer), (0..plan.cores).map(keeper).collect());
+    }
+    let Some(owners) = plan.owners() else {
+        return (Tell::Nothing, (0..plan.cores).map(|_| Keeper::Nobody).collect());
+    };
+    let (orders, movers) = Mover::for_cores(&owners, plan.cores);
+    (Tell::Orders(orders), movers.into_iter().map(|mover| Keeper::Mover(Box::new(mover))).collect())
+}
+
+/// What a core leaves behind.
+struct Worked {
+    counters: CoreCounters,
+    chain: ChainCore,
+    moves: Moves,
+    forgotten: Option<Forgotten>,
+    publisher: Option<Publisher>,
+}
+
 /// One core: pinned, with private state.
 fn work(
     core: usize,
     mut port: ReplayPort,
     mut chain: ChainCore,
-    mover: Option<Mover>,
+    keeper: Keeper,
     mut publisher: Option<Publisher>,
-) -> (CoreCounters, ChainCore, Moves, Option<Publisher>) {
+) -> Worked {
     pin(core);
     let mut batch = Batch::new();
-    let (counters, moves) = match mover {
-        None => {
-            let counters = run::run(&mut port, &mut chain, &mut batch, &mut publisher, &mut ());
-            (counters, Moves::default())
+    let (port, laps) = (&mut port, &mut publisher);
+    let (mut moves, mut forgotten) = (Moves::default(), None);
+    let counters = match keeper {
+        Keeper::Nobody => run::run(port, &mut chain, &mut batch, laps, &mut ()),
+        Keeper::Mover(mut mover) => {
+            let counters = run::run(port, &mut chain, &mut batch, laps, &mut *mover);
+            moves = mover.moves();
+            counters
         }
-        Some(mut mover) => {
-            let counters = run::run(&mut port, &mut chain, &mut batch, &mut publisher, &mut mover);
-            (counters, mover.moves())
+        Keeper::Replicator(mut replicator) => {
+            let counters = run::run(port, &mut chain, &mut batch, laps, &mut *replicator);
+            forgotten = replicator.forgotten();
+            counters
         }
     };
     match counters {
-        Ok(counters) => (counters, chain, moves, publisher),
+        Ok(counters) => Worked { counters, chain, moves, forgotten, publisher },
         // The collector left; so do we, and it says why.
-        Err(Closed) => (CoreCounters::default(), chain, moves, None),
+        Err(Closed) => Worked { counters: CoreCounters::default(), chain, moves, forgotten, publisher: None },
     }
 }
 

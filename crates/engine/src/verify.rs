@@ -32,8 +32,8 @@ pub struct Verified {
     /// What must hold between the flows of a function and does not, in either run.
     pub broken: Vec<Broken>,
     /// Per function: name, and under `single` and the other strategy a hash of its live flows, of when
-    /// they will die, of how every other flow left, and of what it counted. Empty if the runs were
-    /// stopped, each at a packet of its own.
+    /// they will die, of how every other flow left, and of what it counted. Of replicas, the first that
+    /// differs, if one does. Empty if the runs were stopped, each at a packet of its own.
     pub digests: Vec<(String, u64, u64)>,
     /// Functions whose table was full at some time: then strategies may differ, because each core
     /// has a table of its own.
@@ -195,8 +195,10 @@ pub fn verify(
     };
     let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let digests = own.map(|index| {
-        let trace = |outcome| trace(chain, outcome, index);
-        (chain.functions[index].name.clone(), trace(&single), trace(&other))
+        let single = traces(chain, &single, index)[0];
+        let replicas = traces(chain, &other, index);
+        let other = replicas.iter().find(|trace| **trace != single).unwrap_or(&replicas[0]);
+        (chain.functions[index].name.clone(), single, *other)
     });
     let shared = followed.iter().filter(|_| !stopped);
     Ok(Verified {
@@ -205,10 +207,10 @@ pub fn verify(
         first,
         digests: digests.collect(),
         shared: shared.map(|index| check_shared(chain, plan, *index, &single, &other)).collect(),
-        allocated: allocated(chain),
+        allocated: allocated(chain, plan),
         broken: broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
         filled: filled(chain, [&single, &other]),
-        out_of_order: (!plan.is_striped()).then_some(order.out_of_order),
+        out_of_order: (!plan.is_striped() && !plan.is_replicated()).then_some(order.out_of_order),
         moves: other.moves,
         input_error: other.input_error,
         stopped,
@@ -260,7 +262,11 @@ impl Order {
 }
 
 /// Functions that allocate header fields, with the fields.
-fn allocated(chain: &Chain) -> Vec<(String, Fields)> {
+fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
+    // Each replica gives out what one core would.
+    if plan.is_replicated() {
+        return Vec::new();
+    }
     let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));
     fields.filter(|(_, fields)| !fields.is_empty()).collect()
 }
@@ -268,7 +274,7 @@ fn allocated(chain: &Chain) -> Vec<(String, Fields)> {
 /// Header fields in which right answers may differ.
 fn may_differ(chain: &Chain, plan: &Plan) -> Fields {
     let edited = plan.shared.iter().map(|index| chain.functions[*index].function.info().edits);
-    let allocated = chain.functions.iter().map(|spec| spec.function.allocates());
+    let allocated = allocated(chain, plan).into_iter().map(|(_, fields)| fields);
     edited.chain(allocated).fold(Fields::empty(), Fields::union)
 }
 
@@ -327,7 +333,8 @@ fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Brok
     let mut broken = Vec::new();
     for (strategy, outcome) in outcomes {
         for (index, spec) in chain.functions.iter().enumerate() {
-            if let Err(message) = spec.function.invariant(&stages(outcome, index), outcome.last) {
+            let whole: Vec<Stage<'_>> = outcome.whole().iter().map(|(_, core)| core.stage(index)).collect();
+            if let Err(message) = spec.function.invariant(&whole, outcome.last) {
                 broken.push(Broken { function: spec.name.clone(), strategy, message });
             }
         }
@@ -335,21 +342,30 @@ fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Brok
     broken
 }
 
-/// A hash of all that a function's steps left behind, over all cores. Once settled, none of it depends on how
-/// packets were spread, as long as no table was full.
-fn trace(chain: &Chain, outcome: &RunOutcome, index: usize) -> u64 {
-    let stages = stages(outcome, index);
-    let sum = |of: &dyn Fn(&Stage<'_>) -> u64| stages.iter().map(of).fold(0, u64::wrapping_add);
-    let mut parts = vec![
-        sum(&|stage| stage.digest(outcome.last)),
-        sum(&|stage| stage.audit(outcome.last)),
-        sum(&|stage| stage.counters().packets),
-        sum(&|stage| stage.counters().flows.created),
-        sum(&|stage| stage.counters().flows.removed),
-    ];
-    let events = chain.functions[index].function.info().events.len();
-    parts.extend((0..events).map(|event| sum(&|stage| stage.counters().events[event])));
-    parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
+/// A hash of all that a function's steps left behind, over all cores; of replicas, one for each. Once settled, none
+/// of it depends on how packets were spread, as long as no table was full.
+fn traces(chain: &Chain, outcome: &RunOutcome, index: usize) -> Vec<u64> {
+    let all = stages(outcome, index);
+    let states: Vec<&[Stage<'_>]> = match outcome.is_replicated {
+        true => all.chunks(1).collect(),
+        false => vec![&all],
+    };
+    let trace = |states: &[Stage<'_>]| {
+        let sum = |stages: &[Stage<'_>], of: &dyn Fn(&Stage<'_>) -> u64| {
+            stages.iter().map(of).fold(0, u64::wrapping_add)
+        };
+        let mut parts = vec![
+            sum(states, &|stage| stage.digest(outcome.last)),
+            sum(states, &|stage| stage.audit(outcome.last)),
+            sum(&all, &|stage| stage.counters().packets),
+            sum(states, &|stage| stage.counters().flows.created),
+            sum(states, &|stage| stage.counters().flows.removed),
+        ];
+        let events = chain.functions[index].function.info().events.len();
+        parts.extend((0..events).map(|event| sum(&all, &|stage| stage.counters().events[event])));
+        parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
+    };
+    states.into_iter().map(trace).collect()
 }
 
 fn run(

@@ -45,11 +45,14 @@ pub enum Strategy {
     RssPlusPlus,
     /// Packets go to the cores in turn, and all cores share each flow's state, under locks.
     Shared,
+    /// State-compute replication: packets go to the cores in turn, and each core steps all of them.
+    Scr,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 4] = [Strategy::Single, Strategy::Shared, Strategy::Rss, Strategy::RssPlusPlus];
+    pub const ALL: [Strategy; 5] =
+        [Strategy::Single, Strategy::Shared, Strategy::Rss, Strategy::RssPlusPlus, Strategy::Scr];
 
     /// What command lines and reports call it.
     pub fn name(self) -> &'static str {
@@ -58,6 +61,7 @@ impl Strategy {
             Strategy::Rss => "rss",
             Strategy::RssPlusPlus => "rsspp",
             Strategy::Shared => "shared",
+            Strategy::Scr => "scr",
         }
     }
 
@@ -70,6 +74,9 @@ impl Strategy {
                 "RSS++: the same, and hashes with their flows go from loaded cores to others"
             }
             Strategy::Shared => "packets go to cores in turn; all share one state, under locks, in no order",
+            Strategy::Scr => {
+                "state-compute replication: packets go to cores in turn, and each core steps the history of all"
+            }
         }
     }
 }

@@ -18,6 +18,9 @@ const ARENA_BYTES: usize = 8 << 20;
 /// Frames on their way to one queue, and on their way back from it: descriptors of a common card.
 const RING_FRAMES: usize = 1024;
 
+/// The most frames of one queue that can be between feeder and collector, beside those that its core has in hand.
+pub const QUEUE_FRAMES_MAX: usize = 2 * RING_FRAMES;
+
 /// Makes the three ends of a port with `queues` queues, each of which sends packets in the order in which it gets
 /// them.
 pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
