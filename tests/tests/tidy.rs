@@ -26,13 +26,14 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "wire",
     "nf",
     "nfs",
     "memory",
     "ring",
     "control",
+    "recovery",
     "table",
     "strategy",
     "io",
