@@ -105,9 +105,11 @@ impl Writer {
         self.next = self.next.max(seq);
     }
 
-    /// Records a loss ahead of its time: a [fault](Fault::LostEarly).
+    /// Records the next two numbers as lost, which may still come: a [fault](Fault::LostEarly).
     pub(crate) fn write_lost_early(&self) {
-        self.tag(self.next).store(tag(self.next, LOST), Ordering::Release);
+        for seq in [self.next, self.next + 1] {
+            self.tag(seq).store(tag(seq, LOST), Ordering::Release);
+        }
     }
 
     #[inline]

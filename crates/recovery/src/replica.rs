@@ -131,7 +131,7 @@ impl Replica {
             }
             self.own.write(item);
         }
-        if is_planted(Fault::LostEarly) && self.has_room() {
+        if is_planted(Fault::LostEarly) && self.own.records() > 2 {
             self.own.write_lost_early();
         }
         Arrival::Taken

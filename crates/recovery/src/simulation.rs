@@ -249,7 +249,10 @@ fn agreement() {
         full += times;
     }
     println!("{runs} runs: {total:?}, full {full}");
-    assert!(total.recovered > 0 && total.lost_to_all > 0 && total.rebuilt > 0 && full > 0, "{total:?} {full}");
+    assert!(
+        total.recovered > 0 && total.lost_to_all > 0 && total.rebuilt > 0 && full > 0,
+        "{total:?} {full}"
+    );
 }
 
 /// Without loss nothing is recovered, however short the logs are.
