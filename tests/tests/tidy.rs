@@ -34,6 +34,7 @@ const LAYERS: [&str; 16] = [
     "memory",
     "ring",
     "control",
+    "recovery",
     "table",
     "strategy",
     "io",

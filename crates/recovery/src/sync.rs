@@ -1,0 +1,104 @@
+//! Atomics: the standard ones, or those that the model checker watches; and what tests may break.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering, fence},
+};
+
+#[cfg(all(test, loom))]
+pub(crate) use loom::sync::Mutex;
+#[cfg(all(test, not(loom)))]
+pub(crate) use std::sync::Mutex;
+
+/// What a test may break, to see that it is found. Nothing is ever broken in a plain build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A record is overwritten without being taken away from its readers first.
+    NoClaim,
+    /// The tag that takes a record away is not ordered before the item that overwrites it.
+    ClaimRelaxed,
+    /// A record is published without ordering its item before it.
+    PublishRelaxed,
+    /// A record's tag is read without ordering its item after it.
+    TagSeenRelaxed,
+    /// The second look at the tag is not ordered behind the item.
+    RecheckRelaxed,
+    /// There is no second look at the tag.
+    NoRecheck,
+    /// Which sequence number a record is for is not looked at.
+    NoNumber,
+    /// A core records more than its log holds ahead of its steps.
+    NoRoomNeeded,
+    /// A core says that the next item is lost, which may still come.
+    LostEarly,
+    /// What a core has not recorded yet is taken for lost.
+    NotYetIsLost,
+    /// What a core has overwritten is taken for lost.
+    OverwrittenIsLost,
+}
+
+/// The ordering of a store that publishes.
+#[inline]
+pub(crate) fn release_unless(fault: Fault) -> Ordering {
+    if is_planted(fault) { Ordering::Relaxed } else { Ordering::Release }
+}
+
+/// The ordering of a load that sees what was published.
+#[inline]
+pub(crate) fn acquire_unless(fault: Fault) -> Ordering {
+    if is_planted(fault) { Ordering::Relaxed } else { Ordering::Acquire }
+}
+
+/// A fence.
+#[inline]
+pub(crate) fn fence_unless(fault: Fault, ordering: Ordering) {
+    if !is_planted(fault) {
+        fence(ordering);
+    }
+}
+
+#[cfg(not(any(test, loom)))]
+#[inline]
+pub(crate) const fn is_planted(_: Fault) -> bool {
+    false
+}
+
+#[cfg(any(test, loom))]
+pub(crate) use planted::is_planted;
+#[cfg(test)]
+pub(crate) use planted::plant;
+
+#[cfg(any(test, loom))]
+mod planted {
+    use std::cell::Cell;
+
+    use super::Fault;
+
+    thread_local! {
+        /// Loom runs all threads of a model on the one that called it, and a simulation has only one.
+        static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+    }
+
+    pub(crate) fn is_planted(fault: Fault) -> bool {
+        PLANTED.get() == Some(fault)
+    }
+
+    /// Breaks what this thread does for as long as the value lives.
+    #[cfg(test)]
+    pub(crate) fn plant(fault: Fault) -> impl Drop {
+        struct Planted;
+        impl Drop for Planted {
+            fn drop(&mut self) {
+                PLANTED.set(None);
+            }
+        }
+        PLANTED.set(Some(fault));
+        Planted
+    }
+}
