@@ -56,6 +56,7 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
     const SPEC: &'static str = "";
     const DROP_REASONS: &'static [&'static str] = &["over-rate", "fault"];
     const EVENTS: &'static [&'static str] = &["over"];
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::L3_LEN).union(Fields::MARKS);
     const WHEN_SHARED: Option<WhenShared> = match FAULT {
         WELL | TIME_RUNS_BACK => Some(WhenShared::Bound { over: Some(0) }),
         _ => Some(WhenShared::Totals),

@@ -366,6 +366,7 @@ impl<const IN_ORDER: bool> NetworkFunction for Lease<IN_ORDER> {
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
     const DROP_REASONS: &'static [&'static str] = &["all-leased", "table-full"];
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const EDITS: Fields = Fields::TTL;
     type Key = FiveTuple;
     type Meta = LeaseMeta;

@@ -33,6 +33,8 @@ impl<const REJECTED_PASSES: bool> NetworkFunction for Marker<REJECTED_PASSES> {
     const SPEC: &'static str = "";
     const DROP_REASONS: &'static [&'static str] = &["asked", "full"];
     const EVENTS: &'static [&'static str] = &["gone"];
+    const READS: Fields =
+        Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
     const EDITS: Fields = Fields::TOS;
     type Key = SrcAddr;
     type Meta = Meta;
@@ -104,6 +106,7 @@ impl NetworkFunction for Watcher {
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
     const DROP_REASONS: &'static [&'static str] = &["unmarked"];
+    const READS: Fields = Fields::SRC_ADDR.union(Fields::TOS);
     type Key = SrcAddr;
     type Meta = Tos;
     type State = u64;
@@ -252,6 +255,7 @@ fn edits_that_are_not_declared_are_caught_where_assertions_are_on() {
         const NAME: &'static str = "undeclared";
         const SUMMARY: &'static str = "";
         const SPEC: &'static str = "";
+        const READS: Fields = Fields::SRC_ADDR;
         type Key = SrcAddr;
         type Meta = SrcAddr;
         type State = u64;

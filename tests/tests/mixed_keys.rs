@@ -170,6 +170,7 @@ impl<const DIVIDED: bool> NetworkFunction for Numbers<DIVIDED> {
     const NAME: &'static str = "numbers";
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EDITS: Fields = Fields::SRC_PORT;
     const ALLOCATES: Fields = Fields::SRC_PORT;
     type Key = FiveTuple;

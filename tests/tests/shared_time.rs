@@ -8,7 +8,7 @@ use io::Fate;
 use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 use paceline_conformance::{Packet, chain, run_in_batches, tcp};
 use strategy::Strategy;
-use wire::{Headers, tcp_flags};
+use wire::{Fields, Headers, tcp_flags};
 
 const MS: u64 = 1_000_000;
 
@@ -56,6 +56,7 @@ impl NetworkFunction for Times {
     const NAME: &'static str = "times";
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
+    const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
     type Key = SrcAddr;
     type Meta = SrcAddr;
     type State = u64;

@@ -190,6 +190,7 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
     const DROP_REASONS: &'static [&'static str] = &["one", "other"];
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EDITS: Fields = Fields::TTL;
     type Key = FiveTuple;
     type Meta = FiveTuple;

@@ -18,7 +18,7 @@ use io::capture::CaptureReader;
 use nf::{Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use paceline_engine as engine;
 use strategy::Strategy;
-use wire::Headers;
+use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
 /// The chain as a file would have it. Stock functions may stand beside yours.
@@ -107,6 +107,9 @@ impl NetworkFunction for Quota {
     const DROP_REASONS: &'static [&'static str] = &["over-quota"];
     const EVENTS: &'static [&'static str] = &["quotas-begun"];
 
+    // What `project` reads, whether a packet is IP included.
+    const READS: Fields = Fields::SRC_ADDR.union(Fields::L3_LEN).union(Fields::MARKS);
+
     // All packets of a source meet the same state; sharding follows from it.
     type Key = SrcAddr;
     type Meta = Meta;
@@ -163,6 +166,12 @@ mod tests {
     use wire::{Addr, Marks};
 
     use super::*;
+
+    #[test]
+    fn what_is_read_is_what_is_declared() {
+        let samples: Vec<Headers> = nf::sample_headers(1).take(4_000).collect();
+        assert_eq!(nf::check_reads::<Quota>(&samples), Ok(()));
+    }
 
     /// One packet at a time, no threads, no capture.
     #[test]

@@ -18,6 +18,7 @@ use crate::registry::{Function, FunctionInfo, Registry};
 use crate::run::Laps;
 use crate::stage::{Group, Stage, StageSpec};
 
+mod reads;
 mod striped;
 
 /// A chain of functions as its file states it: what to run, not yet running.

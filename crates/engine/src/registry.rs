@@ -48,8 +48,12 @@ pub struct FunctionInfo {
     pub drop_reasons: &'static [&'static str],
     /// [`NetworkFunction::EVENTS`].
     pub events: &'static [&'static str],
+    /// [`NetworkFunction::READS`].
+    pub reads: Fields,
     /// [`NetworkFunction::EDITS`].
     pub edits: Fields,
+    /// [`NetworkFunction::INSPECTS`].
+    pub inspects: bool,
     /// Which type of key it has: functions with one key share a table.
     pub key: TypeId,
     /// [`NetworkFunction::HAS_SIDES`].
@@ -64,6 +68,14 @@ pub struct FunctionInfo {
     pub meta_bytes: usize,
     /// Bytes of one flow's state.
     pub state_bytes: usize,
+}
+
+impl FunctionInfo {
+    /// Bytes of headers that a packet's history holds for a chain of this function alone, its time stamp
+    /// apart: what the function reads, and whether the packet is malformed.
+    pub fn item_bytes(&self) -> usize {
+        (self.reads | Fields::MALFORMED).header_bytes().count_ones() as usize
+    }
 }
 
 /// A function with its options, whatever its type.
@@ -375,6 +387,7 @@ fn make<F: NetworkFunction>(options: ValueDeserializer<'_>) -> Result<Arc<dyn Fu
 }
 
 fn info<F: NetworkFunction>() -> FunctionInfo {
+    const { nf::assert_reads_key::<F>() };
     FunctionInfo {
         name: F::NAME,
         summary: F::SUMMARY,
@@ -382,7 +395,9 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         options: F::OPTIONS,
         drop_reasons: F::DROP_REASONS,
         events: F::EVENTS,
+        reads: F::READS,
         edits: F::EDITS,
+        inspects: F::INSPECTS,
         key: TypeId::of::<F::Key>(),
         has_sides: F::HAS_SIDES,
         when_shared: F::WHEN_SHARED,

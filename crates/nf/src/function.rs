@@ -25,6 +25,24 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     const DROP_REASONS: &'static [&'static str] = &[];
     /// Names of the events it counts: [`Cx::count`] takes an index into them.
     const EVENTS: &'static [&'static str] = &[];
+    /// The header fields that [`NetworkFunction::project`] reads, those too that only decide whether a packet
+    /// is its business: SCR's *f(p)* (§3.1). History holds these of a packet and no others, so a replica would
+    /// find 0 in what is read and not said here. [`check_reads`](crate::check_reads) finds out, both ways.
+    ///
+    /// What the key is made of must be among them; where it is not, a function that is used does not compile.
+    /// [`Fields::MALFORMED`] need not be: malformed packets never come here, and history always says which
+    /// they are. Methods of [`Headers`] read
+    ///
+    /// | method | fields |
+    /// |---|---|
+    /// | `is_ip`, `is_fragment`, `has_transport` | `MARKS` |
+    /// | `is_tcp` | `MARKS`, `PROTOCOL` |
+    /// | `icmp` | `MARKS`, `PROTOCOL`, `SEQ` |
+    /// | `window_scale` | `MARKS`, `PROTOCOL`, `TCP_SHAPE` |
+    /// | `payload_offset` | `L4_OFFSET`, `TCP_SHAPE` |
+    /// | `payload_len` | those, `L3_OFFSET`, `L3_LEN`, `PROTOCOL`, of UDP also `MARKS` and `SEQ` |
+    const READS: Fields;
+
     /// The header fields that its edits may change. Sharding relies on it.
     const EDITS: Fields = Fields::empty();
 
@@ -89,7 +107,7 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Reads the fields that the function needs; `None` if the packet is not its business, which
+    /// Reads the fields that the function needs, which [`NetworkFunction::READS`] names; `None` if the packet is not its business, which
     /// forwards the packet and leaves no trace. Malformed packets never come here.
     fn project(headers: &Headers) -> Option<Self::Meta>;
 

@@ -11,7 +11,7 @@
 //! ```
 //! # use paceline_nf as nf;
 //! use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
-//! use wire::Headers;
+//! use wire::{Fields, Headers};
 //!
 //! /// Lets each source send one packet in a second.
 //! struct OneASecond;
@@ -29,6 +29,7 @@
 //!     const SUMMARY: &'static str = "lets each source send one packet in a second";
 //!     const SPEC: &'static str = "this example";
 //!     const DROP_REASONS: &'static [&'static str] = &["too-soon"];
+//!     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 //!
 //!     type Key = SrcAddr;
 //!     type Meta = Meta;
@@ -52,6 +53,10 @@
 //!     }
 //!     fn idle_timeout_ns(&self, _: &u64) -> u64 { 1_000_000_000 }
 //! }
+//!
+//! // For its tests: it reads what READS says, no more and no less.
+//! let samples: Vec<Headers> = nf::sample_headers(1).take(4_000).collect();
+//! assert_eq!(nf::check_reads::<OneASecond>(&samples), Ok(()));
 //! ```
 #![no_std]
 
@@ -60,8 +65,10 @@ extern crate alloc;
 mod function;
 mod hash;
 mod key;
+mod reads;
 mod report;
 mod rig;
+mod samples;
 mod verdict;
 
 pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
@@ -69,6 +76,8 @@ pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };
+pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
 pub use report::FunctionReport;
 pub use rig::Rig;
+pub use samples::sample_headers;
 pub use verdict::Verdict;

@@ -5,7 +5,7 @@ use alloc::{vec, vec::IntoIter};
 use wire::{Edits, Headers, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
-use crate::{Cx, FunctionReport, NetworkFunction, Verdict};
+use crate::{Cx, FunctionReport, NetworkFunction, Verdict, assert_reads_key};
 
 /// One function on one core with a table that is never full, in plain code: for a function's own
 /// tests, and as the oracle that the engine's fast path is held to.
@@ -15,13 +15,14 @@ use crate::{Cx, FunctionReport, NetworkFunction, Verdict};
 /// ```
 /// # use paceline_nf as nf;
 /// # use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
-/// # use wire::Headers;
+/// # use wire::{Fields, Headers};
 /// # #[derive(serde::Deserialize)] struct None {}
 /// # struct CountToTwo;
 /// # impl NetworkFunction for CountToTwo {
 /// #     const NAME: &'static str = "count-to-two";
 /// #     const SUMMARY: &'static str = "";
 /// #     const SPEC: &'static str = "";
+/// #     const READS: Fields = Fields::FIVE_TUPLE;
 /// #     type Key = FiveTuple; type Meta = FiveTuple; type State = u64; type Pool = (); type Options = None;
 /// #     fn new(_: None) -> Result<Self, OptionError> { Ok(CountToTwo) }
 /// #     fn pool(&self) {}
@@ -61,6 +62,7 @@ struct Flow<F: NetworkFunction> {
 impl<F: NetworkFunction> Rig<F> {
     /// A rig with no flows.
     pub fn new(function: F) -> Rig<F> {
+        const { assert_reads_key::<F>() };
         let pool = function.pool();
         Rig {
             function,

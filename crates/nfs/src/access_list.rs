@@ -225,6 +225,12 @@ impl NetworkFunction for AccessList {
     const OPTIONS: &'static [OptionDoc] = OPTIONS;
     const DROP_REASONS: &'static [&'static str] = &["denied-by-rule", "denied-by-default", "table-full"];
     const EVENTS: &'static [&'static str] = &["connections-allowed", "connections-denied"];
+    const READS: Fields = Fields::FIVE_TUPLE
+        .union(Fields::TCP_FLAGS)
+        .union(Fields::MARKS)
+        // Those of neighbor discovery.
+        .union(Fields::TTL)
+        .union(Fields::SEQ);
     const EDITS: Fields = Fields::empty();
 
     type Key = Connection;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use nf::{DstAddr, FiveTuple, FlowKey, SrcAddr, Verdict};
 use serde::Deserialize;
-use wire::{Addr, Headers};
+use wire::{Addr, Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
 /// How many rows a report has where no option says otherwise.
@@ -115,6 +115,10 @@ pub struct Metered<K: CompactKey = FiveTuple> {
 }
 
 impl<K: CompactKey> Metered<K> {
+    /// The header fields that it is made of, and what says whether a packet is IP.
+    pub const READS: Fields =
+        K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::TOS).union(Fields::MARKS);
+
     /// The fields of an IP packet; `None` for others.
     #[inline]
     pub fn of(headers: &Headers) -> Option<Metered<K>> {

@@ -44,7 +44,7 @@ use alloc::{format, vec};
 
 use nf::{Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use serde::Deserialize;
-use wire::{Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
@@ -144,6 +144,7 @@ impl NetworkFunction for Ddos {
     ];
     const DROP_REASONS: &'static [&'static str] = &["source-blocked", "table-full"];
     const EVENTS: &'static [&'static str] = &["sources-blocked", "packets-refused"];
+    const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 
     type Key = SrcAddr;
     type Meta = SrcAddr;

@@ -34,7 +34,7 @@ use alloc::{format, vec};
 
 use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared};
 use serde::Deserialize;
-use wire::{Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{
@@ -130,6 +130,7 @@ impl NetworkFunction for HeavyHitters {
     ];
     const DROP_REASONS: &'static [&'static str] = &["over-threshold"];
     const EVENTS: &'static [&'static str] = &["heavy-flows", "packets-over-threshold"];
+    const READS: Fields = Metered::<FiveTuple>::READS;
     const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
 
     type Key = FiveTuple;

@@ -210,6 +210,7 @@ impl NetworkFunction for LoadBalancer {
     const DROP_REASONS: &'static [&'static str] = &["no-backend", "fragment"];
     const EVENTS: &'static [&'static str] =
         &["flows-opened", "flows-picked-up", "flows-moved", "packets-without-flow", "answers-rewritten"];
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const EDITS: Fields =
         Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT).union(Fields::DST_MAC);
     const ALLOCATES: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);

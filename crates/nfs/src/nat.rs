@@ -234,6 +234,7 @@ impl NetworkFunction for Nat {
         &["no-port", "no-mapping", "fragment", "untranslated", "table-full"];
     const EVENTS: &'static [&'static str] =
         &["mappings-made", "parity-lost", "packets-out", "packets-in", "packets-hairpinned"];
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const EDITS: Fields = ENDPOINTS;
     /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
     /// allocated to.

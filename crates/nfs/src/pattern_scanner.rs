@@ -80,7 +80,7 @@ use aho_corasick::automaton::Automaton;
 use aho_corasick::nfa::contiguous;
 use aho_corasick::{Anchored, MatchKind, dfa};
 use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Stateless, Verdict};
-use wire::{Headers, Stamp, protocol};
+use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 mod content;
@@ -166,6 +166,7 @@ impl NetworkFunction for PatternScanner {
         "pattern-22", "pattern-23", "pattern-24", "pattern-25", "pattern-26", "pattern-27", "pattern-28",
         "pattern-29", "pattern-30", "pattern-31", "pattern-32", "other-patterns",
     ];
+    const READS: Fields = Fields::DST_PORT.union(Fields::PROTOCOL).union(Fields::MARKS);
     const INSPECTS: bool = true;
 
     type Key = Stateless;

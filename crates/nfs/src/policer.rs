@@ -159,6 +159,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     ];
     const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
     const EVENTS: &'static [&'static str] = &["packets-over-rate"];
+    const READS: Fields = Metered::<K>::READS;
     const EDITS: Fields = Fields::TOS;
     const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: Some(PACKETS_OVER_RATE) });
 

@@ -63,7 +63,7 @@ use alloc::{format, vec};
 
 use nf::{Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use serde::Deserialize;
-use wire::{Headers, Stamp, protocol};
+use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never};
@@ -193,6 +193,8 @@ impl NetworkFunction for PortKnock {
     const DROP_REASONS: &'static [&'static str] =
         &["not-open", "later-fragment", "other-protocol", "table-full"];
     const EVENTS: &'static [&'static str] = &["sources-opened", "sequences-broken"];
+    const READS: Fields =
+        Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
 
     type Key = SrcAddr;
     type Meta = Meta;

@@ -68,7 +68,7 @@ use nf::{
     Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, hash_bytes,
 };
 use serde::Deserialize;
-use wire::{Addr, Headers, Stamp, protocol, tcp_flags};
+use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
@@ -203,6 +203,11 @@ impl NetworkFunction for PortScan {
     ];
     const DROP_REASONS: &'static [&'static str] = &["scanner"];
     const EVENTS: &'static [&'static str] = &["scanners-found", "tries"];
+    const READS: Fields = Fields::ADDRS
+        .union(Fields::DST_PORT)
+        .union(Fields::PROTOCOL)
+        .union(Fields::TCP_FLAGS)
+        .union(Fields::MARKS);
 
     type Key = SrcAddr;
     type Meta = Meta;

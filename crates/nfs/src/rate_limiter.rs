@@ -32,7 +32,7 @@ use nf::{
     Cx, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
 };
 use serde::Deserialize;
-use wire::{Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 
 use crate::common::PassOrDrop;
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
@@ -83,6 +83,7 @@ impl NetworkFunction for RateLimiter {
         },
     ];
     const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: None });
 
     type Key = FiveTuple;

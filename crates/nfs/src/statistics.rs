@@ -58,7 +58,7 @@ use nf::{
     Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, WhenShared,
 };
 use serde::Deserialize;
-use wire::{Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{CompactKey, keep_top, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
@@ -195,6 +195,8 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         OptionDoc { name: "top_k", default: "10", help: "how many records the report shows" },
     ];
     const EVENTS: &'static [&'static str] = &["active-timeouts"];
+    const READS: Fields =
+        K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
 
     type Key = K;

@@ -41,7 +41,7 @@ use alloc::string::String;
 
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
 use serde::Deserialize;
-use wire::Headers;
+use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::ns_from_ms;
@@ -123,7 +123,7 @@ impl NetworkFunction for Synthetic {
         },
         OptionDoc { name: "idle_ms", default: "60000", help: "a flow without packets for so long has ended" },
     ];
-
+    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const PREFETCHES: bool = true;
 
     type Key = FiveTuple;

@@ -9,6 +9,8 @@ use std::{format, println};
 use nf::NetworkFunction;
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor as FieldVisitor};
 
+use wire::Headers;
+
 use crate::{Visitor, for_each};
 
 /// Words of lower-case letters and digits, joined by `joint`.
@@ -92,6 +94,22 @@ fn every_function_says_what_people_need_to_know() {
     let mut check = Check(Vec::new());
     for_each(&mut check);
     assert!(check.0.is_sorted_by(|a, b| a < b), "names are in order, each once: {:?}", check.0);
+}
+
+/// Replicas see nothing of a packet but what is declared; what is declared and not read they carry for nothing.
+#[test]
+fn every_function_reads_what_it_declares() {
+    struct Check(Vec<Headers>);
+    impl Visitor for Check {
+        fn visit<F: NetworkFunction>(&mut self) {
+            if let Err(error) = nf::check_reads::<F>(&self.0) {
+                panic!("{}: {error}", F::NAME);
+            }
+            // Were one field less declared, the check would say so of each.
+            assert_eq!(nf::fields_read::<F>(&self.0), F::READS, "{}", F::NAME);
+        }
+    }
+    for_each(&mut Check(nf::sample_headers(1).take(4_000).collect()));
 }
 
 #[test]

@@ -207,6 +207,37 @@ impl Edits {
         }
     }
 
+    /// The header fields that must be right for those of `wanted` to be right after edits of `edited`: headers
+    /// alike in these, whatever else they hold, are alike in `wanted` after [`Edits::apply_to_headers`].
+    ///
+    /// `wanted` is among them, as an edit may not apply. The others decide whether it does.
+    ///
+    /// ```
+    /// # use paceline_wire as wire;
+    /// use wire::{Edits, Fields};
+    ///
+    /// let needed = Edits::needs(Fields::TTL, Fields::TTL);
+    /// assert_eq!(needed, Fields::TTL | Fields::MARKS | Fields::MALFORMED);
+    /// ```
+    pub const fn needs(edited: Fields, wanted: Fields) -> Fields {
+        const IP: Fields = Fields::MARKS.union(Fields::MALFORMED);
+        // An SCTP message of unknown length keeps its ports.
+        const TRANSPORT: Fields = IP.union(Fields::PROTOCOL).union(Fields::L3_LEN);
+        let mut needed = wanted;
+        let changed = edited.intersection(wanted);
+        if changed.intersects(Fields::ADDRS.union(Fields::TTL).union(Fields::TOS)) {
+            needed = needed.union(IP);
+        }
+        if changed.intersects(Fields::PORTS) {
+            needed = needed.union(TRANSPORT);
+        }
+        // Marks say whether there is a tag.
+        if edited.contains(Fields::VLAN) && wanted.intersects(Fields::VLAN.union(Fields::MARKS)) {
+            needed = needed.union(Fields::L3_OFFSET).union(Fields::MALFORMED);
+        }
+        needed
+    }
+
     #[cold]
     fn apply_vlan_to_headers(&self, headers: &mut Headers) {
         let tags_received = ethernet_tags(headers).unwrap_or(0);

@@ -80,6 +80,114 @@ proptest! {
     }
 }
 
+/// Functions of a chain, one behind the other: the edits of each, and what it reads.
+fn functions() -> impl Strategy<Value = Vec<([u8; PLAN_LEN], Fields)>> {
+    // One field in eight: where many are read, they include what edits need.
+    let few = any::<[u32; 3]>().prop_map(|[a, b, c]| Fields::from_bits_truncate(a & b & c));
+    vec((plan(), few), 1..4)
+}
+
+/// The header fields that must be right at first for each function to read what it would.
+fn needed(functions: &[([u8; PLAN_LEN], Fields)]) -> Fields {
+    functions.iter().rev().fold(Fields::empty(), |needed, (plan, read)| {
+        *read | Edits::needs(invariants::edits_of(plan, true).fields(), needed)
+    })
+}
+
+/// The first function that does not read the same of headers of which only `kept` was kept.
+fn reads_otherwise(
+    packet: &Headers,
+    rest: &Headers,
+    kept: Fields,
+    functions: &[([u8; PLAN_LEN], Fields)],
+    is_v4: bool,
+) -> Option<usize> {
+    let (mut whole, mut partial, mut edits) = (*packet, *rest, Edits::NONE);
+    partial.copy_fields(kept, packet);
+    functions.iter().position(|(plan, read)| {
+        let is_alike = whole.only(*read) == partial.only(*read);
+        invariants::add_edits(&mut edits, plan, is_v4);
+        edits.apply_to_headers(&mut whole);
+        edits.apply_to_headers(&mut partial);
+        !is_alike
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn headers_alike_in_what_edits_need_are_alike_after_them(
+        packet in packets::packet(),
+        changes in vec((any::<Index>(), any::<u8>()), 0..3),
+        rest in prop_oneof![Just(vec![0; 64]), vec(any::<u8>(), 64)],
+        functions in functions(),
+        is_v4 in any::<bool>(),
+        is_long in any::<bool>(),
+    ) {
+        let mut frame = packet.frame;
+        for (index, byte) in changes {
+            *index.get_mut(&mut frame) = byte;
+        }
+        let mut headers = parse(packet.link, &frame, frame.len() as u32);
+        if is_long {
+            headers.l3_len = u16::MAX;
+        }
+        let rest = Headers::read_from_bytes(&rest).unwrap();
+        let otherwise = reads_otherwise(&headers, &rest, needed(&functions), &functions, is_v4);
+        prop_assert_eq!(otherwise, None, "{:?} of {:?}", functions, headers);
+    }
+}
+
+/// Of what [`Edits::needs`] names, nothing can be left out: each time there is a packet that shows it.
+#[test]
+fn edits_need_no_less() {
+    let tcp = Headers {
+        protocol: protocol::TCP,
+        marks: Marks::IPV4,
+        l3_offset: 14,
+        l4_offset: 34,
+        l3_len: 40,
+        tcp_shape: 0x5f,
+        ..Headers::default()
+    };
+    let sctp = Headers { protocol: protocol::SCTP, ..tcp };
+    let long = Headers { l3_len: u16::MAX, ..sctp };
+    let malformed = Headers { malformed_code: 1, ..tcp };
+    let edit = |bits: u8, vlan: u8| {
+        let mut plan = [7; PLAN_LEN];
+        (plan[0], plan[1]) = (bits, vlan);
+        plan
+    };
+    const NO_VLAN: u8 = 3;
+    let cases = [
+        (edit(1 << 0, NO_VLAN), Fields::SRC_ADDR, Fields::MARKS, tcp),
+        (edit(1 << 1, NO_VLAN), Fields::DST_ADDR, Fields::MALFORMED, malformed),
+        (edit(1 << 4, NO_VLAN), Fields::TTL, Fields::MARKS, tcp),
+        (edit(1 << 5, NO_VLAN), Fields::TOS, Fields::MALFORMED, malformed),
+        (edit(1 << 2, NO_VLAN), Fields::SRC_PORT, Fields::PROTOCOL, tcp),
+        (edit(1 << 2, NO_VLAN), Fields::SRC_PORT, Fields::MARKS, tcp),
+        (edit(1 << 3, NO_VLAN), Fields::DST_PORT, Fields::MALFORMED, malformed),
+        (edit(1 << 3, NO_VLAN), Fields::DST_PORT, Fields::L3_LEN, long),
+        (edit(0, 0), Fields::VLAN, Fields::L3_OFFSET, tcp),
+        (edit(0, 0), Fields::MARKS, Fields::L3_OFFSET, tcp),
+        (edit(0, 0), Fields::VLAN, Fields::MALFORMED, malformed),
+        (edit(0, 0), Fields::VLAN, Fields::VLAN, Headers { vlan: 9, ..malformed }),
+    ];
+    for (plan, wanted, left_out, headers) in cases {
+        let functions = [(plan, Fields::empty()), ([0xff; PLAN_LEN], wanted)];
+        let kept = needed(&functions);
+        assert_eq!(
+            reads_otherwise(&headers, &Headers::default(), kept, &functions, true),
+            None,
+            "{wanted:?}"
+        );
+        assert!(kept.contains(left_out), "{wanted:?} needs {left_out:?}");
+        let otherwise = reads_otherwise(&headers, &Headers::default(), kept - left_out, &functions, true);
+        assert_eq!(otherwise, Some(1), "{wanted:?} without {left_out:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40_000))]
 

@@ -3,7 +3,7 @@ use std::thread;
 use io::capture::CaptureReader;
 use nf::{Cx, OptionError, SrcAddr, Verdict};
 use strategy::Strategy;
-use wire::{Addr, Headers};
+use wire::{Addr, Fields, Headers};
 
 use super::*;
 use crate::group::KeyGroup;
@@ -19,6 +19,7 @@ impl NetworkFunction for Counter {
     const NAME: &'static str = "counter";
     const SUMMARY: &'static str = "";
     const SPEC: &'static str = "";
+    const READS: Fields = Fields::SRC_ADDR;
     const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
     type Key = SrcAddr;
     type Meta = SrcAddr;

@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{Connection, Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
-use wire::{Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 
 use crate::PassOrDrop;
 
@@ -110,6 +110,7 @@ impl NetworkFunction for Conntrack {
         "passed-invalid",
         "passed-out-of-window",
     ];
+    const READS: Fields = Meta::READS;
 
     type Key = Connection;
     type Meta = Meta;

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 use nf::{Connection, FlowKey};
-use wire::{Addr, Headers, Marks, protocol, tcp_flags};
+use wire::{Addr, Fields, Headers, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::state::Half;
@@ -35,6 +35,19 @@ pub struct Meta {
 const _: () = assert!(size_of::<Meta>() == 54);
 
 impl Meta {
+    /// The header fields that it is made of; the offsets and lengths are those of the payload's length.
+    pub(super) const READS: Fields = Fields::FIVE_TUPLE
+        .union(Fields::MARKS)
+        .union(Fields::SEQ)
+        .union(Fields::ACK)
+        .union(Fields::SACK)
+        .union(Fields::WINDOW)
+        .union(Fields::TCP_FLAGS)
+        .union(Fields::TCP_SHAPE)
+        .union(Fields::L3_OFFSET)
+        .union(Fields::L3_LEN)
+        .union(Fields::L4_OFFSET);
+
     pub(super) fn of(headers: &Headers) -> Option<Meta> {
         if !headers.is_tcp() {
             return None;
