@@ -452,6 +452,10 @@ pub struct LoadArgs {
     /// Let packets come with the bursts and lulls of the trace, and not at one distance
     #[arg(long)]
     pub shaped: bool,
+    /// Time that each packet a core receives takes beside what is done with it: to see what a strategy gives on a
+    /// backend whose dispatch costs so much more
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub dispatch_ns: u64,
 }
 
 /// Shares of a rate.

@@ -260,7 +260,7 @@ impl Chain {
 
     /// The bytes of [`Headers`] that an item of history holds: bit *i* for byte *i*.
     pub fn history_bytes(&self) -> u64 {
-        u64::MAX
+        self.reads().header_bytes()
     }
 
     /// What sharding needs to know of the functions.

@@ -79,6 +79,25 @@ pub enum PlanError {
         /// What the system says is available.
         free_bytes: u64,
     },
+    /// More cores than a packet's history can be of.
+    #[error("strategy `scr` on {cores} cores: a sequencer serves at most {max} cores")]
+    Replicas {
+        /// What was asked.
+        cores: usize,
+        /// The most.
+        max: usize,
+    },
+    /// What a function finds in a payload decides what others step, and replicas do not see it.
+    #[error(
+        "strategy `scr` cannot run chain `{chain}`: `{function}` looks into payloads, which other cores do not see, and functions with states come behind it\n\
+         What works: `{function}` behind them, or `--strategy rss`."
+    )]
+    Payload {
+        /// The chain.
+        chain: String,
+        /// The function that inspects.
+        function: String,
+    },
     /// Two functions' keys cannot be kept on one core.
     #[error("strategy `{strategy}` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
     Conflict {
@@ -112,8 +131,10 @@ impl Plan {
             // One core has nobody to share with, and pays for no lock.
             Strategy::Shared if cores == 1 => (None, Vec::new()),
             Strategy::Shared => (None, chain.keyed()),
-            // Each core has all states.
-            Strategy::Scr => (None, Vec::new()),
+            Strategy::Scr => {
+                replicable(chain, cores)?;
+                (None, Vec::new())
+            }
         };
         let rebalancing = (strategy == Strategy::RssPlusPlus).then(Rebalancing::default);
         let indirection_entries = INDIRECTION_ENTRIES;
@@ -243,6 +264,19 @@ impl<A: Assign> Assign for Sided<A> {
 
     fn moves(&mut self, stamp: Stamp) -> &[Move] {
         self.inside.moves(stamp)
+    }
+}
+
+/// Whether each core can step what the others have.
+fn replicable(chain: &Chain, cores: usize) -> Result<(), PlanError> {
+    if cores > sequencer::MAX_CORES {
+        return Err(PlanError::Replicas { cores, max: sequencer::MAX_CORES });
+    }
+    match chain.inspects_before_state() {
+        Some(function) if cores > 1 => {
+            Err(PlanError::Payload { chain: chain.name.clone(), function: function.to_owned() })
+        }
+        _ => Ok(()),
     }
 }
 

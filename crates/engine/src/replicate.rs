@@ -49,6 +49,7 @@ pub struct Replicator<P> {
     arrived: VecDeque<Frame>,
     received: Vec<Frame>,
     forgotten: Option<Forgotten>,
+    replayed: u64,
 }
 
 impl<P: Past> Replicator<P> {
@@ -62,6 +63,7 @@ impl<P: Past> Replicator<P> {
             arrived: VecDeque::with_capacity(own),
             received: Vec::with_capacity(own),
             forgotten: None,
+            replayed: 0,
         }
     }
 
@@ -70,9 +72,9 @@ impl<P: Past> Replicator<P> {
         self.forgotten
     }
 
-    /// What is known of other cores' packets.
-    pub fn past_mut(&mut self) -> &mut P {
-        &mut self.past
+    /// Packets of other cores that were stepped here.
+    pub fn replayed(&self) -> u64 {
+        self.replayed
     }
 
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
@@ -86,6 +88,7 @@ impl<P: Past> Replicator<P> {
             batch.frames.push(Frame::without_bytes(Stamp { seq: self.next, time_ns }));
             batch.history |= 1 << packet;
             self.next += 1;
+            self.replayed += 1;
         }
         Ok(true)
     }

@@ -2,17 +2,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use engine::{BATCH_PACKETS, Chain, ChainCore, Mover, Plan, pin};
+use engine::{BATCH_PACKETS, Chain, ChainCore, Mover, Plan, Replicator, pin};
 use io::nic::{Clock as NicClock, NicPort, Offer, Pace, VirtualClock, WallClock};
 use io::{Packets, Trace};
 use strategy::Assign;
 use thiserror::Error;
 use wire::Stamp;
 
-use crate::executor::{CoreOutcome, Moving, Station, VirtualCore, run_measured, run_virtual};
+use crate::executor::{CoreOutcome, Keeper, Moving, Station, VirtualCore, run_measured, run_virtual};
+use crate::replay::{TraceHistory, TrialPast};
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::trial::Unaccounted;
-use crate::{Clock, Schedule, Trial};
+use crate::{Clock, QueueSchedule, Schedule, Trial};
 
 /// A chain on its cores behind a simulated card, for one trial after another. Flows live on from trial to
 /// trial, and stamps go on.
@@ -23,10 +24,27 @@ pub struct Bench {
     cores: Vec<ChainCore>,
     /// By core, where flows move.
     movers: Vec<Mover>,
+    /// Where cores step the packets of others.
+    history: Option<Arc<TraceHistory>>,
     /// They know what is usual on their cores.
     stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
     next: Stamp,
+}
+
+/// A trace laid out for replay under one plan.
+#[derive(Clone)]
+pub struct Offered {
+    packets: Arc<Packets>,
+    /// Where cores step the packets of others.
+    history: Option<Arc<TraceHistory>>,
+}
+
+impl Offered {
+    /// The packets, as a card has them.
+    pub fn packets(&self) -> &Packets {
+        &self.packets
+    }
 }
 
 /// How a chain is measured.
@@ -38,6 +56,8 @@ pub struct Settings {
     pub descriptors: usize,
     /// Whether packets come with the trace's bursts and lulls, and not at one distance.
     pub is_shaped: bool,
+    /// Time that each packet takes beside what is done, ns: what another backend's dispatch costs more.
+    pub dispatch_ns: u64,
 }
 
 /// Why a chain cannot be measured so.
@@ -115,7 +135,7 @@ pub fn check_virtual(chain: &Chain, plan: &Plan) -> Result<(), BenchError> {
 ///
 /// # Errors
 /// [`BenchError::Empty`] and [`BenchError::NoIp`].
-pub fn packets(chain: &Chain, plan: &Plan, trace: &Trace) -> Result<Packets, BenchError> {
+pub fn packets(chain: &Chain, plan: &Plan, trace: &Trace) -> Result<Offered, BenchError> {
     if trace.is_empty() {
         return Err(BenchError::Empty);
     }
@@ -127,7 +147,11 @@ pub fn packets(chain: &Chain, plan: &Plan, trace: &Trace) -> Result<Packets, Ben
         has_ip |= headers.is_ip() && headers.is_well_formed();
         assign.entry(&headers)
     });
-    if has_ip { Ok(packets) } else { Err(BenchError::NoIp { packets: trace.len() }) }
+    if !has_ip {
+        return Err(BenchError::NoIp { packets: trace.len() });
+    }
+    let history = plan.is_replicated().then(|| Arc::new(TraceHistory::new(chain, trace)));
+    Ok(Offered { packets: Arc::new(packets), history })
 }
 
 impl Bench {
@@ -138,9 +162,10 @@ impl Bench {
     pub fn new(
         chain: &Chain,
         plan: &Plan,
-        packets: Arc<Packets>,
+        offered: Offered,
         settings: Settings,
     ) -> Result<Bench, BenchError> {
+        let Offered { packets, history } = offered;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         match settings.clock {
             Clock::Virtual => check_virtual(chain, plan)?,
@@ -153,7 +178,8 @@ impl Bench {
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
         let stopwatches = vec![Stopwatch::default(); cores.len()];
-        Ok(Bench { settings, packets, assign: plan.assign(chain), cores, movers, stopwatches, next })
+        let assign = plan.assign(chain);
+        Ok(Bench { settings, packets, assign, cores, movers, history, stopwatches, next })
     }
 
     /// Whose time counts.
@@ -223,19 +249,23 @@ impl Bench {
             descriptors,
             frames: self.settings.descriptors + SPARE_FRAMES,
             has_latency,
+            dispatch_ns: self.settings.dispatch_ns,
             schedule,
         };
         let (moves, offered) = (run.schedule.moves, run.schedule.packets());
         let mut movers = self.movers.iter_mut();
-        let moving = run
-            .schedule
-            .queues
-            .iter()
-            .map(|queue| movers.next().map(|mover| Moving::new(mover, queue.orders.clone())));
-        let moving = moving.collect();
+        let keeper = |queue: &QueueSchedule| match (&self.history, movers.next()) {
+            (Some(history), _) => {
+                let past = TrialPast::new(Arc::clone(history), run.offer.pace.clone(), origin, count);
+                Keeper::Replicating(Box::new(Replicator::new(past, cores, origin.seq)))
+            }
+            (None, Some(mover)) => Keeper::Moving(Moving::new(mover, queue.orders.clone())),
+            (None, None) => Keeper::Nobody,
+        };
+        let keepers = run.schedule.queues.iter().map(keeper).collect();
         let outcomes = match self.settings.clock {
-            Clock::Measured => run.measured(&mut self.cores, moving, &mut self.stopwatches, stop),
-            Clock::Virtual => run.virtually(&mut self.cores, moving, &mut self.stopwatches, stop),
+            Clock::Measured => run.measured(&mut self.cores, keepers, &mut self.stopwatches, stop),
+            Clock::Virtual => run.virtually(&mut self.cores, keepers, &mut self.stopwatches, stop),
         }?;
         let trial = summarise(offered_pps, offered, moves, outcomes);
         trial.check()?;
@@ -249,6 +279,7 @@ struct Run {
     descriptors: usize,
     frames: usize,
     has_latency: bool,
+    dispatch_ns: u64,
     schedule: Schedule,
 }
 
@@ -256,30 +287,30 @@ impl Run {
     fn measured<'a>(
         self,
         cores: &'a mut [ChainCore],
-        moving: Vec<Option<Moving<'a>>>,
+        keepers: Vec<Keeper<'a>>,
         stopwatches: &'a mut [Stopwatch],
         stop: &AtomicBool,
     ) -> Result<Vec<CoreOutcome>, TrialError> {
-        let station = |core, chain, moving, clock: WallClock| self.station(core, chain, moving, clock);
-        run_measured(cores, moving, stopwatches, &station, stop)
+        let station = |core, chain, keeper, clock: WallClock| self.station(core, chain, keeper, clock);
+        run_measured(cores, keepers, stopwatches, &station, stop)
     }
 
     /// On one pinned thread of its own, so that the caller's stays free to run anywhere.
     fn virtually<'a, M: Meter>(
         self,
         cores: &'a mut [ChainCore],
-        moving: Vec<Option<Moving<'a>>>,
+        keepers: Vec<Keeper<'a>>,
         meters: &'a mut [M],
         stop: &AtomicBool,
     ) -> Result<Vec<CoreOutcome>, TrialError> {
         let work = || {
             pin(0);
-            let core = |(core, ((chain, moving), meter))| {
+            let core = |(core, ((chain, keeper), meter))| {
                 let clock = VirtualClock::default();
-                let station = self.station(core, chain, moving, clock.clone());
+                let station = self.station(core, chain, keeper, clock.clone());
                 VirtualCore { station, clock, meter }
             };
-            let cores = cores.iter_mut().zip(moving).zip(meters).enumerate().map(core).collect();
+            let cores = cores.iter_mut().zip(keepers).zip(meters).enumerate().map(core).collect();
             run_virtual(cores, self.schedule.moves > 0, stop)
         };
         thread::scope(|scope| {
@@ -291,7 +322,7 @@ impl Run {
         &self,
         core: usize,
         chain: &'a mut ChainCore,
-        moving: Option<Moving<'a>>,
+        keeper: Keeper<'a>,
         clock: C,
     ) -> Station<'a, C> {
         let arrivals = self.schedule.queues[core].arrivals.clone();
@@ -300,7 +331,7 @@ impl Run {
         if self.has_latency {
             port = port.with_latency();
         }
-        Station::new(port, chain, moving, count)
+        Station::new(port, chain, keeper, count, self.dispatch_ns)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Strategies side by side.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -33,6 +32,8 @@ pub struct Contest {
     pub descriptors: usize,
     /// Whether packets come with the trace's bursts and lulls.
     pub is_shaped: bool,
+    /// See [`Settings::dispatch_ns`].
+    pub dispatch_ns: u64,
     /// What is searched for at each point.
     pub question: Question,
 }
@@ -129,8 +130,13 @@ fn point(
     };
     let clock = clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?;
     let packets = packets(chain, &plan, trace).map_err(in_one_line)?;
-    let settings = Settings { clock, descriptors: contest.descriptors, is_shaped: contest.is_shaped };
-    let mut bench = Bench::new(chain, &plan, Arc::new(packets), settings).map_err(in_one_line)?;
+    let settings = Settings {
+        clock,
+        descriptors: contest.descriptors,
+        is_shaped: contest.is_shaped,
+        dispatch_ns: contest.dispatch_ns,
+    };
+    let mut bench = Bench::new(chain, &plan, packets, settings).map_err(in_one_line)?;
     match mlffr(&mut bench, &contest.question, stop) {
         Ok(Some(found)) if !found.found.is_empty() => Ok(Some(found.point())),
         Ok(Some(found)) if !found.is_interrupted => {
@@ -174,7 +180,10 @@ fn summary(
     let profile = analysis.profile();
     // Where no hash serves the chain there is no table.
     let top_entry_share = match Plan::new(chain, Strategy::Rss, 1) {
-        Ok(plan) => top_entry_share(&packets(chain, &Plan { indirection_entries, ..plan }, trace)?),
+        Ok(plan) => {
+            let plan = Plan { indirection_entries, ..plan };
+            top_entry_share(packets(chain, &plan, trace)?.packets())
+        }
         Err(_) => 0.0,
     };
     Ok(TraceSummary {

@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::run::{CoreCounters, turn};
-use engine::{BATCH_PACKETS, Batch, ChainCore, Mover, Order, pin};
+use engine::{BATCH_PACKETS, Batch, ChainCore, Mover, Order, Replicator, pin};
 use hdrhistogram::Histogram;
 use io::nic::{Clock, NicPort, VirtualClock, WallClock};
 use io::{Port, Received};
 
+use crate::replay::TrialPast;
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::{CoreTrial, TrialError};
 
@@ -25,13 +26,21 @@ const LEAD: Duration = Duration::from_micros(200);
 pub(crate) struct Station<'a, C> {
     port: NicPort<C>,
     chain: &'a mut ChainCore,
-    moving: Option<Moving<'a>>,
+    keeper: Keeper<'a>,
+    dispatch_ns: u64,
     batch: Batch,
     counters: CoreCounters,
     arrivals: u64,
     busy_ns: u64,
     elapsed_ns: u64,
     slow_batches: u64,
+}
+
+/// Who has a say in which packets are a core's to work on.
+pub(crate) enum Keeper<'a> {
+    Nobody,
+    Moving(Moving<'a>),
+    Replicating(Box<Replicator<TrialPast>>),
 }
 
 /// What a core hands over in a trial, known ahead.
@@ -62,13 +71,15 @@ impl<'a, C: Clock> Station<'a, C> {
     pub(crate) fn new(
         port: NicPort<C>,
         chain: &'a mut ChainCore,
-        moving: Option<Moving<'a>>,
+        keeper: Keeper<'a>,
         arrivals: u64,
+        dispatch_ns: u64,
     ) -> Station<'a, C> {
         Station {
             port,
             chain,
-            moving,
+            keeper,
+            dispatch_ns,
             batch: Batch::new(),
             counters: CoreCounters::default(),
             arrivals,
@@ -81,21 +92,37 @@ impl<'a, C: Clock> Station<'a, C> {
     /// A batch, or none.
     #[inline]
     fn turn(&mut self) -> Received {
-        let Station { port, chain, moving, batch, counters, .. } = self;
+        let Station { port, chain, keeper, batch, counters, .. } = self;
         // A simulated card always takes frames back.
-        match moving {
-            None => turn(port, chain, batch, &mut (), &mut (), counters),
-            Some(moving) => {
+        match keeper {
+            Keeper::Nobody => turn(port, chain, batch, &mut (), &mut (), counters),
+            Keeper::Moving(moving) => {
                 moving.order(port.consumed());
                 turn(port, chain, batch, &mut (), moving.mover, counters)
             }
+            Keeper::Replicating(replicator) => turn(port, chain, batch, &mut (), &mut **replicator, counters),
         }
         .unwrap_or(Received::End)
     }
 
     /// Whether a turn without a packet may have had work to do.
     fn is_moving(&self) -> bool {
-        self.moving.as_ref().is_some_and(|moving| moving.mover.is_moving())
+        matches!(&self.keeper, Keeper::Moving(moving) if moving.mover.is_moving())
+    }
+
+    /// Packets stepped so far, those of other cores included.
+    fn steps(&self) -> u64 {
+        let replayed = match &self.keeper {
+            Keeper::Replicating(replicator) => replicator.replayed(),
+            Keeper::Nobody | Keeper::Moving(_) => 0,
+        };
+        self.counters.packets + replayed
+    }
+
+    /// What receiving and sending the packets since there were `packets` would take beside what it does.
+    #[inline]
+    fn dispatch(&self, packets: u64) -> Duration {
+        Duration::from_nanos(self.dispatch_ns * (self.counters.packets - packets))
     }
 
     fn outcome(self) -> CoreOutcome {
@@ -115,15 +142,15 @@ impl<'a, C: Clock> Station<'a, C> {
 /// One pinned thread for each core, all started together. `station` makes a core's station, on its thread.
 pub(crate) fn run_measured<'a>(
     chains: &'a mut [ChainCore],
-    moving: Vec<Option<Moving<'a>>>,
+    keepers: Vec<Keeper<'a>>,
     stopwatches: &'a mut [Stopwatch],
-    station: &(impl Fn(usize, &'a mut ChainCore, Option<Moving<'a>>, WallClock) -> Station<'a, WallClock> + Sync),
+    station: &(impl Fn(usize, &'a mut ChainCore, Keeper<'a>, WallClock) -> Station<'a, WallClock> + Sync),
     stop: &AtomicBool,
 ) -> Result<Vec<CoreOutcome>, TrialError> {
     let (barrier, start) = (Barrier::new(chains.len()), OnceLock::new());
-    let work = |core: usize, chain, moving, stopwatch| {
+    let work = |core: usize, chain, keeper, stopwatch| {
         pin(core);
-        let mut station = station(core, chain, moving, WallClock { start: Instant::now() });
+        let mut station = station(core, chain, keeper, WallClock { start: Instant::now() });
         barrier.wait();
         let start = *start.get_or_init(|| Instant::now() + LEAD);
         station.port.clock_mut().start = start;
@@ -136,11 +163,11 @@ pub(crate) fn run_measured<'a>(
         let work = &work;
         let workers: Vec<_> = chains
             .iter_mut()
-            .zip(moving)
+            .zip(keepers)
             .zip(stopwatches)
             .enumerate()
-            .map(|(core, ((chain, moving), stopwatch))| {
-                scope.spawn(move || work(core, chain, moving, stopwatch))
+            .map(|(core, ((chain, keeper), stopwatch))| {
+                scope.spawn(move || work(core, chain, keeper, stopwatch))
             })
             .collect();
         let join = |worker: thread::ScopedJoinHandle<'_, _>| {
@@ -160,15 +187,20 @@ fn poll(
 ) -> Result<(), TrialError> {
     let mut before = start;
     loop {
-        let packets = station.counters.packets;
+        let (packets, steps) = (station.counters.packets, station.steps());
         let received = station.turn();
-        let now = Instant::now();
+        let mut now = Instant::now();
         match received {
             Received::End => return Ok(()),
             Received::Idle => hint::spin_loop(),
             Received::Frames => {
+                let until = now + station.dispatch(packets);
+                while now < until {
+                    hint::spin_loop();
+                    now = Instant::now();
+                }
                 let busy_ns = (now - before).as_nanos() as u64;
-                let spent = stopwatch.spent(busy_ns, station.counters.packets - packets);
+                let spent = stopwatch.spent(busy_ns, station.steps() - steps);
                 station.busy_ns += busy_ns;
                 station.slow_batches += u64::from(spent.is_slow);
                 station.elapsed_ns = (now - start).as_nanos() as u64;
@@ -224,7 +256,7 @@ impl<M: Meter> VirtualCore<'_, M> {
             if now_ns >= until_ns {
                 return false;
             }
-            let before = self.station.counters.packets;
+            let (packets, steps) = (self.station.counters.packets, self.station.steps());
             self.meter.begin();
             match self.station.turn() {
                 Received::End => return true,
@@ -238,11 +270,12 @@ impl<M: Meter> VirtualCore<'_, M> {
                     self.clock.advance_to(next_ns.unwrap_or(until_ns));
                 }
                 Received::Frames => {
-                    let spent = self.meter.end(self.station.counters.packets - before);
+                    let spent = self.meter.end(self.station.steps() - steps);
+                    let busy_ns = spent.ns + self.station.dispatch(packets).as_nanos() as u64;
                     let station = &mut self.station;
-                    station.busy_ns += spent.ns;
+                    station.busy_ns += busy_ns;
                     station.slow_batches += u64::from(spent.is_slow);
-                    station.elapsed_ns = now_ns + spent.ns;
+                    station.elapsed_ns = now_ns + busy_ns;
                     self.clock.advance_to(station.elapsed_ns);
                 }
             }

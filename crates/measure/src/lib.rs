@@ -15,12 +15,13 @@ mod comparison;
 mod executor;
 mod findings;
 mod mlffr;
+mod replay;
 mod schedule;
 pub mod search;
 mod stopwatch;
 mod trial;
 
-pub use bench::{Bench, BenchError, Settings, TrialError, check_virtual, packets};
+pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
 pub use mlffr::{Mlffr, Question, mlffr};

@@ -61,6 +61,7 @@ fn contest(args: &BenchCompareArgs) -> Contest {
         rebalancing: args.card.rebalancing(),
         descriptors: args.load.descriptors,
         is_shaped: args.load.shaped,
+        dispatch_ns: args.load.dispatch_ns,
         question: question(&args.load, args.searches, &args.latency.0),
     }
 }

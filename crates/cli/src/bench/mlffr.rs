@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use engine::{Chain, Plan};
 use measure::search::Limits;
@@ -68,7 +67,7 @@ pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
     let source = Source::of(&args.source)?;
     let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
     let settings = settings(&args.load, clock);
-    let mut bench = Bench::new(&chain, &plan, Arc::new(packets), settings).map_err(Failure::usage)?;
+    let mut bench = Bench::new(&chain, &plan, packets, settings).map_err(Failure::usage)?;
     let progress = session::interruptible(None);
     let question = question(&args.load, args.searches, &args.latency.0);
     let found = measure::mlffr(&mut bench, &question, &progress.stop).map_err(failed)?;
@@ -91,7 +90,7 @@ fn cores(args: &BenchMlffrArgs) -> (usize, Clock) {
 }
 
 pub fn settings(args: &LoadArgs, clock: Clock) -> Settings {
-    Settings { clock, descriptors: args.descriptors, is_shaped: args.shaped }
+    Settings { clock, descriptors: args.descriptors, is_shaped: args.shaped, dispatch_ns: args.dispatch_ns }
 }
 
 pub fn question(args: &LoadArgs, searches: usize, latency: &[f64]) -> Question {

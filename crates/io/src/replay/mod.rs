@@ -17,4 +17,4 @@
 mod arena;
 mod ends;
 
-pub use ends::{Collector, Feeder, ReplayPort, replay, replay_in_any_order, QUEUE_FRAMES_MAX};
+pub use ends::{Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order};
