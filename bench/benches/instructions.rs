@@ -14,6 +14,7 @@ use io::capture::Record;
 use io::{MemoryPort, Port, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
+use sequencer::{History, ItemLayout, Sequencer};
 use strategy::Strategy;
 use table::{FlowTable, Layout, Slot, WhenFull};
 use wire::{Edits, LinkType};
@@ -161,6 +162,88 @@ fn turns(mut turning: Turning) -> Turning {
     turning
 }
 
+// What a sequencer does for a packet, less the bytes it puts before it.
+#[library_benchmark]
+#[bench::item_of_16(args = (ITEM_OF_16, 2), setup = Histories::new)]
+#[bench::item_of_40(args = (ITEM_OF_40, 2), setup = Histories::new)]
+fn history_next(mut histories: Histories) -> Histories {
+    let Histories { sequencer, batch, .. } = &mut histories;
+    for headers in &batch.headers {
+        black_box(sequencer.next(headers, 1));
+    }
+    histories
+}
+
+// Those bytes: the number is that of cores.
+#[library_benchmark]
+#[bench::item_of_16_for_2(args = (ITEM_OF_16, 2), setup = Histories::new)]
+#[bench::item_of_16_for_14(args = (ITEM_OF_16, 14), setup = Histories::new)]
+#[bench::item_of_40_for_14(args = (ITEM_OF_40, 14), setup = Histories::new)]
+fn history_prefix(mut histories: Histories) -> Histories {
+    for frame in &mut histories.frames {
+        histories.sequencer.prefix(LinkType::Ethernet, black_box(frame));
+    }
+    histories
+}
+
+#[library_benchmark]
+#[bench::item_of_16_for_2(args = (ITEM_OF_16, 2), setup = Histories::new)]
+#[bench::item_of_16_for_14(args = (ITEM_OF_16, 14), setup = Histories::new)]
+#[bench::item_of_40_for_14(args = (ITEM_OF_40, 14), setup = Histories::new)]
+fn history_parse(histories: Histories) -> Histories {
+    for frame in &histories.frames {
+        let _ = black_box(History::parse(black_box(frame), &histories.layout));
+    }
+    histories
+}
+
+// Items as replay reads them: an item is counted where others count a packet.
+#[library_benchmark]
+#[bench::of_16(args = (ITEM_OF_16, ITEMS + 1), setup = Histories::new)]
+#[bench::of_40(args = (ITEM_OF_40, ITEMS + 1), setup = Histories::new)]
+#[bench::of_72(args = (u64::MAX, ITEMS + 1), setup = Histories::new)]
+fn history_items(mut histories: Histories) -> Histories {
+    let Histories { frames, layout, batch, .. } = &mut histories;
+    for (frame, headers) in frames.iter().zip(black_box(&mut batch.headers).chunks_exact_mut(ITEMS)) {
+        let Ok(history) = History::parse(frame, layout) else { continue };
+        let mut items = history.items();
+        for headers in headers {
+            black_box(items.next_into(headers));
+        }
+    }
+    histories
+}
+
+/// Items of a packet where items are counted.
+const ITEMS: usize = 20;
+/// The source of an IPv4 packet, destination port and protocol; as every item, why a packet is malformed.
+const ITEM_OF_16: u64 = 0xf << 12 | 0b11 << 46 | 1 << 56;
+/// The source, TCP's sequence number, ports, window, length, protocol, flags and marks.
+const ITEM_OF_40: u64 = 0xffff | 0xf << 32 | 0xf << 44 | 0b11 << 48 | 0b11 << 52 | 0b11 << 56 | 1 << 62;
+
+/// Packets of a sequencer whose ring is full, each with room for a prefix, and the last prefix in it.
+struct Histories {
+    layout: ItemLayout,
+    sequencer: Sequencer,
+    batch: Batch,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Histories {
+    fn new(header_bytes: u64, cores: usize) -> Histories {
+        let layout = ItemLayout::new(header_bytes);
+        let mut sequencer = Sequencer::new(layout.clone(), cores).expect("few cores");
+        let batch = Batch::new(Kind::Tcp);
+        batch.headers.iter().for_each(|headers| {
+            sequencer.next(headers, 1);
+        });
+        let mut prefix = vec![0; sequencer.prefix_len()];
+        sequencer.prefix(LinkType::Ethernet, &mut prefix);
+        let frames = batch.frames.iter().map(|frame| [&prefix[..], frame].concat()).collect();
+        Histories { layout, sequencer, batch, frames }
+    }
+}
+
 const STATISTICS: &str = "[[function]]\nuse = \"flow-statistics\"\n";
 const LIMITER: &str = "[[function]]\nuse = \"rate-limiter\"\n";
 const BALANCER: &str = "[[function]]\nuse = \"load-balancer\"\n[[function.services]]\nvip = \"0.0.0.0/0\"
@@ -300,7 +383,11 @@ library_benchmark_group!(
     benchmarks = [short_of_five_tuple, short_of_connection, hash_of_five_tuple, short_and_its_hash]
 );
 
+library_benchmark_group!(
+    name = histories,
+    benchmarks = [history_next, history_prefix, history_parse, history_items]
+);
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
 library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, turns]);
 
-main!(library_benchmark_groups = parsing, edits, keys, tables, chains);
+main!(library_benchmark_groups = parsing, edits, keys, histories, tables, chains);

@@ -115,14 +115,16 @@ impl<'a> History<'a> {
     }
 
     fn check_times(&self) -> Result<(), Rejected> {
-        let (before, after) = self.ring.split_at(self.oldest * self.layout.item_len());
-        let items = [after, before].into_iter().flat_map(|half| half.chunks_exact(self.layout.item_len()));
+        let item_len = self.layout.item_len();
         let mut latest_ns = 0;
         let mut runs_back = false;
-        for item in items.take(self.count) {
-            let time_ns = ItemLayout::time_ns(item);
+        let mut at = self.oldest * item_len;
+        for _ in 0..self.count {
+            let time_ns = ItemLayout::time_ns(&self.ring[at..]);
             runs_back |= time_ns < latest_ns;
             latest_ns = time_ns;
+            at += item_len;
+            at = if at == self.ring.len() { 0 } else { at };
         }
         if runs_back || self.stamp.time_ns < latest_ns { Err(Rejected::TimeRunsBack) } else { Ok(()) }
     }

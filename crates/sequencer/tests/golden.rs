@@ -1,0 +1,204 @@
+//! Prefixes written out by hand from `docs/history-format.md`, and one packet for each reason to reject one.
+
+extern crate paceline_sequencer as sequencer;
+
+mod invariants;
+
+use sequencer::{CoresOutOfRange, History, ItemLayout, Receiver, Rejected, Sequencer, outer_ethernet};
+use wire::{Addr, Headers, LinkType, Stamp};
+
+/// Bytes from hexadecimal digits; white space is free.
+fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u32> =
+        digits.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap()).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+/// The last four bytes of the source, the destination port, and why a packet is malformed.
+const MASK: u64 = 0x8000_c000_0000_f000;
+
+fn packet(number: u8, dst_port: u16, malformed_code: u8) -> Headers {
+    Headers { src: Addr::v4([10, 0, 0, number]), dst_port, malformed_code, ..Headers::default() }
+}
+
+/// Three cores, five packets; the third arrives, by its own time, before the second.
+const PACKETS: [(u8, u16, u8, u64); 5] =
+    [(1, 22, 0, 1000), (2, 53, 0, 2000), (3, 80, 0, 1500), (4, 443, 12, 4000), (5, 8080, 0, 5000)];
+
+/// Before packet 0: nothing has come.
+const BEFORE_0: &str = "
+    504c4849 01 00 0001 0000000000000000 00000000000003e8 8000c0000000f000 000f 0002 0000 0000
+    0000000000000000 00000000 0000 00
+    0000000000000000 00000000 0000 00";
+
+/// Before packet 1: the ring has one item.
+const BEFORE_1: &str = "
+    504c4849 01 00 0001 0000000000000001 00000000000007d0 8000c0000000f000 000f 0002 0001 0000
+    e803000000000000 0a000001 1600 00
+    0000000000000000 00000000 0000 00";
+
+/// Before packet 2, whose time is that of packet 1: the ring is full.
+const BEFORE_2: &str = "
+    504c4849 01 00 0001 0000000000000002 00000000000007d0 8000c0000000f000 000f 0002 0002 0000
+    e803000000000000 0a000001 1600 00
+    d007000000000000 0a000002 3500 00";
+
+/// Before packet 3: packet 2 is in the slot of packet 0, the oldest is packet 1 in slot 1.
+const BEFORE_3: &str = "
+    504c4849 01 00 0001 0000000000000003 0000000000000fa0 8000c0000000f000 000f 0002 0002 0001
+    d007000000000000 0a000003 5000 00
+    d007000000000000 0a000002 3500 00";
+
+/// Before packet 4: packet 3 is malformed, and history says so.
+const BEFORE_4: &str = "
+    504c4849 01 00 0001 0000000000000004 0000000000001388 8000c0000000f000 000f 0002 0002 0000
+    d007000000000000 0a000003 5000 00
+    a00f000000000000 0a000004 bb01 0c";
+
+/// A flush after packet 4: the number of packet 5, the time of packet 4.
+const FLUSH: &str = "
+    504c4849 01 01 0000 0000000000000005 0000000000001388 8000c0000000f000 000f 0002 0002 0001
+    8813000000000000 0a000005 901f 00
+    a00f000000000000 0a000004 bb01 0c";
+
+#[test]
+fn prefixes_are_as_drawn() {
+    let mut sequencer = Sequencer::new(ItemLayout::new(MASK), 3).unwrap();
+    let mut out = [0xee; 71];
+    let expected = [BEFORE_0, BEFORE_1, BEFORE_2, BEFORE_3, BEFORE_4];
+    for (number, ((src, dst_port, code, time_ns), before)) in PACKETS.into_iter().zip(expected).enumerate() {
+        let placed = sequencer.next(&packet(src, dst_port, code), time_ns);
+        assert_eq!((placed.stamp.seq, placed.core), (number as u64, number % 3));
+        assert_eq!(sequencer.prefix(LinkType::Ethernet, &mut out), 70);
+        assert_eq!(out[..70], hex(before), "before packet {number}");
+        assert_eq!(out[70], 0xee, "nothing is written behind the prefix");
+    }
+    assert_eq!(sequencer.ran_back().packets, 1);
+    for _ in 0..2 {
+        assert_eq!(sequencer.flush(), Stamp { seq: 5, time_ns: 5000 });
+        sequencer.prefix(LinkType::Ethernet, &mut out);
+        assert_eq!(out[..70], hex(FLUSH));
+    }
+    let next = sequencer.next(&packet(6, 1, 0), 6000);
+    assert_eq!((next.stamp.seq, next.core), (5, 2), "a flush takes no number and no turn");
+}
+
+#[test]
+fn a_packet_behind_an_outer_ethernet_header() {
+    let frame = [&outer_ethernet(0x0102)[..], &hex(BEFORE_3), &hex("aabbcc")].concat();
+    assert_eq!(frame[..14], hex("020000000102 02000000ffff 88b5"));
+    let layout = ItemLayout::new(MASK);
+    let history = History::parse(&frame, &layout).unwrap();
+    assert_eq!(history.stamp(), Stamp { seq: 3, time_ns: 4000 });
+    assert_eq!((history.count(), history.first_seq(), history.link()), (2, 1, LinkType::Ethernet));
+    assert_eq!(frame[history.packet_offset()..], [0xaa, 0xbb, 0xcc]);
+    let mut src = Addr::UNSPECIFIED;
+    src.0[12..].copy_from_slice(&[10, 0, 0, 2]);
+    let (stamp, headers) = history.items().next().unwrap();
+    assert_eq!(stamp, Stamp { seq: 1, time_ns: 2000 });
+    assert_eq!(headers, Headers { src, dst_port: 53, ..Headers::default() });
+}
+
+#[test]
+fn one_core_needs_no_history() {
+    let layout = ItemLayout::new(MASK);
+    let mut sequencer = Sequencer::new(layout.clone(), 1).unwrap();
+    let mut receiver = Receiver::starting_at(0);
+    let mut out = [0; 40];
+    for seq in 0..3 {
+        assert_eq!(sequencer.next(&packet(1, 2, 0), 7).core, 0);
+        assert_eq!(sequencer.prefix(LinkType::RawIp, &mut out), 40);
+        let history = History::parse(&out, &layout).unwrap();
+        assert_eq!((history.stamp().seq, history.count(), history.link()), (seq, 0, LinkType::RawIp));
+        assert_eq!(receiver.accept(&history).unwrap().lost, seq..seq);
+    }
+    // Ethernet pads a flush that is this short.
+    sequencer.flush();
+    sequencer.prefix(LinkType::RawIp, &mut out);
+    let padded = [&outer_ethernet(0)[..], &out, &[0; 6]].concat();
+    assert!(History::parse(&padded, &layout).is_ok());
+}
+
+#[test]
+fn cores_are_bounded() {
+    for cores in [0, 65, usize::MAX] {
+        assert_eq!(Sequencer::new(ItemLayout::new(0), cores).unwrap_err(), CoresOutOfRange(cores));
+    }
+    let sequencer = Sequencer::new(ItemLayout::new(u64::MAX), 64).unwrap();
+    assert_eq!(sequencer.prefix_len(), 40 + 63 * 72);
+}
+
+/// For each reason, what is changed in a prefix to see it: offset and new bytes.
+const CHANGES: [(Rejected, &str, usize, &str); 19] = [
+    (Rejected::NotHistory, BEFORE_3, 3, "4a"),
+    (Rejected::NotHistory, BEFORE_3, 0, ""),
+    (Rejected::HeaderTruncated, BEFORE_3, 39, ""),
+    (Rejected::HeaderTruncated, BEFORE_3, 2, ""),
+    (Rejected::Version, BEFORE_3, 4, "02"),
+    (Rejected::Flags, BEFORE_3, 5, "02"),
+    (Rejected::LinkType, BEFORE_3, 6, "0002"),
+    (Rejected::OtherLayout, BEFORE_3, 31, "01"),
+    (Rejected::ItemLength, BEFORE_3, 33, "10"),
+    (Rejected::RingTooLarge, BEFORE_3, 34, "0040"),
+    (Rejected::RingTruncated, BEFORE_3, 69, ""),
+    (Rejected::RingTruncated, BEFORE_3, 34, "0003"),
+    (Rejected::CountBeyondRing, BEFORE_3, 36, "0003"),
+    (Rejected::CountBeyondSequence, BEFORE_3, 15, "01"),
+    (Rejected::OldestBeyondRing, BEFORE_3, 38, "0002"),
+    (Rejected::OldestMisplaced, BEFORE_3, 38, "0000"),
+    (Rejected::TimeRunsBack, BEFORE_4, 40, "a10f"),
+    (Rejected::TimeRunsBack, BEFORE_4, 22, "0f9f"),
+    (Rejected::FlushWithPacket, FLUSH, 70, "01"),
+];
+
+#[test]
+fn each_reason_to_reject() {
+    let layout = ItemLayout::new(MASK);
+    for (reason, prefix, at, change) in CHANGES {
+        let mut bytes = hex(prefix);
+        assert!(History::parse(&bytes, &layout).is_ok());
+        match hex(change) {
+            cut if cut.is_empty() && reason == Rejected::NotHistory => bytes = hex("0200"),
+            cut if cut.is_empty() => bytes.truncate(at),
+            change => {
+                bytes.resize(bytes.len().max(at + change.len()), 0);
+                bytes[at..at + change.len()].copy_from_slice(&change);
+            }
+        }
+        assert_eq!(History::parse(&bytes, &layout).unwrap_err(), reason, "{at}: {change}");
+        assert_eq!(invariants::plain(&bytes, MASK), None, "{at}: {change}");
+        invariants::check_bytes(&hex(prefix), &layout).unwrap();
+        // The same behind an outer header.
+        if reason != Rejected::HeaderTruncated && reason != Rejected::NotHistory {
+            let frame = [&outer_ethernet(0)[..], &bytes].concat();
+            assert_eq!(History::parse(&frame, &layout).unwrap_err(), reason, "{at}: {change}");
+        }
+    }
+    let tried: Vec<_> = CHANGES.iter().map(|(reason, ..)| *reason).collect();
+    let missing = Rejected::ALL.iter().filter(|reason| !tried.contains(reason));
+    assert_eq!(missing.collect::<Vec<_>>(), [&Rejected::SequenceGoesBack], "the receiver's: see below");
+}
+
+#[test]
+fn a_receiver_tells_what_is_new_and_what_is_lost() {
+    let layout = ItemLayout::new(MASK);
+    let frames = [BEFORE_0, BEFORE_1, BEFORE_2, BEFORE_3, BEFORE_4, FLUSH].map(hex);
+    let histories = frames.each_ref().map(|frame| History::parse(frame, &layout).unwrap());
+    let mut receiver = Receiver::starting_at(0);
+    let mut accept = |frame: usize| {
+        let arrival = receiver.accept(&histories[frame]);
+        (arrival.map(|arrival| (arrival.lost, arrival.known)), receiver.expected())
+    };
+    assert_eq!(accept(0), (Ok((0..0, 0)), 1));
+    assert_eq!(accept(0), (Err(Rejected::SequenceGoesBack), 1), "again");
+    // Packet 4 has 2 and 3 with it: 1 is lost.
+    assert_eq!(accept(4), (Ok((1..2, 0)), 5));
+    assert_eq!(accept(3), (Err(Rejected::SequenceGoesBack), 5), "back");
+    // The flush has 3 and 4, both known; it may come again, with the number of the packet after it.
+    assert_eq!(accept(5), (Ok((5..5, 2)), 5));
+    assert_eq!(accept(5), (Ok((5..5, 2)), 5));
+
+    let mut joins = Receiver::starting_at(2);
+    let arrival = joins.accept(&histories[3]).unwrap();
+    assert_eq!((arrival.lost, arrival.known), (2..2, 1), "packet 1 is in the state that it starts from");
+}
