@@ -159,3 +159,29 @@ fn as_json(info: &FunctionInfo) -> FunctionEntry {
         edits: info.edits.names().collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table in `docs/scr.md`: every function, its item's bytes, and those with 12 less for each address.
+    #[test]
+    fn documented_items_are_those_there_are() {
+        let documented = include_str!("../../../docs/scr.md");
+        let rows: Vec<Vec<&str>> = documented
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+            .collect();
+        let expected: Vec<Vec<String>> = Registry::stock()
+            .functions()
+            .map(|info| {
+                let addresses = (info.reads & Fields::ADDRS).iter().count();
+                let bytes = [info.item_bytes(), info.item_bytes() - 12 * addresses];
+                [&[info.name.to_owned()][..], &bytes.map(|bytes| bytes.to_string())].concat()
+            })
+            .collect();
+        let documented: Vec<_> = rows.iter().map(|row| vec![row[1], row[3], row[4]]).collect();
+        assert_eq!(documented, expected);
+    }
+}
