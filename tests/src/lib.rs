@@ -44,6 +44,15 @@ pub fn chain(toml: &str, registry: &Registry) -> Chain {
     Chain::parse("test", toml, registry).unwrap_or_else(|error| panic!("{error} at {:?}", error.position()))
 }
 
+/// Checks that a function of the test's own declares what it reads.
+///
+/// # Panics
+/// If it does not.
+pub fn check_reads<F: nf::NetworkFunction>() {
+    let samples: Vec<wire::Headers> = nf::sample_headers(1).take(2_000).collect();
+    nf::check_reads::<F>(&samples).unwrap_or_else(|error| panic!("{}: {error}", F::NAME));
+}
+
 /// One packet to be: plain enough to be shrunk and printed.
 #[derive(Clone, Debug)]
 pub struct Packet {

@@ -528,3 +528,8 @@ external = [\"10.0.0.2\"]
     run_in_batches(&mut core, &packets, &[64]);
     assert_eq!(core.stage(0).counters().events, [1, 0, 1, 0, 0]);
 }
+
+#[test]
+fn what_the_functions_here_read_they_declare() {
+    paceline_conformance::check_reads::<Lease<true>>();
+}

@@ -300,3 +300,9 @@ fn a_length_that_lies_is_no_reason_to_panic() {
     let counters = engine::run::run(&mut ports[0], &mut core, &mut engine::Batch::new(), &mut (), &mut ());
     assert_eq!(counters.expect("open").bytes, u64::from(u32::MAX));
 }
+
+#[test]
+fn what_the_functions_here_read_they_declare() {
+    paceline_conformance::check_reads::<Marker<true>>();
+    paceline_conformance::check_reads::<Watcher>();
+}

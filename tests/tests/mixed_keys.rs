@@ -260,3 +260,10 @@ fn the_nat_equals_itself_up_to_its_ports() {
         assert!(!verified.allocated.is_empty());
     }
 }
+
+#[test]
+fn what_the_functions_here_read_they_declare() {
+    paceline_conformance::check_reads::<Numbers<true>>();
+    paceline_conformance::check_reads::<paceline_conformance::faulty::Faulty<nf::DstAddr, 0>>();
+    paceline_conformance::check_reads::<paceline_conformance::faulty::Faulty<nf::FiveTuple, 0>>();
+}

@@ -165,3 +165,8 @@ fn as_many_flows_as_are_asked_for_find_room() {
         assert_eq!((live, other), (flows.into(), 0), "core 0 speaks for the table");
     }
 }
+
+#[test]
+fn what_the_functions_here_read_they_declare() {
+    paceline_conformance::check_reads::<Times>();
+}

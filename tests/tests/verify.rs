@@ -318,3 +318,8 @@ fn a_missing_edit_is_found() {
     assert_ne!(first.single.bytes, first.other.bytes);
     assert!(verified.digests.iter().all(|(_, single, other)| single == other));
 }
+
+#[test]
+fn what_the_functions_here_read_they_declare() {
+    paceline_conformance::check_reads::<Faulty<0>>();
+}

@@ -3,6 +3,7 @@ use std::process::ExitCode;
 use engine::{FunctionInfo, Registry};
 use schemars::JsonSchema;
 use serde::Serialize;
+use wire::Fields;
 
 use crate::args::NfsArgs;
 use crate::failure::Failure;
@@ -30,14 +31,20 @@ pub fn command(args: &NfsArgs) -> Result<ExitCode, Failure> {
 fn render(infos: &[&FunctionInfo]) -> String {
     let row = |info: &&FunctionInfo| {
         let mut row = vec![info.name.to_owned(), key(info)];
-        row.extend([info.meta_bytes, info.key_bytes, info.state_bytes].map(|bytes| bytes.to_string()));
+        let bytes = [info.item_bytes(), info.meta_bytes, info.key_bytes, info.state_bytes];
+        row.extend(bytes.map(|bytes| bytes.to_string()));
         row
     };
     let rows: Vec<_> = infos.iter().map(row).collect();
-    let header = ["function", "key", "meta bytes", "key bytes", "state bytes"];
+    let header = ["function", "key", "item bytes", "meta bytes", "key bytes", "state bytes"];
     let mut text = table(&header, &rows, 2);
+    text += ITEM;
     for info in infos {
         text += &heading(&format!("{}: {}\n  from {}", info.name, info.summary, info.spec));
+        text += &format!("  reads: {}\n", names(info.reads));
+        if !info.edits.is_empty() {
+            text += &format!("  edits: {}\n", names(info.edits));
+        }
         let rows: Vec<_> = info
             .options
             .iter()
@@ -66,11 +73,23 @@ and the chain, above its first `[[function]]`,
   seed        seed of what functions draw, a whole number, at least 0; default 0
 ";
 
+const ITEM: &str = "
+item   what a packet's history holds of it, in a chain of this function alone: the header fields that it reads,
+       whether the packet is malformed, and 8 bytes more for its time stamp; see docs/scr.md
+meta   what a step of the function gets
+";
+
 fn key(info: &FunctionInfo) -> String {
-    let fields = info.sharding.fields.names().collect::<Vec<_>>().join(", ");
     let both = if info.sharding.symmetric { " (both directions as one)" } else { "" };
-    let five_tuple = wire::Fields::FIVE_TUPLE;
-    if info.sharding.fields == five_tuple { format!("5-tuple{both}") } else { format!("{fields}{both}") }
+    names(info.sharding.fields) + both
+}
+
+/// The fields, for people: a whole 5-tuple by that name.
+fn names(fields: Fields) -> String {
+    let is_whole = fields.contains(Fields::FIVE_TUPLE);
+    let rest = if is_whole { fields - Fields::FIVE_TUPLE } else { fields };
+    let names: Vec<_> = is_whole.then_some("5-tuple").into_iter().chain(rest.names()).collect();
+    names.join(", ")
 }
 
 /// A function, as JSON: `docs/nfs.schema.json` has a list of these.
@@ -88,7 +107,12 @@ pub struct FunctionEntry {
     symmetric: bool,
     /// Bytes of the key.
     key_bytes: usize,
-    /// Bytes of the header fields that its steps read.
+    /// The header fields that it reads, those included that decide whether a packet is its business.
+    reads: Vec<&'static str>,
+    /// Bytes that a packet's history holds of it in a chain of this function alone: of the header fields that
+    /// the function reads, and of whether the packet is malformed. Its time stamp is 8 bytes more.
+    item_bytes: usize,
+    /// Bytes that a step gets: what is made of the header fields.
     meta_bytes: usize,
     /// Bytes of one flow's state.
     state_bytes: usize,
@@ -121,6 +145,8 @@ fn as_json(info: &FunctionInfo) -> FunctionEntry {
         key_fields: info.sharding.fields.names().collect(),
         symmetric: info.sharding.symmetric,
         key_bytes: info.key_bytes,
+        reads: info.reads.names().collect(),
+        item_bytes: info.item_bytes(),
         meta_bytes: info.meta_bytes,
         state_bytes: info.state_bytes,
         options: info
@@ -131,5 +157,31 @@ fn as_json(info: &FunctionInfo) -> FunctionEntry {
         drop_reasons: info.drop_reasons.to_vec(),
         events: info.events.to_vec(),
         edits: info.edits.names().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table in `docs/scr.md`: every function, its item's bytes, and those with 12 less for each address.
+    #[test]
+    fn documented_items_are_those_there_are() {
+        let documented = include_str!("../../../docs/scr.md");
+        let rows: Vec<Vec<&str>> = documented
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+            .collect();
+        let expected: Vec<Vec<String>> = Registry::stock()
+            .functions()
+            .map(|info| {
+                let addresses = (info.reads & Fields::ADDRS).iter().count();
+                let bytes = [info.item_bytes(), info.item_bytes() - 12 * addresses];
+                [&[info.name.to_owned()][..], &bytes.map(|bytes| bytes.to_string())].concat()
+            })
+            .collect();
+        let documented: Vec<_> = rows.iter().map(|row| vec![row[1], row[3], row[4]]).collect();
+        assert_eq!(documented, expected);
     }
 }

@@ -274,9 +274,16 @@ fn every_function_is_listed_with_its_options() {
     for name in ["conntrack", "ddos", "heavy-hitters", "policer", "port-knock"] {
         assert!(names.contains(&name), "{names:?}");
     }
+    let knock = list.as_array().expect("a list").iter().find(|f| f["name"] == "port-knock").expect("there");
+    assert_eq!(
+        knock["reads"],
+        serde_json::json!(["source address", "destination port", "protocol", "marks"])
+    );
+    assert_eq!((&knock["item_bytes"], &knock["meta_bytes"]), (&21.into(), &20.into()), "{knock}");
     let one = paceline(&["nfs", "policer"]);
     let text = stdout(&one);
-    for part in ["rate_bytes_per_s", "burst_bytes", "meta bytes", "5-tuple"] {
+    let reads = "reads: 5-tuple, TOS, IP length, marks\n  edits: TOS\n";
+    for part in ["rate_bytes_per_s", "burst_bytes", "item bytes", "meta bytes", "5-tuple", reads] {
         assert!(text.contains(part), "{text}");
     }
     assert!(!text.contains("conntrack"), "{text}");
