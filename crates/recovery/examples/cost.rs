@@ -86,8 +86,8 @@ impl Case {
         let mut cores = replicas(self.cores, RECORDS, self.item_bytes);
         self.time(|core, first, end| {
             let brought = (first as usize..end as usize).map(|seq| item(items, seq as u64, self.item_bytes));
-            assert_ne!(cores[core].arrive(first, brought), Arrival::Full, "a log too short");
-            cores[core].advance(usize::MAX, |_, item| step(item));
+            let (arrival, _) = cores[core].receive(first, brought, usize::MAX, |_, item| step(item));
+            assert_ne!(arrival, Arrival::Full, "a log too short");
         })
     }
 

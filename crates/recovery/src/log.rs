@@ -120,9 +120,7 @@ impl Writer {
             at.store(tag(seq, WRITING), Ordering::Relaxed);
         }
         fence_unless(Fault::ClaimRelaxed, Ordering::Release);
-        for (word, bytes) in words.iter().zip(item.chunks(WORD_BYTES)) {
-            word.store(to_word(bytes), Ordering::Relaxed);
-        }
+        store(words, item);
         at.store(tag(seq, ITEM), release_unless(Fault::PublishRelaxed));
     }
 
@@ -163,9 +161,7 @@ impl Reader {
         if found != Found::Item {
             return found;
         }
-        for (word, bytes) in words.iter().zip(out.chunks_mut(WORD_BYTES)) {
-            from_word(word.load(Ordering::Relaxed), bytes);
-        }
+        load(words, out);
         if is_planted(Fault::NoRecheck) {
             return Found::Item;
         }
@@ -228,15 +224,28 @@ fn says(seen: u64, seq: u64) -> Found {
     }
 }
 
+/// Whole words first: what is left over, of a length known only at run time, takes a call to copy.
 #[inline]
-fn to_word(bytes: &[u8]) -> u64 {
-    let mut word = [0; WORD_BYTES];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_ne_bytes(word)
+fn store(words: &[AtomicU64], item: &[u8]) {
+    let (whole, rest) = item.as_chunks::<WORD_BYTES>();
+    for (word, bytes) in words.iter().zip(whole) {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    }
+    if !rest.is_empty() {
+        let mut bytes = [0; WORD_BYTES];
+        bytes[..rest.len()].copy_from_slice(rest);
+        words[whole.len()].store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+    }
 }
 
 #[inline]
-fn from_word(word: u64, bytes: &mut [u8]) {
-    let many = bytes.len();
-    bytes.copy_from_slice(&word.to_ne_bytes()[..many]);
+fn load(words: &[AtomicU64], out: &mut [u8]) {
+    let (whole, rest) = out.as_chunks_mut::<WORD_BYTES>();
+    for (word, bytes) in words.iter().zip(&mut *whole) {
+        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    if !rest.is_empty() {
+        let bytes = words[whole.len()].load(Ordering::Relaxed).to_ne_bytes();
+        rest.copy_from_slice(&bytes[..rest.len()]);
+    }
 }
