@@ -87,22 +87,40 @@ impl Writer {
     /// If the item is not as long as the log's items, or numbers have run out.
     #[inline]
     pub fn write(&mut self, item: &[u8]) {
-        assert_eq!(item.len(), self.shared.item_bytes, "an item of another length");
-        self.put(self.next, item);
-        self.advance();
+        self.write_each(std::iter::once(item), |_, _| ());
+    }
+
+    /// Records the items of the next sequence numbers, each of which is handed on as soon as it is recorded.
+    ///
+    /// # Panics
+    /// As [`Writer::write`].
+    #[inline]
+    pub fn write_each<'a>(
+        &mut self,
+        items: impl Iterator<Item = &'a [u8]>,
+        mut then: impl FnMut(u64, &[u8]),
+    ) {
+        // Not in memory, which every step would go through.
+        let mut seq = self.next;
+        for item in items {
+            self.put(seq, item);
+            then(seq, item);
+            seq += 1;
+        }
+        self.go_on_at(seq);
     }
 
     /// Records that the item of the next sequence number is not in this log.
     #[inline]
     pub fn write_lost(&mut self) {
         self.tag(self.next).store(tag(self.next, LOST), Ordering::Release);
-        self.advance();
+        self.go_on_at(self.next + 1);
     }
 
     /// Goes on at `seq`, if the log is not there already. The numbers in between are not written, now or ever:
     /// readers find [`Found::NotYet`], and [`Found::Overwritten`] once later records have their places.
     pub fn skip_to(&mut self, seq: u64) {
-        self.next = self.next.max(seq);
+        self.go_on_at(self.next.max(seq));
     }
 
     /// Records the next two numbers as lost, which may still come: a [fault](Fault::LostEarly).
@@ -114,6 +132,7 @@ impl Writer {
 
     #[inline]
     fn put(&mut self, seq: u64, item: &[u8]) {
+        assert_eq!(item.len(), self.shared.item_bytes, "an item of another length");
         let record = self.shared.record(seq);
         let (at, words) = record.split_first().expect("a record has a tag");
         if !is_planted(Fault::NoClaim) {
@@ -125,9 +144,9 @@ impl Writer {
     }
 
     #[inline]
-    fn advance(&mut self) {
-        self.next += 1;
-        assert!(self.next < SEQ_END, "sequence numbers have run out");
+    fn go_on_at(&mut self, seq: u64) {
+        assert!(seq < SEQ_END, "sequence numbers have run out");
+        self.next = seq;
     }
 
     #[inline]

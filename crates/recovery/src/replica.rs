@@ -110,7 +110,7 @@ impl Replica {
         first: u64,
         items: impl ExactSizeIterator<Item = &'a [u8]>,
         max_steps: usize,
-        mut step: impl FnMut(u64, &[u8]),
+        step: impl FnMut(u64, &[u8]),
     ) -> (Arrival, Advance) {
         let end = first + items.len() as u64;
         let from = self.next;
@@ -118,11 +118,8 @@ impl Replica {
         if !is_in_step || end - from > max_steps as u64 {
             return (self.arrive(first, items), self.advance(max_steps, step));
         }
-        for item in items.skip((from - first) as usize) {
-            self.own.write(item);
-            step(self.next, item);
-            self.next += 1;
-        }
+        self.own.write_each(items.skip((from - first) as usize), step);
+        self.next = end;
         self.counters.stepped += end - from;
         self.break_if_planted();
         (Arrival::Taken, Advance::CaughtUp)
