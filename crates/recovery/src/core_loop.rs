@@ -57,12 +57,14 @@ pub(crate) struct Core {
     asked_for: Option<u64>,
     /// How often its log had no room.
     pub(crate) full: u64,
+    /// Whether it calls `arrive` and `advance` and not `receive`.
+    pub(crate) has_two_calls: bool,
 }
 
 impl Core {
     pub(crate) fn new(number: usize, replica: Replica, mail: Mail) -> Core {
         let (queue, stepped) = (VecDeque::new(), Vec::new());
-        Core { number, replica, queue, stepped, mail, asked_for: None, full: 0 }
+        Core { number, replica, queue, stepped, mail, asked_for: None, full: 0, has_two_calls: false }
     }
 
     /// What an engine does over and over: answers, takes in, advances. `pick` chooses whom to ask.
@@ -74,19 +76,31 @@ impl Core {
         if self.asked_for.is_some() {
             self.rebuild();
         }
-        if let Some(range) = self.queue.front() {
-            let items: Vec<_> = range.clone().map(item_of).collect();
-            match self.replica.arrive(range.start, items.iter().map(|item| &item[..])) {
-                Arrival::Full => self.full += 1,
-                Arrival::Taken | Arrival::Late => drop(self.queue.pop_front()),
-            }
-        }
         let stepped = &mut self.stepped;
-        let advance = self.replica.advance(max_steps, |seq, item| {
+        let step = |seq, item: &[u8]| {
             assert!(stepped.last().is_none_or(|last| *last < seq), "{seq} stepped twice or out of order");
             assert_eq!(item, item_of(seq), "not the item of {seq}");
             stepped.push(seq);
-        });
+        };
+        let Some(range) = self.queue.front() else {
+            let advance = self.replica.advance(max_steps, step);
+            return self.after(pick, advance);
+        };
+        let items: Vec<_> = range.clone().map(item_of).collect();
+        let items = items.iter().map(|item| &item[..]);
+        let (arrival, advance) = match self.has_two_calls {
+            true => (self.replica.arrive(range.start, items), self.replica.advance(max_steps, step)),
+            false => self.replica.receive(range.start, items, max_steps, step),
+        };
+        match arrival {
+            Arrival::Full => self.full += 1,
+            Arrival::Taken | Arrival::Late => drop(self.queue.pop_front()),
+        }
+        self.after(pick, advance)
+    }
+
+    /// Asks if it has to.
+    fn after(&mut self, pick: impl FnOnce(&[usize]) -> usize, advance: Advance) -> Advance {
         if let Advance::Behind { seq, ahead } = advance
             && self.asked_for != Some(seq)
         {

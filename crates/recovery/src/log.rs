@@ -87,22 +87,40 @@ impl Writer {
     /// If the item is not as long as the log's items, or numbers have run out.
     #[inline]
     pub fn write(&mut self, item: &[u8]) {
-        assert_eq!(item.len(), self.shared.item_bytes, "an item of another length");
-        self.put(self.next, item);
-        self.advance();
+        self.write_each(std::iter::once(item), |_, _| ());
+    }
+
+    /// Records the items of the next sequence numbers, each of which is handed on as soon as it is recorded.
+    ///
+    /// # Panics
+    /// As [`Writer::write`].
+    #[inline]
+    pub fn write_each<'a>(
+        &mut self,
+        items: impl Iterator<Item = &'a [u8]>,
+        mut then: impl FnMut(u64, &[u8]),
+    ) {
+        // Not in memory, which every step would go through.
+        let mut seq = self.next;
+        for item in items {
+            self.put(seq, item);
+            then(seq, item);
+            seq += 1;
+        }
+        self.go_on_at(seq);
     }
 
     /// Records that the item of the next sequence number is not in this log.
     #[inline]
     pub fn write_lost(&mut self) {
         self.tag(self.next).store(tag(self.next, LOST), Ordering::Release);
-        self.advance();
+        self.go_on_at(self.next + 1);
     }
 
     /// Goes on at `seq`, if the log is not there already. The numbers in between are not written, now or ever:
     /// readers find [`Found::NotYet`], and [`Found::Overwritten`] once later records have their places.
     pub fn skip_to(&mut self, seq: u64) {
-        self.next = self.next.max(seq);
+        self.go_on_at(self.next.max(seq));
     }
 
     /// Records the next two numbers as lost, which may still come: a [fault](Fault::LostEarly).
@@ -114,22 +132,21 @@ impl Writer {
 
     #[inline]
     fn put(&mut self, seq: u64, item: &[u8]) {
+        assert_eq!(item.len(), self.shared.item_bytes, "an item of another length");
         let record = self.shared.record(seq);
         let (at, words) = record.split_first().expect("a record has a tag");
         if !is_planted(Fault::NoClaim) {
             at.store(tag(seq, WRITING), Ordering::Relaxed);
         }
         fence_unless(Fault::ClaimRelaxed, Ordering::Release);
-        for (word, bytes) in words.iter().zip(item.chunks(WORD_BYTES)) {
-            word.store(to_word(bytes), Ordering::Relaxed);
-        }
+        store(words, item);
         at.store(tag(seq, ITEM), release_unless(Fault::PublishRelaxed));
     }
 
     #[inline]
-    fn advance(&mut self) {
-        self.next += 1;
-        assert!(self.next < SEQ_END, "sequence numbers have run out");
+    fn go_on_at(&mut self, seq: u64) {
+        assert!(seq < SEQ_END, "sequence numbers have run out");
+        self.next = seq;
     }
 
     #[inline]
@@ -163,9 +180,7 @@ impl Reader {
         if found != Found::Item {
             return found;
         }
-        for (word, bytes) in words.iter().zip(out.chunks_mut(WORD_BYTES)) {
-            from_word(word.load(Ordering::Relaxed), bytes);
-        }
+        load(words, out);
         if is_planted(Fault::NoRecheck) {
             return Found::Item;
         }
@@ -228,15 +243,28 @@ fn says(seen: u64, seq: u64) -> Found {
     }
 }
 
+/// Whole words first: what is left over, of a length known only at run time, takes a call to copy.
 #[inline]
-fn to_word(bytes: &[u8]) -> u64 {
-    let mut word = [0; WORD_BYTES];
-    word[..bytes.len()].copy_from_slice(bytes);
-    u64::from_ne_bytes(word)
+fn store(words: &[AtomicU64], item: &[u8]) {
+    let (whole, rest) = item.as_chunks::<WORD_BYTES>();
+    for (word, bytes) in words.iter().zip(whole) {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    }
+    if !rest.is_empty() {
+        let mut bytes = [0; WORD_BYTES];
+        bytes[..rest.len()].copy_from_slice(rest);
+        words[whole.len()].store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+    }
 }
 
 #[inline]
-fn from_word(word: u64, bytes: &mut [u8]) {
-    let many = bytes.len();
-    bytes.copy_from_slice(&word.to_ne_bytes()[..many]);
+fn load(words: &[AtomicU64], out: &mut [u8]) {
+    let (whole, rest) = out.as_chunks_mut::<WORD_BYTES>();
+    for (word, bytes) in words.iter().zip(&mut *whole) {
+        *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    if !rest.is_empty() {
+        let bytes = words[whole.len()].load(Ordering::Relaxed).to_ne_bytes();
+        rest.copy_from_slice(&bytes[..rest.len()]);
+    }
 }

@@ -102,6 +102,29 @@ pub fn replicas(cores: usize, records: usize, item_bytes: usize) -> Vec<Replica>
 }
 
 impl Replica {
+    /// [`Replica::arrive`], and then [`Replica::advance`]. Faster than these where nothing is lost: items are stepped
+    /// as they come, and not read back from the log.
+    #[inline]
+    pub fn receive<'a>(
+        &mut self,
+        first: u64,
+        items: impl ExactSizeIterator<Item = &'a [u8]>,
+        max_steps: usize,
+        step: impl FnMut(u64, &[u8]),
+    ) -> (Arrival, Advance) {
+        let end = first + items.len() as u64;
+        let from = self.next;
+        let is_in_step = from == self.own.next() && first <= from && from < end;
+        if !is_in_step || end - from > max_steps as u64 {
+            return (self.arrive(first, items), self.advance(max_steps, step));
+        }
+        self.own.write_each(items.skip((from - first) as usize), step);
+        self.next = end;
+        self.counters.stepped += end - from;
+        self.break_if_planted();
+        (Arrival::Taken, Advance::CaughtUp)
+    }
+
     /// Records what a packet brings: the items of the sequence numbers from `first` on, its own at the end; a
     /// flush has no own. What this core has not got and will not get before `first` is recorded as lost to it.
     /// O(items + gap), and no more than the log has records.
@@ -131,9 +154,7 @@ impl Replica {
             }
             self.own.write(item);
         }
-        if is_planted(Fault::LostEarly) && self.own.records() > 2 {
-            self.own.write_lost_early();
-        }
+        self.break_if_planted();
         Arrival::Taken
     }
 
@@ -244,6 +265,12 @@ impl Replica {
     /// What has happened so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    fn break_if_planted(&self) {
+        if is_planted(Fault::LostEarly) && self.own.records() > 2 {
+            self.own.write_lost_early();
+        }
     }
 
     fn go_on_at(&mut self, seq: u64) {

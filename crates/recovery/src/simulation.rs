@@ -50,6 +50,7 @@ struct Scenario {
     /// Rounds from flush to flush. `None`: no flushes.
     flush_every: Option<u64>,
     max_steps: usize,
+    has_two_calls: bool,
 }
 
 impl Scenario {
@@ -72,6 +73,7 @@ impl Scenario {
             rate: draw.of(&[100, 500, 900, 1000]),
             flush_every: Some(1 + draw.of(&[3, 30, 300])),
             max_steps: draw.of(&[1, 3, 64, 1_000_000]) as usize,
+            has_two_calls: draw.hits(1, 2),
         }
     }
 
@@ -111,7 +113,13 @@ impl World<'_> {
         let replicas = replicas(scenario.cores, scenario.log_records, ITEM_BYTES).into_iter().enumerate();
         World {
             scenario,
-            cores: replicas.map(|(core, replica)| Core::new(core, replica, mail.clone())).collect(),
+            cores: replicas
+                .map(|(core, replica)| {
+                    let mut core = Core::new(core, replica, mail.clone());
+                    core.has_two_calls = scenario.has_two_calls;
+                    core
+                })
+                .collect(),
             stalled_until: vec![0; scenario.cores],
             seq: 0,
             burst: 0,
