@@ -50,9 +50,9 @@ impl Virtual {
     fn new(cores: usize, model: &str) -> Virtual {
         let chain = chain("heavy-hitters");
         let plan = Plan::new(&chain, Strategy::Rss, cores).expect("a plan");
-        let packets = Arc::new(packets(&chain, &plan, &trace(model)).expect("packets"));
+        let packets = packets(&chain, &plan, &trace(model)).expect("packets");
         let cores = plan.cores_of(&chain).expect("memory");
-        Virtual { packets, assign: plan.assign(&chain), cores, next_seq: 0 }
+        Virtual { packets: packets.packets, assign: plan.assign(&chain), cores, next_seq: 0 }
     }
 
     fn trial(&mut self, pace: Pace, descriptors: usize, count: u32) -> Trial {
@@ -65,11 +65,12 @@ impl Virtual {
             descriptors,
             frames: 256 + SPARE_FRAMES,
             has_latency: true,
+            dispatch_ns: 0,
         };
         let offered = run.schedule.packets();
         let mut meters: Vec<Fixed> = (0..cores).map(|_| Fixed(PACKET_NS)).collect();
-        let moving = (0..cores).map(|_| None).collect();
-        let outcomes = run.virtually(&mut self.cores, moving, &mut meters, &NEVER).expect("not interrupted");
+        let keepers = (0..cores).map(|_| Keeper::Nobody).collect();
+        let outcomes = run.virtually(&mut self.cores, keepers, &mut meters, &NEVER).expect("not interrupted");
         summarise(None, offered, 0, outcomes)
     }
 }
@@ -160,10 +161,10 @@ proptest! {
 fn both_clocks_account_for_each_packet() {
     let chain = chain("heavy-hitters");
     let plan = Plan::new(&chain, Strategy::Rss, 1).expect("a plan");
-    let packets = Arc::new(packets(&chain, &plan, &trace("uniform:packets=2000,flows=50")).expect("packets"));
+    let packets = packets(&chain, &plan, &trace("uniform:packets=2000,flows=50")).expect("packets");
     for clock in [Clock::Measured, Clock::Virtual] {
-        let settings = Settings { clock, descriptors: 16, is_shaped: false };
-        let mut bench = Bench::new(&chain, &plan, Arc::clone(&packets), settings).expect("a bench");
+        let settings = Settings { clock, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
+        let mut bench = Bench::new(&chain, &plan, packets.clone(), settings).expect("a bench");
         bench.warm_up(&NEVER).expect("a trial");
         let all = bench.closed_loop(5_000, &NEVER).expect("a trial");
         assert_eq!((all.received(), all.dropped()), (5_000, 0), "{clock:?}");
@@ -190,8 +191,8 @@ fn what_cannot_be_measured_is_refused() {
     let mut junk = Trace::default();
     junk.push(&Record { time_ns: 0, wire_len: 60, link: LinkType::Ethernet, data: &[0; 60] });
     assert!(matches!(packets_of(&junk), Err(BenchError::NoIp { packets: 1 })));
-    let packets = Arc::new(packets_of(&trace("uniform:packets=10,flows=2")).expect("packets"));
-    let settings = Settings { clock: Clock::Measured, descriptors: 16, is_shaped: false };
+    let packets = packets_of(&trace("uniform:packets=10,flows=2")).expect("packets");
+    let settings = Settings { clock: Clock::Measured, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
     let refused = Bench::new(&heavy, &plan, packets, settings).err().expect("so many processors?");
     assert!(refused.to_string().contains("--virtual-cores 128"), "{refused}");
     assert!(check_virtual(&heavy, &plan).is_ok());
