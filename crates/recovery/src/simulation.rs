@@ -285,7 +285,8 @@ fn without_loss_nothing_is_recovered() {
         let (counters, _) = run(
             seed,
             |scenario| {
-                (scenario.loss_ppm, scenario.outage_ppm, scenario.queue_packets) = (0, 0, 100_000);
+                (scenario.loss_ppm, scenario.outage_ppm, scenario.disorder_ppm) = (0, 0, 0);
+                scenario.queue_packets = 100_000;
             },
             false,
         );
