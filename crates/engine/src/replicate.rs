@@ -9,8 +9,6 @@
 //! A batch is stepped as any other is: looked up in bulk, with blocks on their way ahead of the steps. So all that
 //! holds of a batch holds here: flows expire, and tables fill up, at the same step on every core.
 
-use std::collections::VecDeque;
-
 use io::{Frame, Port, Received};
 use sequencer::ItemLayout;
 use wire::Stamp;
@@ -48,9 +46,8 @@ pub struct Replicator<P> {
     own_packets: usize,
     /// The number of the next packet to be stepped.
     next: u64,
-    /// Own packets that wait for those before them.
-    arrived: VecDeque<Frame>,
-    received: Vec<Frame>,
+    /// Own packets that wait for those before them, the next one last.
+    arrived: Vec<Frame>,
     /// The item of the batch's last packet, where one entry may stand for several.
     last: Option<Box<[u8]>>,
     forgotten: Option<Forgotten>,
@@ -69,8 +66,7 @@ impl<P: Past> Replicator<P> {
             layout,
             own_packets,
             next: first,
-            arrived: VecDeque::with_capacity(own_packets),
-            received: Vec::with_capacity(own_packets),
+            arrived: Vec::with_capacity(own_packets),
             last,
             forgotten: None,
             replayed: 0,
@@ -113,11 +109,11 @@ impl<P: Past> Replicator<P> {
 
     /// Own packets with what lies before each, as many as there is room for.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Forgotten> {
-        while let Some(own) = self.arrived.front() {
+        while let Some(own) = self.arrived.last() {
             if !self.replay_to(own.stamp.seq, batch)? || batch.len() == BATCH_PACKETS {
                 return Ok(());
             }
-            let Some(own) = self.arrived.pop_front() else { return Ok(()) };
+            let Some(own) = self.arrived.pop() else { return Ok(()) };
             match self.last {
                 None => batch.frames.push(own),
                 Some(_) => {
@@ -134,8 +130,8 @@ impl<P: Past> Replicator<P> {
         if !self.arrived.is_empty() {
             return Received::Frames;
         }
-        let received = port.receive(&mut self.received, self.own_packets);
-        self.arrived.extend(self.received.drain(..));
+        let received = port.receive(&mut self.arrived, self.own_packets);
+        self.arrived.reverse();
         received
     }
 }
