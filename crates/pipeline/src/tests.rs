@@ -1,0 +1,4 @@
+//! Models against the reference, and against each other.
+
+mod baselines;
+mod support;
