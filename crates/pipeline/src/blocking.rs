@@ -83,12 +83,12 @@ impl<P: Program> Scheme<P> for Blocking {
 
     fn comb(&mut self, _: &mut Chip<P>) {}
 
-    fn can_take(&self, function: usize, packet: Handle, chip: &mut Chip<P>) -> bool {
+    fn can_take(&self, function: usize, packet: Handle, chip: &Chip<P>) -> bool {
         if self.when_full == WhenFull::Drop {
             return true;
         }
         let queues = &self.gates[function].queues;
-        chip.find_key(function, packet).is_none_or(|key| {
+        chip.key(function, packet).is_none_or(|key| {
             let queue = &queues[queue_of(key, queues.len())];
             !queue.packets.is_full()
         })

@@ -87,10 +87,9 @@ impl Cam {
         self.len
     }
 
-    /// Whether no key fits.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.free.is_empty()
+    /// How many keys fit.
+    pub fn capacity(&self) -> usize {
+        self.keys.len()
     }
 
     /// The most keys that were ever inside.

@@ -101,11 +101,17 @@ impl<P: Program> Chip<P> {
         self.pool.remove(packet);
     }
 
-    /// The hash module before a function: finds the packet's key.
+    /// The key that the packet has in a function, if it uses that.
+    #[inline]
+    pub fn key(&self, function: usize, packet: Handle) -> Option<u64> {
+        self.program.key(self.functions[function].table, &self.pool.get(packet).phv)
+    }
+
+    /// The hash module before a function: finds the packet's key, and keeps it with the packet.
     #[inline]
     pub fn find_key(&mut self, function: usize, packet: Handle) -> Option<u64> {
+        let key = self.key(function, packet);
         let packet = self.pool.get_mut(packet);
-        let key = self.program.key(self.functions[function].table, &packet.phv);
         packet.uses_table = key.is_some();
         packet.key = key.unwrap_or(0);
         key

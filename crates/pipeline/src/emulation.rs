@@ -9,6 +9,7 @@ use crate::options::{Model, Options, Setup, SetupError};
 use crate::plain::Plain;
 use crate::port::Arrival;
 use crate::program::Program;
+use crate::rapid::{Faults, Rapid, Sound};
 use crate::report::Report;
 
 /// What a run leaves behind.
@@ -43,6 +44,17 @@ pub fn emulate<P: Program>(
     arrivals: impl IntoIterator<Item = Arrival<P::Phv>>,
     observer: &mut impl Observer<P::Phv, P::State>,
 ) -> Result<Outcome<P::State>, EmulateError> {
+    emulate_with::<P, Sound>(program, model, options, arrivals, observer)
+}
+
+/// The same with defects in RAPID, for tests.
+pub(crate) fn emulate_with<P: Program, F: Faults>(
+    program: P,
+    model: &Model,
+    options: &Options,
+    arrivals: impl IntoIterator<Item = Arrival<P::Phv>>,
+    observer: &mut impl Observer<P::Phv, P::State>,
+) -> Result<Outcome<P::State>, EmulateError> {
     let setup = Setup::check(&program, model, options)?;
     let atoms = if *model == Model::Pisa { Atoms::ReadOnly } else { Atoms::Update };
     let chip = Chip::new(program, setup.stages, atoms, |table| model.is_function(table));
@@ -56,7 +68,11 @@ pub fn emulate<P: Program>(
             let scheme = Blocking::new(functions, blocking, options.when_full);
             run(Kernel::new(chip, scheme, &setup, options, model.name()), arrivals, observer)
         }
-        Model::Rapid(_) => Err(SetupError::TooLong { program: 0, pipeline: 0 }.into()),
+        Model::Rapid(rapid) => {
+            let scheme: Rapid<P::State, F> =
+                Rapid::new(&chip, setup.stages, setup.stage_cycles, rapid, options.when_full);
+            run(Kernel::new(chip, scheme, &setup, options, model.name()), arrivals, observer)
+        }
     }
 }
 

@@ -27,8 +27,9 @@ pub trait Scheme<P: Program> {
     /// The beginning of a cycle: what was on its way beside the pipeline arrives.
     fn comb(&mut self, chip: &mut Chip<P>);
 
-    /// Whether the gate before `function` can do with `packet` whatever has to be done.
-    fn can_take(&self, function: usize, packet: Handle, chip: &mut Chip<P>) -> bool;
+    /// Whether the gate before `function` can do with `packet` whatever has to be done. The packet may still be in
+    /// the span of the function before.
+    fn can_take(&self, function: usize, packet: Handle, chip: &Chip<P>) -> bool;
 
     /// Whether the gate behind `function` can.
     fn can_finish(&self, function: usize, packet: Handle, chip: &Chip<P>) -> bool;
@@ -141,20 +142,17 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         loop {
             self.arrive(&mut port);
             self.one_cycle(observer);
-            if self.chip.pool.len() == 0 {
-                if !self.wait(port.due()) {
-                    break;
-                }
+            let is_empty = self.chip.pool.len() == 0;
+            if is_empty && port.due().is_none() && self.scheme.is_idle() {
+                break;
+            }
+            if is_empty && let Some(due) = port.due() {
+                self.wait(due);
                 last_progress = self.cycle;
             } else if self.progress() != progress {
                 (progress, last_progress) = (self.progress(), self.cycle);
             } else if self.cycle - last_progress > self.options.patience_cycles {
-                return Err(Stuck {
-                    model: self.model,
-                    cycle: self.cycle,
-                    packets: self.chip.pool.len(),
-                    patience_cycles: self.options.patience_cycles,
-                });
+                return Err(self.stuck());
             }
         }
         Ok(self.report(start.elapsed().as_secs_f64(), port.line_cycles()))
@@ -230,14 +228,21 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         self.arrived = Handle::NONE;
     }
 
-    /// Goes on in an empty pipeline: `false` if nothing comes any more and nothing is on its way.
-    fn wait(&mut self, due: Option<u64>) -> bool {
-        let Some(due) = due else { return !self.scheme.is_idle() };
+    /// In an empty pipeline, goes on to when the next packet is due.
+    fn wait(&mut self, due: u64) {
         let quiet_since = self.last_departure + QUIET_CYCLES;
         if due > self.cycle && self.cycle > quiet_since && self.scheme.is_idle() {
             self.cycle = due;
         }
-        true
+    }
+
+    fn stuck(&self) -> Stuck {
+        Stuck {
+            model: self.model,
+            cycle: self.cycle,
+            packets: self.chip.pool.len(),
+            patience_cycles: self.options.patience_cycles,
+        }
     }
 
     #[inline]

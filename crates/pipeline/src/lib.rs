@@ -36,6 +36,7 @@ mod plain;
 mod port;
 mod program;
 pub mod programs;
+mod rapid;
 mod reference;
 mod report;
 mod segment;

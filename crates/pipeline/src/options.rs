@@ -277,7 +277,7 @@ impl Setup {
         size("the number of stages", stages, MAX_STAGES)?;
         options.line.check()?;
         let stage_cycles = options.stage_cycles.unwrap_or(model.stage_cycles());
-        size("the number of cycles of a stage", stage_cycles, 1_024)?;
+        size("the number of cycles of a stage", stage_cycles, 256)?;
         let setup = Setup { stages, stage_cycles };
         match model {
             Model::Pisa => {}

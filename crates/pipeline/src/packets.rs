@@ -120,10 +120,10 @@ impl List {
         self.head.is_none()
     }
 
-    /// The first packet, or none.
-    #[inline]
-    pub fn first(self) -> Handle {
-        self.head
+    /// What it holds, in order.
+    pub fn iter<Phv, State>(self, pool: &Pool<Phv, State>) -> impl Iterator<Item = &Packet<Phv, State>> {
+        let first = self.head.is_some().then(|| pool.get(self.head));
+        std::iter::successors(first, |packet| packet.next.is_some().then(|| pool.get(packet.next)))
     }
 
     /// Appends a packet.

@@ -17,7 +17,7 @@ impl<P: Program> Scheme<P> for Plain {
 
     fn comb(&mut self, _: &mut Chip<P>) {}
 
-    fn can_take(&self, _: usize, _: Handle, _: &mut Chip<P>) -> bool {
+    fn can_take(&self, _: usize, _: Handle, _: &Chip<P>) -> bool {
         true
     }
 

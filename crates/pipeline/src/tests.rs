@@ -1,4 +1,7 @@
 //! Models against the reference, and against each other.
 
 mod baselines;
+mod planted;
+mod programs;
+mod rapid;
 mod support;

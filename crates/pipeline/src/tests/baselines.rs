@@ -3,15 +3,10 @@
 use proptest::prelude::*;
 use traffic::Share;
 
-use super::support::{arrivals, difference, run};
+use super::support::{arrivals, difference, every_cycle, run};
 use crate::options::BlockingOptions;
-use crate::port::{Line, Pacing};
 use crate::programs::{FlowCounter, Synthetic};
 use crate::{DropCause, Model, Options, WhenFull};
-
-fn every_cycle() -> Options {
-    Options { line: Line { pacing: Pacing::EveryCycle, ..Line::default() }, ..Options::default() }
-}
 
 #[test]
 fn a_stateless_pipeline_takes_a_packet_each_cycle() {
