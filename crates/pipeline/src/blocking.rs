@@ -72,7 +72,7 @@ impl Gate {
 
 /// The queue of a flow. Keys need not be hashes.
 fn queue_of(key: u64, queues: usize) -> usize {
-    (u128::from(nf::hash_bytes(&key.to_le_bytes(), 0)) * queues as u128 >> 64) as usize
+    ((u128::from(nf::hash_bytes(&key.to_le_bytes(), 0)) * queues as u128) >> 64) as usize
 }
 
 impl<P: Program> Scheme<P> for Blocking {

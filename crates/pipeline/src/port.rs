@@ -80,6 +80,8 @@ pub(crate) struct Port<Phv, Source> {
     next: Option<Arrival<Phv>>,
     /// When `next` has come in. In hundredths of a cycle times percent, so that loads add up exactly.
     due_scaled: u64,
+    /// The same in whole cycles; `u64::MAX` if nothing comes.
+    due: u64,
     first_ns: Option<u64>,
     /// Time on the line that packets took so far, at the same scale: what was offered.
     taken_scaled: u64,
@@ -87,7 +89,7 @@ pub(crate) struct Port<Phv, Source> {
 
 impl<Phv, Source: Iterator<Item = Arrival<Phv>>> Port<Phv, Source> {
     pub fn new(line: Line, source: Source) -> Self {
-        let mut port = Port { source, line, next: None, due_scaled: 0, first_ns: None, taken_scaled: 0 };
+        let mut port = Port { source, line, next: None, due_scaled: 0, due: 0, first_ns: None, taken_scaled: 0 };
         port.advance();
         port
     }
@@ -95,7 +97,7 @@ impl<Phv, Source: Iterator<Item = Arrival<Phv>>> Port<Phv, Source> {
     /// The cycle in which the next packet arrives, if there is one.
     #[inline]
     pub fn due(&self) -> Option<u64> {
-        self.next.as_ref().map(|_| self.due_scaled / self.scale())
+        (self.due != u64::MAX).then_some(self.due)
     }
 
     /// Takes the packet that is due. The one behind it begins to come in now.
@@ -131,6 +133,7 @@ impl<Phv, Source: Iterator<Item = Arrival<Phv>>> Port<Phv, Source> {
             let due = u128::from(elapsed_ns) * u128::from(self.line.cycles_per_us) / 1_000;
             self.due_scaled = self.due_scaled.max(due as u64 * self.scale());
         }
+        self.due = if self.next.is_some() { self.due_scaled / self.scale() } else { u64::MAX };
     }
 
     #[inline]

@@ -38,6 +38,7 @@ struct Lane<State> {
     table: usize,
     read_stage: usize,
     write_stage: usize,
+    span: usize,
     read: ReadScheduler<State>,
     write: WriteScheduler,
     flows: usize,
@@ -69,6 +70,7 @@ impl<State: Copy + Default + PartialEq, F: Faults> Rapid<State, F> {
                 table: function.table,
                 read_stage: function.spec.read_stage,
                 write_stage: function.spec.write_stage,
+                span,
                 write: WriteScheduler::new(consistency, flows),
                 read,
                 flows,
@@ -80,6 +82,18 @@ impl<State: Copy + Default + PartialEq, F: Faults> Rapid<State, F> {
 }
 
 impl<State: Copy + Default + PartialEq> Lane<State> {
+    /// Both schedulers take what the ring has brought.
+    fn take<P: Program<State = State>, F: Faults>(&mut self, ring: &mut Ring<State>, chip: &mut Chip<P>) {
+        let for_read = ring.download(self.read_stage);
+        let mut signals = for_read.signals.len();
+        let packets = usize::from(for_read.packet.is_some());
+        self.read.take(self.table, for_read, chip);
+        let for_write = &mut ring.download(self.write_stage).signals;
+        signals += for_write.len();
+        for_write.drain(..).for_each(|signal| self.write.take(&signal));
+        ring.taken(signals, packets);
+    }
+
     /// Whether a packet of the flow that goes in now may have to come back.
     fn is_at_risk(&self, key: u64) -> bool {
         self.in_flight.as_ref().is_some_and(|in_flight| in_flight.has(key) || self.write.is_dirty(key))
@@ -106,14 +120,14 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
     #[inline]
     fn comb(&mut self, chip: &mut Chip<P>) {
         chip.stats.ring_busy += self.ring.comb::<F>();
-        for lane in &mut self.lanes {
-            let download = self.ring.download(lane.read_stage);
-            let signals = download.signals.len();
-            lane.read.comb::<P, F>(lane.table, download, chip);
-            let for_write = &mut self.ring.download(lane.write_stage).signals;
-            let more = for_write.len();
-            for_write.drain(..).for_each(|signal| lane.write.take(&signal));
-            self.ring.taken(signals + more);
+        for (function, lane) in self.lanes.iter_mut().enumerate() {
+            if !self.ring.has_nothing() {
+                lane.take::<P, F>(&mut self.ring, chip);
+            }
+            if self.ring.has_beat(function, lane.span) {
+                lane.read.beat();
+            }
+            lane.read.move_flows::<P, F>(chip);
         }
     }
 
@@ -156,7 +170,7 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
     #[inline]
     fn write_gate(&mut self, function: usize, leaving: Handle, chip: &mut Chip<P>) -> Handle {
         let lane = &mut self.lanes[function];
-        self.ring.beat(lane.write_stage);
+        self.ring.beat(function);
         if leaving.is_none() {
             return leaving;
         }
@@ -187,6 +201,9 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
     #[inline]
     fn tick(&mut self) {
         for lane in &mut self.lanes {
+            if lane.read.signals.is_empty() {
+                continue;
+            }
             for signal in lane.read.signals.drain(..) {
                 self.ring.signal(lane.read_stage, lane.write_stage, signal);
             }
@@ -195,7 +212,7 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
     }
 
     fn is_idle(&self) -> bool {
-        self.ring.is_idle() && self.lanes.iter().all(|lane| lane.read.dirty.len() + lane.write.len() == 0)
+        self.ring.has_nothing() && self.lanes.iter().all(|lane| lane.read.dirty.len() + lane.write.len() == 0)
     }
 
     fn occupancy(&self, chip: &Chip<P>, say: &mut dyn FnMut(String, u64)) {

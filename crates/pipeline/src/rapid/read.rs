@@ -96,9 +96,8 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
         }
     }
 
-    /// Takes what came from the ring, and moves flows from queue to queue.
-    #[inline]
-    pub fn comb<P: Program<State = State>, F: Faults>(
+    /// Takes what came from the ring.
+    pub fn take<P: Program<State = State>>(
         &mut self,
         table: usize,
         download: &mut Download<State>,
@@ -116,12 +115,12 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
         if packet.is_some() {
             self.take_back(packet, chip);
         }
-        if std::mem::take(&mut download.beat) {
-            self.timers.beat();
-        }
-        if self.dirty.len() > 0 {
-            self.move_flows::<P, F>(chip);
-        }
+    }
+
+    /// A heartbeat came. It counts for a flow that was registered in the same cycle.
+    #[inline]
+    pub fn beat(&mut self) {
+        self.timers.beat();
     }
 
     /// A flow is dirty, and waits until all its packets that read the old state are back.
@@ -161,7 +160,11 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
     }
 
     /// At most one flow leaves each queue in a cycle.
-    fn move_flows<P: Program<State = State>, F: Faults>(&mut self, chip: &mut Chip<P>) {
+    #[inline]
+    pub fn move_flows<P: Program<State = State>, F: Faults>(&mut self, chip: &mut Chip<P>) {
+        if self.dirty.len() == 0 {
+            return;
+        }
         if let Some((place, due)) = self.wait.first()
             && self.advances >= due
         {

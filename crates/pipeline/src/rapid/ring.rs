@@ -54,8 +54,6 @@ pub struct Download<State> {
     pub signals: Vec<Signal<State>>,
     /// A packet that was sent back.
     pub packet: Handle,
-    /// Whether a heartbeat came.
-    pub beat: bool,
 }
 
 /// The ring.
@@ -70,13 +68,16 @@ pub struct Ring<State> {
     phase: usize,
     /// Signals that were handed over and not yet taken.
     signals: usize,
+    /// Packets likewise.
+    packets: usize,
+    /// By function, its heartbeats under way: bit n is the one of n cycles ago, unless it was lost.
+    beats: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
 struct Bus<State> {
     signals: Vec<(usize, Signal<State>)>,
     packet: Handle,
-    beat: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +86,6 @@ struct Node<State> {
     from_pipeline: Fifo<Handle>,
     from_ring: Fifo<Handle>,
     upload: Vec<(usize, Signal<State>)>,
-    beat: bool,
     downloads: [Download<State>; 3],
 }
 
@@ -96,10 +96,13 @@ enum Role {
     Bystander,
     /// The read scheduler's.
     Read,
-    /// In between.
-    Between,
-    /// The write scheduler's.
-    Write,
+    /// Packets of the function come through it: the write scheduler's, and those in between.
+    Sends {
+        /// The function.
+        function: usize,
+        /// Nodes between it and the write scheduler's, that one included.
+        distance: u32,
+    },
 }
 
 /// Signals that a bus or register holds without allocating: more than all functions hand over while one goes round.
@@ -113,25 +116,26 @@ impl<State: Copy> Ring<State> {
         from_pipeline: usize,
         from_ring: usize,
     ) -> Ring<State> {
-        let download =
-            || Download { signals: Vec::with_capacity(SIGNALS), packet: Handle::NONE, beat: false };
+        let download = || Download { signals: Vec::with_capacity(SIGNALS), packet: Handle::NONE };
         let node = || Node {
             role: Role::Bystander,
             from_pipeline: Fifo::new(from_pipeline),
             from_ring: Fifo::new(from_ring),
             upload: Vec::with_capacity(SIGNALS),
-            beat: false,
             downloads: [download(), download(), download()],
         };
-        let bus = || Bus { signals: Vec::with_capacity(SIGNALS), packet: Handle::NONE, beat: false };
+        let bus = || Bus { signals: Vec::with_capacity(SIGNALS), packet: Handle::NONE };
         let mut nodes: Vec<_> = (0..nodes).map(|_| node()).collect();
-        for (read, write) in spans {
+        let mut functions = 0;
+        for (function, (read, write)) in spans.enumerate() {
             nodes[read].role = Role::Read;
-            nodes[write].role = Role::Write;
-            nodes[read + 1..write].iter_mut().for_each(|node| node.role = Role::Between);
+            for (distance, node) in nodes[read + 1..=write].iter_mut().rev().enumerate() {
+                node.role = Role::Sends { function, distance: distance as u32 };
+            }
+            functions += 1;
         }
         let buses = nodes.iter().map(|_| bus()).collect();
-        Ring { nodes, buses, turn: 0, phase: 0, signals: 0 }
+        Ring { nodes, buses, turn: 0, phase: 0, signals: 0, packets: 0, beats: vec![0; functions] }
     }
 
     /// All nodes send. Returns how many sent more than heartbeats.
@@ -140,15 +144,37 @@ impl<State: Copy> Ring<State> {
     /// is where packets go.
     #[inline]
     pub fn comb<F: Faults>(&mut self) -> u64 {
+        if self.has_nothing() {
+            return 0;
+        }
         let mut busy = 0;
         let mut has_room = true;
         let mut bus = self.turn;
         for (number, node) in self.nodes.iter_mut().enumerate() {
-            busy += u64::from(node.send::<F>(number, &mut self.buses[bus], self.phase, has_room));
+            busy += u64::from(node.send(number, &mut self.buses[bus], self.phase, has_room));
+            if let Role::Sends { function, distance } = node.role
+                && node.has_waiting()
+                && !F::HEEDLESS_HEARTBEAT
+            {
+                // Its stage's heartbeat of the last cycle is here, or that of the cycle before, and so on.
+                self.beats[function] &= !(2 << distance);
+            }
             has_room = !node.from_ring.is_full();
             bus = if bus + 1 == self.buses.len() { 0 } else { bus + 1 };
         }
         busy
+    }
+
+    /// Whether heartbeats alone are under way.
+    #[inline]
+    pub fn has_nothing(&self) -> bool {
+        self.signals + self.packets == 0
+    }
+
+    /// Whether a heartbeat of `function`, which spans `span` stages, reaches its read scheduler in this cycle.
+    #[inline]
+    pub fn has_beat(&self, function: usize, span: usize) -> bool {
+        self.beats[function] >> (span + 2) & 1 == 1
     }
 
     /// What was taken off at `node` and is there for its stage in this cycle. To be emptied.
@@ -158,10 +184,11 @@ impl<State: Copy> Ring<State> {
         &mut self.nodes[node].downloads[taken]
     }
 
-    /// Says that signals were taken.
+    /// Says that signals and packets were taken.
     #[inline]
-    pub fn taken(&mut self, signals: usize) {
+    pub fn taken(&mut self, signals: usize, packets: usize) {
         self.signals -= signals;
+        self.packets -= packets;
     }
 
     /// The stage of node `from` hands over a signal for that of node `to`.
@@ -172,7 +199,9 @@ impl<State: Copy> Ring<State> {
 
     /// A write scheduler hands over a packet; `false` if there is no room.
     pub fn send_back(&mut self, from: usize, packet: Handle) -> bool {
-        self.nodes[from].from_pipeline.push(packet)
+        let has_room = self.nodes[from].from_pipeline.push(packet);
+        self.packets += usize::from(has_room);
+        has_room
     }
 
     /// Whether there is room for a packet to be sent back.
@@ -180,10 +209,10 @@ impl<State: Copy> Ring<State> {
         !self.nodes[from].from_pipeline.is_full()
     }
 
-    /// A write scheduler's stage has advanced.
+    /// The write scheduler's stage of a function has advanced.
     #[inline]
-    pub fn beat(&mut self, from: usize) {
-        self.nodes[from].beat = true;
+    pub fn beat(&mut self, function: usize) {
+        self.beats[function] |= 1;
     }
 
     /// Registers are clocked: what was sent is before the next node.
@@ -191,11 +220,7 @@ impl<State: Copy> Ring<State> {
     pub fn tick(&mut self) {
         self.turn = if self.turn + 1 == self.buses.len() { 0 } else { self.turn + 1 };
         self.phase = if self.phase == 2 { 0 } else { self.phase + 1 };
-    }
-
-    /// Whether no signal is on its way.
-    pub fn is_idle(&self) -> bool {
-        self.signals == 0
+        self.beats.iter_mut().for_each(|beats| *beats <<= 1);
     }
 
     /// Nodes.
@@ -223,7 +248,10 @@ impl<State: Copy> Ring<State> {
                 from_ring: node.from_ring.iter().collect(),
                 packet: bus.packet,
                 signals: bus.signals.len(),
-                beat: bus.beat,
+                beat: match node.role {
+                    Role::Sends { function, distance } => self.beats[function] >> (distance + 1) & 1 == 1,
+                    _ => false,
+                },
             }
         })
     }
@@ -240,20 +268,20 @@ pub struct Held {
     pub packet: Handle,
     /// Signals there.
     pub signals: usize,
-    /// Whether a heartbeat is there.
+    /// Whether a heartbeat is there, or comes from its stage.
     pub beat: bool,
 }
 
 impl<State: Copy> Node<State> {
-    /// Takes off what is for this node, and sends. Returns whether it sends more than a heartbeat.
+    /// Whether packets wait here.
     #[inline]
-    fn send<F: Faults>(
-        &mut self,
-        number: usize,
-        bus: &mut Bus<State>,
-        phase: usize,
-        next_has_room: bool,
-    ) -> bool {
+    fn has_waiting(&self) -> bool {
+        !self.from_ring.is_empty() || !self.from_pipeline.is_empty()
+    }
+
+    /// Takes off what is for this node, and sends. Returns whether it sends anything.
+    #[inline]
+    fn send(&mut self, number: usize, bus: &mut Bus<State>, phase: usize, next_has_room: bool) -> bool {
         if !bus.signals.is_empty() {
             let download = &mut self.downloads[phase].signals;
             bus.signals.retain(|&(to, signal)| {
@@ -263,28 +291,24 @@ impl<State: Copy> Node<State> {
                 to != number
             });
         }
-        bus.signals.append(&mut self.upload);
+        if !self.upload.is_empty() {
+            bus.signals.append(&mut self.upload);
+        }
         match self.role {
             Role::Bystander => {}
             Role::Read => {
                 self.downloads[phase].packet = std::mem::replace(&mut bus.packet, Handle::NONE);
-                self.downloads[phase].beat = std::mem::take(&mut bus.beat);
             }
-            Role::Write => {
-                bus.beat = std::mem::take(&mut self.beat);
-                self.send_packet::<F>(bus, next_has_room);
-            }
-            Role::Between => self.send_packet::<F>(bus, next_has_room),
+            Role::Sends { .. } => self.send_packet(bus, next_has_room),
         }
         bus.packet.is_some() || !bus.signals.is_empty()
     }
 
     /// One packet may go, if no signal does: those of the ring first.
     #[inline]
-    fn send_packet<F: Faults>(&mut self, bus: &mut Bus<State>, next_has_room: bool) {
+    fn send_packet(&mut self, bus: &mut Bus<State>, next_has_room: bool) {
         let mut arrived = std::mem::replace(&mut bus.packet, Handle::NONE);
-        let may_send = next_has_room && bus.signals.is_empty();
-        if may_send {
+        if next_has_room && bus.signals.is_empty() {
             bus.packet = self.from_ring.pop().unwrap_or(Handle::NONE);
             if bus.packet.is_none() {
                 std::mem::swap(&mut bus.packet, &mut arrived);
@@ -297,7 +321,5 @@ impl<State: Copy> Node<State> {
             let has_place = self.from_ring.push(arrived);
             debug_assert!(has_place, "the node behind asked first");
         }
-        let is_clear = self.from_ring.is_empty() && self.from_pipeline.is_empty();
-        bus.beat &= is_clear || F::HEEDLESS_HEARTBEAT;
     }
 }
