@@ -41,6 +41,7 @@ mod reference;
 mod report;
 mod segment;
 mod snapshot;
+pub mod spacing;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -89,7 +89,8 @@ pub(crate) struct Port<Phv, Source> {
 
 impl<Phv, Source: Iterator<Item = Arrival<Phv>>> Port<Phv, Source> {
     pub fn new(line: Line, source: Source) -> Self {
-        let mut port = Port { source, line, next: None, due_scaled: 0, due: 0, first_ns: None, taken_scaled: 0 };
+        let mut port =
+            Port { source, line, next: None, due_scaled: 0, due: 0, first_ns: None, taken_scaled: 0 };
         port.advance();
         port
     }

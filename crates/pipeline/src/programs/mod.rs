@@ -18,7 +18,7 @@ mod synthetic;
 mod token_bucket;
 
 pub use counter::FlowCounter;
-pub use fields::{Fields, field};
+pub use fields::{Fields, field, fields};
 pub use knocking::PortKnocking;
 pub use nat::NatBalancer;
 pub use syn_cookie::SynCookie;
