@@ -274,15 +274,16 @@ fn fig16() -> Result<(), Box<dyn Error>> {
 
 /// App. C: n packets of one flow back to back, and when the last one comes out.
 fn appc() -> Result<(), Box<dyn Error>> {
-    let (packets, stage_cycles) = (60_u64, 28);
+    let stage_cycles = 28;
     println!(
-        "App. C: {packets} packets of one flow back to back, T = 2 * {stage_cycles} + 4 = 60; cycles to the last"
+        "App. C: n packets of one flow back to back, T = 2 * {stage_cycles} + 4 = 60; cycles to the last one"
     );
     println!(
-        "{:>8} {:>9} {:>12} {:>9} {:>16}",
-        "updates", "blocking", "speculation", "fall-back", "paper's formula"
+        "{:>4} {:>8} {:>9} {:>12} {:>10} {:>16}",
+        "n", "updates", "blocking", "speculation", "fall-back", "paper's formula"
     );
-    for percent in (10..=100).step_by(10) {
+    let rates = (10..=100).step_by(10);
+    for (packets, percent) in [60_u64, 240].into_iter().flat_map(|n| rates.clone().map(move |p| (n, p))) {
         let updates = |n: u64| (n * percent / 100) != ((n + 1) * percent / 100);
         let arrivals: Packets = (0..packets)
             .map(|n| Arrival { phv: Synthetic::packet(1, updates(n), n + 1), bytes: 64, time_ns: 0 })
@@ -296,7 +297,7 @@ fn appc() -> Result<(), Box<dyn Error>> {
         let deep = BlockingOptions { queues: 4, depth: 1_024 };
         let (n, t, a) = (packets as f64, 60.0, percent as f64 / 100.0);
         println!(
-            "{percent:>7}% {:>9} {:>12} {:>9} {:>16.0}",
+            "{packets:>4} {percent:>7}% {:>9} {:>12} {:>10} {:>16.0}",
             cycles(&Model::Blocking(deep))?,
             cycles(&Model::Rapid(speculating))?,
             cycles(&Model::Rapid(large))?,

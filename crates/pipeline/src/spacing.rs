@@ -55,8 +55,10 @@ impl Spacing {
             let draw = |what: u64| nf::hash_bytes(&[number, what].map(u64::to_le_bytes).concat(), seed);
             let distance = distance(&points, draw(0), draw(1));
             let at = |distance: usize| (number as usize + window + 1 - distance) % (window + 1);
-            // The packet drawn may have a follower: then the nearest before or behind it that has none.
-            let order = distance.into_iter().flat_map(|d| (d..=window).chain((1..d).rev()));
+            // The packet drawn may have a follower: then one that has none, of the same interval if there is one.
+            let order = distance.into_iter().flat_map(|(d, near, far)| {
+                (d..=far).chain((near..d).rev()).chain(far + 1..=window).chain((1..near).rev())
+            });
             let followed = order.into_iter().find(|&d| latest[at(d)] != 0);
             let flow = match followed {
                 Some(d) => std::mem::take(&mut latest[at(d)]),
@@ -74,12 +76,13 @@ impl Spacing {
     }
 }
 
-/// A distance by the stated shares, or none: behind all of them.
-fn distance(points: &[(u32, u32)], share: u64, within: u64) -> Option<usize> {
+/// A distance by the stated shares, and the nearest and farthest of its interval; none behind all of them.
+fn distance(points: &[(u32, u32)], share: u64, within: u64) -> Option<(usize, usize, usize)> {
     let share = (share % 10_000) as u32;
     let index = points.iter().position(|(_, upto)| share < *upto)?;
-    let from = if index == 0 { 0 } else { points[index - 1].0 };
-    Some((from + 1 + within as u32 % (points[index].0 - from)) as usize)
+    let near = if index == 0 { 1 } else { points[index - 1].0 as usize + 1 };
+    let far = points[index].0 as usize;
+    Some((near + within as usize % (far + 1 - near), near, far))
 }
 
 #[cfg(test)]

@@ -4,4 +4,5 @@ mod baselines;
 mod planted;
 mod programs;
 mod rapid;
+mod reports;
 mod support;

@@ -82,7 +82,8 @@ struct Bus<State> {
 
 #[derive(Clone, Debug)]
 struct Node<State> {
-    role: Role,
+    /// In the span of a function, or none: then only signals come through.
+    place: Option<Place>,
     from_pipeline: Fifo<Handle>,
     from_ring: Fifo<Handle>,
     upload: Vec<(usize, Signal<State>)>,
@@ -92,17 +93,28 @@ struct Node<State> {
 /// What a node is for the function whose span it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// In no span: passes signals on.
-    Bystander,
-    /// The read scheduler's.
+    /// The read scheduler's: packets leave the ring.
     Read,
-    /// Packets of the function come through it: the write scheduler's, and those in between.
-    Sends {
-        /// The function.
-        function: usize,
-        /// Nodes between it and the write scheduler's, that one included.
-        distance: u32,
-    },
+    /// Packets come through it: the write scheduler's node, and those in between.
+    Sends,
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    role: Role,
+    /// Whose span it is in.
+    function: usize,
+    /// By how many nodes it is away from the write scheduler's.
+    distance: u32,
+}
+
+impl Place {
+    /// The bit of the heartbeat that comes to this node: its stage's of the last cycle if it is the write scheduler's,
+    /// or that of the cycle before, and so on.
+    fn beat(self) -> u32 {
+        2 << self.distance
+    }
 }
 
 /// Signals that a bus or register holds without allocating: more than all functions hand over while one goes round.
@@ -118,7 +130,7 @@ impl<State: Copy> Ring<State> {
     ) -> Ring<State> {
         let download = || Download { signals: Vec::with_capacity(SIGNALS), packet: Handle::NONE };
         let node = || Node {
-            role: Role::Bystander,
+            place: None,
             from_pipeline: Fifo::new(from_pipeline),
             from_ring: Fifo::new(from_ring),
             upload: Vec::with_capacity(SIGNALS),
@@ -128,9 +140,9 @@ impl<State: Copy> Ring<State> {
         let mut nodes: Vec<_> = (0..nodes).map(|_| node()).collect();
         let mut functions = 0;
         for (function, (read, write)) in spans.enumerate() {
-            nodes[read].role = Role::Read;
-            for (distance, node) in nodes[read + 1..=write].iter_mut().rev().enumerate() {
-                node.role = Role::Sends { function, distance: distance as u32 };
+            for (distance, node) in nodes[read..=write].iter_mut().rev().enumerate() {
+                let role = if distance == write - read { Role::Read } else { Role::Sends };
+                node.place = Some(Place { role, function, distance: distance as u32 });
             }
             functions += 1;
         }
@@ -152,12 +164,11 @@ impl<State: Copy> Ring<State> {
         let mut bus = self.turn;
         for (number, node) in self.nodes.iter_mut().enumerate() {
             busy += u64::from(node.send(number, &mut self.buses[bus], self.phase, has_room));
-            if let Role::Sends { function, distance } = node.role
+            if let Some(place) = node.place
                 && node.has_waiting()
                 && !F::HEEDLESS_HEARTBEAT
             {
-                // Its stage's heartbeat of the last cycle is here, or that of the cycle before, and so on.
-                self.beats[function] &= !(2 << distance);
+                self.beats[place.function] &= !place.beat();
             }
             has_room = !node.from_ring.is_full();
             bus = if bus + 1 == self.buses.len() { 0 } else { bus + 1 };
@@ -248,10 +259,7 @@ impl<State: Copy> Ring<State> {
                 from_ring: node.from_ring.iter().collect(),
                 packet: bus.packet,
                 signals: bus.signals.len(),
-                beat: match node.role {
-                    Role::Sends { function, distance } => self.beats[function] >> (distance + 1) & 1 == 1,
-                    _ => false,
-                },
+                beat: node.place.is_some_and(|place| self.beats[place.function] & place.beat() != 0),
             }
         })
     }
@@ -294,12 +302,12 @@ impl<State: Copy> Node<State> {
         if !self.upload.is_empty() {
             bus.signals.append(&mut self.upload);
         }
-        match self.role {
-            Role::Bystander => {}
-            Role::Read => {
+        match self.place {
+            None => {}
+            Some(Place { role: Role::Read, .. }) => {
                 self.downloads[phase].packet = std::mem::replace(&mut bus.packet, Handle::NONE);
             }
-            Role::Sends { .. } => self.send_packet(bus, next_has_room),
+            Some(_) => self.send_packet(bus, next_has_room),
         }
         bus.packet.is_some() || !bus.signals.is_empty()
     }
