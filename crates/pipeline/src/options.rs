@@ -146,8 +146,8 @@ pub struct RapidOptions {
     pub ring_from_pipeline: usize,
     /// Packets in a ring node that came from the ring.
     pub ring_from_ring: usize,
-    /// A flow that was sent back more often than this before its backlog was cleared is blocked instead
-    /// (§4.6); without it no flow ever is.
+    /// A flow that was updated more often than this before its backlog was cleared is blocked instead (§4.6), if
+    /// fewer than two packets went for each update; without it no flow ever is.
     pub blocking_threshold: Option<u32>,
     /// For all tables, instead of what the program says.
     pub consistency: Option<Consistency>,

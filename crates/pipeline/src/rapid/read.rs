@@ -8,8 +8,8 @@
 //!                   +---------------------- another writeback ------------------+
 //! ```
 //!
-//! After as many writebacks as the threshold says a flow is *blocked* until its backlog is empty (§4.6, Fig. 9):
-//! then its packets go one by one, each after the state of the one before was written.
+//! After as many writebacks as the threshold says, a flow for which speculation does not pay is *blocked* until its
+//! backlog is empty (§4.6, Fig. 9): its packets go one by one, each after the state of the one before was written.
 
 use crate::cam::Cam;
 use crate::chip::Chip;
@@ -65,6 +65,8 @@ struct Flow {
     is_scheduled: bool,
     /// Times that it became dirty again with a backlog.
     resubmit_cycles: u32,
+    /// Packets that went since its backlog was first scheduled, less those that came back.
+    passed: i64,
     is_blocked: bool,
 }
 
@@ -130,7 +132,6 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
             Some(place) if self.flows[place].is_scheduled => {
                 let flow = &mut self.flows[place];
                 flow.resubmit_cycles += 1;
-                flow.is_blocked = self.blocking_threshold.is_some_and(|most| flow.resubmit_cycles > most);
                 self.schedule.remove(place);
                 place
             }
@@ -209,6 +210,13 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
         }
         flow.newer.prepend(&mut flow.returned, &mut chip.pool);
         flow.is_scheduled = true;
+        if flow.resubmit_cycles == 0 {
+            flow.passed = 0;
+        }
+        // An update costs speculation two turnarounds, and blocking costs one for every packet.
+        let is_slower = flow.passed < 2 * i64::from(flow.resubmit_cycles);
+        flow.is_blocked =
+            is_slower && self.blocking_threshold.is_some_and(|most| flow.resubmit_cycles > most);
         match flow.newer.is_empty() {
             true => self.forget(place),
             false => {
@@ -260,6 +268,7 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
         let flow = &mut self.flows[place];
         if !is_new {
             flow.in_sent_back -= 1;
+            flow.passed -= 1;
         }
         if self.buffered == self.buffer {
             return chip.lose(packet, DropCause::PhvBufferFull);
@@ -283,6 +292,7 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
         self.schedule.pop();
         let flow = &mut self.flows[place];
         let packet = flow.newer.pop(&chip.pool);
+        flow.passed += 1;
         chip.pool.get_mut(packet).is_alone = flow.is_blocked;
         self.buffered -= 1;
         if flow.is_blocked {

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use traffic::Share;
 
-use super::support::{arrivals, difference, every_cycle, run};
+use super::support::{arrivals, difference, every_cycle, flow_of, run};
 use crate::options::BlockingOptions;
+use crate::port::{Arrival, Line, Pacing};
 use crate::programs::{FlowCounter, Synthetic};
 use crate::{DropCause, Model, Options, WhenFull};
 
@@ -96,4 +97,27 @@ proptest! {
         prop_assert!(drops || seen.lost.is_empty());
         prop_assert_eq!(difference(&program, &packets, &outcome, &seen), None);
     }
+}
+
+/// Cycles in which nothing is anywhere are not computed, and nobody can tell.
+#[test]
+fn an_empty_pipeline_waits_at_no_cost() {
+    let program = Synthetic::new(2);
+    // Pairs of updates of one flow 10 ns apart, a pair every 100 us.
+    let packets: Vec<_> = (0..100_u64)
+        .map(|number| Arrival {
+            time_ns: number / 2 * 100_000 + number % 2 * 10,
+            ..flow_of(1, true, number + 1)
+        })
+        .collect();
+    let options = Options { line: Line { pacing: Pacing::Timed, ..Line::default() }, ..every_cycle() };
+    let model = Model::named("rapid").unwrap();
+    let (outcome, seen) = run(&program, &model, &options, &packets).unwrap();
+    assert_eq!(difference(&program, &packets, &outcome, &seen), None);
+    assert!(outcome.report.cycles > 49 * 100_000);
+    assert!(outcome.report.cycles_simulated < 100 * 200, "{}", outcome.report.cycles_simulated);
+    // Each pair takes as long as the first: what a wait leaves out does not show.
+    let cycles: Vec<_> =
+        seen.departures.iter().map(|(number, _, cycle)| cycle - number / 2 * 100_000).collect();
+    assert_eq!(cycles, [36, 79 + 36].repeat(50));
 }

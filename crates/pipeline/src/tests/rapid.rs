@@ -160,7 +160,7 @@ fn back_pressure(cycles: u64) {
         let mut packets = Vec::new();
         let mut random = turn as u64;
         // Some cycles a packet: the smallest tables let one flow in at a time.
-        for tag in 0..share / if size == 1 { 20 } else { 6 } {
+        for tag in 0..share / if size == 1 { 20 } else { 4 } {
             random = nf::hash_bytes(&tag.to_le_bytes(), random);
             packets.push(super::support::two(random % 3, random >> 8 & 3, random >> 16 & 3 == 0, tag + 1));
         }
