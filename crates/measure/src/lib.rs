@@ -7,14 +7,17 @@
 //! | [`search()`](search::search) | the search for the highest rate with little loss |
 //! | [`mlffr()`] | that search several times over, and latency below what it found |
 //! | [`compare()`], [`Comparison`] | strategies side by side, and what is said of them |
+//! | [`measure_costs`], [`Costs`], [`Skew`] | what a packet costs, and what follows for any number of cores |
 #![forbid(unsafe_code)]
 
 mod bench;
 mod compare;
 mod comparison;
+mod costs;
 mod executor;
 mod findings;
 mod mlffr;
+mod model;
 mod replay;
 mod schedule;
 pub mod search;
@@ -24,6 +27,8 @@ mod trial;
 pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
+pub use costs::{CoreTime, CostError, CostQuestion, MeasuredCosts, Spread, measure_costs};
 pub use mlffr::{Mlffr, Question, mlffr};
+pub use model::{Costs, Skew};
 pub use schedule::{QueueSchedule, Schedule};
 pub use trial::{CoreTrial, Trial, Unaccounted};
