@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::Speed;
+use engine::{MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
@@ -27,6 +27,7 @@ Examples:
   paceline inspect captures/edge.pcap
   paceline generate datacenter --packets 100000 --out dc.pcap
   paceline nfs conntrack
+  paceline plan examples/ddos.toml --model university --max-cores 16
 
 Exit status:
   0    fine
@@ -49,6 +50,8 @@ pub enum Command {
     Generate(Box<GenerateArgs>),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
+    /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
+    Plan(PlanArgs),
     /// Measure on this machine
     Bench(BenchArgs),
 }
@@ -279,6 +282,42 @@ pub struct NfsArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Write the list as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+const MODEL: &str = "\
+The model is State-Compute Replication's (NSDI'25, App. A): k cores take k / (d + c1 + (k - 1) c2) packets under scr,
+where d is receiving and sending a packet, c1 the chain on it, and c2 stepping it on a core that does not have it.
+Where packets are sharded, the busiest core is the bound. docs/scr.md says more.";
+
+#[derive(Args)]
+#[command(after_help = MODEL)]
+pub struct PlanArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Time that receiving and sending a packet takes beside what it takes here, from memory: that of the backend to
+    /// plan for
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub dispatch_ns: u64,
+    /// Predict up to this many cores
+    #[arg(long, value_name = "N", default_value_t = 32,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CORES as u64))]
+    pub max_cores: usize,
+    /// Entries of the card's indirection table: 128 or 512
+    #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
+    pub indirection_entries: usize,
+    /// Packets of each measurement
+    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    pub packets: u32,
+    /// How often each is measured; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+    /// Write the figures and the advice as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

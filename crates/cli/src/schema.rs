@@ -40,6 +40,11 @@ fn nfs_is_documented() {
 }
 
 #[test]
+fn plan_is_documented() {
+    check::<measure::Forecast>("plan.schema.json");
+}
+
+#[test]
 fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
     check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");

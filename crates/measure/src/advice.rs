@@ -215,7 +215,7 @@ fn levelling(forecast: &Forecast) -> Option<String> {
 fn caches(forecast: &Forecast) -> Option<String> {
     let cache_bytes = forecast.cache_bytes.filter(|bytes| *bytes > 0)?;
     let replicated = || forecast.points.iter().filter(|point| point.scr_mpps.is_some() && point.cores > 1);
-    let last = replicated().last()?;
+    let last = replicated().next_back()?;
     Some(match replicated().find(|point| point.replica_bytes > cache_bytes) {
         Some(point) => format!(
             "From {} cores on the copies of the state, {} each at most, outgrow the last-level cache of {}: replay \

@@ -119,7 +119,10 @@ pub fn forecast(
     let measured = measure_costs(chain, trace, &question.costs, stop)?;
     let costs =
         Costs { dispatch_ns: measured.costs.dispatch_ns + question.added_dispatch_ns, ..measured.costs };
-    let (skew, shared, sharding_refused) = sharding(chain, trace, question.indirection_entries)?;
+    let (skew, shared, sharding_refused) = match Sharding::new(chain, trace, question.indirection_entries)? {
+        Sharding::Spread { skew, shared } => (Some(skew), shared, None),
+        Sharding::Refused(reason) => (None, Vec::new(), Some(reason)),
+    };
     let replicates = measured.replay_ns.is_some();
     let replication_refused = (!replicates).then(|| why_not_replicated(chain));
     let trace = summary(chain, trace, question.indirection_entries, labels.source)?;
@@ -167,18 +170,24 @@ pub fn forecast(
     Ok(forecast)
 }
 
-/// How sharding spreads the trace, the functions whose states all cores would share, and why it cannot be done if so.
-fn sharding(
-    chain: &Chain,
-    trace: &Trace,
-    indirection_entries: usize,
-) -> Result<(Option<Skew>, Vec<String>, Option<String>), BenchError> {
-    match Plan::new(chain, Strategy::Rss, 1) {
-        Ok(plan) => {
-            let plan = Plan { indirection_entries, ..plan };
-            Ok((Some(Skew::new(chain, &plan, trace)?), plan.shared_names(chain), None))
+/// What sharding does with a trace.
+enum Sharding {
+    /// It runs, and all cores share the states of these functions.
+    Spread { skew: Box<Skew>, shared: Vec<String> },
+    /// It cannot, and why.
+    Refused(String),
+}
+
+impl Sharding {
+    fn new(chain: &Chain, trace: &Trace, indirection_entries: usize) -> Result<Sharding, BenchError> {
+        match Plan::new(chain, Strategy::Rss, 1) {
+            Ok(plan) => {
+                let plan = Plan { indirection_entries, ..plan };
+                let skew = Box::new(Skew::new(chain, &plan, trace)?);
+                Ok(Sharding::Spread { skew, shared: plan.shared_names(chain) })
+            }
+            Err(error) => Ok(Sharding::Refused(in_one_line(error))),
         }
-        Err(error) => Ok((None, Vec::new(), Some(in_one_line(error)))),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Measuring. Every figure names the machine and the command.
 
 mod chain;
-mod compare;
+pub mod compare;
 mod contest;
-mod machine;
-mod mlffr;
+pub mod machine;
+pub mod mlffr;
 mod report;
-mod source;
+pub mod source;
 mod table;
 
 use std::process::ExitCode;
