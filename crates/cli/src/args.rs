@@ -5,6 +5,7 @@ use engine::{MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
+use crate::bench::Figure;
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
@@ -338,6 +339,8 @@ pub enum BenchCommand {
     Compare(BenchCompareArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
+    /// Measure what the figures of State-Compute Replication (NSDI'25) show: scr beside the other strategies
+    Scr(BenchScrArgs),
     /// Render a saved comparison of strategies again: summary, page, rows for a spreadsheet
     Report(BenchReportArgs),
 }
@@ -541,6 +544,49 @@ pub struct BenchTableArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchScrArgs {
+    /// Figures of the paper [default: all]
+    #[arg(long = "figure", value_name = "N,...", value_enum, value_delimiter = ',')]
+    pub figures: Vec<Figure>,
+    /// Numbers of cores, virtual ones where the strategy allows [default: the paper's, up to 14]
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CORES as u64))]
+    pub cores: Vec<usize>,
+    /// A few programs, traces and numbers of cores, and one short search for each: less than a minute instead of many
+    #[arg(long = "quick")]
+    pub is_quick: bool,
+    /// Time that each packet a core receives takes beside what is done with it: 75 for XDP, 105 for AF_XDP in copy mode
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub dispatch_ns: u64,
+    /// Packets of each trace and of each trial [default: 262144, with --quick 32768]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..=1 << 26))]
+    pub packets: Option<u32>,
+    /// Write a page with the charts, which needs no other file; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "OUT.html")]
+    pub html: Option<PathBuf>,
+    /// Write all figures as JSON; `-` as with --html
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl BenchScrArgs {
+    /// Packets of each trial.
+    pub fn trial_packets(&self) -> u32 {
+        self.packets.unwrap_or(if self.is_quick { 32_768 } else { 262_144 })
+    }
+
+    /// Packets of each trace.
+    pub fn trace_packets(&self) -> usize {
+        self.trial_packets() as usize
+    }
+
+    /// Searches for each point.
+    pub fn searches(&self) -> usize {
+        if self.is_quick { 1 } else { 3 }
+    }
 }
 
 #[derive(Args)]

@@ -35,7 +35,12 @@ pub fn command(args: &PlanArgs) -> Result<ExitCode, Failure> {
         source: source.name,
     };
     let question = ForecastQuestion {
-        costs: CostQuestion { cores: REPLAY_CORES.into(), packets: args.packets, rounds: args.rounds },
+        costs: CostQuestion {
+            cores: REPLAY_CORES.into(),
+            unseen_cores: Vec::new(),
+            packets: args.packets,
+            rounds: args.rounds,
+        },
         added_dispatch_ns: args.dispatch_ns as f64,
         max_cores: args.max_cores,
         indirection_entries: args.indirection_entries,
@@ -83,6 +88,9 @@ fn costs(forecast: &Forecast) -> String {
     }
     rows.push(row("c1: the chain", &measured.compute_ns));
     rows.extend(measured.replay_ns.as_ref().map(|replay| row("c2: replay of another core's packet", replay)));
+    rows.extend(
+        measured.carry_ns.as_ref().map(|carry| row("   once for all replay, on several cores", carry)),
+    );
     heading("What a packet costs a core, ns") + &table(&["", "median", "least to most"], &rows, 1)
 }
 

@@ -49,5 +49,6 @@ fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
     check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
     check::<crate::bench::TableBench>("bench-table.schema.json");
+    check::<crate::bench::ScrBench>("bench-scr.schema.json");
     check::<measure::Comparison>("bench-compare.schema.json");
 }

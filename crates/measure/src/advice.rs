@@ -204,7 +204,7 @@ fn levelling(forecast: &Forecast) -> Option<String> {
         forecast.costs.replay_ns
     );
     text += &match forecast.costs.scr_levels_off_at(ALIKE, most) {
-        Some(1) => "; even a second core adds less than 5%".to_owned(),
+        Some(1) => "; more cores add less than 5% each".to_owned(),
         Some(cores) => format!("; from {cores} on, a core more adds less than 5%"),
         None => format!("; up to {most} each core adds 5% or more"),
     };

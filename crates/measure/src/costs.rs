@@ -17,6 +17,8 @@ use crate::{Bench, BenchError, Clock, Costs, Settings, TrialError, packets};
 pub struct CostQuestion {
     /// Numbers of cores under `scr` that the time of replay is taken from, each above 1.
     pub cores: Vec<usize>,
+    /// Others on which a packet's time is measured as well, to see what the model is worth.
+    pub unseen_cores: Vec<usize>,
     /// Packets of each trial, at least 1.
     pub packets: u32,
     /// How often each is measured, at least 1.
@@ -46,7 +48,9 @@ pub struct MeasuredCosts {
     /// *c2*, ns: how a core's time for a packet of its own grows with the cores that share the packets. Absent where
     /// the chain cannot be replicated.
     pub replay_ns: Option<Spread>,
-    /// What *c2* was taken from: time for a packet of a core's own, by number of cores, one first.
+    /// What a core spends more on a packet of its own once it steps those of others, ns; absent as *c2* is.
+    pub carry_ns: Option<Spread>,
+    /// Time for a packet of a core's own, by number of cores, one first.
     pub packet_ns: Vec<CoreTime>,
 }
 
@@ -55,6 +59,8 @@ pub struct MeasuredCosts {
 pub struct CoreTime {
     /// Cores that share the packets.
     pub cores: usize,
+    /// Whether *c2* was taken from it, and not from others alone.
+    pub is_fitted: bool,
     /// Its time, ns.
     pub ns: Spread,
 }
@@ -95,21 +101,27 @@ pub fn measure_costs(
     let mut dispatch = Runner::new(&empty, trace, Strategy::Single, 1, stop)?;
     let mut single = Runner::new(chain, trace, Strategy::Single, 1, stop)?;
     let mut replicated = Vec::new();
-    for cores in question.cores.iter().copied() {
+    let fitted = question.cores.iter().map(|cores| (*cores, true));
+    let unseen = question.unseen_cores.iter().map(|cores| (*cores, false));
+    for (cores, is_fitted) in fitted.chain(unseen) {
         match Runner::new(chain, trace, Strategy::Scr, cores, stop) {
-            Ok(runner) => replicated.push((cores, runner)),
+            Ok(runner) => replicated.push((cores, is_fitted, runner)),
             Err(CostError::Plan(PlanError::Payload { .. } | PlanError::Memory { .. })) => {}
             Err(error) => return Err(error),
         }
     }
     for _ in 0..question.rounds {
-        let others = replicated.iter_mut().map(|(_, runner)| runner);
+        let others = replicated.iter_mut().map(|(.., runner)| runner);
         for runner in [&mut dispatch, &mut single].into_iter().chain(others) {
             runner.round(question.packets, stop)?;
         }
     }
-    let replicated: Vec<_> =
-        replicated.into_iter().map(|(cores, runner)| (cores, runner.packet_ns)).collect();
+    let times = |(cores, is_fitted, runner): (usize, bool, Runner)| Replicated {
+        cores,
+        is_fitted,
+        packet_ns: runner.packet_ns,
+    };
+    let replicated: Vec<_> = replicated.into_iter().map(times).collect();
     Ok(costs_of(&dispatch.packet_ns, &single.packet_ns, &replicated))
 }
 
@@ -136,34 +148,64 @@ impl Runner {
     }
 }
 
+/// Times under `scr`, ns, by round.
+struct Replicated {
+    cores: usize,
+    is_fitted: bool,
+    packet_ns: Vec<f64>,
+}
+
 /// From the times of each round: of an empty chain, of the chain on one core, and by number of cores under `scr`.
-fn costs_of(dispatch: &[f64], single: &[f64], replicated: &[(usize, Vec<f64>)]) -> MeasuredCosts {
+fn costs_of(dispatch: &[f64], single: &[f64], replicated: &[Replicated]) -> MeasuredCosts {
     // A chain may cost less than the noise.
     let compute: Vec<f64> = dispatch.iter().zip(single).map(|(d, t)| (t - d).max(0.0)).collect();
     let of_round = |(round, single): (usize, &f64)| {
-        let points = replicated.iter().map(|(cores, times)| (*cores, times[round]));
-        slope(*single, points).max(0.0)
+        let fitted = replicated.iter().filter(|times| times.is_fitted);
+        let points = fitted.map(|times| (times.cores, times.packet_ns[round]));
+        fit(*single, &points.collect::<Vec<_>>())
     };
-    let replay: Vec<f64> = single.iter().enumerate().map(of_round).collect();
-    let replay_ns = (!replicated.is_empty()).then(|| spread(&replay));
+    let (replay, carry): (Vec<f64>, Vec<f64>) = single.iter().enumerate().map(of_round).unzip();
+    let replay_ns = replicated.iter().any(|times| times.is_fitted).then(|| (spread(&replay), spread(&carry)));
+    let (replay_ns, carry_ns) = replay_ns.unzip();
     let [dispatch_ns, compute_ns] = [spread(dispatch), spread(&compute)];
-    let one = CoreTime { cores: 1, ns: spread(single) };
-    let others = replicated.iter().map(|(cores, times)| CoreTime { cores: *cores, ns: spread(times) });
+    let mut packet_ns = vec![CoreTime { cores: 1, is_fitted: true, ns: spread(single) }];
+    packet_ns.extend(replicated.iter().map(|times| CoreTime {
+        cores: times.cores,
+        is_fitted: times.is_fitted,
+        ns: spread(&times.packet_ns),
+    }));
+    packet_ns.sort_by_key(|time| time.cores);
     let costs = Costs {
         dispatch_ns: dispatch_ns.median,
         compute_ns: compute_ns.median,
         replay_ns: replay_ns.map_or(0.0, |replay| replay.median),
+        carry_ns: carry_ns.map_or(0.0, |carry| carry.median),
     };
-    let packet_ns = [one].into_iter().chain(others).collect();
-    MeasuredCosts { costs, dispatch_ns, compute_ns, replay_ns, packet_ns }
+    MeasuredCosts { costs, dispatch_ns, compute_ns, replay_ns, carry_ns, packet_ns }
 }
 
-/// Least squares: how a packet's time grows with each core beside the first, which takes `single`.
-fn slope(single: f64, points: impl Iterator<Item = (usize, f64)>) -> f64 {
+/// Least squares: how a packet's time grows with each core beside the first, and how far the line for several cores
+/// lies above `single`, the time on one. Neither is less than nothing: where the line would begin below, it goes
+/// through the time on one core.
+fn fit(single: f64, points: &[(usize, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let others = |cores: usize| cores as f64 - 1.0;
+    let mean_others = points.iter().map(|(cores, _)| others(*cores)).sum::<f64>() / count;
+    let mean_ns = points.iter().map(|(_, ns)| ns).sum::<f64>() / count;
+    let free = slope(points, mean_others, mean_ns).max(0.0);
+    let carry = mean_ns - free * mean_others - single;
+    match points.len() > 1 && carry > 0.0 {
+        true => (free, carry),
+        false => (slope(points, 0.0, single).max(0.0), 0.0),
+    }
+}
+
+/// Of the line through a point, which has so many cores beside the first.
+fn slope(points: &[(usize, f64)], through_others: f64, through_ns: f64) -> f64 {
     let (mut along, mut square) = (0.0, 0.0);
     for (cores, ns) in points {
-        let others = cores as f64 - 1.0;
-        along += others * (ns - single);
+        let others = *cores as f64 - 1.0 - through_others;
+        along += others * (ns - through_ns);
         square += others * others;
     }
     if square > 0.0 { along / square } else { 0.0 }
@@ -186,28 +228,42 @@ mod tests {
 
     use super::*;
 
-    /// By hand, around a slope of 9: (1 * 9 + 3 * 30 + 6 * 54) / (1 + 9 + 36) = 423 / 46.
     #[test]
-    fn replay_is_the_slope_through_the_time_on_one_core() {
-        let exact = [(2, 69.0), (4, 87.0), (7, 114.0)];
-        assert_eq!(slope(60.0, exact.into_iter()), 9.0);
-        let near = [(2, 69.0), (4, 90.0), (7, 114.0)];
-        assert!((slope(60.0, near.into_iter()) - 423.0 / 46.0).abs() < 1e-12);
-        assert_eq!(slope(60.0, [].into_iter()), 0.0);
+    fn replay_is_the_slope_and_carrying_the_step_to_it() {
+        // 60, and then 9 for each other core; the same with 20 more on all but one core.
+        assert_eq!(fit(60.0, &[(2, 69.0), (4, 87.0), (7, 114.0)]), (9.0, 0.0));
+        assert_eq!(fit(60.0, &[(2, 89.0), (4, 107.0), (7, 134.0)]), (9.0, 20.0));
+        // One point has no slope of its own; below one core's time the line begins there, and
+        // (1 * 4 + 3 * 24 + 6 * 54) / (1 + 9 + 36) = 400 / 46.
+        assert_eq!(fit(60.0, &[(4, 90.0)]), (10.0, 0.0));
+        let (replay, carry) = fit(60.0, &[(2, 64.0), (4, 84.0), (7, 114.0)]);
+        assert!((replay - 400.0 / 46.0).abs() < 1e-12 && carry == 0.0, "{replay}");
+        // Around the means 10 / 3 and 111: (-7 / 3 * -22 + 1 / 3 + 8 / 3 * 23) / (114 / 9) = 339 / 38.
+        let (replay, carry) = fit(60.0, &[(2, 89.0), (4, 110.0), (7, 134.0)]);
+        assert!(
+            (replay - 339.0 / 38.0).abs() < 1e-9 && (carry - 51.0 + 1130.0 / 38.0).abs() < 1e-9,
+            "{replay}, {carry}"
+        );
+        assert_eq!(fit(60.0, &[]), (0.0, 0.0));
     }
 
     #[test]
     fn costs_are_medians_over_rounds() {
         // Round by round: d 10 20 12, t 50 80 54, and at 2 cores 58 90 66: c1 40 60 42, c2 8 10 12.
-        let measured = costs_of(&[10.0, 20.0, 12.0], &[50.0, 80.0, 54.0], &[(2, vec![58.0, 90.0, 66.0])]);
-        let Costs { dispatch_ns, compute_ns, replay_ns } = measured.costs;
-        assert_eq!((dispatch_ns, compute_ns, replay_ns), (12.0, 42.0, 10.0));
+        let replicated =
+            |cores, is_fitted, times: &[f64]| Replicated { cores, is_fitted, packet_ns: times.into() };
+        let two = replicated(2, true, &[58.0, 90.0, 66.0]);
+        // What the fit has not seen changes nothing of it.
+        let eight = replicated(8, false, &[500.0, 500.0, 500.0]);
+        let measured = costs_of(&[10.0, 20.0, 12.0], &[50.0, 80.0, 54.0], &[eight, two]);
+        let expected = Costs { dispatch_ns: 12.0, compute_ns: 42.0, replay_ns: 10.0, carry_ns: 0.0 };
+        assert_eq!(measured.costs, expected);
         assert_eq!(measured.compute_ns, Spread { median: 42.0, lowest: 40.0, highest: 60.0 });
         assert_eq!(measured.replay_ns, Some(Spread { median: 10.0, lowest: 8.0, highest: 12.0 }));
         let times: Vec<_> = measured.packet_ns.iter().map(|time| (time.cores, time.ns.median)).collect();
-        assert_eq!(times, [(1, 54.0), (2, 66.0)]);
+        assert_eq!(times, [(1, 54.0), (2, 66.0), (8, 500.0)]);
         // What noise makes of a chain that costs nothing is not less than nothing.
-        let nothing = costs_of(&[10.0], &[9.0], &[(2, vec![8.0])]);
+        let nothing = costs_of(&[10.0], &[9.0], &[replicated(2, true, &[8.0])]);
         assert_eq!((nothing.costs.compute_ns, nothing.costs.replay_ns), (0.0, 0.0));
         assert_eq!(costs_of(&[10.0], &[20.0], &[]).replay_ns, None);
     }
@@ -219,7 +275,7 @@ mod tests {
             trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
         });
         let chain = Chain::parse("test.toml", functions, &Registry::stock()).expect("a chain");
-        let question = CostQuestion { cores: vec![2, 4], packets: 3_000, rounds: 2 };
+        let question = CostQuestion { cores: vec![2], unseen_cores: vec![4], packets: 3_000, rounds: 2 };
         measure_costs(&chain, &trace, &question, &AtomicBool::new(false))
     }
 

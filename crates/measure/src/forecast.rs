@@ -84,6 +84,8 @@ pub struct RefusedStrategy {
 pub struct Check {
     /// How many.
     pub cores: usize,
+    /// Whether the model was fitted to what was measured there.
+    pub is_fitted: bool,
     /// The model's answer, million packets per second.
     pub predicted_mpps: f64,
     /// With all packets there from the beginning, on virtual cores, million packets per second.
@@ -210,6 +212,7 @@ fn state_bytes(chain: &Chain, flows: u64) -> u64 {
 fn checks(measured: &MeasuredCosts) -> Vec<Check> {
     let check = |time: &crate::CoreTime| Check {
         cores: time.cores,
+        is_fitted: time.is_fitted,
         predicted_mpps: measured.costs.scr_mpps(time.cores),
         measured_mpps: time.cores as f64 * 1e3 / time.ns.median,
     };

@@ -18,6 +18,9 @@ pub struct Costs {
     pub compute_ns: f64,
     /// Stepping it on a core that does not have it, from its item of history: *c2*.
     pub replay_ns: f64,
+    /// What a core spends more on each packet of its own once there are others to step as well: it receives and sends
+    /// fewer at a time. The paper's model has no such term.
+    pub carry_ns: f64,
 }
 
 impl Costs {
@@ -32,10 +35,11 @@ impl Costs {
     }
 
     /// Million packets per second of `cores` cores, each of which steps the packets of all:
-    /// `k / (t + (k - 1) c2)`.
+    /// `k / (t + (k - 1) c2)`, and with what is to be carried for more than one.
     pub fn scr_mpps(&self, cores: usize) -> f64 {
+        let carry_ns = if cores > 1 { self.carry_ns } else { 0.0 };
         let others = cores as f64 - 1.0;
-        cores as f64 * 1e3 / (self.packet_ns() + others * self.replay_ns)
+        cores as f64 * 1e3 / (self.packet_ns() + carry_ns + others * self.replay_ns)
     }
 
     /// What no number of cores passes, million packets per second; `None` where replay costs nothing.
@@ -43,10 +47,13 @@ impl Costs {
         (self.replay_ns > 0.0).then(|| 1e3 / self.replay_ns)
     }
 
-    /// The fewest cores to which one more adds less than `gain`, a share of their rate; `None` if that is more than
-    /// `max_cores`.
+    /// The fewest cores to which any more, up to one beyond `max_cores`, add less than `gain` each, a share of their
+    /// rate; `None` if that is more than `max_cores`.
     pub fn scr_levels_off_at(&self, gain: f64, max_cores: usize) -> Option<usize> {
-        (1..=max_cores).find(|cores| self.scr_mpps(cores + 1) < (1.0 + gain) * self.scr_mpps(*cores))
+        let adds = |cores: usize, more: usize| self.scr_mpps(cores + more) / self.scr_mpps(cores) - 1.0;
+        let is_level =
+            |cores: usize| (1..=max_cores + 1 - cores).all(|more| adds(cores, more) < gain * more as f64);
+        (1..=max_cores).find(|cores| is_level(*cores))
     }
 
     /// Million packets per second of cores of which the busiest has so much of all packets, 0 to 1. The others wait
@@ -108,11 +115,14 @@ mod tests {
     use super::*;
 
     /// Table 4 of the paper, ns: d, c1, c2. Its heavy hitter has a t of 138, the sum before it was rounded.
-    const DDOS: Costs = Costs { dispatch_ns: 101.0, compute_ns: 25.0, replay_ns: 13.0 };
-    const HEAVY_HITTER: Costs = Costs { dispatch_ns: 105.0, compute_ns: 33.0, replay_ns: 17.0 };
-    const TOKEN_BUCKET: Costs = Costs { dispatch_ns: 102.0, compute_ns: 51.0, replay_ns: 22.0 };
-    const PORT_KNOCKING: Costs = Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0 };
-    const CONNTRACK: Costs = Costs { dispatch_ns: 71.0, compute_ns: 69.0, replay_ns: 39.0 };
+    const DDOS: Costs = Costs { dispatch_ns: 101.0, compute_ns: 25.0, replay_ns: 13.0, carry_ns: 0.0 };
+    const HEAVY_HITTER: Costs =
+        Costs { dispatch_ns: 105.0, compute_ns: 33.0, replay_ns: 17.0, carry_ns: 0.0 };
+    const TOKEN_BUCKET: Costs =
+        Costs { dispatch_ns: 102.0, compute_ns: 51.0, replay_ns: 22.0, carry_ns: 0.0 };
+    const PORT_KNOCKING: Costs =
+        Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0 };
+    const CONNTRACK: Costs = Costs { dispatch_ns: 71.0, compute_ns: 69.0, replay_ns: 39.0, carry_ns: 0.0 };
 
     /// The predicted points of Fig. 11, by hand: k * 1000 / (t + (k - 1) c2).
     #[test]
@@ -152,6 +162,14 @@ mod tests {
         let free = Costs { replay_ns: 0.0, ..DDOS };
         assert_eq!(free.scr_limit_mpps(), None);
         assert_eq!(free.scr_mpps(8), 8.0 * free.single_mpps());
+        // What is carried counts once, and not on one core: 2000 / (126 + 13 + 11), 4000 / (126 + 39 + 11).
+        let carrying = Costs { carry_ns: 11.0, ..DDOS };
+        assert_eq!((carrying.scr_mpps(1), carrying.scr_mpps(2)), (DDOS.single_mpps(), 2_000.0 / 150.0));
+        assert_eq!(carrying.scr_mpps(4), 4_000.0 / 176.0);
+        // Two cores may be slower than one, and others still be worth having.
+        let late = Costs { dispatch_ns: 6.0, compute_ns: 0.0, replay_ns: 0.01, carry_ns: 10.0 };
+        assert!(late.scr_mpps(2) < late.single_mpps());
+        assert_eq!(late.scr_levels_off_at(0.05, 8), None);
         // Replay that costs all that a packet costs: a core more is of no use at all.
         let dear = Costs { replay_ns: 126.0, ..DDOS };
         assert_eq!(dear.scr_levels_off_at(0.05, 32), Some(1));
@@ -206,7 +224,7 @@ mod tests {
             dispatch_ns in 1.0..500.0f64, compute_ns in 0.0..500.0f64, replay in 0.001..1.0f64, cores in 1usize..128,
         ) {
             let replay_ns = replay * (dispatch_ns + compute_ns);
-            let costs = Costs { dispatch_ns, compute_ns, replay_ns };
+            let costs = Costs { dispatch_ns, compute_ns, replay_ns, carry_ns: 0.0 };
             let (here, next) = (costs.scr_mpps(cores), costs.scr_mpps(cores + 1));
             prop_assert!(next > here * (1.0 - 1e-12));
             prop_assert!(here <= costs.single_mpps() * cores as f64 * (1.0 + 1e-12));

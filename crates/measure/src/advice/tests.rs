@@ -3,10 +3,10 @@ use crate::forecast::RefusedStrategy;
 use crate::{Check, CoreTime, Costs, MeasuredCosts, Spread, TraceSummary};
 
 /// The paper's port-knocking firewall (Table 4): t 128 ns, 7.8 Mpps on one core.
-const FIREWALL: Costs = Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0 };
+const FIREWALL: Costs = Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0 };
 
 /// The same where dispatch costs little: t 40 ns.
-const CHEAP_DISPATCH: Costs = Costs { dispatch_ns: 13.0, compute_ns: 27.0, replay_ns: 15.0 };
+const CHEAP_DISPATCH: Costs = Costs { dispatch_ns: 13.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0 };
 
 /// A trace whose busiest of k cores has so much of it, under `rss` and `rsspp`, and whose heaviest entry has
 /// `heaviest`.
@@ -25,10 +25,12 @@ fn forecast(costs: Costs, max_cores: usize, heaviest: f64, shares: impl Fn(usize
         dispatch_ns: spread(costs.dispatch_ns),
         compute_ns: spread(costs.compute_ns),
         replay_ns: Some(spread(costs.replay_ns)),
-        packet_ns: vec![CoreTime { cores: 1, ns: spread(costs.packet_ns()) }],
+        carry_ns: Some(spread(costs.carry_ns)),
+        packet_ns: vec![CoreTime { cores: 1, is_fitted: true, ns: spread(costs.packet_ns()) }],
     };
     let check = |cores| Check {
         cores,
+        is_fitted: true,
         predicted_mpps: costs.scr_mpps(cores),
         measured_mpps: costs.scr_mpps(cores) * if cores == 4 { 0.98 } else { 1.0 },
     };
@@ -227,8 +229,8 @@ fn sometimes_one_core_is_best() {
         advice.sentences[0],
         "Stay on one core: 7.8 Mpps predicted, and no strategy makes much more of up to 16 cores."
     );
-    let expected = "However many cores, `scr` stays below 8.3 Mpps, since each steps every packet for 120.0 ns; even a \
-                    second core adds less than 5%.";
+    let expected = "However many cores, `scr` stays below 8.3 Mpps, since each steps every packet for 120.0 ns; more \
+                    cores add less than 5% each.";
     assert!(advice.sentences.iter().any(|sentence| sentence == expected), "{advice:?}");
     assert_eq!(advise(&one_flow(FIREWALL, 1)).sentences[0], "One core was asked about: 7.8 Mpps predicted.");
 }

@@ -12,6 +12,6 @@ mod text;
 
 pub use self::{
     csv::render_csv,
-    html::render_html,
+    html::{render_gallery, render_html},
     text::{item, render_text, wrapped},
 };
