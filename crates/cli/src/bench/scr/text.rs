@@ -1,5 +1,7 @@
 //! The figures for the terminal.
 
+use std::collections::BTreeSet;
+
 use measure::{Comparison, Series};
 
 use super::{FigureReport, ScrBench};
@@ -8,7 +10,9 @@ use crate::output::{count, heading, table};
 
 pub fn render(bench: &ScrBench) -> String {
     let mut text = String::new();
-    bench.figures.iter().for_each(|figure| text += &figure_text(figure));
+    // What holds of all charts is told with the first.
+    let mut told = BTreeSet::new();
+    bench.figures.iter().for_each(|figure| text += &figure_text(figure, &mut told));
     if !bench.complete {
         text += "\nINTERRUPTED, this is what was measured so far\n";
     }
@@ -25,7 +29,7 @@ pub fn render(bench: &ScrBench) -> String {
     text + &wrapped(method, "", "  ") + &wrapped(&format!("on {}", bench.machine), "", "  ")
 }
 
-fn figure_text(figure: &FigureReport) -> String {
+fn figure_text<'a>(figure: &'a FigureReport, told: &mut BTreeSet<&'a str>) -> String {
     let mut text = format!("\nFigure {}: {}\n", figure.figure, figure.title);
     for chart in &figure.charts {
         text += &heading(&chart.name);
@@ -39,7 +43,8 @@ fn figure_text(figure: &FigureReport) -> String {
             text += "computed: with the history in each packet, a link of 100 Gbit/s lets through\n";
             text += &table(&["cores", "frame bytes", "Mpps"], &rows, 0);
         }
-        chart.comparison.findings.iter().for_each(|finding| text += &item(finding));
+        let new = chart.comparison.findings.iter().filter(|finding| told.insert(finding));
+        new.for_each(|finding| text += &item(finding));
     }
     text
 }
