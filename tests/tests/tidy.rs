@@ -26,7 +26,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "wire",
     "nf",
     "nfs",
@@ -39,6 +39,7 @@ const LAYERS: [&str; 15] = [
     "telemetry",
     "engine",
     "traffic",
+    "p4",
     "measure",
     "cli",
     "conformance",
