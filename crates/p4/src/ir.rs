@@ -11,11 +11,13 @@
 //! A field is 0 when a packet arrives. All operations are total: there is no input on which one fails.
 
 mod text;
+mod visit;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use text::Line;
+pub use visit::visit_mut;
 
 /// The widest container, in bits.
 pub const MAX_WIDTH: u32 = 128;
@@ -767,4 +769,13 @@ impl Program {
     pub fn bodies(&self) -> impl Iterator<Item = &Vec<Statement>> {
         [&self.ingress, &self.egress].into_iter().chain(self.actions.iter().map(|action| &action.body))
     }
+}
+
+/// Whether a `leave` in these statements leaves them.
+pub fn leaves(body: &[Statement]) -> bool {
+    body.iter().any(|statement| match &statement.kind {
+        StatementKind::Leave => true,
+        StatementKind::If { then, otherwise, .. } => leaves(then) || leaves(otherwise),
+        _ => false,
+    })
 }

@@ -167,10 +167,6 @@ impl Parser<'_> {
         self.unexpected(what)
     }
 
-    fn expect_word(&mut self, word: &str) -> Parsed<Span> {
-        if self.is_word(word) { Ok(self.advance().span) } else { self.unexpected(&format!("`{word}`")) }
-    }
-
     fn name(&mut self) -> Parsed<Name> {
         if !self.is_at(Kind::Word) {
             return self.unexpected("a name");

@@ -46,7 +46,9 @@ impl Parser<'_> {
             if level <= least {
                 break;
             }
-            (0..tokens).for_each(|_| drop(self.advance()));
+            for _ in 0..tokens {
+                self.advance();
+            }
             let right = self.binary(level)?;
             let span = left.span.to(right.span);
             let depth = left.depth.max(right.depth);
