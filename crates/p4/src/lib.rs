@@ -14,6 +14,7 @@ mod parser;
 mod preprocess;
 pub mod semantics;
 mod source;
+pub mod stf;
 
 pub use diagnostic::Diagnostics;
 pub use preprocess::Options;

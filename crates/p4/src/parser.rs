@@ -20,16 +20,14 @@ use crate::source::{Sources, Span};
 pub(crate) const MAX_DEPTH: u16 = 96;
 
 /// Words that are no names.
-const RESERVED: [&str; 32] = [
+const RESERVED: [&str; 29] = [
     "action",
-    "apply",
     "bit",
     "bool",
     "const",
     "control",
     "default",
     "else",
-    "entries",
     "enum",
     "error",
     "exit",
@@ -47,7 +45,6 @@ const RESERVED: [&str; 32] = [
     "parser",
     "return",
     "select",
-    "state",
     "struct",
     "switch",
     "table",
