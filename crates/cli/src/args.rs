@@ -27,6 +27,7 @@ Examples:
   paceline inspect captures/edge.pcap
   paceline generate datacenter --packets 100000 --out dc.pcap
   paceline nfs conntrack
+  paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
 
 Exit status:
   0    fine
@@ -49,6 +50,8 @@ pub enum Command {
     Generate(Box<GenerateArgs>),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
+    /// Check, compile and run programs in P4-16 with tables that the data plane writes
+    P4(crate::p4::P4Args),
     /// Measure on this machine
     Bench(BenchArgs),
 }

@@ -9,6 +9,7 @@ mod functions;
 mod generate;
 mod inspect;
 mod output;
+mod p4;
 mod run;
 #[cfg(test)]
 mod schema;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::command(&args),
         Command::Generate(args) => generate::command(&args),
         Command::Nfs(args) => functions::command(&args),
+        Command::P4(args) => p4::command(&args),
         Command::Bench(args) => bench::command(&args),
     };
     result.unwrap_or_else(|failure| failure.report())

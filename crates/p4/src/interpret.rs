@@ -122,6 +122,9 @@ impl Machine {
 
     /// Egress and deparser, for each port that the packet goes to.
     pub fn leave(&mut self, phv: &Phv, stages: Option<RangeInclusive<u16>>) -> Vec<Output> {
+        let mut renamed = phv.clone();
+        let phv = &mut renamed;
+        restore(&self.program, phv, false);
         let standard = self.program.standard;
         let group = phv.values[standard.mcast_grp as usize];
         let ports = match group {
@@ -162,6 +165,7 @@ impl Machine {
             run.take_output()
         };
         block(&program.egress, &mut phv, stages);
+        restore(program, &mut phv, true);
         if phv.values[egress_spec as usize] == DROP_PORT {
             return None;
         }
@@ -169,6 +173,15 @@ impl Machine {
         let mut bytes = block(&program.deparser, &mut phv, None);
         bytes.extend_from_slice(&phv.payload);
         Some(Output { port: port as u16, bytes })
+    }
+}
+
+/// Puts copies of renamed fields back, where a block ends.
+fn restore(program: &Program, phv: &mut Phv, in_egress: bool) {
+    for renamed in program.layout.iter().flat_map(|layout| layout.renamed.iter().rev()) {
+        if renamed.in_egress == in_egress {
+            phv.values[renamed.field as usize] = phv.values[renamed.to as usize];
+        }
     }
 }
 

@@ -714,9 +714,25 @@ pub struct Layout {
     pub mu_tables: Vec<MuPlace>,
     /// For each register, where it is; `writes` past `reads` is what a register cannot do.
     pub registers: Vec<MuPlace>,
-    /// From the first stage that reads a muTable to the last that writes one, less one: RAPID's m. 0 for a
-    /// function that fits in one stage.
+    /// Stages from the first that reads a muTable to the last that writes one, both of them counted: RAPID's m. 0
+    /// where none is written.
     pub span: u16,
+    /// Fields that are copied so that a packet which is done over does not find its own edits.
+    pub renamed: Vec<Renamed>,
+    /// What does not fit a pipeline.
+    pub notes: Vec<String>,
+}
+
+/// A field and the copy that stands for it from where it is made to the end of its block. There the copy goes back
+/// into the field; of several for one field, the last one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Renamed {
+    /// The field.
+    pub field: FieldId,
+    /// Its copy.
+    pub to: FieldId,
+    /// Whether that is in the egress.
+    pub in_egress: bool,
 }
 
 /// Where state is read and written.
@@ -763,6 +779,20 @@ impl Program {
             Operand::Field(field) => self.fields[field as usize].width,
             Operand::Constant(constant) => constant.width,
         }
+    }
+
+    /// All bodies: of states, actions and blocks.
+    pub fn all_bodies_mut(&mut self) -> impl Iterator<Item = &mut Vec<Statement>> {
+        let states = self.parser.iter_mut().map(|state| &mut state.body);
+        let actions = self.actions.iter_mut().map(|action| &mut action.body);
+        let blocks = [
+            &mut self.verify_checksum,
+            &mut self.ingress,
+            &mut self.egress,
+            &mut self.compute_checksum,
+            &mut self.deparser,
+        ];
+        states.chain(actions).chain(blocks)
     }
 
     /// The bodies of ingress and egress and of all actions, in this order.

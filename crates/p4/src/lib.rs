@@ -11,6 +11,7 @@ pub mod ir;
 mod lexer;
 mod number;
 mod parser;
+pub mod passes;
 mod preprocess;
 pub mod semantics;
 mod source;

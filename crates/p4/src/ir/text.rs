@@ -212,6 +212,12 @@ impl Program {
             let (reads, writes) = (place.reads, place.writes);
             let _ = writeln!(text, "  {what} {name}: read in {reads}, written in {writes}: {memory}");
         }
+        for renamed in &layout.renamed {
+            let _ = writeln!(text, "  renamed {} to {}", self.field(renamed.field), self.field(renamed.to));
+        }
+        for note in &layout.notes {
+            let _ = writeln!(text, "  note: {note}");
+        }
     }
 
     fn field(&self, id: FieldId) -> &str {
