@@ -9,7 +9,7 @@ use ::p4::ir::{Memory, MuPlace, Program};
 use ::p4::stf::{self, StfReport};
 use ::p4::{Options, passes};
 use clap::{Args, Subcommand};
-use io::capture::{CaptureError, CaptureReader, CaptureWriter};
+use io::capture::{CaptureError, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
 use wire::LinkType;

@@ -1,4 +1,5 @@
-//! Constant folding: a field that is known where it is read is a constant there.
+//! Constant folding: a field that is known where it is read is a constant there. A copy of another field is that
+//! field, as long as that one is not written.
 
 use std::collections::HashMap;
 
@@ -10,11 +11,40 @@ pub fn run(program: &mut Program) {
     // Bodies ask what the tables that they apply may write.
     let before = program.clone();
     for body in program.all_bodies_mut() {
-        *body = Folder { program: &before }.body(std::mem::take(body), &mut Known::new());
+        *body = Folder { program: &before }.body(std::mem::take(body), &mut Known::default());
     }
 }
 
-type Known = HashMap<FieldId, Constant>;
+/// What fields hold: constants, or what other fields hold.
+#[derive(Clone, Default)]
+struct Known {
+    held: HashMap<FieldId, Operand>,
+    /// For each field, those that hold what it holds.
+    copies: HashMap<FieldId, Vec<FieldId>>,
+}
+
+impl Known {
+    fn set(&mut self, field: FieldId, held: Operand) {
+        self.forget(field);
+        if held == Operand::Field(field) {
+            return;
+        }
+        self.held.insert(field, held);
+        if let Operand::Field(from) = held {
+            self.copies.entry(from).or_default().push(field);
+        }
+    }
+
+    /// The field was written.
+    fn forget(&mut self, field: FieldId) {
+        self.held.remove(&field);
+        for copy in self.copies.remove(&field).unwrap_or_default() {
+            if self.held.get(&copy) == Some(&Operand::Field(field)) {
+                self.held.remove(&copy);
+            }
+        }
+    }
+}
 
 struct Folder<'a> {
     program: &'a Program,
@@ -24,11 +54,14 @@ impl Folder<'_> {
     fn body(&self, body: Vec<Statement>, known: &mut Known) -> Vec<Statement> {
         let mut folded = Vec::with_capacity(body.len());
         for mut statement in body {
+            // A condition stays what it is while its bodies run; what it was copied from may not.
+            let is_condition = matches!(statement.kind, StatementKind::If { .. });
             statement.kind.operands_mut(&mut |operand| {
                 if let Operand::Field(field) = operand
-                    && let Some(constant) = known.get(field)
+                    && let Some(held) = known.held.get(field)
+                    && (!is_condition || matches!(held, Operand::Constant(_)))
                 {
-                    *operand = Operand::Constant(*constant);
+                    *operand = *held;
                 }
             });
             let is_end = matches!(statement.kind, StatementKind::Exit | StatementKind::Leave);
@@ -45,13 +78,12 @@ impl Folder<'_> {
         let stage = statement.stage;
         match statement.kind {
             StatementKind::Compute { to, value } => {
-                let computed = self.computed(to, &value);
-                match computed {
-                    Some(constant) => known.insert(to, constant),
-                    None => known.remove(&to),
-                };
-                let value =
-                    computed.map_or(value, |constant| Compute::Copy { from: Operand::Constant(constant) });
+                let computed = self.computed(to, &value).map(Operand::Constant);
+                let value = computed.map_or(value, |from| Compute::Copy { from });
+                match value {
+                    Compute::Copy { from } => known.set(to, from),
+                    _ => known.forget(to),
+                }
                 folded.push(Statement { stage, kind: StatementKind::Compute { to, value } });
             }
             StatementKind::If { condition: Operand::Constant(constant), then, otherwise } => {
@@ -62,7 +94,7 @@ impl Folder<'_> {
                 let branch = |body, value| {
                     let mut inside = known.clone();
                     if let Operand::Field(field) = condition {
-                        inside.insert(field, Constant::new(value, 1));
+                        inside.set(field, Operand::Constant(Constant::new(value, 1)));
                     }
                     let body = self.body(body, &mut inside);
                     (body, inside)
@@ -70,7 +102,7 @@ impl Folder<'_> {
                 let (then, after_then) = branch(then, 1);
                 let (otherwise, after_otherwise) = branch(otherwise, 0);
                 *known = after_then;
-                known.retain(|field, constant| after_otherwise.get(field) == Some(constant));
+                known.held.retain(|field, held| after_otherwise.held.get(field) == Some(held));
                 if !then.is_empty() || !otherwise.is_empty() {
                     folded.push(Statement { stage, kind: StatementKind::If { condition, then, otherwise } });
                 }
@@ -80,7 +112,7 @@ impl Folder<'_> {
                 if leaves(&body) {
                     // It may have been left anywhere.
                     self.program.visit_writes(&body, &mut |field| {
-                        known.remove(&field);
+                        known.forget(field);
                     });
                     folded.push(Statement { stage, kind: StatementKind::Scope { body } });
                 } else {
@@ -90,12 +122,12 @@ impl Folder<'_> {
             kind => {
                 let statement = Statement { stage, kind };
                 self.program.visit_writes(std::slice::from_ref(&statement), &mut |field| {
-                    known.remove(&field);
+                    known.forget(field);
                 });
                 if let StatementKind::Apply { table, .. } = statement.kind {
                     let actions = self.program.tables[table as usize].actions.iter();
                     for action in actions.map(|action| &self.program.actions[*action as usize]) {
-                        known.retain(|field, _| !action.parameters.contains(field));
+                        action.parameters.iter().for_each(|field| known.forget(*field));
                     }
                 }
                 folded.push(statement);
