@@ -90,9 +90,11 @@ fn agrees_when_done_over(name: &str, renames: bool) -> bool {
     let regions: Vec<(u16, u16)> = flows.map(|place| (place.reads, place.writes)).collect();
     regions.into_iter().all(|region| {
         let (mut whole, mut twice) = (Machine::new(program.clone()), Machine::new(compiled.clone()));
-        packets(name).into_iter().all(|(port, bytes)| {
+        let agrees = packets(name).into_iter().all(|(port, bytes)| {
             whole.packet(port, &bytes, 0) == staged(&mut twice, port, &bytes, Some(region))
-        })
+        });
+        // Packets may agree where state is written under a key that was edited.
+        agrees && whole.state().dump(whole.program()) == twice.state().dump(twice.program())
     })
 }
 
@@ -100,5 +102,25 @@ fn agrees_when_done_over(name: &str, renames: bool) -> bool {
 fn a_packet_that_is_done_over_finds_none_of_its_edits() {
     for name in examples() {
         assert!(agrees_when_done_over(&name, true), "{name}");
+    }
+}
+
+/// Without renaming, an example that edits what it reads gives another packet: the test above can fail.
+#[test]
+fn without_renaming_edits_are_found() {
+    let broken: Vec<String> =
+        examples().into_iter().filter(|name| !agrees_when_done_over(name, false)).collect();
+    assert!(broken.contains(&"nat_lb.p4".to_owned()), "only {broken:?}");
+}
+
+#[test]
+fn spans_are_those_of_the_paper() {
+    let spans = [("port_knocking.p4", 2), ("syn_cookie.p4", 3), ("nat_lb.p4", 4), ("elephant.p4", 1)];
+    for (name, span) in spans {
+        let mut program = example(name);
+        passes::compile(&mut program);
+        let layout = program.layout.expect("stages");
+        assert_eq!(layout.span, span, "{name}: {layout:#?}");
+        assert!(layout.notes.is_empty(), "{name}: {:?}", layout.notes);
     }
 }
