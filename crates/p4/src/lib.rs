@@ -1,4 +1,23 @@
-//! A front end for P4-16.
+//! A front end for a subset of P4-16 with `muTable`, tables that the data plane writes (RAPID, NSDI'24, §5).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`lower`] | text to the [representation](ir): preprocessor, parser, checker |
+//! | [`diagnostic`] | mistakes, with their places |
+//! | [`ir`] | the representation: fields, operations, tables |
+//! | [`semantics`] | what operations give |
+//! | [`passes`] | folding, dead code, stages, renaming |
+//! | [`interpret`] | the reference: one packet after the other |
+//! | [`stf`] | test files |
+//!
+//! ```
+//! use paceline_p4::{Options, lower};
+//!
+//! let errors = lower("x.p4", "const bit<8> x = 8w1 + true;", &Options::default()).unwrap_err();
+//! assert_eq!(errors.findings()[1].to_string(), "bit<8> and bool do not go together");
+//! ```
+//!
+//! docs/p4.md lists the subset.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
