@@ -138,3 +138,13 @@ fn registers_written_from_a_later_stage_are_noted() {
     let notes = program.layout.expect("stages").notes;
     assert!(notes.len() == 1 && notes[0].contains("declare a muTable"), "{notes:?}");
 }
+
+/// Two thousand lines, each table behind the one before.
+#[test]
+fn large_programs_compile() {
+    let source = common::large(150);
+    assert!(source.lines().count() > 2000);
+    let mut program = common::lowered(&source);
+    passes::compile(&mut program);
+    assert_eq!(program.layout.expect("stages").stages, 150);
+}

@@ -58,7 +58,7 @@ mod tests {
         let bytes = [0x12, 0x34, 0x56];
         assert_eq!(read(&bytes, 0, 4), Some(1));
         assert_eq!(read(&bytes, 4, 12), Some(0x234));
-        assert_eq!(read(&bytes, 3, 18), Some(0x1_2345_6 >> 3 & 0x3ffff));
+        assert_eq!(read(&bytes, 3, 18), Some(0x12_3456 >> 3 & 0x3ffff));
         assert_eq!((read(&bytes, 24, 0), read(&bytes, 20, 5)), (Some(0), None));
     }
 

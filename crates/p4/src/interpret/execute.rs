@@ -270,10 +270,8 @@ impl<'a> Run<'a> {
                     None => self.failure = Some(Failure::TooShort),
                 }
             }
-            StatementKind::Verify { condition, error } => {
-                if self.value(*condition) == 0 {
-                    self.failure = Some(Failure::Verify(self.value(*error)));
-                }
+            StatementKind::Verify { condition, error } if self.value(*condition) == 0 => {
+                self.failure = Some(Failure::Verify(self.value(*error)));
             }
             StatementKind::Emit { header } => {
                 let header = &program.headers[*header as usize];

@@ -114,13 +114,16 @@ fn prefix_bits(key: &KeySet) -> u32 {
     }
 }
 
+/// Value and mask of each key, and the values.
+type Masked = (Vec<(u128, u128)>, Vec<u128>);
+
 /// The entries of a muTable.
 #[derive(Clone, Debug)]
 pub struct MuEntries {
     /// By all bits of the keys.
     pub exact: BTreeMap<Vec<u128>, Vec<u128>>,
     /// With masks, as the control plane added them: value and mask of each key.
-    pub masked: Vec<(Vec<(u128, u128)>, Vec<u128>)>,
+    pub masked: Vec<Masked>,
     /// Writes that found no room.
     pub full: u64,
 }
@@ -138,7 +141,7 @@ impl MuEntries {
 
     /// Which of the masked entries a key matches: the first, or with `lpm` that of the longest prefix.
     fn masked_match(&self, table: &MuTable, keys: &[u128]) -> Option<usize> {
-        let is_match = |(_, (entry, _)): &(usize, &(Vec<(u128, u128)>, Vec<u128>))| {
+        let is_match = |(_, (entry, _)): &(usize, &Masked)| {
             entry.iter().zip(keys).all(|((value, mask), key)| key & mask == value & mask)
         };
         let mut found = self.masked.iter().enumerate().filter(is_match);

@@ -41,8 +41,7 @@ impl Parser<'_> {
     /// Operators that bind more strongly than `least`.
     fn binary(&mut self, least: u8) -> Parsed<Expr> {
         let mut left = self.unary()?;
-        loop {
-            let Some((op, level, tokens)) = self.operator() else { break };
+        while let Some((op, level, tokens)) = self.operator() {
             if level <= least {
                 break;
             }

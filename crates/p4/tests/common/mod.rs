@@ -50,3 +50,28 @@ pub fn findings(source: &str) -> Vec<String> {
     };
     found.findings().iter().map(line).collect()
 }
+
+/// A program with so many tables of 13 lines each, every one of which is looked up by what the one before gave.
+pub fn large(tables: usize) -> String {
+    let mut locals = String::new();
+    let mut apply = String::new();
+    for at in 0..tables {
+        locals += &format!(
+            "action set_{at}(bit<8> value) {{
+    meta.x = meta.x + value;
+    hdr.h.b = hdr.h.b ^ meta.x;
+}}
+table t_{at} {{
+    key = {{
+        hdr.h.a: exact;
+        meta.x: ternary;
+    }}
+    actions = {{ set_{at}; NoAction; }}
+    size = 64;
+}}
+"
+        );
+        apply += &format!("if (hdr.h.a != {at}) {{ t_{at}.apply(); }}\n");
+    }
+    program("bit<8> a; bit<8> b;", "bit<8> x;", &locals, &apply)
+}
