@@ -9,7 +9,7 @@ use paceline_p4::{Options, lower, passes};
 mod common;
 
 fn main() {
-    let source = common::large(150);
+    let source = common::large(160);
     let start = Instant::now();
     let lowered = lower("large.p4", &source, &Options::default());
     let (mut program, _) = lowered.unwrap_or_else(|errors| panic!("{:?}", miette::Report::new(errors)));

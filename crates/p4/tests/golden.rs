@@ -142,9 +142,9 @@ fn registers_written_from_a_later_stage_are_noted() {
 /// Two thousand lines, each table behind the one before.
 #[test]
 fn large_programs_compile() {
-    let source = common::large(150);
+    let source = common::large(160);
     assert!(source.lines().count() > 2000);
     let mut program = common::lowered(&source);
     passes::compile(&mut program);
-    assert_eq!(program.layout.expect("stages").stages, 150);
+    assert_eq!(program.layout.expect("stages").stages, 160);
 }
