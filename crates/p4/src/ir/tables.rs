@@ -120,7 +120,7 @@ pub struct Table {
     pub name: String,
     /// What is looked up.
     pub keys: Vec<TableKey>,
-    /// Its actions, as indices of [`Program::actions`].
+    /// Its actions, as indices of `Program::actions`.
     pub actions: Vec<u32>,
     /// What is done where nothing matches.
     pub default: ActionCall,
@@ -164,7 +164,7 @@ pub enum MatchKind {
 /// An action with what it is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionCall {
-    /// Index in [`Program::actions`].
+    /// Index in `Program::actions`.
     pub action: u32,
     /// A value for each parameter.
     pub arguments: Vec<Constant>,
