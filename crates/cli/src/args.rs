@@ -29,6 +29,7 @@ Examples:
   paceline generate datacenter --packets 100000 --out dc.pcap
   paceline nfs conntrack
   paceline plan examples/ddos.toml --model university --max-cores 16
+  paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
 
 Exit status:
   0    fine
@@ -53,6 +54,8 @@ pub enum Command {
     Nfs(NfsArgs),
     /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
     Plan(PlanArgs),
+    /// Check, compile and run programs in P4-16 with tables that the data plane writes
+    P4(crate::p4::P4Args),
     /// Measure on this machine
     Bench(BenchArgs),
 }

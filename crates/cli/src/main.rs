@@ -10,6 +10,7 @@ mod generate;
 mod inspect;
 mod output;
 mod plan;
+mod p4;
 mod run;
 #[cfg(test)]
 mod schema;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::command(&args),
         Command::Nfs(args) => functions::command(&args),
         Command::Plan(args) => plan::command(&args),
+        Command::P4(args) => p4::command(&args),
         Command::Bench(args) => bench::command(&args),
     };
     result.unwrap_or_else(|failure| failure.report())

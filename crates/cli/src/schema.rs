@@ -52,3 +52,9 @@ fn bench_is_documented() {
     check::<crate::bench::ScrBench>("bench-scr.schema.json");
     check::<measure::Comparison>("bench-compare.schema.json");
 }
+
+#[test]
+fn p4_is_documented() {
+    check::<crate::p4::P4Run>("p4-run.schema.json");
+    check::<::p4::ir::Program>("p4-ir.schema.json");
+}

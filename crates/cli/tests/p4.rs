@@ -1,0 +1,108 @@
+//! `paceline p4` as a user meets it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn paceline(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root()).args(args).output();
+    output.expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// What was said on standard error, its lines joined as if they had not been wrapped.
+fn stderr(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).expect("text");
+    text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A file for one test, gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, content: &[u8]) -> Scratch {
+        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
+        fs::write(&path, content).expect("a temporary file");
+        Scratch(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_str(&stdout(output)).expect("nothing but JSON")
+}
+
+const CAPTURE: &str = "captures/edge.pcap";
+
+const KNOCKING: &str = "examples/p4/port_knocking.p4";
+
+#[test]
+fn p4_programs_are_checked_compiled_and_run() {
+    let check = paceline(&["p4", "check", KNOCKING]);
+    assert_eq!((check.status.code(), stderr(&check).as_str()), (Some(0), ""));
+    let ir = paceline(&["p4", "ir", KNOCKING]);
+    assert!(stdout(&ir).contains("muTable ingress.port_knocking [4096] exact STRICT"), "{}", stdout(&ir));
+    let compiled = paceline(&["p4", "compile", KNOCKING, "--json", "-"]);
+    assert_eq!(json(&compiled)["layout"]["span"], 2);
+    let run = paceline(&["p4", "run", KNOCKING, "--stf", "examples/p4/port_knocking.stf", "--json", "-"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert_eq!(json(&run)["state"]["mu_tables"][0]["entries"][0]["values"][0], "0x3");
+}
+
+#[test]
+fn p4_runs_over_captures() {
+    let out = Scratch::new("p4-out.pcap", b"");
+    let elephant = "examples/p4/elephant.p4";
+    let run = paceline(&["p4", "run", elephant, "--pcap", CAPTURE, "--out", out.path(), "--json", "-"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let report = json(&run);
+    assert!(report["packets"].as_u64() > Some(1000));
+    assert_eq!(report["packets"], report["packets_out"]);
+    let again = paceline(&["inspect", out.path(), "--json", "-"]);
+    assert_eq!(json(&again)["packets"], report["packets"]);
+}
+
+#[test]
+fn p4_failures_have_their_exit_status() {
+    let wrong = Scratch::new("wrong.stf", b"packet 0 00\nexpect 3 00\n");
+    let unmet = paceline(&["p4", "run", KNOCKING, "--stf", wrong.path()]);
+    assert_eq!(unmet.status.code(), Some(1));
+    assert!(stdout(&unmet).contains("no packet came out of port 3"), "{}", stdout(&unmet));
+    let unread = Scratch::new("unread.stf", b"\npaket 0 00\n");
+    let refused = paceline(&["p4", "run", KNOCKING, "--stf", unread.path()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        stderr(&refused).contains("line 2: there is no command `paket`; did you mean `packet`?"),
+        "{}",
+        stderr(&refused)
+    );
+    let program =
+        Scratch::new("bad.p4", b"#include <v1model.p4>\nstruct s { bitt x; }\nheader h { bit<3> y; }\n");
+    let bad = paceline(&["p4", "check", program.path()]);
+    assert_eq!(bad.status.code(), Some(2));
+    for part in [
+        "3 errors",
+        "there is no type `bitt`",
+        "did you mean `bit`?",
+        "add 5 bits of padding",
+        "has no `main`",
+    ] {
+        assert!(stderr(&bad).contains(part), "{part}: {}", stderr(&bad));
+    }
+}

@@ -1,0 +1,220 @@
+//! Types are checked and the program is lowered to the [representation](crate::ir), in one walk.
+//!
+//! What has a mistake gets the type *unknown*, about which nothing more is said.
+
+mod architecture;
+mod block;
+mod call;
+mod declare;
+mod expression;
+mod keyset;
+mod object;
+mod operator;
+mod statement;
+mod types;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::ast::{Declaration, Name};
+use crate::diagnostic::{Sink, nearest};
+use crate::ir::{Compute, Field, FieldId, FieldKind, Operand, Program, Statement, StatementKind};
+use crate::source::Span;
+
+use types::Entity;
+
+/// Containers at most.
+pub const MAX_FIELDS: usize = 1 << 14;
+
+/// Statements at most, once all that is called is written out.
+pub const MAX_STATEMENTS: usize = 1 << 17;
+
+/// Controls apply controls so deep at most.
+const MAX_CALLS: usize = 16;
+
+/// Checks a program and lowers it. What comes out is of use only if there were no errors.
+pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Program {
+    let program = Program { name: name.to_owned(), ..Program::default() };
+    let mut checker = Checker {
+        sink,
+        program,
+        scopes: vec![HashMap::new()],
+        body: Vec::new(),
+        statements: 0,
+        calls: 0,
+        path: String::new(),
+        place: Where::Control,
+        match_kinds: Vec::new(),
+        main: None,
+        standard: None,
+        no_action: None,
+        actions: Vec::new(),
+        conditions: 0,
+    };
+    for declaration in declarations {
+        if checker.sink.is_full() {
+            break;
+        }
+        checker.declaration(declaration);
+    }
+    if !checker.sink.is_full() {
+        checker.architecture();
+    }
+    checker.program
+}
+
+/// What is being checked: not everything may be called everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Parser,
+    Control,
+    /// The action of a table, or one that is called.
+    Action,
+    Checksum,
+    Deparser,
+}
+
+struct Checker<'a> {
+    sink: &'a mut Sink,
+    program: Program,
+    /// Names, the innermost last. The first is what all of the program sees.
+    scopes: Vec<HashMap<Rc<str>, Entity>>,
+    /// Where statements go.
+    body: Vec<Statement>,
+    statements: usize,
+    calls: usize,
+    /// What names of fields and tables begin with.
+    path: String,
+    place: Where,
+    match_kinds: Vec<Rc<str>>,
+    main: Option<crate::ast::Instance>,
+    standard: Option<Rc<types::Place>>,
+    no_action: Option<u32>,
+    /// Actions of tables that are lowered already.
+    actions: Vec<(Rc<types::ActionEntity>, u32)>,
+    /// How many operators deep the expression is whose sides are not always evaluated.
+    conditions: u32,
+}
+
+impl Checker<'_> {
+    fn declare(&mut self, name: &Name, entity: Entity) {
+        let scope = self.scopes.last_mut().expect("a scope");
+        if scope.contains_key(&name.text) {
+            self.sink.error(name.span, format!("`{}` is declared a second time", name.text));
+            return;
+        }
+        scope.insert(Rc::clone(&name.text), entity);
+    }
+
+    fn find(&self, name: &str) -> Option<&Entity> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    /// What a name stands for; if nothing, that is an error.
+    fn lookup(&mut self, name: &Name, what: &str) -> Option<Entity> {
+        if let Some(found) = self.find(&name.text) {
+            return Some(found.clone());
+        }
+        let known = self.scopes.iter().rev().flat_map(|scope| scope.keys()).map(|known| &**known);
+        let near = nearest(&name.text, known).map(str::to_owned);
+        let is_of_v1model = ["standard_metadata_t", "V1Switch", "HashAlgorithm", "CounterType", "MeterType"];
+        let help = match near {
+            Some(near) => Some(format!("did you mean `{near}`?")),
+            None if is_of_v1model.contains(&&*name.text) => {
+                Some("it is declared in v1model.p4: `#include <v1model.p4>`".to_owned())
+            }
+            None => None,
+        };
+        let error = self.sink.error(name.span, format!("there is no {what} `{}`", name.text));
+        error.label("not declared").help = help;
+        None
+    }
+
+    /// Runs `inner` with a scope of its own.
+    fn scoped<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push(HashMap::new());
+        let result = inner(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Runs `inner` seeing only the outermost so many scopes, as code does that is declared there.
+    fn at_scope<T>(&mut self, depth: usize, inner: impl FnOnce(&mut Self) -> T) -> T {
+        let hidden = self.scopes.split_off(depth.min(self.scopes.len()));
+        let result = self.scoped(inner);
+        self.scopes.extend(hidden);
+        result
+    }
+
+    /// Runs `inner` and gives the statements that it made.
+    fn captured<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> (T, Vec<Statement>) {
+        let outer = std::mem::take(&mut self.body);
+        let result = inner(self);
+        (result, std::mem::replace(&mut self.body, outer))
+    }
+
+    fn emit(&mut self, kind: StatementKind) {
+        self.statements += 1;
+        match self.statements.cmp(&MAX_STATEMENTS) {
+            std::cmp::Ordering::Less => self.body.push(kind.into()),
+            std::cmp::Ordering::Equal => {
+                let message =
+                    format!("more than {MAX_STATEMENTS} statements, once all that is called is written out");
+                self.sink.error(Span::default(), message).label("in this program");
+            }
+            std::cmp::Ordering::Greater => {}
+        }
+    }
+
+    fn new_field(&mut self, name: String, width: u32, kind: FieldKind, span: Span) -> FieldId {
+        if self.program.fields.len() >= MAX_FIELDS {
+            self.sink.error(span, format!("more than {MAX_FIELDS} fields")).label("here at the latest");
+            return 0;
+        }
+        self.program.fields.push(Field { name, width, kind });
+        (self.program.fields.len() - 1) as FieldId
+    }
+
+    fn temporary(&mut self, width: u32) -> FieldId {
+        let name = format!("%{}", self.program.fields.len());
+        self.new_field(name, width, FieldKind::Temporary, Span::default())
+    }
+
+    /// A temporary with the result of an operation.
+    fn compute(&mut self, value: Compute, width: u32) -> Operand {
+        let to = self.temporary(width);
+        self.emit(StatementKind::Compute { to, value });
+        Operand::Field(to)
+    }
+
+    /// `to = from`; where `from` was computed just now, it is computed there.
+    fn copy(&mut self, to: FieldId, from: Operand) {
+        if let Operand::Field(from) = from
+            && self.program.fields[from as usize].kind == FieldKind::Temporary
+            && let Some(Statement { kind: StatementKind::Compute { to: last, .. }, .. }) =
+                self.body.last_mut()
+            && *last == from
+        {
+            *last = to;
+            return;
+        }
+        if let Operand::Field(from) = from
+            && let Some(Statement { kind: StatementKind::MuRead { to: read, .. }, .. }) = self.body.last_mut()
+            && read[..] == [from]
+        {
+            read[0] = to;
+            return;
+        }
+        if Operand::Field(to) != from {
+            self.emit(StatementKind::Compute { to, value: Compute::Copy { from } });
+        }
+    }
+
+    /// The name with the path to it.
+    fn path_to(&self, name: &str) -> String {
+        match self.path.as_str() {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        }
+    }
+}

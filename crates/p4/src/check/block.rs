@@ -1,0 +1,388 @@
+//! Parsers, controls, and how they are bound to what they work on.
+
+use std::rc::Rc;
+
+use crate::ast::{ControlDecl, Direction, Expr, ExprKind, Name, Parameter, ParserDecl, Transition, TypeExpr};
+use crate::diagnostic::nearest;
+use crate::ir::{Case, FieldKind, Operand, State, Statement, StatementKind, Target as Goal};
+use crate::source::Span;
+
+use super::expression::{Target, whole_or_scalar};
+use super::types::{Access, Entity, Place, Ty, Value};
+use super::{Checker, Where};
+
+/// What a block of the architecture is given.
+#[derive(Clone)]
+pub(super) enum Given {
+    PacketIn,
+    PacketOut,
+    Place(Rc<Place>),
+}
+
+impl Checker<'_> {
+    /// Declares the parameters of a block in the scope that was opened for it.
+    pub(super) fn bind_block(&mut self, block: &Name, parameters: &[Parameter], given: &[Given]) {
+        if parameters.len() != given.len() {
+            let message = format!(
+                "`{}` has {} parameters, its place in the pipeline {}",
+                block.text,
+                parameters.len(),
+                given.len()
+            );
+            self.sink.error(block.span, message).help("docs/p4.md shows the pipeline");
+            return;
+        }
+        for (parameter, given) in parameters.iter().zip(given) {
+            let ty = self.ty(&parameter.ty);
+            let (expected, entity) = match given {
+                Given::PacketIn => (Ty::PacketIn, Entity::PacketIn),
+                Given::PacketOut => (Ty::PacketOut, Entity::PacketOut),
+                Given::Place(place) => {
+                    let writable = matches!(parameter.direction, Direction::Out | Direction::InOut);
+                    let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
+                    (place.ty(), Entity::Place(Rc::clone(place), access))
+                }
+            };
+            if !ty.is(&expected) {
+                self.sink
+                    .error(parameter.ty.span, format!("expected {expected}, found {ty}"))
+                    .label("the parser's parameters say what the others get");
+            }
+            self.declare(&parameter.name, entity);
+        }
+    }
+
+    pub(super) fn control_block(
+        &mut self,
+        declared: &Rc<ControlDecl>,
+        path: &str,
+        place: Where,
+        given: &[Given],
+    ) -> Vec<Statement> {
+        self.place = place;
+        path.clone_into(&mut self.path);
+        let ((), body) = self.captured(|checker| {
+            checker.scoped(|checker| {
+                checker.bind_block(&declared.name, &declared.parameters, given);
+                checker.scoped(|checker| {
+                    checker.locals(&declared.locals);
+                    checker.statements(&declared.apply);
+                });
+            });
+        });
+        body
+    }
+
+    /// Writes out a control that another one applies. Its parameters are what it is given, by reference.
+    pub(super) fn apply_control(
+        &mut self,
+        declared: &Rc<ControlDecl>,
+        name: &str,
+        arguments: &[Expr],
+        span: Span,
+    ) {
+        if !self.in_place(&[Where::Control], "applying a control", span)
+            || !self.is_unconditional(span)
+            || !self.expect_arguments(arguments, declared.parameters.len(), span)
+        {
+            return;
+        }
+        let path = self.path_to(name);
+        let prefix = format!("{path}.");
+        if self.program.tables.iter().any(|table| table.name.starts_with(&prefix))
+            || self.program.registers.iter().any(|register| register.name.starts_with(&prefix))
+            || self.program.mu_tables.iter().any(|table| table.name.starts_with(&prefix))
+        {
+            self.sink
+                .refuse(span, &format!("applying `{name}` a second time is"))
+                .help("declare a second instance");
+            return;
+        }
+        if !self.enter(&declared.name, span) {
+            return;
+        }
+        let mut bound = Vec::new();
+        for (parameter, argument) in declared.parameters.iter().zip(arguments) {
+            bound.push(self.bind_parameter(parameter, argument));
+        }
+        let outer = std::mem::replace(&mut self.path, path);
+        let ((), body) = self.captured(|checker| {
+            checker.at_scope(1, |checker| {
+                for (name, entity) in declared.parameters.iter().map(|parameter| &parameter.name).zip(bound) {
+                    checker.declare(name, entity);
+                }
+                checker.scoped(|checker| {
+                    checker.locals(&declared.locals);
+                    checker.statements(&declared.apply);
+                });
+            });
+        });
+        self.path = outer;
+        self.inline(body);
+        self.calls -= 1;
+    }
+
+    fn bind_parameter(&mut self, parameter: &Parameter, argument: &Expr) -> Entity {
+        let unknown = Entity::Constant(Value::Unknown);
+        let ty = self.at_scope(1, |checker| checker.ty(&parameter.ty));
+        if matches!(parameter.direction, Direction::In | Direction::None) {
+            let value = self.expression(argument);
+            return match self.coerced(value, &ty, argument.span) {
+                Value::Whole(place) => Entity::Place(place, Access::ReadOnly),
+                value @ Value::Scalar(Operand::Constant(_), _) => Entity::Constant(value),
+                Value::Scalar(from, ty) => {
+                    let path = self.path_to(&parameter.name.text);
+                    let place = self.place(&ty, &path, FieldKind::Metadata, argument.span);
+                    self.store(&Target::Place(Rc::clone(&place)), from);
+                    Entity::Place(place, Access::ReadOnly)
+                }
+                _ => unknown,
+            };
+        }
+        match self.target(argument) {
+            Some(Target::Place(place)) => {
+                let found = place.ty();
+                if !found.is(&ty) {
+                    self.sink.error(argument.span, format!("expected {ty}, found {found}"));
+                    return unknown;
+                }
+                Entity::Place(place, Access::ReadWrite)
+            }
+            Some(Target::Slice { .. }) => {
+                self.sink.refuse(argument.span, "a slice that a control writes is");
+                unknown
+            }
+            None => unknown,
+        }
+    }
+
+    pub(super) fn parser_block(&mut self, declared: &Rc<ParserDecl>, given: &[Given]) -> Vec<State> {
+        self.place = Where::Parser;
+        "parser".clone_into(&mut self.path);
+        let mut names: Vec<Rc<str>> = Vec::new();
+        for state in &declared.states {
+            if names.contains(&state.name.text) || ["accept", "reject"].contains(&&*state.name.text) {
+                self.sink.error(state.name.span, format!("the state `{}` is there already", state.name.text));
+            }
+            names.push(Rc::clone(&state.name.text));
+        }
+        let Some(start) = names.iter().position(|name| &**name == "start") else {
+            self.sink.error(declared.name.span, "this parser has no state `start`");
+            return Vec::new();
+        };
+        self.scoped(|checker| {
+            checker.bind_block(&declared.name, &declared.parameters, given);
+            let ((), initial) = checker.captured(|checker| {
+                declared.locals.iter().for_each(|variable| checker.variable(variable));
+            });
+            let mut states: Vec<State> = Vec::new();
+            for state in &declared.states {
+                let (transition, body) = checker.captured(|checker| {
+                    checker.scoped(|checker| {
+                        checker.statements_here(&state.body);
+                        checker.transition(state.transition.as_ref(), &names)
+                    })
+                });
+                let (select, cases) = transition;
+                states.push(State { name: state.name.text.to_string(), body, select, cases });
+            }
+            arrange(states, start, initial)
+        })
+    }
+
+    fn transition(
+        &mut self,
+        transition: Option<&Transition>,
+        names: &[Rc<str>],
+    ) -> (Vec<Operand>, Vec<Case>) {
+        let always = |target| (Vec::new(), vec![Case { keys: Vec::new(), target }]);
+        match transition {
+            // P4: a state without a transition rejects.
+            None => always(Goal::Reject),
+            Some(Transition::Go(name)) => always(self.goal(name, names)),
+            Some(Transition::Select { keys, cases, span }) => {
+                let scalars = keys
+                    .iter()
+                    .map(|key| self.scalar_operand(key, "what is selected by"))
+                    .collect::<Vec<_>>();
+                let types: Vec<Ty> = scalars
+                    .iter()
+                    .map(|scalar| scalar.as_ref().map_or(Ty::Unknown, |(_, ty)| ty.clone()))
+                    .collect();
+                let select: Vec<Operand> =
+                    scalars.into_iter().flatten().map(|(operand, _)| operand).collect();
+                let mut lowered = Vec::new();
+                for (keyset, name) in cases {
+                    let target = self.goal(name, names);
+                    if let Some(keys) = self.select_keys(keyset, &types) {
+                        lowered.push(Case { keys, target });
+                    }
+                }
+                if cases.is_empty() {
+                    self.sink.error(*span, "this `select` has no cases");
+                }
+                (select, lowered)
+            }
+        }
+    }
+
+    fn select_keys(&mut self, keyset: &Expr, types: &[Ty]) -> Option<Vec<Option<crate::ir::KeySet>>> {
+        let parts: Vec<&Expr> = match &keyset.kind {
+            ExprKind::Any => return Some(Vec::new()),
+            ExprKind::List(items) => items.iter().collect(),
+            _ => vec![keyset],
+        };
+        if parts.len() != types.len() {
+            let message = format!("`select` has {} keys, this case {}", types.len(), parts.len());
+            self.sink.error(keyset.span, message);
+            return None;
+        }
+        parts.into_iter().zip(types).map(|(part, ty)| self.keyset(part, ty).ok()).collect()
+    }
+
+    fn goal(&mut self, name: &Name, names: &[Rc<str>]) -> Goal {
+        match &*name.text {
+            "accept" => Goal::Accept,
+            "reject" => Goal::Reject,
+            other => match names.iter().position(|known| &**known == other) {
+                Some(at) => Goal::State(at as u32),
+                None => {
+                    let known = names.iter().map(|name| &**name).chain(["accept", "reject"]);
+                    let help = nearest(other, known).map(|near| format!("did you mean `{near}`?"));
+                    self.sink.error(name.span, format!("there is no state `{other}`")).help = help;
+                    Goal::Reject
+                }
+            },
+        }
+    }
+
+    /// `extract`, `lookahead`, `advance`, `length`.
+    pub(super) fn packet_method(
+        &mut self,
+        name: &str,
+        types: &[TypeExpr],
+        arguments: &[Expr],
+        span: Span,
+    ) -> Value {
+        if !self.in_place(&[Where::Parser], &format!("`{name}`"), span) || !self.is_unconditional(span) {
+            return Value::Unknown;
+        }
+        match name {
+            "extract" => {
+                self.extract(arguments, span);
+                Value::Void
+            }
+            "advance" => {
+                if self.expect_arguments(arguments, 1, span) {
+                    let value = self.expression(&arguments[0]);
+                    let value = match value {
+                        value @ Value::Integer(_) => self.coerced(value, &Ty::Bit(32), arguments[0].span),
+                        other => other,
+                    };
+                    match value {
+                        Value::Scalar(bits, Ty::Bit(_)) => self.emit(StatementKind::Advance { bits }),
+                        Value::Unknown => {}
+                        other => {
+                            let ty = other.ty();
+                            self.sink
+                                .error(arguments[0].span, format!("a number of bits is bit<32>, not {ty}"));
+                        }
+                    }
+                }
+                Value::Void
+            }
+            "length" => {
+                self.expect_arguments(arguments, 0, span);
+                Value::Scalar(Operand::Field(self.program.standard.packet_length), Ty::Bit(32))
+            }
+            _ => {
+                let [ty] = types else {
+                    self.sink
+                        .error(span, "`lookahead` says what it reads")
+                        .help("write `lookahead<bit<8>>()`");
+                    return Value::Unknown;
+                };
+                self.expect_arguments(arguments, 0, span);
+                let ty = self.ty(ty);
+                if matches!(ty, Ty::Stack(..)) {
+                    self.sink.refuse(span, "looking ahead at a stack is");
+                    return Value::Unknown;
+                }
+                let path = format!("%{}", self.program.fields.len());
+                let place = self.place(&ty, &path, FieldKind::Temporary, span);
+                let mut operands = Vec::new();
+                super::call::flatten_place(&place, &mut operands);
+                let field = |operand| match operand {
+                    Operand::Field(id) => Some(id),
+                    Operand::Constant(_) => None,
+                };
+                self.emit(StatementKind::Lookahead { to: operands.into_iter().filter_map(field).collect() });
+                whole_or_scalar(place)
+            }
+        }
+    }
+
+    fn extract(&mut self, arguments: &[Expr], span: Span) {
+        if arguments.len() == 2 {
+            self.sink.refuse(span, "extracting a `varbit` is");
+            return;
+        }
+        if !self.expect_arguments(arguments, 1, span) {
+            return;
+        }
+        if let ExprKind::Member(of, next) = &arguments[0].kind
+            && &*next.text == "next"
+            && let Some(Place::Stack(stack, ..)) = self.quiet_place(of).as_deref()
+        {
+            let stack = *stack;
+            return self.emit(StatementKind::ExtractNext { stack });
+        }
+        match self.target(&arguments[0]) {
+            Some(Target::Place(place)) => match &*place {
+                Place::Header(header, ..) => self.emit(StatementKind::Extract { header: *header }),
+                Place::Scalar(_, Ty::Unknown) => {}
+                other => {
+                    let ty = other.ty();
+                    let error =
+                        self.sink.error(arguments[0].span, format!("a header is extracted, not {ty}"));
+                    if matches!(ty, Ty::Stack(..)) {
+                        error.help("write `.next` for its next header");
+                    }
+                }
+            },
+            Some(Target::Slice { .. }) => {
+                self.sink.error(arguments[0].span, "a header is extracted, not bits");
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn emit_header(&mut self, arguments: &[Expr], span: Span) {
+        if !self.in_place(&[Where::Deparser], "`emit`", span) || !self.expect_arguments(arguments, 1, span) {
+            return;
+        }
+        match self.expression(&arguments[0]) {
+            Value::Whole(place) => self.emit_place(&place),
+            Value::Unknown => {}
+            other => {
+                self.sink.error(arguments[0].span, format!("headers are emitted, not {}", other.ty()));
+            }
+        }
+    }
+}
+
+/// The first state first, with what variables begin with; a start that is come back to keeps its place.
+fn arrange(mut states: Vec<State>, start: usize, initial: Vec<Statement>) -> Vec<State> {
+    let is_plain = start == 0 && initial.is_empty();
+    if is_plain {
+        return states;
+    }
+    for case in states.iter_mut().flat_map(|state| &mut state.cases) {
+        if let Goal::State(number) = &mut case.target {
+            *number += 1;
+        }
+    }
+    let cases = vec![Case { keys: Vec::new(), target: Goal::State(start as u32 + 1) }];
+    states.insert(0, State { name: "$variables".into(), body: initial, select: Vec::new(), cases });
+    states
+}

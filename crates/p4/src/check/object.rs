@@ -1,0 +1,624 @@
+//! What controls declare: actions, tables, muTables, registers.
+
+use std::rc::Rc;
+
+use num_traits::ToPrimitive;
+
+use crate::ast::{
+    ActionDecl, Direction, EntryDecl, Expr, ExprKind, Instance, Local, MuTableDecl, Name, TableDecl,
+    TypeExpr, TypeKind,
+};
+use crate::diagnostic::nearest;
+use crate::ir::{
+    Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, MatchKind, Matching, Meter, MuTable,
+    Operand, Register, StatementKind, Table, TableKey, Unit,
+};
+
+use super::expression::Target;
+use super::types::{Access, ActionEntity, Entity, MuTableEntity, Place, StructType, TableEntity, Ty, Value};
+use super::{Checker, Where};
+
+/// Entries of a table that does not say how many.
+const DEFAULT_SIZE: u32 = 1024;
+
+/// Entries, and values of a register, at most.
+const MAX_SIZE: u32 = 1 << 24;
+
+/// What a struct of a muTable's values is called.
+pub(super) const VALUES: &str = "values of a muTable";
+
+impl Checker<'_> {
+    pub(super) fn locals(&mut self, locals: &[Local]) {
+        for local in locals {
+            match local {
+                Local::Variable(variable) => self.variable(variable),
+                Local::Action(action) => self.declare_action(action),
+                Local::Table(table) => self.table(table),
+                Local::MuTable(table) => self.mu_table(table),
+                Local::Instance(instance) => self.instance(instance),
+            }
+        }
+    }
+
+    pub(super) fn declare_action(&mut self, action: &Rc<ActionDecl>) {
+        let path = self.path_to(&action.name.text);
+        let entity = ActionEntity { declared: Rc::clone(action), scope: self.scopes.len(), path };
+        let entity = Rc::new(entity);
+        self.declare(&action.name, Entity::Action(Rc::clone(&entity)));
+        // Mistakes are found even if nobody calls it.
+        let errors = self.sink.errors();
+        if action.parameters.iter().all(|parameter| parameter.direction == Direction::None) {
+            let _ = self.lowered_action(&entity);
+        } else if errors == self.sink.errors() {
+            self.check_action(&entity);
+        }
+    }
+
+    /// Checks an action with directions, which is lowered anew wherever it is called.
+    fn check_action(&mut self, entity: &Rc<ActionEntity>) {
+        let ((), _) = self.captured(|checker| {
+            checker.action_body(entity, |checker, parameter_ty, path, direction| {
+                let place = checker.place(parameter_ty, path, FieldKind::Metadata, entity.declared.name.span);
+                let access = if matches!(direction, Direction::None | Direction::In) {
+                    Access::ReadOnly
+                } else {
+                    Access::ReadWrite
+                };
+                Some(Entity::Place(place, access))
+            })
+        });
+    }
+
+    fn action_body(
+        &mut self,
+        entity: &Rc<ActionEntity>,
+        mut bind: impl FnMut(&mut Self, &Ty, &str, Direction) -> Option<Entity>,
+    ) {
+        if !self.enter(&entity.declared.name, entity.declared.name.span) {
+            return;
+        }
+        let place = std::mem::replace(&mut self.place, Where::Action);
+        let path = std::mem::replace(&mut self.path, entity.path.clone());
+        let declared = Rc::clone(&entity.declared);
+        self.at_scope(entity.scope, |checker| {
+            for parameter in &declared.parameters {
+                let ty = checker.ty(&parameter.ty);
+                let path = format!("{}.{}", entity.path, parameter.name.text);
+                if let Some(bound) = bind(checker, &ty, &path, parameter.direction) {
+                    checker.declare(&parameter.name, bound);
+                }
+            }
+            checker.statements(&declared.body);
+        });
+        (self.place, self.path) = (place, path);
+        self.calls -= 1;
+    }
+
+    /// An action of which all parameters come from entries.
+    fn lowered_action(&mut self, entity: &Rc<ActionEntity>) -> u32 {
+        if let Some((_, id)) = self.actions.iter().find(|(other, _)| Rc::ptr_eq(other, entity)) {
+            return *id;
+        }
+        let mut parameters = Vec::new();
+        let ((), body) = self.captured(|checker| {
+            checker.action_body(entity, |checker, ty, path, _| {
+                let place = checker.place(ty, path, FieldKind::Parameter, entity.declared.name.span);
+                match &*place {
+                    Place::Scalar(id, ty) if !ty.is_unknown() => parameters.push(*id),
+                    Place::Scalar(..) => {}
+                    _ => {
+                        let message = format!("an entry cannot hold a value of type {ty}");
+                        checker
+                            .sink
+                            .error(entity.declared.name.span, message)
+                            .label("in this action's parameters");
+                    }
+                }
+                Some(Entity::Place(place, Access::ReadOnly))
+            });
+        });
+        self.program.actions.push(Action { name: entity.path.clone(), parameters, body });
+        let id = self.program.actions.len() as u32 - 1;
+        self.actions.push((Rc::clone(entity), id));
+        id
+    }
+
+    /// An action of which some arguments are given where the table lists it.
+    fn bound_action(&mut self, entity: &Rc<ActionEntity>, arguments: &[Expr], expr: &Expr) -> Option<u32> {
+        let directed = |direction: Direction| direction != Direction::None;
+        let expected =
+            entity.declared.parameters.iter().filter(|parameter| directed(parameter.direction)).count();
+        if arguments.len() != expected {
+            let message = format!(
+                "`{}` takes {expected} arguments here, not {}",
+                entity.declared.name.text,
+                arguments.len()
+            );
+            self.sink
+                .error(expr.span, message)
+                .help("parameters with a direction are given here, the others in entries");
+            return None;
+        }
+        let mut bound = Vec::new();
+        let ((), mut prelude) = self.captured(|checker| {
+            for (parameter, argument) in entity
+                .declared
+                .parameters
+                .iter()
+                .filter(|parameter| directed(parameter.direction))
+                .zip(arguments)
+            {
+                let entity = match parameter.direction {
+                    Direction::In => Some(checker.expression(argument)).map(|value| match value {
+                        Value::Whole(place) => Entity::Place(place, Access::ReadOnly),
+                        other => Entity::Constant(other),
+                    }),
+                    _ => match checker.target(argument) {
+                        Some(Target::Place(place)) => Some(Entity::Place(place, Access::ReadWrite)),
+                        Some(Target::Slice { .. }) => {
+                            checker.sink.refuse(argument.span, "a slice that an action of a table writes is");
+                            None
+                        }
+                        None => None,
+                    },
+                };
+                let ty = checker.ty(&parameter.ty);
+                let found = match &entity {
+                    Some(Entity::Constant(value)) => value.ty(),
+                    Some(Entity::Place(place, _)) => place.ty(),
+                    _ => Ty::Unknown,
+                };
+                let entity = match entity {
+                    Some(Entity::Constant(value)) => {
+                        Some(Entity::Constant(checker.coerced(value, &ty, argument.span)))
+                    }
+                    other => {
+                        if !found.is(&ty) {
+                            checker.sink.error(argument.span, format!("expected {ty}, found {found}"));
+                        }
+                        other
+                    }
+                };
+                bound.push(entity);
+            }
+        });
+        let mut bound = bound.into_iter();
+        let mut parameters = Vec::new();
+        let ((), body) = self.captured(|checker| {
+            checker.action_body(entity, |checker, ty, path, direction| {
+                if direction != Direction::None {
+                    return bound.next().flatten();
+                }
+                let place = checker.place(ty, path, FieldKind::Parameter, expr.span);
+                if let Place::Scalar(id, _) = *place {
+                    parameters.push(id);
+                }
+                Some(Entity::Place(place, Access::ReadOnly))
+            });
+        });
+        prelude.extend(body);
+        let same = self.program.actions.iter().filter(|action| action.name.starts_with(&entity.path)).count();
+        let name = if same == 0 { entity.path.clone() } else { format!("{}#{}", entity.path, same + 1) };
+        self.program.actions.push(Action { name, parameters, body: prelude });
+        Some(self.program.actions.len() as u32 - 1)
+    }
+
+    pub(super) fn no_action(&mut self) -> u32 {
+        if let Some(id) = self.no_action {
+            return id;
+        }
+        self.program.actions.push(Action {
+            name: "NoAction".into(),
+            parameters: Vec::new(),
+            body: Vec::new(),
+        });
+        let id = self.program.actions.len() as u32 - 1;
+        self.no_action = Some(id);
+        id
+    }
+
+    /// An action in a table's list: its name and number.
+    fn listed_action(&mut self, expr: &Expr) -> Option<(Rc<str>, u32)> {
+        let (name, arguments) = split_call(expr)?;
+        if &*name.text == "NoAction" && self.find("NoAction").is_none() {
+            return Some((Rc::clone(&name.text), self.no_action()));
+        }
+        let Some(Entity::Action(entity)) = self.find(&name.text).cloned() else {
+            let actions = self.scopes.iter().flatten();
+            let actions =
+                actions.filter(|(_, entity)| matches!(entity, Entity::Action(_))).map(|(name, _)| &**name);
+            let help = nearest(&name.text, actions.chain(["NoAction"]))
+                .map(|near| format!("did you mean `{near}`?"));
+            self.sink.error(name.span, format!("there is no action `{}`", name.text)).help = help;
+            return None;
+        };
+        let has_directions =
+            entity.declared.parameters.iter().any(|parameter| parameter.direction != Direction::None);
+        let id = match has_directions {
+            false if arguments.is_empty() => self.lowered_action(&entity),
+            _ => self.bound_action(&entity, arguments, expr)?,
+        };
+        Some((Rc::clone(&name.text), id))
+    }
+
+    fn table(&mut self, declared: &Rc<TableDecl>) {
+        let name = self.path_to(&declared.name.text);
+        let mut keys = Vec::new();
+        let mut types = Vec::new();
+        let ((), prelude) = self.captured(|checker| {
+            for (expr, kind) in &declared.keys {
+                let Some(kind) = checker.match_kind(kind) else { continue };
+                let Some((value, ty)) = checker.scalar_operand(expr, "a key") else { continue };
+                if ty.is_signed() && kind != MatchKind::Exact {
+                    checker.sink.refuse(expr.span, "a key with a sign that is not matched exactly is");
+                }
+                keys.push(TableKey { name: checker.written(expr, value), value, kind });
+                types.push(ty);
+            }
+        });
+        if keys.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
+            self.sink
+                .error(declared.name.span, "a table has one key that is matched lpm")
+                .label("has several");
+        }
+        let mut names: Vec<Rc<str>> = Vec::new();
+        let mut actions = Vec::new();
+        for expr in &declared.actions {
+            let Some((name, id)) = self.listed_action(expr) else { continue };
+            if names.contains(&name) {
+                self.sink.error(expr.span, format!("`{name}` is listed already"));
+                continue;
+            }
+            names.push(name);
+            actions.push(id);
+        }
+        let default = match &declared.default_action {
+            Some((expr, _)) => self.action_call(expr, &names, &actions),
+            None => Some(ActionCall { action: self.no_action(), arguments: Vec::new() }),
+        };
+        // What is done by default is one of its actions, whether listed or not.
+        if let Some(default) = &default
+            && !actions.contains(&default.action)
+        {
+            names.push("NoAction".into());
+            actions.push(default.action);
+        }
+        let size =
+            declared.size.as_ref().and_then(|size| self.bounded(size, 1, MAX_SIZE, "the size of a table"));
+        let mut entries = Vec::new();
+        for entry in declared.entries.iter().flat_map(|(entries, _)| entries) {
+            entries.extend(self.entry(entry, &keys, &types, &names, &actions));
+        }
+        let size = size.unwrap_or(DEFAULT_SIZE.max(entries.len() as u32));
+        if entries.len() > size as usize {
+            let message = format!("{} entries do not fit in a table of {size}", entries.len());
+            self.sink.error(declared.name.span, message);
+        }
+        let table = Table {
+            name,
+            keys,
+            actions,
+            default: default.unwrap_or_default(),
+            is_default_const: declared.default_action.as_ref().is_some_and(|(_, is_const)| *is_const),
+            entries,
+            is_const: declared.entries.as_ref().is_some_and(|(_, is_const)| *is_const),
+            size,
+        };
+        self.program.tables.push(table);
+        let id = self.program.tables.len() as u32 - 1;
+        let entity = TableEntity { id, prelude, actions: names };
+        self.declare(&declared.name, Entity::Table(Rc::new(entity)));
+    }
+
+    fn match_kind(&mut self, kind: &Name) -> Option<MatchKind> {
+        let known = match &*kind.text {
+            "exact" => Some(MatchKind::Exact),
+            "lpm" => Some(MatchKind::Lpm),
+            "ternary" => Some(MatchKind::Ternary),
+            "range" => Some(MatchKind::Range),
+            "optional" => Some(MatchKind::Optional),
+            "selector" => {
+                self.sink.refuse(kind.span, "`selector` is");
+                return None;
+            }
+            _ => None,
+        };
+        if known.is_none() {
+            let kinds = self.match_kinds.clone();
+            let near = nearest(&kind.text, kinds.iter().map(|kind| &**kind));
+            let help = near.map(|near| format!("did you mean `{near}`?"));
+            self.sink.error(kind.span, format!("keys are not matched `{}`", kind.text)).help = help;
+        }
+        known
+    }
+
+    /// How a key is written: its field, or the expression's number.
+    fn written(&self, expr: &Expr, value: Operand) -> String {
+        match (value, self.quiet_place(expr).as_deref()) {
+            (_, Some(Place::Scalar(id, _))) => self.program.fields[*id as usize].name.clone(),
+            (Operand::Field(id), _) => self.program.fields[id as usize].name.clone(),
+            (Operand::Constant(constant), _) => constant.to_string(),
+        }
+    }
+
+    fn action_call(&mut self, expr: &Expr, names: &[Rc<str>], actions: &[u32]) -> Option<ActionCall> {
+        let Some((name, arguments)) = split_call(expr) else {
+            self.sink.error(expr.span, "this is an action with its arguments");
+            return None;
+        };
+        let Some(at) = names.iter().position(|known| *known == name.text) else {
+            if &*name.text == "NoAction" {
+                return Some(ActionCall { action: self.no_action(), arguments: Vec::new() });
+            }
+            let near = nearest(&name.text, names.iter().map(|name| &**name))
+                .map(|near| format!("did you mean `{near}`?"));
+            let message = format!("`{}` is none of the table's actions", name.text);
+            self.sink.error(name.span, message).help = near.or(Some("add it to `actions`".to_owned()));
+            return None;
+        };
+        let action = actions[at];
+        let parameters = self.program.actions[action as usize].parameters.clone();
+        if !self.expect_arguments(arguments, parameters.len(), expr.span) {
+            return None;
+        }
+        let types = self.parameter_types(&name, &parameters);
+        let known = arguments.iter().zip(types).map(|(argument, ty)| self.known(argument, &ty));
+        let arguments = known.collect::<Option<Vec<_>>>()?;
+        Some(ActionCall { action, arguments })
+    }
+
+    fn parameter_types(&mut self, name: &Name, fields: &[u32]) -> Vec<Ty> {
+        let widths: Vec<Ty> =
+            fields.iter().map(|id| Ty::Bit(self.program.fields[*id as usize].width)).collect();
+        let Some(Entity::Action(entity)) = self.find(&name.text).cloned() else { return widths };
+        let undirected =
+            entity.declared.parameters.iter().filter(|parameter| parameter.direction == Direction::None);
+        let types: Vec<TypeExpr> = undirected.map(|parameter| parameter.ty.clone()).collect();
+        let types: Vec<Ty> =
+            types.iter().map(|ty| self.at_scope(entity.scope, |checker| checker.ty(ty))).collect();
+        if types.len() == fields.len() { types } else { widths }
+    }
+
+    fn entry(
+        &mut self,
+        entry: &EntryDecl,
+        keys: &[TableKey],
+        types: &[Ty],
+        names: &[Rc<str>],
+        actions: &[u32],
+    ) -> Option<Entry> {
+        let call = self.action_call(&entry.action, names, actions);
+        // `_` alone stands for all keys.
+        let is_any = matches!(&entry.keys[..], [Expr { kind: ExprKind::Any, .. }]);
+        if entry.keys.len() != keys.len() && !is_any {
+            let message = format!("the table has {} keys, this entry {}", keys.len(), entry.keys.len());
+            self.sink.error(entry.span, message);
+            return None;
+        }
+        let expr = |at: usize| if is_any { &entry.keys[0] } else { &entry.keys[at] };
+        let sets = keys.iter().zip(types).enumerate();
+        let sets =
+            sets.map(|(at, (key, ty))| self.entry_key(expr(at), ty, key.kind)).collect::<Option<Vec<_>>>()?;
+        Some(Entry { keys: sets, call: call? })
+    }
+
+    fn mu_table(&mut self, declared: &Rc<MuTableDecl>) {
+        let mut columns = Vec::new();
+        let mut types = Vec::new();
+        let ((), _) = self.captured(|checker| {
+            for key in &declared.keys {
+                let Some((value, ty)) = checker.scalar_operand(key, "a key") else { continue };
+                columns.push(Column { name: checker.written(key, value), width: ty.width().unwrap_or(1) });
+                types.push(ty);
+            }
+        });
+        let mut fields: Vec<(Rc<str>, Ty)> = Vec::new();
+        for field in &declared.values {
+            let ty = self.ty(&field.ty);
+            if ty.width().is_none() && !ty.is_unknown() {
+                self.sink.error(field.ty.span, format!("a muTable cannot hold a value of type {ty}"));
+                continue;
+            }
+            if fields.iter().any(|(name, _)| *name == field.name.text) {
+                self.sink.error(field.name.span, format!("`{}` is declared a second time", field.name.text));
+            }
+            fields.push((Rc::clone(&field.name.text), ty));
+        }
+        for (is_missing, what) in [(declared.keys.is_empty(), "keys"), (declared.values.is_empty(), "values")]
+        {
+            if is_missing {
+                let message = format!("the muTable `{}` has no {what}", declared.name.text);
+                self.sink.error(declared.name.span, message).help(format!("add `{what} = {{ ... }}`"));
+            }
+        }
+        let matching = self.matching(declared);
+        if matching == Matching::Direct && columns.len() > 1 {
+            self.sink.error(declared.name.span, "a muTable of type `direct` has one key: the entry's number");
+        }
+        let consistency = self.consistency(declared);
+        let size =
+            declared.size.as_ref().and_then(|size| self.bounded(size, 1, MAX_SIZE, "the size of a muTable"));
+        let values =
+            fields.iter().map(|(name, ty)| Column { name: name.to_string(), width: ty.width().unwrap_or(1) });
+        let table = MuTable {
+            name: self.path_to(&declared.name.text),
+            keys: columns,
+            values: values.collect(),
+            matching,
+            consistency,
+            size: size.unwrap_or(DEFAULT_SIZE),
+        };
+        self.program.mu_tables.push(table);
+        let entity = MuTableEntity {
+            id: self.program.mu_tables.len() as u32 - 1,
+            declared: Rc::clone(declared),
+            scope: self.scopes.len(),
+            keys: types,
+            values: Rc::new(StructType { name: VALUES.into(), is_header: false, fields }),
+        };
+        self.declare(&declared.name, Entity::MuTable(Rc::new(entity)));
+    }
+
+    fn matching(&mut self, declared: &MuTableDecl) -> Matching {
+        let Some(kind) = &declared.kind else { return Matching::Exact };
+        match &*kind.text {
+            "exact" => Matching::Exact,
+            "ternary" => Matching::Ternary,
+            "lpm" => Matching::Lpm,
+            "direct" => Matching::Direct,
+            other => {
+                let known = ["exact", "ternary", "lpm", "direct"];
+                let help = nearest(other, known).map_or_else(
+                    || format!("there are: {}", known.join(", ")),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                self.sink.error(kind.span, format!("there is no type `{other}` of muTables")).help(help);
+                Matching::Exact
+            }
+        }
+    }
+
+    fn consistency(&mut self, declared: &MuTableDecl) -> Consistency {
+        let Some((level, bound)) = &declared.consistency else { return Consistency::Strict };
+        match (&*level.text, bound) {
+            ("STRICT", None) => Consistency::Strict,
+            ("WEAK", None) => Consistency::Weak,
+            ("BS", Some(bound)) => {
+                let bound = self.bounded(bound, 1, 1 << 20, "the bound of packets that may see an old state");
+                bound.map_or(Consistency::Strict, Consistency::BoundedStaleness)
+            }
+            _ => {
+                let message = format!("there is no consistency `{}`", level.text);
+                self.sink.error(level.span, message).help("there are: STRICT, WEAK, BS(K)");
+                Consistency::Strict
+            }
+        }
+    }
+
+    pub(super) fn instance(&mut self, instance: &Instance) {
+        let (name, of) = match &instance.ty.kind {
+            TypeKind::Generic(name, of) => (name, of.as_slice()),
+            TypeKind::Named(name) => (name, [].as_slice()),
+            _ => {
+                self.sink.error(instance.ty.span, "there are no instances of this type");
+                return;
+            }
+        };
+        let path = self.path_to(&instance.name.text);
+        let arguments = &instance.arguments;
+        match (&*name.text, self.find(&name.text).cloned()) {
+            (_, Some(Entity::Control(declared))) => {
+                if self.expect_arguments(arguments, 0, instance.ty.span) {
+                    self.declare(&instance.name, Entity::Instance(declared, Rc::clone(&instance.name.text)));
+                }
+            }
+            ("register", None) => {
+                let ty = match of {
+                    [ty] | [ty, _] => self.ty(ty),
+                    _ => {
+                        self.sink
+                            .error(instance.ty.span, "a register says what it holds")
+                            .help("write `register<bit<32>>(1024)`");
+                        return;
+                    }
+                };
+                let Some(width) = ty.width() else {
+                    if !ty.is_unknown() {
+                        self.sink
+                            .error(instance.ty.span, format!("a register cannot hold values of type {ty}"));
+                    }
+                    return;
+                };
+                if let Some(size) = self.array_size(arguments, 1, instance) {
+                    self.program.registers.push(Register { name: path, width, size });
+                    let id = self.program.registers.len() as u32 - 1;
+                    self.declare(&instance.name, Entity::Register(id, ty));
+                }
+            }
+            (kind @ ("counter" | "meter"), None) => {
+                let Some(size) = self.array_size(arguments, 2, instance) else { return };
+                let Some(unit) = self.unit(&arguments[1], kind == "counter") else { return };
+                let entity = if kind == "counter" {
+                    self.program.counters.push(Counter { name: path, unit, size });
+                    Entity::Counter(self.program.counters.len() as u32 - 1)
+                } else {
+                    self.program.meters.push(Meter { name: path, unit, size });
+                    Entity::Meter(self.program.meters.len() as u32 - 1)
+                };
+                self.declare(&instance.name, entity);
+            }
+            (
+                refused @ ("direct_counter" | "direct_meter" | "action_profile" | "action_selector"
+                | "Checksum16" | "value_set"),
+                _,
+            ) => {
+                self.sink.refuse(name.span, &format!("`{refused}` is"));
+            }
+            (_, Some(Entity::Parser(_))) => {
+                self.sink.refuse(name.span, "a parser that another one applies is");
+            }
+            (_, found) => {
+                let controls = self.scopes.iter().flatten();
+                let controls = controls
+                    .filter(|(_, entity)| matches!(entity, Entity::Control(_)))
+                    .map(|(name, _)| &**name);
+                let near = nearest(&name.text, controls.chain(["register", "counter", "meter"]))
+                    .map(|near| format!("did you mean `{near}`?"));
+                let what = if found.is_some() {
+                    "there are no instances of"
+                } else {
+                    "there is no control or extern"
+                };
+                self.sink.error(name.span, format!("{what} `{}`", name.text)).help = near;
+            }
+        }
+    }
+
+    fn array_size(&mut self, arguments: &[Expr], expected: usize, instance: &Instance) -> Option<u32> {
+        if !self.expect_arguments(arguments, expected, instance.ty.span.to(instance.name.span)) {
+            return None;
+        }
+        self.bounded(&arguments[0], 1, MAX_SIZE, "a size")
+    }
+
+    fn unit(&mut self, expr: &Expr, is_counter: bool) -> Option<Unit> {
+        let value = self.expression(expr);
+        let expected = if is_counter { "CounterType" } else { "MeterType" };
+        if let Value::Scalar(Operand::Constant(constant), Ty::Enum(of)) = &value
+            && &*of.name == expected
+        {
+            return match constant.value.to_u32() {
+                Some(0) => Some(Unit::Packets),
+                Some(1) => Some(Unit::Bytes),
+                _ => Some(Unit::PacketsAndBytes),
+            };
+        }
+        if !matches!(value, Value::Unknown) {
+            self.sink.error(expr.span, format!("this is a member of {expected}"));
+        }
+        None
+    }
+
+    /// Emits a header and what it holds.
+    pub(super) fn emit_place(&mut self, place: &Place) {
+        match place {
+            Place::Header(header, ..) => self.emit(StatementKind::Emit { header: *header }),
+            Place::Struct(_, places) | Place::Stack(_, _, places) => {
+                places.iter().for_each(|place| self.emit_place(place));
+            }
+            Place::Scalar(..) => {}
+        }
+    }
+}
+
+/// `name`, or `name(arguments)`.
+fn split_call(expr: &Expr) -> Option<(Name, &[Expr])> {
+    match &expr.kind {
+        ExprKind::Name(name) => Some((name.clone(), &[])),
+        ExprKind::Call(callee, _, arguments) => match &callee.kind {
+            ExprKind::Name(name) => Some((name.clone(), arguments)),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,200 @@
+//! Types, values, places: what names stand for.
+
+use std::fmt;
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+use crate::ast::{ActionDecl, ControlDecl, MuTableDecl, ParserDecl};
+use crate::ir::{FieldId, Operand, Statement};
+
+/// A type.
+#[derive(Clone, Debug)]
+pub enum Ty {
+    Bit(u32),
+    Int(u32),
+    Bool,
+    /// `int`: known when the program is compiled, of any size.
+    Integer,
+    Enum(Rc<EnumType>),
+    Error,
+    Struct(Rc<StructType>),
+    Stack(Rc<StructType>, u32),
+    Void,
+    PacketIn,
+    PacketOut,
+    /// Of something that has a mistake.
+    Unknown,
+}
+
+/// An enumeration.
+#[derive(Debug)]
+pub struct EnumType {
+    pub name: Rc<str>,
+    pub members: Vec<(Rc<str>, u128)>,
+    pub width: u32,
+    /// `bit<W>` or `int<W>` where it has one.
+    pub base: Option<Ty>,
+}
+
+/// A struct or a header.
+#[derive(Debug)]
+pub struct StructType {
+    pub name: Rc<str>,
+    pub is_header: bool,
+    pub fields: Vec<(Rc<str>, Ty)>,
+}
+
+impl Ty {
+    /// Bits, for what fits in one container.
+    pub fn width(&self) -> Option<u32> {
+        match self {
+            Ty::Bit(width) | Ty::Int(width) => Some(*width),
+            Ty::Bool => Some(1),
+            Ty::Enum(of) => Some(of.width),
+            Ty::Error => Some(ERROR_WIDTH),
+            _ => None,
+        }
+    }
+
+    /// Whether values of both are the same. What is unknown is like anything.
+    pub fn is(&self, other: &Ty) -> bool {
+        match (self, other) {
+            (Ty::Bit(a), Ty::Bit(b)) | (Ty::Int(a), Ty::Int(b)) => a == b,
+            (Ty::Enum(a), Ty::Enum(b)) => Rc::ptr_eq(a, b),
+            (Ty::Struct(a), Ty::Struct(b)) => Rc::ptr_eq(a, b),
+            (Ty::Stack(a, n), Ty::Stack(b, m)) => Rc::ptr_eq(a, b) && n == m,
+            (Ty::Unknown, _) | (_, Ty::Unknown) => true,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Ty::Unknown)
+    }
+
+    pub fn is_signed(&self) -> bool {
+        matches!(self, Ty::Int(_))
+    }
+}
+
+/// Bits of a value of type `error`.
+pub const ERROR_WIDTH: u32 = 8;
+
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ty::Bit(width) => write!(f, "bit<{width}>"),
+            Ty::Int(width) => write!(f, "int<{width}>"),
+            Ty::Bool => f.write_str("bool"),
+            Ty::Integer => f.write_str("int"),
+            Ty::Enum(of) => f.write_str(&of.name),
+            Ty::Error => f.write_str("error"),
+            Ty::Struct(of) => f.write_str(&of.name),
+            Ty::Stack(of, size) => write!(f, "{}[{size}]", of.name),
+            Ty::Void => f.write_str("void"),
+            Ty::PacketIn => f.write_str("packet_in"),
+            Ty::PacketOut => f.write_str("packet_out"),
+            Ty::Unknown => f.write_str("?"),
+        }
+    }
+}
+
+/// Where something is kept.
+#[derive(Debug)]
+pub enum Place {
+    Scalar(FieldId, Ty),
+    Struct(Rc<StructType>, Vec<Rc<Place>>),
+    Header(u32, Rc<StructType>, Vec<Rc<Place>>),
+    Stack(u32, Rc<StructType>, Vec<Rc<Place>>),
+}
+
+impl Place {
+    pub fn ty(&self) -> Ty {
+        match self {
+            Place::Scalar(_, ty) => ty.clone(),
+            Place::Struct(of, _) | Place::Header(_, of, _) => Ty::Struct(Rc::clone(of)),
+            Place::Stack(_, of, places) => Ty::Stack(Rc::clone(of), places.len() as u32),
+        }
+    }
+}
+
+/// What an expression gives.
+#[derive(Clone, Debug)]
+pub enum Value {
+    Scalar(Operand, Ty),
+    Integer(BigInt),
+    /// A struct, a header, a stack.
+    Whole(Rc<Place>),
+    /// `{ a, b }`
+    List(Vec<Value>),
+    /// Of a call that gives nothing.
+    Void,
+    Unknown,
+}
+
+impl Value {
+    pub fn ty(&self) -> Ty {
+        match self {
+            Value::Scalar(_, ty) => ty.clone(),
+            Value::Integer(_) => Ty::Integer,
+            Value::Whole(place) => place.ty(),
+            Value::Void => Ty::Void,
+            Value::List(_) | Value::Unknown => Ty::Unknown,
+        }
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub enum Entity {
+    Type(Ty),
+    Constant(Value),
+    Place(Rc<Place>, Access),
+    Action(Rc<ActionEntity>),
+    Table(Rc<TableEntity>),
+    MuTable(Rc<MuTableEntity>),
+    Register(u32, Ty),
+    Counter(u32),
+    Meter(u32),
+    Control(Rc<ControlDecl>),
+    /// A control that another one may apply, by this name.
+    Instance(Rc<ControlDecl>, Rc<str>),
+    Parser(Rc<ParserDecl>),
+    PacketIn,
+    PacketOut,
+}
+
+/// Whether a place may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// An action, and how many scopes it sees.
+#[derive(Debug)]
+pub struct ActionEntity {
+    pub declared: Rc<ActionDecl>,
+    pub scope: usize,
+    pub path: String,
+}
+
+/// A table, and what computes its keys before it is applied.
+#[derive(Debug)]
+pub struct TableEntity {
+    pub id: u32,
+    pub prelude: Vec<Statement>,
+    /// Names of its actions, as in its list.
+    pub actions: Vec<Rc<str>>,
+}
+
+/// A muTable, and how many scopes its keys see.
+#[derive(Debug)]
+pub struct MuTableEntity {
+    pub id: u32,
+    pub declared: Rc<MuTableDecl>,
+    pub scope: usize,
+    pub keys: Vec<Ty>,
+    pub values: Rc<StructType>,
+}

@@ -1,0 +1,200 @@
+//! What holds entries and state: tables, muTables, registers, counters, meters.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Constant, FieldId, Operand, Statement};
+
+/// An array of values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Register {
+    /// Its name.
+    pub name: String,
+    /// Bits of a value.
+    pub width: u32,
+    /// How many values.
+    pub size: u32,
+}
+
+/// What a counter or a meter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Packets.
+    Packets,
+    /// Bytes.
+    Bytes,
+    /// Both.
+    PacketsAndBytes,
+}
+
+/// An array of counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counter {
+    /// Its name.
+    pub name: String,
+    /// Of what.
+    pub unit: Unit,
+    /// How many.
+    pub size: u32,
+}
+
+/// An array of two-rate three-colour markers (RFC 2698).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Meter {
+    /// Its name.
+    pub name: String,
+    /// Of what.
+    pub unit: Unit,
+    /// How many.
+    pub size: u32,
+}
+
+/// A table that the data plane writes (RAPID §5.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MuTable {
+    /// Its name.
+    pub name: String,
+    /// Keys: how the program writes each, and its bits.
+    pub keys: Vec<Column>,
+    /// Values: name and bits of each.
+    pub values: Vec<Column>,
+    /// How keys are matched.
+    pub matching: Matching,
+    /// What packets behind one that writes may see.
+    pub consistency: Consistency,
+    /// Entries at most.
+    pub size: u32,
+}
+
+/// A key or a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its bits.
+    pub width: u32,
+}
+
+/// How the keys of a muTable are matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Matching {
+    /// All bits.
+    Exact,
+    /// The bits of an entry's mask.
+    Ternary,
+    /// The longest prefix.
+    Lpm,
+    /// The one key is the entry's number.
+    Direct,
+}
+
+/// What a packet may see of a state that a packet before it changes (RAPID §4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Consistency {
+    /// Always the new one.
+    Strict,
+    /// The new one some time.
+    Weak,
+    /// The old one in at most so many packets.
+    BoundedStaleness(u32),
+}
+
+/// An action of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Action {
+    /// Its name.
+    pub name: String,
+    /// Where what the entry says is put.
+    pub parameters: Vec<FieldId>,
+    /// What it does.
+    pub body: Vec<Statement>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// What is looked up.
+    pub keys: Vec<TableKey>,
+    /// Its actions, as indices of `Program::actions`.
+    pub actions: Vec<u32>,
+    /// What is done where nothing matches.
+    pub default: ActionCall,
+    /// Whether that never changes.
+    pub is_default_const: bool,
+    /// What is in it from the start, in order of precedence.
+    pub entries: Vec<Entry>,
+    /// Whether nothing can be added.
+    pub is_const: bool,
+    /// Entries at most.
+    pub size: u32,
+}
+
+/// A key of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TableKey {
+    /// As the program writes it.
+    pub name: String,
+    /// Where it is.
+    pub value: Operand,
+    /// How it is matched.
+    pub kind: MatchKind,
+}
+
+/// How a key is matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchKind {
+    /// All bits.
+    Exact,
+    /// The longest prefix.
+    Lpm,
+    /// The bits of a mask.
+    Ternary,
+    /// Between two bounds.
+    Range,
+    /// All bits, or anything.
+    Optional,
+}
+
+/// An action with what it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActionCall {
+    /// Index in `Program::actions`.
+    pub action: u32,
+    /// A value for each parameter.
+    pub arguments: Vec<Constant>,
+}
+
+/// An entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// What each key is held against.
+    pub keys: Vec<KeySet>,
+    /// What is done.
+    pub call: ActionCall,
+}
+
+/// What a value is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeySet {
+    /// The bits of `mask` are those of `value`.
+    Masked {
+        /// What the bits are.
+        value: Constant,
+        /// Which bits.
+        mask: Constant,
+    },
+    /// From `low` to `high`, both of them in it.
+    Range {
+        /// The least.
+        low: Constant,
+        /// The greatest.
+        high: Constant,
+    },
+}

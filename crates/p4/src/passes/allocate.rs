@@ -1,0 +1,494 @@
+//! Stage allocation.
+//!
+//! A stage looks keys up once, in all its tables at a time, between two runs of operations:
+//!
+//! ```text
+//! | up to 4 dependent operations | tables, muTables, registers, meters | up to 8 dependent operations |
+//! ```
+//!
+//! So a key that depends on what a table gave is looked up in a later stage, and so is what stands under a condition
+//! that does. Every statement goes as early as that allows. An object is in one stage, the latest in which a
+//! statement needs it: a table, a register; a muTable is read in one stage, and may be written from any later one
+//! (RAPID §5.1): written in the stage that reads it, it is a register, else a table of flow states.
+//!
+//! Statements of one stage are done in the order of the program. So running the stages one after the other, each
+//! with the statements that it has, gives what the program gives.
+
+use crate::ir::{
+    Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind, visit_mut,
+};
+
+/// Dependent operations before a stage looks keys up: those of a gateway.
+pub const OPERATIONS_BEFORE: u32 = 4;
+
+/// Dependent operations behind that: those of an action.
+pub const OPERATIONS_AFTER: u32 = 8;
+
+/// Rounds in which objects find their stage, at most.
+const MAX_ROUNDS: usize = 64;
+
+const MATCH: u32 = OPERATIONS_BEFORE + 1;
+const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
+
+/// Runs the pass.
+pub fn run(program: &mut Program) {
+    own_actions(program);
+    for body in bodies_mut(program) {
+        visit_mut(body, &mut |statement| statement.stage = 0);
+    }
+    settle(program);
+}
+
+/// Gives stages where those that statements have already are the earliest that they may get.
+pub(super) fn settle(program: &mut Program) {
+    let mut stages = Stages::new(program);
+    for _ in 0..MAX_ROUNDS {
+        let before = stages.clone();
+        let bounds = stages.round(program);
+        let is_settled = stages == before && !write_stages(program, &stages);
+        program.layout = Some(stages.layout(program, bounds));
+        if is_settled {
+            return;
+        }
+    }
+    if let Some(layout) = &mut program.layout {
+        layout.notes.push("tables, muTables or registers are used in orders that no pipeline has".into());
+    }
+}
+
+/// Gives each table actions of its own: in another table's stage an action is another.
+fn own_actions(program: &mut Program) {
+    let mut owner: Vec<Option<usize>> = vec![None; program.actions.len()];
+    for table in 0..program.tables.len() {
+        for at in 0..program.tables[table].actions.len() {
+            let action = program.tables[table].actions[at];
+            let is_free = owner[action as usize].is_none_or(|owner| owner == table);
+            if is_free || program.actions[action as usize].body.is_empty() {
+                owner[action as usize] = Some(table);
+                continue;
+            }
+            let copy = copied(program, action);
+            owner.push(Some(table));
+            let declared = &mut program.tables[table];
+            declared.actions[at] = copy;
+            let calls =
+                declared.entries.iter_mut().map(|entry| &mut entry.call).chain([&mut declared.default]);
+            calls.filter(|call| call.action == action).for_each(|call| call.action = copy);
+        }
+    }
+}
+
+fn copied(program: &mut Program, action: u32) -> u32 {
+    let mut copy = program.actions[action as usize].clone();
+    let mut renamed = Vec::new();
+    for parameter in &mut copy.parameters {
+        let field = Field { kind: FieldKind::Parameter, ..program.fields[*parameter as usize].clone() };
+        program.fields.push(field);
+        renamed.push((*parameter, program.fields.len() as FieldId - 1));
+        *parameter = program.fields.len() as FieldId - 1;
+    }
+    visit_mut(&mut copy.body, &mut |statement| {
+        statement.kind.operands_mut(&mut |operand| {
+            for (from, to) in &renamed {
+                if *operand == Operand::Field(*from) {
+                    *operand = Operand::Field(*to);
+                }
+            }
+        });
+    });
+    program.actions.push(copy);
+    program.actions.len() as u32 - 1
+}
+
+fn bodies_mut(program: &mut Program) -> impl Iterator<Item = &mut Vec<Statement>> {
+    [&mut program.ingress, &mut program.egress]
+        .into_iter()
+        .chain(program.actions.iter_mut().map(|action| &mut action.body))
+}
+
+/// In which stages things are, as far as is known.
+#[derive(Clone, PartialEq)]
+struct Stages {
+    tables: Vec<u32>,
+    mu_reads: Vec<u32>,
+    mu_writes: Vec<u32>,
+    register_reads: Vec<u32>,
+    register_writes: Vec<u32>,
+    counters: Vec<u32>,
+    meters: Vec<u32>,
+    /// Of every statement, in the order in which they are walked.
+    statements: Vec<u32>,
+}
+
+impl Stages {
+    fn new(program: &Program) -> Stages {
+        let mut statements = Vec::new();
+        for body in program.bodies() {
+            collect(body, &mut statements);
+        }
+        Stages {
+            tables: vec![0; program.tables.len()],
+            mu_reads: vec![0; program.mu_tables.len()],
+            mu_writes: vec![0; program.mu_tables.len()],
+            register_reads: vec![0; program.registers.len()],
+            register_writes: vec![0; program.registers.len()],
+            counters: vec![0; program.counters.len()],
+            meters: vec![0; program.meters.len()],
+            statements,
+        }
+    }
+
+    /// Walks ingress and egress once; gives the last stage of each.
+    fn round(&mut self, program: &Program) -> (u32, u32) {
+        // Where the statements of each action begin in the list of all.
+        let mut starts = Vec::new();
+        let mut at = count(&program.ingress) + count(&program.egress);
+        for action in &program.actions {
+            starts.push(at);
+            at += count(&action.body);
+        }
+        let mut walk = Walk {
+            program,
+            stages: self,
+            starts,
+            written: vec![0; program.fields.len()],
+            read: vec![0; program.fields.len()],
+            control: 0,
+            last: 0,
+        };
+        walk.body(&program.ingress, 0);
+        let ingress = walk.last.div_ceil(SLOTS);
+        // The egress begins behind the ingress.
+        let base = ingress * SLOTS;
+        (walk.control, walk.last) = (base, base);
+        walk.written.iter_mut().for_each(|time| *time = (*time).max(base));
+        walk.body(&program.egress, count(&program.ingress));
+        (ingress, walk.last.div_ceil(SLOTS))
+    }
+
+    fn layout(&self, program: &Program, (ingress, all): (u32, u32)) -> Layout {
+        let place = |reads: u32, writes: u32| {
+            let is_single = writes == 0 || reads == 0 || reads == writes;
+            let memory = if is_single { Memory::Register } else { Memory::FlowState };
+            MuPlace { reads: reads as u16, writes: writes as u16, memory }
+        };
+        let places = |reads: &[u32], writes: &[u32]| {
+            reads.iter().zip(writes).map(|(reads, writes)| place(*reads, *writes)).collect::<Vec<_>>()
+        };
+        let mu_tables = places(&self.mu_reads, &self.mu_writes);
+        let registers = places(&self.register_reads, &self.register_writes);
+        let first = mu_tables.iter().map(|place| place.reads).filter(|stage| *stage > 0).min();
+        let last = mu_tables.iter().map(|place| place.writes).max().unwrap_or_default();
+        let span = first.map_or(0, |first| if last == 0 { 0 } else { (last + 1).saturating_sub(first) });
+        let notes = self.notes(program, &mu_tables, &registers);
+        Layout {
+            stages: all as u16,
+            egress_from: ingress as u16 + 1,
+            tables: self.tables.iter().map(|stage| *stage as u16).collect(),
+            notes,
+            mu_tables,
+            registers,
+            span,
+            renamed: program.layout.as_ref().map(|layout| layout.renamed.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl Stages {
+    /// What does not fit a pipeline, or does not mean there what it means in order.
+    fn notes(&self, program: &Program, mu_tables: &[MuPlace], registers: &[MuPlace]) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (register, place) in program.registers.iter().zip(registers) {
+            if place.memory == Memory::FlowState {
+                let (name, reads, writes) = (&register.name, place.reads, place.writes);
+                notes.push(format!(
+                    "register {name} is read in stage {reads} and written from stage {writes}, which a register \
+                     cannot be; declare a muTable"
+                ));
+            }
+        }
+        let names = program.registers.iter().map(|register| ("register", &register.name));
+        let written = names.zip(registers.iter().map(|place| u32::from(place.writes)));
+        let names = program.counters.iter().map(|counter| ("counter", &counter.name));
+        let counted = names.zip(self.counters.iter().copied());
+        let names = program.meters.iter().map(|meter| ("meter", &meter.name));
+        let metered = names.zip(self.meters.iter().copied());
+        let single =
+            program.mu_tables.iter().zip(mu_tables).filter(|(_, place)| place.memory == Memory::Register);
+        let single = single.map(|(table, place)| (("muTable", &table.name), u32::from(place.writes)));
+        for ((kind, name), stage) in written.chain(counted).chain(metered).chain(single) {
+            let mut flows = program.mu_tables.iter().zip(mu_tables);
+            let around = flows.find(|(_, place)| {
+                let region = u32::from(place.reads)..=u32::from(place.writes);
+                place.memory == Memory::FlowState && region.contains(&stage)
+            });
+            if let Some((table, place)) = around {
+                let (flow, reads, writes) = (&table.name, place.reads, place.writes);
+                notes.push(format!(
+                    "{kind} {name} is written in stage {stage}: a packet that is done over, from stage {reads} to \
+                     {writes} of muTable {flow}, writes it again"
+                ));
+            }
+        }
+        notes
+    }
+}
+
+/// Statements, without those that hold others.
+fn collect(body: &[Statement], stages: &mut Vec<u32>) {
+    for statement in body {
+        stages.push(statement.stage.into());
+        match &statement.kind {
+            StatementKind::If { then, otherwise, .. } => {
+                collect(then, stages);
+                collect(otherwise, stages);
+            }
+            StatementKind::Scope { body } => collect(body, stages),
+            _ => {}
+        }
+    }
+}
+
+fn count(body: &[Statement]) -> usize {
+    let mut stages = Vec::new();
+    collect(body, &mut stages);
+    stages.len()
+}
+
+/// Writes stages to statements; whether one changed.
+fn write_stages(program: &mut Program, stages: &Stages) -> bool {
+    fn write(body: &mut [Statement], stages: &mut impl Iterator<Item = u32>, changed: &mut bool) {
+        for statement in body {
+            let stage = stages.next().unwrap_or_default() as u16;
+            *changed |= statement.stage != stage;
+            statement.stage = stage;
+            match &mut statement.kind {
+                StatementKind::If { then, otherwise, .. } => {
+                    write(then, stages, changed);
+                    write(otherwise, stages, changed);
+                }
+                StatementKind::Scope { body } => write(body, stages, changed),
+                _ => {}
+            }
+        }
+    }
+    let mut changed = false;
+    let mut all = stages.statements.iter().copied();
+    for body in bodies_mut(program) {
+        write(body, &mut all, &mut changed);
+    }
+    changed
+}
+
+/// A walk in the order of the program. Times count slots of all stages; a statement's is that in which it is done.
+struct Walk<'a> {
+    program: &'a Program,
+    stages: &'a mut Stages,
+    starts: Vec<usize>,
+    /// When a field was written last.
+    written: Vec<u32>,
+    /// When it was read last: it must not be written earlier.
+    read: Vec<u32>,
+    /// When all conditions are known under which statements stand here.
+    control: u32,
+    last: u32,
+}
+
+/// The stage of a time, from 1.
+fn stage_of(time: u32) -> u32 {
+    time / SLOTS + 1
+}
+
+/// The first time in a stage.
+fn start_of(stage: u32) -> u32 {
+    stage.saturating_sub(1) * SLOTS + u32::from(stage > 0)
+}
+
+impl Walk<'_> {
+    /// Walks statements, of which the first has number `at`; gives the number behind them, and when it is known
+    /// whether one of them leaves.
+    fn body(&mut self, body: &[Statement], at: usize) -> (usize, u32) {
+        let outer = self.control;
+        let (mut at, mut left) = (at, 0);
+        for statement in body {
+            let number = at;
+            at += 1;
+            let known = match &statement.kind {
+                StatementKind::If { condition, then, otherwise } => {
+                    let ready = self.operand(*condition);
+                    let control = self.control;
+                    let before = (self.written.clone(), self.read.clone());
+                    self.control = control.max(ready);
+                    let (next, leaves_then) = self.body(then, at);
+                    let after = (
+                        std::mem::replace(&mut self.written, before.0),
+                        std::mem::replace(&mut self.read, before.1),
+                    );
+                    self.control = control.max(ready);
+                    let (next, leaves_otherwise) = self.body(otherwise, next);
+                    self.control = control;
+                    later(&mut self.written, &after.0);
+                    later(&mut self.read, &after.1);
+                    at = next;
+                    leaves_then.max(leaves_otherwise)
+                }
+                StatementKind::Scope { body } => {
+                    let (next, left) = self.body(body, at);
+                    at = next;
+                    left
+                }
+                StatementKind::Leave | StatementKind::Exit => self.control.max(1),
+                StatementKind::Apply { table, hit, action_run } => {
+                    self.apply(*table, [*hit, *action_run], number)
+                }
+                kind => {
+                    self.simple(kind, number);
+                    0
+                }
+            };
+            left = left.max(known);
+            // What follows stands under the condition that nothing left before.
+            self.control = self.control.max(known);
+        }
+        self.control = outer;
+        (at, left)
+    }
+
+    fn operand(&self, operand: Operand) -> u32 {
+        match operand {
+            Operand::Field(field) => self.written[field as usize],
+            Operand::Constant(_) => 0,
+        }
+    }
+
+    /// When what the statement reads is there, and what it writes may be written.
+    fn ready(&self, kind: &StatementKind) -> u32 {
+        let mut ready = self.control;
+        kind.reads(self.program, &mut |field| ready = ready.max(self.written[field as usize]));
+        kind.writes(self.program, &mut |field| {
+            ready = ready.max(self.written[field as usize]).max(self.read[field as usize].saturating_sub(1));
+        });
+        ready
+    }
+
+    fn note(&mut self, kind: &StatementKind, number: usize, time: u32) {
+        kind.reads(self.program, &mut |field| {
+            self.read[field as usize] = self.read[field as usize].max(time)
+        });
+        kind.writes(self.program, &mut |field| self.written[field as usize] = time);
+        self.stages.statements[number] = self.stages.statements[number].max(stage_of(time));
+        self.last = self.last.max(time);
+    }
+
+    /// The first time behind `ready`, in this stage at the earliest, at which an operation is done.
+    fn operation(ready: u32, stage: u32) -> u32 {
+        let time = (ready + 1).max(start_of(stage));
+        match time % SLOTS {
+            0 | MATCH => time + 1,
+            _ => time,
+        }
+    }
+
+    /// The same for a look-up.
+    fn look_up(ready: u32, stage: u32) -> u32 {
+        let time = (ready + 1).max(start_of(stage));
+        let start = time - time % SLOTS;
+        if time % SLOTS <= MATCH { start + MATCH } else { start + SLOTS + MATCH }
+    }
+
+    fn simple(&mut self, kind: &StatementKind, number: usize) {
+        let ready = self.ready(kind);
+        let pinned = self.stages.statements[number];
+        let time = match kind {
+            StatementKind::MuRead { table, .. } => {
+                let stage = &mut self.stages.mu_reads[*table as usize];
+                let time = Self::look_up(ready, pinned.max(*stage));
+                *stage = (*stage).max(stage_of(time));
+                time
+            }
+            StatementKind::RegisterRead { register, .. } => {
+                let stage = &mut self.stages.register_reads[*register as usize];
+                let time = Self::look_up(ready, pinned.max(*stage));
+                *stage = (*stage).max(stage_of(time));
+                time
+            }
+            StatementKind::ExecuteMeter { meter, .. } => {
+                let stage = &mut self.stages.meters[*meter as usize];
+                let time = Self::look_up(ready, pinned.max(*stage));
+                *stage = (*stage).max(stage_of(time));
+                time
+            }
+            StatementKind::MuWrite { table, .. } => {
+                // Not before it is read: state goes back in a pipeline, not on.
+                let reads = self.stages.mu_reads[*table as usize];
+                let time = Self::operation(ready, pinned.max(reads));
+                let stage = &mut self.stages.mu_writes[*table as usize];
+                *stage = (*stage).max(stage_of(time));
+                time
+            }
+            StatementKind::RegisterWrite { register, .. } => {
+                let reads = self.stages.register_reads[*register as usize];
+                let time = Self::operation(ready, pinned.max(reads));
+                let stage = &mut self.stages.register_writes[*register as usize];
+                *stage = (*stage).max(stage_of(time));
+                time
+            }
+            StatementKind::Count { counter, .. } => {
+                let stage = &mut self.stages.counters[*counter as usize];
+                let time = Self::operation(ready, pinned.max(*stage));
+                *stage = (*stage).max(stage_of(time));
+                time
+            }
+            _ => Self::operation(ready, pinned),
+        };
+        self.note(kind, number, time);
+    }
+
+    /// A table and its actions; gives when it is known whether one of them exits.
+    fn apply(&mut self, table: u32, results: [Option<FieldId>; 2], number: usize) -> u32 {
+        let program = self.program;
+        let [hit, action_run] = results;
+        let kind = StatementKind::Apply { table, hit, action_run };
+        let ready = self.ready(&kind);
+        let pinned = self.stages.statements[number];
+        let stage = &mut self.stages.tables[table as usize];
+        let time = Self::look_up(ready, pinned.max(*stage));
+        *stage = (*stage).max(stage_of(time));
+        self.note(&kind, number, time);
+        let control = std::mem::replace(&mut self.control, time);
+        let before = (self.written.clone(), self.read.clone());
+        let mut after = before.clone();
+        let mut left = 0;
+        for action in &program.tables[table as usize].actions {
+            let declared = &program.actions[*action as usize];
+            self.written.clone_from(&before.0);
+            self.read.clone_from(&before.1);
+            for parameter in &declared.parameters {
+                self.written[*parameter as usize] = time;
+            }
+            let (_, known) = self.body(&declared.body, self.starts[*action as usize]);
+            // Leaving an action is no leaving of the block.
+            if exits(&declared.body) {
+                left = left.max(known);
+            }
+            later(&mut after.0, &self.written);
+            later(&mut after.1, &self.read);
+        }
+        (self.written, self.read) = after;
+        self.control = control;
+        left
+    }
+}
+
+fn exits(body: &[Statement]) -> bool {
+    body.iter().any(|statement| match &statement.kind {
+        StatementKind::Exit => true,
+        StatementKind::If { then, otherwise, .. } => exits(then) || exits(otherwise),
+        StatementKind::Scope { body } => exits(body),
+        _ => false,
+    })
+}
+
+fn later(times: &mut [u32], others: &[u32]) {
+    times.iter_mut().zip(others).for_each(|(time, other)| *time = (*time).max(*other));
+}

@@ -1,0 +1,83 @@
+//! Source files and positions in them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// All files of a program together may have this many bytes.
+pub const MAX_SOURCE_BYTES: usize = 16 << 20;
+
+/// A range of bytes, counted through all files of a program in the order in which they were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// Past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// From the start of this to the end of the other.
+    #[must_use]
+    pub fn to(self, other: Span) -> Span {
+        // What a macro gave may stand before what follows it.
+        Span { start: self.start, end: if other.end >= self.start { other.end } else { self.end } }
+    }
+}
+
+/// A file as it was read.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Its path, or `core.p4` for one that is built in.
+    pub name: Arc<str>,
+    /// What is in it.
+    pub text: Arc<str>,
+    base: u32,
+}
+
+/// The files that a program was read from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+    size: usize,
+}
+
+impl Sources {
+    /// Adds a file, and gives where it begins; `None` if there are too many bytes already.
+    pub fn add(&mut self, name: &str, text: &str) -> Option<u32> {
+        // One more byte, so that the end of one file is not the start of the next.
+        let size = self.size.checked_add(text.len() + 1)?;
+        if size > MAX_SOURCE_BYTES {
+            return None;
+        }
+        let base = self.size as u32;
+        self.files.push(SourceFile { name: name.into(), text: text.into(), base });
+        self.size = size;
+        Some(base)
+    }
+
+    /// The file of a position, and where in it.
+    ///
+    /// # Panics
+    /// There are no files.
+    pub fn locate(&self, span: Span) -> (&SourceFile, Range<usize>) {
+        let index = self.files.partition_point(|file| file.base <= span.start).saturating_sub(1);
+        let file = &self.files[index];
+        let inside = |at: u32| ((at.saturating_sub(file.base)) as usize).min(file.text.len());
+        let (start, end) = (inside(span.start), inside(span.end));
+        (file, start..end.max(start))
+    }
+
+    /// What stands there.
+    pub fn text(&self, span: Span) -> &str {
+        let (file, range) = self.locate(span);
+        file.text.get(range).unwrap_or_default()
+    }
+
+    /// Line and column, from 1.
+    pub fn position(&self, span: Span) -> (usize, usize) {
+        let (file, range) = self.locate(span);
+        let before = file.text.get(..range.start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}

@@ -1,0 +1,77 @@
+//! Small whole programs around what a test is about.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use paceline_p4::ir::Program;
+use paceline_p4::{Options, lower};
+
+/// A program whose only header is `h`, with these fields, and whose ingress is this.
+pub fn program(fields: &str, metadata: &str, locals: &str, apply: &str) -> String {
+    format!(
+        "#include <v1model.p4>
+header h_t {{ {fields} }}
+struct headers {{ h_t h; }}
+struct metadata {{ {metadata} }}
+parser P(packet_in packet, out headers hdr, inout metadata meta, inout standard_metadata_t standard) {{
+    state start {{ packet.extract(hdr.h); transition accept; }}
+}}
+control Nothing(inout headers hdr, inout metadata meta) {{ apply {{ }} }}
+control Egress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {{ apply {{ }} }}
+control Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {{
+{locals}
+apply {{
+{apply}
+}}
+}}
+control Deparser(packet_out packet, in headers hdr) {{ apply {{ packet.emit(hdr); }} }}
+V1Switch(P(), Nothing(), Ingress(), Egress(), Nothing(), Deparser()) main;
+"
+    )
+}
+
+/// The program, which has no mistakes.
+pub fn lowered(source: &str) -> Program {
+    match lower("test.p4", source, &Options { no_files: true, ..Options::default() }) {
+        Ok((program, _)) => program,
+        Err(errors) => panic!("{source}\n{:?}", miette::Report::new(errors)),
+    }
+}
+
+/// Mistakes and warnings as `line:column message`.
+pub fn findings(source: &str) -> Vec<String> {
+    let options = Options { no_files: true, ..Options::default() };
+    let found = match lower("test.p4", source, &options) {
+        Ok((_, warnings)) => warnings,
+        Err(errors) => errors,
+    };
+    let line = |finding: &paceline_p4::diagnostic::Finding| {
+        let (_, line, column) = &finding.place;
+        let help = finding.diagnostic.help.as_ref().map_or(String::new(), |help| format!(" ({help})"));
+        format!("{line}:{column} {}{help}", finding.diagnostic.message)
+    };
+    found.findings().iter().map(line).collect()
+}
+
+/// A program with so many tables of 13 lines each, every one of which is looked up by what the one before gave.
+pub fn large(tables: usize) -> String {
+    let mut locals = String::new();
+    let mut apply = String::new();
+    for at in 0..tables {
+        locals += &format!(
+            "action set_{at}(bit<8> value) {{
+    meta.x = meta.x + value;
+    hdr.h.b = hdr.h.b ^ meta.x;
+}}
+table t_{at} {{
+    key = {{
+        hdr.h.a: exact;
+        meta.x: ternary;
+    }}
+    actions = {{ set_{at}; NoAction; }}
+    size = 64;
+}}
+"
+        );
+        apply += &format!("if (hdr.h.a != {at}) {{ t_{at}.apply(); }}\n");
+    }
+    program("bit<8> a; bit<8> b;", "bit<8> x;", &locals, &apply)
+}

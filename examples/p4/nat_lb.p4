@@ -1,0 +1,113 @@
+// Load balancing with address translation after SilkRoad (RAPID §6.4), four stages. The first knows the server of
+// every connection. For a new one the second finds the pool of its service, the third takes the pool's server with
+// fewer connections, and the fourth finds that server's address and writes it to the first.
+#include "headers.p4"
+
+struct metadata_t {
+    bit<1>  known;
+    ipv4_t  server;
+    bool    is_service;
+    bit<16> pool;
+    bit<1>  choice;
+}
+
+struct connection_t {
+    bit<1> known;
+    ipv4_t server;
+}
+
+EXAMPLE_PARSER(metadata_t)
+
+control NatLb(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    muTable connections {
+        keys = {
+            hdr.ipv4.src_addr;
+            hdr.ipv4.dst_addr;
+            hdr.tcp.src_port;
+            hdr.tcp.dst_port;
+        }
+        values = {
+            bit<1> known;
+            ipv4_t server;
+        }
+        type = exact;
+        consistency = STRICT;
+        size = 65536;
+    }
+
+    // Connections of a pool's two servers, side by side.
+    register<bit<32>>(256) loads;
+
+    action drop() {
+        mark_to_drop(standard_metadata);
+    }
+
+    action use_pool(bit<16> pool) {
+        meta.pool = pool;
+        meta.is_service = true;
+    }
+
+    action use_server(ipv4_t address) {
+        meta.server = address;
+    }
+
+    table services {
+        key = {
+            hdr.ipv4.dst_addr: exact;
+            hdr.tcp.dst_port: exact;
+        }
+        actions = {
+            use_pool;
+            NoAction;
+        }
+        size = 256;
+    }
+
+    table servers {
+        key = {
+            meta.pool: exact;
+            meta.choice: exact;
+        }
+        actions = {
+            use_server;
+            drop;
+        }
+        default_action = drop();
+        size = 512;
+    }
+
+    apply {
+        if (!hdr.tcp.isValid()) {
+            mark_to_drop(standard_metadata);
+            return;
+        }
+        connection_t connection = connections.read(hdr);
+        meta.server = connection.server;
+        if (connection.known == 0) {
+            services.apply();
+            if (!meta.is_service) {
+                mark_to_drop(standard_metadata);
+                return;
+            }
+            bit<32> load;
+            loads.read(load, (bit<32>) meta.pool);
+            if (load[31:16] <= load[15:0]) {
+                load[31:16] = load[31:16] |+| 1;
+                meta.choice = 0;
+            } else {
+                load[15:0] = load[15:0] |+| 1;
+                meta.choice = 1;
+            }
+            loads.write((bit<32>) meta.pool, load);
+            if (servers.apply().miss) {
+                return;
+            }
+            connections.write(hdr, 1, meta.server);
+        }
+        hdr.ipv4.dst_addr = meta.server;
+        hdr.ipv4.ttl = hdr.ipv4.ttl |-| 1;
+        standard_metadata.egress_spec = 1;
+    }
+}
+
+V1Switch(ExampleParser(), ExampleVerify(), NatLb(), ExampleEgress(), ExampleCompute(), ExampleDeparser()) main;
