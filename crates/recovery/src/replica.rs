@@ -50,8 +50,8 @@ pub enum Arrival {
     /// The log has no room, as steps have not come so far: the packet must be brought again after an
     /// [`Replica::advance`]. As many as there was room for are recorded.
     Full,
-    /// All of them were recorded before, or are past. A packet that is not a flush is repeated, or was overtaken:
-    /// its own step is done, or is another core's loss, so there is no verdict, and it must be dropped.
+    /// All of them are recorded, or past: nothing to do for a flush. Any other packet is repeated or was overtaken;
+    /// its own step is done, or left to what others say of it, so there is no verdict, and it must be dropped.
     Late,
 }
 

@@ -267,6 +267,42 @@ proptest! {
     }
 }
 
+/// Readers that follow a log as fast as they can, and skip what they come too late for.
+#[test]
+fn readers_that_are_overrun_notice() {
+    let (mut writer, reader) = log(4, ITEM_BYTES);
+    let many = if cfg!(miri) { 200 } else { 100_000 };
+    let follow = |reader: Reader| {
+        let (mut seq, mut item) = (0, [0; ITEM_BYTES]);
+        for _ in 0..ENDLESS {
+            match reader.read(seq, &mut item) {
+                Found::Item => assert_eq!(item, item_of(seq), "not the item of {seq}"),
+                Found::Lost => assert_eq!(seq % 16, 7, "a loss that is none"),
+                Found::Overwritten => {}
+                Found::NotYet => {
+                    thread::yield_now();
+                    continue;
+                }
+            }
+            seq += 1;
+            if seq == many {
+                return;
+            }
+        }
+        panic!("{seq} never came");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| follow(reader.clone()));
+        scope.spawn(|| follow(reader.clone()));
+        for seq in 0..many {
+            match seq % 16 {
+                7 => writer.write_lost(),
+                _ => writer.write(&item_of(seq)),
+            }
+        }
+    });
+}
+
 const THREADS: usize = 3;
 const PACKETS: u64 = if cfg!(miri) { 100 } else { 20_000 };
 
