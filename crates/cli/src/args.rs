@@ -26,6 +26,7 @@ Examples:
   paceline top 127.0.0.1:9100
   paceline inspect captures/edge.pcap
   paceline generate datacenter --packets 100000 --out dc.pcap
+  paceline sequence captures/edge.pcap examples/perimeter.toml --cores 4 --out-dir cores
   paceline nfs conntrack
 
 Exit status:
@@ -47,6 +48,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Generate traffic by a model: skewed flows, whole TCP connections, attacks
     Generate(Box<GenerateArgs>),
+    /// Put history before the packets of a capture, for replicas: one file for each core
+    Sequence(SequenceArgs),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
     /// Measure on this machine
@@ -268,6 +271,29 @@ pub struct GenerateArgs {
     /// port-scan: sources that scan [default: 4]
     #[arg(long, value_name = "N")]
     pub scanners: Option<String>,
+    /// Write the summary as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct SequenceArgs {
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
+    #[arg(value_name = "IN")]
+    pub pcap: PathBuf,
+    /// The chain whose functions need the history, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// Cores that get packets, by turns; each packet has the history of one less
+    #[arg(long, value_name = "N")]
+    pub cores: usize,
+    /// Write core-00.pcap and so on into this folder, which is made if it is not there. Where the input ends
+    /// early, packets are left in core-00.pcap.partial and so on
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: PathBuf,
+    /// Put an Ethernet header before the history, for cards and tools that look for one
+    #[arg(long)]
+    pub ethernet: bool,
     /// Write the summary as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -12,6 +12,7 @@ mod output;
 mod run;
 #[cfg(test)]
 mod schema;
+mod sequence;
 mod session;
 mod top;
 mod verify;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::command(&args),
         Command::Inspect(args) => inspect::command(&args),
         Command::Generate(args) => generate::command(&args),
+        Command::Sequence(args) => sequence::command(&args),
         Command::Nfs(args) => functions::command(&args),
         Command::Bench(args) => bench::command(&args),
     };
