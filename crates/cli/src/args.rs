@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::Speed;
+use engine::{LossShare, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
@@ -27,6 +27,7 @@ Examples:
   paceline inspect captures/edge.pcap
   paceline generate datacenter --packets 100000 --out dc.pcap
   paceline sequence captures/edge.pcap examples/perimeter.toml --cores 4 --out-dir cores
+  paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
 
 Exit status:
@@ -62,11 +63,48 @@ pub struct ChainArgs {
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input, which `verify` cannot take
-    #[arg(long, value_name = "IN")]
-    pub pcap: PathBuf,
-    /// How many cores [default: 1 for single, else all processors]
+    #[arg(long, value_name = "IN", required_unless_present = "pcap_dir", conflicts_with = "pcap_dir")]
+    pub pcap: Option<PathBuf>,
+    /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
     #[arg(long, value_name = "N")]
     pub cores: Option<usize>,
+}
+
+/// How replicas get the history of packets that other cores have, and what gets lost on the way.
+#[derive(Args, Clone)]
+pub struct HistoryArgs {
+    /// Who sprays packets over the cores of scr: a core, which leaves the history where all can read it; or somebody
+    /// outside, who puts it before each packet [default: core]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub sequencer: Option<SequencerArg>,
+    /// Read what `paceline sequence` wrote, one file for each core. With --pcap and --sequencer external the capture
+    /// is sequenced on the way
+    #[arg(long, value_name = "DIR")]
+    pub pcap_dir: Option<PathBuf>,
+    /// Lose this share of the packets between an external sequencer and the cores; 0.01 is 1%
+    #[arg(long, value_name = "SHARE")]
+    pub loss: Option<LossShare>,
+    /// What losses are drawn from [default: 1]
+    #[arg(long, value_name = "N", requires = "loss")]
+    pub loss_seed: Option<u64>,
+    /// Whether cores get from each other what they lost [default: on]
+    #[arg(long, value_enum, value_name = "ON|OFF")]
+    pub recovery: Option<OnOff>,
+}
+
+/// Where the sequencer is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SequencerArg {
+    /// In this program: the core that dispatches
+    Core,
+    /// Before the cards: packets come with their history
+    External,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
 }
 
 /// How a card spreads packets over cores, and how often that changes.
@@ -127,6 +165,8 @@ pub struct RunArgs {
     pub chain: ChainArgs,
     #[command(flatten)]
     pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
@@ -172,6 +212,8 @@ pub struct VerifyArgs {
     pub chain: ChainArgs,
     #[command(flatten)]
     pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
     /// The strategy to compare with a single core
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,

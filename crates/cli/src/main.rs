@@ -9,6 +9,7 @@ mod functions;
 mod generate;
 mod inspect;
 mod output;
+mod packets;
 mod run;
 #[cfg(test)]
 mod schema;

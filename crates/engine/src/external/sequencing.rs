@@ -4,7 +4,7 @@ use wire::{LinkType, RanBack, Stamp};
 
 use crate::Chain;
 
-/// Puts the history that `chain` needs before each packet of a capture: what a card or a switch would do.
+/// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
 ///
 /// ```text
 ///  | outer Ethernet, if asked for | header, ring of items | the packet, as it was captured |
@@ -12,8 +12,11 @@ use crate::Chain;
 pub struct Sequencing {
     sequencer: Sequencer,
     has_ethernet: bool,
-    /// What was put together last.
+    /// What was put together last, and for whom.
     frame: Vec<u8>,
+    core: usize,
+    stamp: Stamp,
+    wire_len: u32,
 }
 
 /// A packet with its history.
@@ -28,13 +31,14 @@ pub struct Sequenced<'a> {
 }
 
 impl Sequencing {
-    /// For `cores` cores; with an outer Ethernet header before the history or without.
+    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without.
     ///
     /// # Errors
     /// [`CoresOutOfRange`].
     pub fn new(chain: &Chain, cores: usize, has_ethernet: bool) -> Result<Sequencing, CoresOutOfRange> {
         let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
-        Ok(Sequencing { sequencer, has_ethernet, frame: Vec::new() })
+        let (frame, stamp) = (Vec::new(), Stamp::default());
+        Ok(Sequencing { sequencer, has_ethernet, frame, core: 0, stamp, wire_len: 0 })
     }
 
     /// Bytes of an item of history.
@@ -56,16 +60,26 @@ impl Sequencing {
     pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
         let headers = wire::parse(record.link, record.data, record.wire_len);
         let placed = self.sequencer.next(&headers, record.time_ns);
-        self.put_together(placed.core, record.link, record.data);
-        let rest = record.wire_len.saturating_sub(record.data.len() as u32);
-        self.sequenced(placed.core, placed.stamp, rest)
+        (self.core, self.stamp) = (placed.core, placed.stamp);
+        self.put_together(record.link, record.data);
+        self.wire_len = record.wire_len.saturating_add(self.prefix_bytes() as u32);
+        self.last()
     }
 
     /// What `core` gets when traffic stops: the history with the last packet, and no packet.
     pub fn flush(&mut self, core: usize) -> Sequenced<'_> {
-        let stamp = self.sequencer.flush();
-        self.put_together(core, LinkType::Ethernet, &[]);
-        self.sequenced(core, stamp, 0)
+        (self.core, self.stamp) = (core, self.sequencer.flush());
+        self.put_together(LinkType::Ethernet, &[]);
+        self.wire_len = self.frame.len() as u32;
+        self.last()
+    }
+
+    /// What [`Sequencing::next`] or [`Sequencing::flush`] gave last.
+    pub fn last(&self) -> Sequenced<'_> {
+        let Sequencing { frame, core, stamp, wire_len, .. } = self;
+        let (time_ns, link) = (stamp.time_ns, LinkType::Ethernet);
+        let record = Record { time_ns, wire_len: *wire_len, link, data: frame };
+        Sequenced { core: *core, stamp: *stamp, record }
     }
 
     /// How far arrival times ran back so far.
@@ -77,18 +91,12 @@ impl Sequencing {
         if self.has_ethernet { ETHERNET_LEN } else { 0 }
     }
 
-    fn put_together(&mut self, core: usize, link: LinkType, packet: &[u8]) {
+    fn put_together(&mut self, link: LinkType, packet: &[u8]) {
         let ethernet = self.ethernet_bytes();
         self.frame.clear();
-        self.frame.extend_from_slice(&outer_ethernet(core as u16)[..ethernet]);
+        self.frame.extend_from_slice(&outer_ethernet(self.core as u16)[..ethernet]);
         self.frame.resize(self.prefix_bytes(), 0);
         self.sequencer.prefix(link, &mut self.frame[ethernet..]);
         self.frame.extend_from_slice(packet);
-    }
-
-    fn sequenced(&self, core: usize, stamp: Stamp, beyond: u32) -> Sequenced<'_> {
-        let wire_len = (self.frame.len() as u32).saturating_add(beyond);
-        let record = Record { time_ns: stamp.time_ns, wire_len, link: LinkType::Ethernet, data: &self.frame };
-        Sequenced { core, stamp, record }
     }
 }
