@@ -98,6 +98,11 @@ impl External {
     ) -> External {
         External {
             core,
+            // Nothing waits where nothing is recovered.
+            waiting: VecDeque::with_capacity(match steps {
+                Steps::Own(_) => 0,
+                Steps::All(_) => io::QUEUE_FRAMES_MAX,
+            }),
             own_item: vec![0; layout.item_len()].into(),
             layout,
             base,
@@ -107,7 +112,6 @@ impl External {
             buffer: Vec::with_capacity(RECEIVED_PACKETS),
             received: VecDeque::with_capacity(RECEIVED_PACKETS),
             pending: None,
-            waiting: VecDeque::new(),
             not_taken: Vec::with_capacity(RECEIVED_PACKETS),
             counters: HistoryCounters::default(),
             last: Stamp::default(),
