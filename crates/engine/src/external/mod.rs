@@ -15,6 +15,8 @@ mod line;
 mod loss;
 mod run;
 mod sequencing;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use arrivals::InputError;
