@@ -78,7 +78,7 @@ enum Source {
 
 /// A file for each core.
 struct Files {
-    layout: ItemLayout,
+    layout: Box<ItemLayout>,
     files: Vec<CoreFile>,
     /// Whose packet was taken last.
     current: Option<usize>,
@@ -130,11 +130,12 @@ impl Arrivals {
     ) -> Result<Arrivals, InputError> {
         let cores = readers.len();
         let file = |reader| CoreFile { reader, receiver: Receiver::starting_at(0), head: None };
+        let layout = Box::new(layout);
         let mut files = Files { layout, files: readers.into_iter().map(file).collect(), current: None };
         let mut counts = vec![0; cores];
         let mut lost = 0;
-        for core in 0..cores {
-            files.load(core, loss, &mut counts[core], &mut lost)?;
+        for (core, count) in counts.iter_mut().enumerate() {
+            files.load(core, loss, count, &mut lost)?;
         }
         files.check_cores()?;
         let places = files.files.iter().filter_map(|file| file.head.as_ref()?.place);

@@ -117,11 +117,9 @@ fn explain(
         found = Some(answer(seen, Fields::empty()));
         Err(())
     };
-    match replay_all(chain, plan, open_input()?, &Progress::default(), &mut see) {
-        Err(RunError::OutOfMemory { cores, bytes }) => {
-            return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
-        }
-        Ok(_) | Err(_) => {}
+    let again = replay_all(chain, plan, open_input()?, &Progress::default(), &mut see);
+    if let Err(RunError::OutOfMemory { cores, bytes }) = again {
+        return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
     }
     let input = open_input()?;
     let flow = flow_of(chain, open(chain, plan, input.packets, input.loss)?, seq)?;
