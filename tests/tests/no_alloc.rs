@@ -82,3 +82,27 @@ fn assert_allocates_nothing(chain: &Chain, plan: &Plan, capture: &Path) {
     }
     assert!(packets > 1_000);
 }
+
+/// A pipeline model takes its memory before the first cycle: a run over four times the packets takes no more.
+#[test]
+fn a_cycle_of_a_pipeline_model_does_not_allocate() {
+    use pipeline::Arrival;
+    use pipeline::programs::Synthetic;
+
+    // Few flows: the states left in the end are given as a map.
+    let phv = |number: u64| Synthetic::packet(number % 97 % 10, number % 3 == 0, number + 1);
+    let trace: Vec<_> =
+        (0..20_000).map(|number| Arrival { phv: phv(number), bytes: 64, time_ns: 0 }).collect();
+    for name in ["pisa", "blocking", "rapid"] {
+        let model = pipeline::Model::named(name).expect("a model");
+        let when_full = pipeline::WhenFull::Stall;
+        let options = pipeline::Options { when_full, ..pipeline::Options::default() };
+        let over = |packets: usize| {
+            allocations(|| {
+                let packets = trace[..packets].iter().copied();
+                pipeline::emulate(Synthetic::new(3), &model, &options, packets, &mut ()).expect("a run");
+            })
+        };
+        assert_eq!(over(5_000), over(20_000), "{name}");
+    }
+}

@@ -26,7 +26,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "wire",
     "nf",
     "sequencer",
@@ -41,6 +41,7 @@ const LAYERS: [&str; 17] = [
     "telemetry",
     "engine",
     "traffic",
+    "pipeline",
     "measure",
     "cli",
     "conformance",

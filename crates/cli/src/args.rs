@@ -1,10 +1,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::{LossShare, Speed};
+use engine::{LossShare, MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
+use crate::bench::Figure;
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
@@ -29,6 +30,7 @@ Examples:
   paceline sequence captures/edge.pcap examples/perimeter.toml --cores 4 --out-dir cores
   paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
+  paceline plan examples/ddos.toml --model university --max-cores 16
 
 Exit status:
   0    fine
@@ -53,6 +55,8 @@ pub enum Command {
     Sequence(SequenceArgs),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
+    /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
+    Plan(PlanArgs),
     /// Measure on this machine
     Bench(BenchArgs),
 }
@@ -351,6 +355,42 @@ pub struct NfsArgs {
     pub json: Option<PathBuf>,
 }
 
+const MODEL: &str = "\
+The model is State-Compute Replication's (NSDI'25, App. A): k cores take k / (d + c1 + (k - 1) c2) packets under scr,
+where d is receiving and sending a packet, c1 the chain on it, and c2 stepping it on a core that does not have it.
+Where packets are sharded, the busiest core is the bound. docs/scr.md says more.";
+
+#[derive(Args)]
+#[command(after_help = MODEL)]
+pub struct PlanArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Time that receiving and sending a packet takes beside what it takes here, from memory: that of the backend to
+    /// plan for
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub dispatch_ns: u64,
+    /// Predict up to this many cores
+    #[arg(long, value_name = "N", default_value_t = 32,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CORES as u64))]
+    pub max_cores: usize,
+    /// Entries of the card's indirection table: 128 or 512
+    #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
+    pub indirection_entries: usize,
+    /// Packets of each measurement
+    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    pub packets: u32,
+    /// How often each is measured; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
+    /// Write the figures and the advice as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
 #[derive(Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -367,6 +407,8 @@ pub enum BenchCommand {
     Compare(BenchCompareArgs),
     /// Measure the flow table alone: insert, look-up, look-up with a line of state, remove
     Table(BenchTableArgs),
+    /// Measure what the figures of State-Compute Replication (NSDI'25) show: scr beside the other strategies
+    Scr(BenchScrArgs),
     /// Render a saved comparison of strategies again: summary, page, rows for a spreadsheet
     Report(BenchReportArgs),
 }
@@ -570,6 +612,49 @@ pub struct BenchTableArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchScrArgs {
+    /// Figures of the paper [default: all]
+    #[arg(long = "figure", value_name = "N,...", value_enum, value_delimiter = ',')]
+    pub figures: Vec<Figure>,
+    /// Numbers of cores, virtual ones where the strategy allows [default: the paper's, up to 14]
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CORES as u64))]
+    pub cores: Vec<usize>,
+    /// A few programs, traces and numbers of cores, and one short search for each: less than a minute instead of many
+    #[arg(long = "quick")]
+    pub is_quick: bool,
+    /// Time that each packet a core receives takes beside what is done with it: 75 for XDP, 105 for AF_XDP in copy mode
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub dispatch_ns: u64,
+    /// Packets of each trace and of each trial [default: 262144, with --quick 32768]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..=1 << 26))]
+    pub packets: Option<u32>,
+    /// Write a page with the charts, which needs no other file; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "OUT.html")]
+    pub html: Option<PathBuf>,
+    /// Write all figures as JSON; `-` as with --html
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+impl BenchScrArgs {
+    /// Packets of each trial.
+    pub fn trial_packets(&self) -> u32 {
+        self.packets.unwrap_or(if self.is_quick { 32_768 } else { 262_144 })
+    }
+
+    /// Packets of each trace.
+    pub fn trace_packets(&self) -> usize {
+        self.trial_packets() as usize
+    }
+
+    /// Searches for each point.
+    pub fn searches(&self) -> usize {
+        if self.is_quick { 1 } else { 3 }
+    }
 }
 
 #[derive(Args)]

@@ -10,6 +10,7 @@ mod generate;
 mod inspect;
 mod output;
 mod packets;
+mod plan;
 mod run;
 #[cfg(test)]
 mod schema;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::command(&args),
         Command::Sequence(args) => sequence::command(&args),
         Command::Nfs(args) => functions::command(&args),
+        Command::Plan(args) => plan::command(&args),
         Command::Bench(args) => bench::command(&args),
     };
     result.unwrap_or_else(|failure| failure.report())

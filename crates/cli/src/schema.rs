@@ -45,9 +45,15 @@ fn nfs_is_documented() {
 }
 
 #[test]
+fn plan_is_documented() {
+    check::<measure::Forecast>("plan.schema.json");
+}
+
+#[test]
 fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
     check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
     check::<crate::bench::TableBench>("bench-table.schema.json");
+    check::<crate::bench::ScrBench>("bench-scr.schema.json");
     check::<measure::Comparison>("bench-compare.schema.json");
 }

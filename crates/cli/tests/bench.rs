@@ -125,3 +125,49 @@ fn moves_and_spread_at_hand_do_not_go_together() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("bench mlffr"));
 }
+
+/// The smallest grid: every figure there is, each with `scr` on each number of cores.
+#[test]
+fn the_papers_figures_are_measured() {
+    let bench = json("bench scr --quick --packets 2000 --cores 1,3 --json -");
+    let figures = bench["figures"].as_array().expect("figures");
+    let numbers: Vec<_> = figures.iter().map(|figure| figure["figure"].as_str().expect("a number")).collect();
+    assert_eq!(numbers, ["1", "6", "7", "9", "10a", "11"]);
+    for (figure, series) in figures.iter().zip(["scr", "scr", "scr", "0 accesses", "scr", "measured"]) {
+        for chart in figure["charts"].as_array().expect("charts") {
+            let all = chart["comparison"]["series"].as_array().expect("series");
+            let of = all.iter().find(|one| one["strategy"] == series).unwrap_or_else(|| panic!("{chart}"));
+            let points = of["points"].as_array().expect("points");
+            let cores: Vec<_> = points.iter().filter_map(|point| point["cores"].as_u64()).collect();
+            assert!(cores.starts_with(&[1]) && cores.contains(&3), "{cores:?}: {chart}");
+            assert!(points.iter().all(|point| point["mpps"].as_f64() > Some(0.0)));
+        }
+    }
+    let links = figures[4]["charts"][0]["links"].as_array().expect("links");
+    assert!(links[1]["frame_bytes"].as_u64() > links[0]["frame_bytes"].as_u64());
+    let growing = figures[3]["charts"][0]["comparison"]["series"].as_array().expect("series");
+    let names: Vec<_> = growing.iter().map(|series| series["strategy"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["0 accesses", "32 accesses", "256 accesses"]);
+
+    let text = stdout(&paceline("bench scr --quick --figure 1,10a --packets 2000 --cores 1,3"));
+    for expected in ["Figure 1: ", "Figure 10a: ", "conntrack over single-flow", "a link of 100 Gbit/s"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let html = stdout(&paceline("bench scr --quick --figure 1 --packets 2000 --cores 1,3 --html -"));
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("conntrack over single-flow"), "{html}");
+}
+
+#[test]
+fn figures_that_there_are_not_are_refused() {
+    for (args, expected) in [
+        ("--figure 2", "possible values: 1, 6, 7, 9, 10a, 11"),
+        ("--cores 0", "0 is not in 1..=128"),
+        ("--packets 10", "10 is not in 1000.."),
+        ("--json - --html -", "both want standard output"),
+    ] {
+        let output = paceline(&format!("bench scr {args}"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {error}");
+        assert!(error.contains(expected), "{args}: {error}");
+    }
+}

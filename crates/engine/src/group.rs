@@ -230,18 +230,22 @@ impl<K: FlowKey> KeyGroup<K> {
         }
         let span = batch.runs.span(packet);
         let first = batch.frames[packet].stamp.seq;
-        for step in span.clone() {
-            let stamp = match step {
-                0 => batch.frames[packet].stamp,
-                _ => {
-                    let time_ns = batch.runs.times_ns(packet, step..step + 1)[0];
-                    Stamp { seq: first + u64::from(step), time_ns }
+        let mut step = span.start;
+        while step < span.end {
+            if step > 0 && !self.locate(packet, batch).is_some() {
+                step += self.members[0].misses(packet, step..span.end, batch);
+                if step == span.end {
+                    break;
                 }
-            };
-            let lent = (step > 0).then(|| batch.lend(packet, stamp));
+            }
+            let lent = (step > 0).then(|| {
+                let time_ns = batch.runs.times_ns(packet, step..step + 1)[0];
+                batch.lend(packet, Stamp { seq: first + u64::from(step), time_ns })
+            });
             batch.runs.stop_at(packet, 1);
             self.one(packet, batch, port);
             lent.into_iter().for_each(|lent| batch.give_back(packet, lent));
+            step += 1;
         }
         batch.runs.stop_at(packet, span.end);
     }

@@ -48,6 +48,12 @@ pub(crate) trait Member<K>: Send {
     /// Steps these packets in order, all of flows that have a block.
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, K>);
 
+    /// Steps packets behind an entry that are alike, of a flow that has no block, as long as they leave no state;
+    /// says how many.
+    fn misses(&mut self, _packet: usize, _span: Range<u16>, _batch: &Batch) -> u16 {
+        0
+    }
+
     /// Steps one live packet, whose flow has no block. `true`: it left a state that needs one; then
     /// [`Member::place`] comes next.
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, K>) -> bool;
@@ -562,6 +568,19 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         for packet in bits(packets & steps.batch.live) {
             self.hit(packet, steps.located.slot(packet), steps);
         }
+    }
+
+    fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
+        let Some(meta) = F::project(&batch.headers[packet]) else { return span.len() as u16 };
+        let seq = batch.frames[packet].stamp.seq + u64::from(span.start);
+        let stamps = (seq..).zip(batch.runs.times_ns(packet, span));
+        let leaves_none = |(seq, time_ns): (u64, &u64)| {
+            let mut flow = None;
+            self.runner.replay(Stamp { seq, time_ns: *time_ns }, &mut flow, &meta);
+            flow.is_none()
+        };
+        // A step that leaves a state changed nothing else: it is done again where there is a block for it.
+        stamps.map(leaves_none).take_while(|is_none| *is_none).count() as u16
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {

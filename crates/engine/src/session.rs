@@ -407,7 +407,7 @@ enum Tell {
     /// Which flows to hand over.
     Orders(Orders),
     /// What packets the others have.
-    History(HistoryWriter),
+    History(Box<HistoryWriter>),
 }
 
 /// Who has a say in which packets are a core's to work on.
@@ -425,7 +425,7 @@ fn keepers(chain: &Chain, plan: &Plan) -> (Tell, Vec<Keeper>) {
         let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
         let (writer, reader) = history(ItemLayout::new(chain.history_bytes()), records);
         let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)));
-        return (Tell::History(writer), (0..plan.cores).map(keeper).collect());
+        return (Tell::History(Box::new(writer)), (0..plan.cores).map(keeper).collect());
     }
     let Some(owners) = plan.owners() else {
         return (Tell::Nothing, (0..plan.cores).map(|_| Keeper::Nobody).collect());

@@ -159,11 +159,11 @@ fn clock(chain: &Chain, plan: &Plan, prefers_virtual: bool) -> Result<Clock, Ben
     }
 }
 
-fn in_one_line(error: impl ToString) -> String {
+pub(crate) fn in_one_line(error: impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-fn summary(
+pub(crate) fn summary(
     chain: &Chain,
     trace: &Trace,
     indirection_entries: usize,

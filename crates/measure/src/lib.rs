@@ -7,23 +7,33 @@
 //! | [`search()`](search::search) | the search for the highest rate with little loss |
 //! | [`mlffr()`] | that search several times over, and latency below what it found |
 //! | [`compare()`], [`Comparison`] | strategies side by side, and what is said of them |
+//! | [`measure_costs`], [`Costs`], [`Skew`] | what a packet costs, and what follows for any number of cores |
+//! | [`forecast()`], [`Forecast`] | that for all strategies, and which of them to use |
 #![forbid(unsafe_code)]
 
+mod advice;
 mod bench;
 mod compare;
 mod comparison;
+mod costs;
 mod executor;
 mod findings;
+mod forecast;
 mod mlffr;
+mod model;
 mod replay;
 mod schedule;
 pub mod search;
 mod stopwatch;
 mod trial;
 
+pub use advice::Advice;
 pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
+pub use costs::{CoreTime, CostError, CostQuestion, MeasuredCosts, Spread, measure_costs};
+pub use forecast::{Check, Forecast, ForecastPoint, ForecastQuestion, RefusedStrategy, forecast};
 pub use mlffr::{Mlffr, Question, mlffr};
+pub use model::{Costs, Skew};
 pub use schedule::{QueueSchedule, Schedule};
 pub use trial::{CoreTrial, Trial, Unaccounted};

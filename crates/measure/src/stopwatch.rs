@@ -1,7 +1,5 @@
 use std::time::Instant;
 
-use engine::BATCH_PACKETS;
-
 /// Someone who says how long a batch of a virtual core took.
 pub(crate) trait Meter: Send {
     /// The batch begins.
@@ -26,12 +24,15 @@ pub(crate) struct Spent {
 #[derive(Clone, Debug)]
 pub(crate) struct Stopwatch {
     begin: Instant,
-    /// By the logarithm of the packets in a batch.
-    usual: [Usual; BATCH_PACKETS.ilog2() as usize + 1],
+    /// By the logarithm of the packets in a batch, those of other cores included.
+    usual: [Usual; SIZES],
 }
 
 /// How many times the usual is too much.
 const CLIP: f64 = 20.0;
+
+/// Sizes of batches told apart: larger ones count as the largest.
+const SIZES: usize = 16;
 
 /// Batches before what is usual is known.
 const LEARNING: u32 = 32;
@@ -59,7 +60,8 @@ impl Stopwatch {
     /// What a batch of so many packets, by the clock on the wall `ns`, took.
     #[inline]
     pub(crate) fn spent(&mut self, ns: u64, packets: u64) -> Spent {
-        self.usual[packets.max(1).ilog2() as usize].spent(ns.max(1))
+        let size = packets.max(1).ilog2() as usize;
+        self.usual[size.min(SIZES - 1)].spent(ns.max(1))
     }
 }
 

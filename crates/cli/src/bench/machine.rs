@@ -38,3 +38,37 @@ impl Machine {
         )
     }
 }
+
+/// Bytes of the last-level cache that the first processor has; `None` where the system does not say.
+pub fn last_level_cache_bytes() -> Option<u64> {
+    let caches = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let of = |cache: fs::DirEntry| {
+        let read = |name: &str| fs::read_to_string(cache.path().join(name)).ok();
+        let level: u32 = read("level")?.trim().parse().ok()?;
+        Some((level, cache_bytes(&read("size")?)?))
+    };
+    caches.flatten().filter_map(of).max().map(|(_, bytes)| bytes)
+}
+
+/// `48K`, `32M` or a number of bytes, as the kernel writes them.
+fn cache_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, shift) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(number) if text.ends_with('K') => (number, 10),
+        Some(number) if text.ends_with('M') => (number, 20),
+        Some(number) => (number, 30),
+        None => (text, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_caches() {
+        let sizes = ["48K\n", "32M", "1G", "512", "", "K", "12X"].map(cache_bytes);
+        assert_eq!(sizes, [Some(48 << 10), Some(32 << 20), Some(1 << 30), Some(512), None, None, None]);
+    }
+}

@@ -1,12 +1,13 @@
 //! Measuring. Every figure names the machine and the command.
 
 mod chain;
-mod compare;
+pub mod compare;
 mod contest;
-mod machine;
-mod mlffr;
+pub mod machine;
+pub mod mlffr;
 mod report;
-mod source;
+mod scr;
+pub mod source;
 mod table;
 
 use std::process::ExitCode;
@@ -14,14 +15,16 @@ use std::process::ExitCode;
 use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 
+pub use self::scr::Figure;
 #[cfg(test)]
-pub use self::{chain::ChainBench, mlffr::MlffrBench, table::TableBench};
+pub use self::{chain::ChainBench, mlffr::MlffrBench, scr::ScrBench, table::TableBench};
 
 pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         BenchCommand::Chain(args) => chain::command(args),
         BenchCommand::Mlffr(args) => mlffr::command(args),
         BenchCommand::Compare(args) => contest::command(args),
+        BenchCommand::Scr(args) => scr::command(args),
         BenchCommand::Table(args) => table::command(args),
         BenchCommand::Report(args) => report::command(args),
     }

@@ -11,18 +11,6 @@ use crate::output::{count, plural};
 /// A whole page, with the comparison's JSON in it.
 pub fn render_html(comparison: &Comparison) -> String {
     let title = format!("{}: strategies compared", comparison.chain);
-    let head = element("head")
-        .child(element("meta").attr("charset", "utf-8"))
-        .child(
-            element("meta").attr("name", "viewport").attr("content", "width=device-width, initial-scale=1"),
-        )
-        .child(
-            element("meta")
-                .attr("name", "generator")
-                .attr("content", format!("paceline {}", comparison.paceline)),
-        )
-        .child(element("title").text(&title))
-        .child(element("style").raw(include_str!("page.css")));
     let json = serde_json::to_string(comparison).unwrap_or_default();
     let data =
         element("script").attr("type", "application/json").attr("id", "comparison").raw(&script_json(&json));
@@ -31,6 +19,32 @@ pub fn render_html(comparison: &Comparison) -> String {
         .child(element("header").children(title_of(comparison)))
         .child(element("main").children(sections(comparison)))
         .child(data);
+    page(&title, &comparison.paceline, body)
+}
+
+/// A page with the rates of several comparisons, each under its name.
+pub fn render_gallery(title: &str, comparisons: &[(String, &Comparison)]) -> String {
+    let paceline = comparisons.first().map_or("", |(_, comparison)| comparison.paceline.as_str());
+    let of = |(name, comparison): &(String, &Comparison)| {
+        throughput(comparison, name).child(findings(comparison)).children(refused(comparison))
+    };
+    let machine = comparisons.first().map(|(_, comparison)| {
+        paragraph("lead", &format!("{}, on {}", comparison.command, comparison.machine))
+    });
+    let header = element("header").child(element("h1").text(title)).children(machine);
+    let main = element("main").children(comparisons.iter().map(of));
+    page(title, paceline, element("body").child(charts::patterns()).child(header).child(main))
+}
+
+fn page(title: &str, paceline: &str, body: Element) -> String {
+    let head = element("head")
+        .child(element("meta").attr("charset", "utf-8"))
+        .child(
+            element("meta").attr("name", "viewport").attr("content", "width=device-width, initial-scale=1"),
+        )
+        .child(element("meta").attr("name", "generator").attr("content", format!("paceline {paceline}")))
+        .child(element("title").text(title))
+        .child(element("style").raw(include_str!("page.css")));
     format!("<!DOCTYPE html>\n{}\n", element("html").attr("lang", "en").child(head).child(body))
 }
 
@@ -53,7 +67,7 @@ fn size(trace: &TraceSummary) -> String {
 }
 
 fn sections(comparison: &Comparison) -> Vec<Element> {
-    let mut sections = vec![findings(comparison), throughput(comparison)];
+    let mut sections = vec![findings(comparison), throughput(comparison, "Throughput against cores")];
     sections.extend(latency(comparison));
     sections.extend(loads(comparison));
     sections.push(skew(comparison));
@@ -79,8 +93,8 @@ fn findings(comparison: &Comparison) -> Element {
     element("ul").class("findings").children(items)
 }
 
-fn throughput(comparison: &Comparison) -> Element {
-    let section = section("Throughput against cores");
+fn throughput(comparison: &Comparison, title: &str) -> Element {
+    let section = section(title);
     let Some(chart) = charts::throughput(comparison) else {
         return section.child(paragraph("note", "Nothing was measured."));
     };

@@ -10,4 +10,8 @@ mod svg;
 mod tests;
 mod text;
 
-pub use self::{csv::render_csv, html::render_html, text::render_text};
+pub use self::{
+    csv::render_csv,
+    html::{render_gallery, render_html},
+    text::{item, render_text, wrapped},
+};

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::figures::{decimal, percent};
-use super::{render_csv, render_html, render_text};
+use super::{render_csv, render_gallery, render_html, render_text};
 
 /// Made up to show every form: strategies that end early, measured and virtual points, a refusal.
 const SAMPLE: &str = include_str!("../../../tests/comparison.json");
@@ -50,6 +50,23 @@ fn the_page_is_well_formed_and_carries_its_data() {
     for sentence in sample().findings {
         assert!(named(&page, "li").any(|item| text_of(item) == sentence), "{sentence}");
     }
+}
+
+#[test]
+fn a_gallery_has_a_chart_for_each() {
+    let sample = sample();
+    let html =
+        render_gallery("<Figures>", &[("first & last".to_owned(), &sample), ("second".to_owned(), &sample)]);
+    let page = parse(&html);
+    let headings: Vec<_> = named(&page, "h2").map(text_of).collect();
+    assert!(
+        headings.contains(&"first & last".to_owned()) && headings.contains(&"second".to_owned()),
+        "{headings:?}"
+    );
+    assert_eq!(named(&page, "svg").filter(|svg| svg.attribute("role") == Some("img")).count(), 2);
+    assert_eq!(named(&page, "h1").map(text_of).collect::<Vec<_>>(), ["<Figures>"]);
+    assert!(fetches(&html).is_empty());
+    parse(&render_gallery("none", &[]));
 }
 
 /// What would make a browser fetch something.

@@ -84,7 +84,8 @@ fn cores(cores: usize) -> String {
     plural(cores as u64, "core")
 }
 
-fn item(text: &str) -> String {
+/// One of a list's, with what hangs in.
+pub fn item(text: &str) -> String {
     wrapped(text, "  - ", "    ")
 }
 
@@ -94,7 +95,7 @@ fn printable(text: &str) -> String {
 }
 
 /// Lines of at most [`COLUMNS`]; words that are longer are broken.
-fn wrapped(text: &str, first: &str, next: &str) -> String {
+pub fn wrapped(text: &str, first: &str, next: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;

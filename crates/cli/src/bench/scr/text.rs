@@ -1,0 +1,80 @@
+//! The figures for the terminal.
+
+use std::collections::BTreeSet;
+
+use measure::{Comparison, Series};
+
+use super::{FigureReport, ScrBench};
+use crate::bench::compare::{item, wrapped};
+use crate::output::{count, heading, table};
+
+pub fn render(bench: &ScrBench) -> String {
+    let mut text = String::new();
+    // What holds of all charts is told with the first.
+    let mut told = BTreeSet::new();
+    bench.figures.iter().for_each(|figure| text += &figure_text(figure, &mut told));
+    if !bench.complete {
+        text += "\nINTERRUPTED, this is what was measured so far\n";
+    }
+    text += "\n";
+    if bench.dispatch_ns > 0 {
+        text += &wrapped(
+            &format!("each packet takes {} ns more than here: --dispatch-ns", bench.dispatch_ns),
+            "",
+            "  ",
+        );
+    }
+    let method = "Mpps on virtual cores, which do not compete for caches and memory; `shared` on real ones, as many as \
+                  there are. Times one core in brackets.";
+    text + &wrapped(method, "", "  ") + &wrapped(&format!("on {}", bench.machine), "", "  ")
+}
+
+fn figure_text<'a>(figure: &'a FigureReport, told: &mut BTreeSet<&'a str>) -> String {
+    let mut text = format!("\nFigure {}: {}\n", figure.figure, figure.title);
+    for chart in &figure.charts {
+        text += &heading(&chart.name);
+        text += &rates(&chart.comparison);
+        if !chart.links.is_empty() {
+            let row = |point: &super::LinkPoint| {
+                let bytes = count(point.frame_bytes as u64);
+                vec![point.cores.to_string(), bytes, format!("{:.1}", point.link_mpps)]
+            };
+            let rows: Vec<_> = chart.links.iter().map(row).collect();
+            text += "computed: with the history in each packet, a link of 100 Gbit/s lets through\n";
+            text += &table(&["cores", "frame bytes", "Mpps"], &rows, 0);
+        }
+        let new = chart.comparison.findings.iter().filter(|finding| told.insert(finding));
+        new.for_each(|finding| text += &item(finding));
+    }
+    text
+}
+
+/// A row for each number of cores, a column for each strategy.
+fn rates(comparison: &Comparison) -> String {
+    let points = || comparison.series.iter().flat_map(|series| &series.points);
+    let mut cores: Vec<usize> = points().map(|point| point.cores).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    let shown: Vec<&Series> = comparison.series.iter().filter(|series| !series.points.is_empty()).collect();
+    let row = |cores: &usize| {
+        let cell = |series: &&Series| {
+            let mpps = mpps(series, *cores);
+            let one = mpps.zip(one_core(comparison, series));
+            one.map_or("-".to_owned(), |(mpps, one)| format!("{mpps:.1} ({:.1}x)", mpps / one))
+        };
+        [cores.to_string()].into_iter().chain(shown.iter().map(cell)).collect::<Vec<_>>()
+    };
+    let header: Vec<&str> =
+        ["cores"].into_iter().chain(shown.iter().map(|series| series.strategy.as_str())).collect();
+    table(&header, &cores.iter().map(row).collect::<Vec<_>>(), 0)
+}
+
+fn mpps(series: &Series, cores: usize) -> Option<f64> {
+    series.points.iter().find(|point| point.cores == cores).map(|point| point.mpps)
+}
+
+/// The series' own rate on one core, or that of `single`.
+fn one_core(comparison: &Comparison, series: &Series) -> Option<f64> {
+    let single = comparison.series.iter().find(|series| series.strategy == "single");
+    mpps(series, 1).or_else(|| mpps(single?, 1)).filter(|mpps| *mpps > 0.0)
+}

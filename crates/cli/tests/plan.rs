@@ -1,0 +1,108 @@
+//! `paceline plan` as a user meets it. No figure is expected: only what holds of all.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn plan(args: &str) -> Output {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_paceline"))
+        .current_dir(root)
+        .arg("plan")
+        .args(args.split(' '))
+        .output();
+    output.expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn json(args: &str) -> Value {
+    let output = plan(&format!("{args} {SMALL} --json -"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&stdout(&output)).expect("nothing but JSON")
+}
+
+fn sentences(forecast: &Value) -> Vec<&str> {
+    let sentences = forecast["advice"]["sentences"].as_array().expect("advice");
+    sentences.iter().map(|sentence| sentence.as_str().expect("text")).collect()
+}
+
+const SMALL: &str = "--packets 20000 --rounds 2";
+
+/// With a dispatch of 20 us and replay of some ns, each core adds what one has, whatever else this machine does.
+#[test]
+fn one_flow_with_dear_dispatch_is_replicated() {
+    let forecast = json(
+        "examples/ddos.toml --model single-flow:one-way=true,packets=20000 --dispatch-ns 20000 --max-cores 8",
+    );
+    assert_eq!((&forecast["advice"]["strategy"], &forecast["advice"]["cores"]), (&"scr".into(), &8.into()));
+    let points = forecast["points"].as_array().expect("points");
+    assert_eq!(points.len(), 8);
+    let rate = |cores: usize, name: &str| points[cores - 1][name].as_f64().expect("a rate");
+    assert!(rate(8, "scr_mpps") > 7.0 * rate(1, "scr_mpps"), "{forecast}");
+    assert_eq!(rate(8, "rss_mpps"), rate(1, "rss_mpps"), "one flow is on one core");
+    assert_eq!(rate(8, "rsspp_mpps"), rate(1, "rss_mpps"));
+    let cores: Vec<_> =
+        forecast["checks"].as_array().expect("checks").iter().map(|check| &check["cores"]).collect();
+    assert_eq!(cores, [1, 2, 4, 7]);
+    assert!(forecast["command"].as_str().expect("text").starts_with("paceline plan examples/ddos.toml"));
+}
+
+#[test]
+fn chains_that_no_hash_serves_are_told() {
+    let forecast =
+        json("examples/perimeter.toml --trace captures/edge.pcap --max-cores 4 --dispatch-ns 20000");
+    let only = "`scr` is the only strategy that gives the answers of one core on several: sharding refuses this chain";
+    assert!(sentences(&forecast).iter().any(|sentence| sentence.starts_with(only)), "{forecast}");
+    assert_eq!(forecast["advice"]["strategy"], "scr");
+    assert_eq!(forecast["points"][3]["rss_mpps"], Value::Null);
+    let refused: Vec<_> =
+        forecast["refused"].as_array().expect("refused").iter().map(|refused| &refused["strategy"]).collect();
+    assert_eq!(refused, ["rss", "rsspp"]);
+
+    let forecast =
+        json("examples/mixed-keys.toml --trace captures/edge.pcap --max-cores 4 --dispatch-ns 20000");
+    assert_eq!(forecast["shared"], Value::from(vec!["source-statistics", "destination-policer"]));
+    assert_eq!(forecast["advice"]["strategy"], "scr", "not what shares states");
+}
+
+#[test]
+fn people_read_advice_costs_and_rates() {
+    let text = stdout(&plan(&format!("examples/edge.toml --trace captures/edge.pcap --max-cores 5 {SMALL}")));
+    for expected in [
+        "Advice\n  - ",
+        "What a packet costs a core, ns",
+        "c2: replay of another core's packet",
+        "history bytes",
+        "Prediction against measurement",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (args, expected) in [
+        ("examples/none.toml", "cannot read the chain file examples/none.toml"),
+        ("examples/ddos.toml --max-cores 0", "0 is not in 1..=128"),
+        ("examples/ddos.toml --max-cores 129", "129 is not in 1..=128"),
+        ("examples/ddos.toml --rounds 0", "0 is not in 1..=1000"),
+        ("examples/ddos.toml --packets 0", "0 is not in 1.."),
+        ("examples/ddos.toml --dispatch-ns -1", "unexpected argument"),
+        ("examples/ddos.toml --dispatch-ns 100001", "100001 is not in 0..=100000"),
+        ("examples/ddos.toml --indirection-entries 100", "128 or 512"),
+        ("examples/ddos.toml --model zipff", "zipf"),
+        ("examples/ddos.toml --trace captures/none.pcap", "cannot open captures/none.pcap"),
+        ("examples/ddos.toml --trace captures/edge.pcap --model zipf", "cannot be used with"),
+        ("examples/ddos.toml --trace captures/edge.pcap --json captures/edge.pcap", "would overwrite"),
+    ] {
+        let output = plan(args);
+        let error = String::from_utf8_lossy(&output.stderr).replace('│', " ");
+        let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(2), "{args}: {error}");
+        assert!(error.contains(expected), "{args}: {error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! What every model has: packets, state tables, and what a stage does to a packet.
+
+use crate::packets::{Handle, Packet, Pool};
+use crate::program::{Program, TableSpec};
+use crate::report::{DropCause, Stats};
+use crate::state::StateTable;
+
+/// A stateful function: a table with a scheduler where it is read and one where it is written.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Number of the table.
+    pub table: usize,
+    /// What the program says of the table.
+    pub spec: TableSpec,
+}
+
+/// What is not a function but done within a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atoms {
+    /// A table of one stage is read and written in one cycle, as registers are.
+    Update,
+    /// Tables are read and never written: what is there is what the control plane put there.
+    ReadOnly,
+}
+
+/// What every model has.
+pub struct Chip<P: Program> {
+    /// What it runs.
+    pub program: P,
+    /// Packets inside.
+    pub pool: Pool<P::Phv, P::State>,
+    /// One for each table of the program.
+    pub tables: Vec<StateTable<P::State>>,
+    /// Functions, by the stage where they are read.
+    pub functions: Vec<Function>,
+    /// What happened so far.
+    pub stats: Stats,
+    /// Packets lost in this cycle, and why.
+    pub lost: Vec<(u64, DropCause)>,
+    /// By stage, tables that are no function's and read there.
+    atoms: Vec<Vec<usize>>,
+    atoms_are: Atoms,
+    program_stages: usize,
+}
+
+impl<P: Program> Chip<P> {
+    /// A chip of `stages` stages, with the tables for which `is_function` says so behind schedulers.
+    pub fn new(
+        program: P,
+        stages: usize,
+        atoms_are: Atoms,
+        is_function: impl Fn(&TableSpec) -> bool,
+    ) -> Chip<P> {
+        let specs = program.tables();
+        let tables = specs.iter().map(|spec| StateTable::new(spec.size)).collect();
+        let mut atoms = vec![Vec::new(); stages];
+        let mut functions = Vec::new();
+        for (table, spec) in specs.iter().enumerate() {
+            match is_function(spec) {
+                true => functions.push(Function { table, spec: spec.clone() }),
+                false => atoms[spec.read_stage].push(table),
+            }
+        }
+        functions.sort_by_key(|function| function.spec.read_stage);
+        let program_stages = program.stages();
+        let (pool, lost) = (Pool::new(0), Vec::with_capacity(256));
+        Chip {
+            program,
+            pool,
+            tables,
+            functions,
+            stats: Stats::default(),
+            lost,
+            atoms,
+            atoms_are,
+            program_stages,
+        }
+    }
+
+    /// A packet that arrives.
+    pub fn insert(&mut self, phv: P::Phv, number: u64, arrived: u64) -> Handle {
+        self.pool.insert(Packet {
+            phv,
+            number,
+            arrived,
+            key: 0,
+            read: P::State::default(),
+            next: Handle::NONE,
+            atoms_done: 0,
+            uses_table: false,
+            is_alone: false,
+            is_reserved: false,
+        })
+    }
+
+    /// A packet that is lost.
+    pub fn lose(&mut self, packet: Handle, cause: DropCause) {
+        let number = self.pool.get(packet).number;
+        self.stats.drops[cause as usize] += 1;
+        self.lost.push((number, cause));
+        self.pool.remove(packet);
+    }
+
+    /// The key that the packet has in a function, if it uses that.
+    #[inline]
+    pub fn key(&self, function: usize, packet: Handle) -> Option<u64> {
+        self.program.key(self.functions[function].table, &self.pool.get(packet).phv)
+    }
+
+    /// The hash module before a function: finds the packet's key, and keeps it with the packet.
+    #[inline]
+    pub fn find_key(&mut self, function: usize, packet: Handle) -> Option<u64> {
+        let key = self.key(function, packet);
+        let packet = self.pool.get_mut(packet);
+        packet.uses_table = key.is_some();
+        packet.key = key.unwrap_or(0);
+        key
+    }
+
+    /// Reads the packet's state at the entry of a function.
+    #[inline]
+    pub fn read_state(&mut self, function: usize, packet: Handle) {
+        let table = self.functions[function].table;
+        let packet = self.pool.get_mut(packet);
+        packet.read = self.tables[table].get(packet.key);
+        self.program.read(table, &packet.read, &mut packet.phv);
+    }
+
+    /// The new state at the exit of a function, where it differs from what the packet read.
+    #[inline]
+    pub fn new_state(&self, function: usize, packet: Handle) -> Option<P::State> {
+        let packet = self.pool.get(packet);
+        let new = self.program.write(self.functions[function].table, &packet.phv)?;
+        (new != packet.read).then_some(new)
+    }
+
+    /// A stage does its work on a packet that enters it.
+    #[inline]
+    pub fn enter(&mut self, stage: usize, packet: Handle) {
+        if stage >= self.program_stages {
+            return;
+        }
+        if self.atoms[stage].is_empty() {
+            return self.program.step(stage, &mut self.pool.get_mut(packet).phv);
+        }
+        self.enter_with_atoms(stage, packet);
+    }
+
+    /// The same where the stage has tables. A packet that was sent back has passed them already: it keeps
+    /// what it read then, and they are not written twice.
+    fn enter_with_atoms(&mut self, stage: usize, packet: Handle) {
+        let Packet { phv, atoms_done, .. } = self.pool.get_mut(packet);
+        for &table in &self.atoms[stage] {
+            if *atoms_done >> table & 1 == 0
+                && let Some(key) = self.program.key(table, phv)
+            {
+                self.program.read(table, &self.tables[table].get(key), phv);
+            }
+        }
+        self.program.step(stage, phv);
+        for &table in &self.atoms[stage] {
+            if *atoms_done >> table & 1 == 0
+                && self.atoms_are == Atoms::Update
+                && let Some(key) = self.program.key(table, phv)
+                && let Some(new) = self.program.write(table, phv)
+                && new != self.tables[table].get(key)
+            {
+                self.tables[table].set(key, new);
+            }
+            *atoms_done |= 1 << table;
+        }
+    }
+}

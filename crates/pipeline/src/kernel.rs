@@ -1,0 +1,315 @@
+//! The kernel: cycle by cycle, in the same way for every model.
+//!
+//! In each cycle what is between registers settles ([`Scheme::comb`], and the gates between segments), and then
+//! all registers are clocked ([`Scheme::tick`], [`Segment::tick`]). It is one pass over the pipeline, against the
+//! flow of packets: a register is read by what is behind it before it is clocked.
+
+use std::fmt;
+use std::time::Instant;
+
+use thiserror::Error;
+
+use crate::chip::Chip;
+use crate::options::{Options, Setup};
+use crate::packets::{Handle, Packet};
+use crate::port::{Arrival, Port};
+use crate::program::Program;
+use crate::report::{DropCause, Latency, Report};
+use crate::segment::{Segment, segments};
+use crate::snapshot::Snapshot;
+
+/// What a model adds to the plain pipeline: what stands before and behind the span of a function, and what
+/// happens beside the pipeline.
+pub trait Scheme<P: Program> {
+    /// Packets that it can hold outside the pipeline's registers.
+    fn places(&self) -> usize;
+
+    /// The beginning of a cycle: what was on its way beside the pipeline arrives.
+    fn comb(&mut self, chip: &mut Chip<P>);
+
+    /// Whether the gate before `function` can do with `packet` whatever has to be done. The packet may still be in
+    /// the span of the function before.
+    fn can_take(&self, function: usize, packet: Handle, chip: &Chip<P>) -> bool;
+
+    /// Whether the gate behind `function` can.
+    fn can_finish(&self, function: usize, packet: Handle, chip: &Chip<P>) -> bool;
+
+    /// The gate before `function`, in a cycle in which its span advances: a packet arrives, or none, and one goes
+    /// in, or none.
+    fn read_gate(&mut self, function: usize, arriving: Handle, chip: &mut Chip<P>) -> Handle;
+
+    /// The gate behind `function`, in a cycle in which its span advances: a packet comes out of the span, or
+    /// none, and goes on, or does not.
+    fn write_gate(&mut self, function: usize, leaving: Handle, chip: &mut Chip<P>) -> Handle;
+
+    /// The end of a cycle: registers beside the pipeline are clocked.
+    fn tick(&mut self);
+
+    /// Whether nothing is on its way beside the pipeline, and no cycle would change anything.
+    fn is_idle(&self) -> bool;
+
+    /// The most that each buffer held.
+    fn occupancy(&self, chip: &Chip<P>, say: &mut dyn FnMut(String, u64));
+
+    /// Nodes of the ring.
+    fn ring_nodes(&self) -> usize {
+        0
+    }
+
+    /// What the ring and the buffers hold.
+    fn snapshot(&self, chip: &Chip<P>, snapshot: &mut Snapshot);
+}
+
+/// Who looks on. Nobody, if it is `()`.
+pub trait Observer<Phv, State> {
+    /// A packet leaves, in order.
+    fn departed(&mut self, _packet: &Packet<Phv, State>, _cycle: u64) {}
+
+    /// A packet is lost.
+    fn dropped(&mut self, _number: u64, _cause: DropCause) {}
+
+    /// Whether to show what the registers hold at the beginning of this cycle.
+    fn wants(&self, _cycle: u64) -> bool {
+        false
+    }
+
+    /// What the registers hold.
+    fn snapshot(&mut self, _snapshot: &Snapshot) {}
+}
+
+impl<Phv, State> Observer<Phv, State> for () {}
+
+/// A model that makes no progress: a defect of the model.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error(
+    "{model} is stuck in cycle {cycle} with {packets} packets inside: none has come or gone for {patience_cycles} cycles"
+)]
+pub struct Stuck {
+    /// The model.
+    pub model: &'static str,
+    /// When it was noticed.
+    pub cycle: u64,
+    /// Packets inside.
+    pub packets: usize,
+    /// How long it was waited for.
+    pub patience_cycles: u64,
+}
+
+/// With the pipeline empty for so long, nothing is on its way anywhere: a ring has at most 16 nodes.
+const QUIET_CYCLES: u64 = 64;
+
+/// A pipeline and its traffic.
+pub(crate) struct Kernel<P: Program, S> {
+    pub chip: Chip<P>,
+    pub scheme: S,
+    segments: Vec<Segment>,
+    options: Options,
+    model: &'static str,
+    cycle: u64,
+    simulated: u64,
+    /// The packet that has arrived and waits for the first stage.
+    arrived: Handle,
+    last_departure: u64,
+}
+
+impl<P: Program, S: Scheme<P>> Kernel<P, S> {
+    pub fn new(mut chip: Chip<P>, scheme: S, setup: &Setup, options: &Options, model: &'static str) -> Self {
+        let segments = segments(&chip, setup.stages, setup.stage_cycles);
+        let registers: usize = segments.iter().map(Segment::cycles).sum();
+        chip.pool = crate::packets::Pool::new(registers + scheme.places() + 1);
+        Kernel {
+            chip,
+            scheme,
+            segments,
+            options: options.clone(),
+            model,
+            cycle: 0,
+            simulated: 0,
+            arrived: Handle::NONE,
+            last_departure: 0,
+        }
+    }
+
+    /// Runs until the last packet has left.
+    pub fn run(
+        &mut self,
+        arrivals: impl Iterator<Item = Arrival<P::Phv>>,
+        observer: &mut impl Observer<P::Phv, P::State>,
+    ) -> Result<Report, Stuck> {
+        let start = Instant::now();
+        let mut port = Port::new(self.options.line, arrivals);
+        let (mut last_progress, mut progress) = (0, 0);
+        loop {
+            self.arrive(&mut port);
+            self.one_cycle(observer);
+            let is_empty = self.chip.pool.len() == 0;
+            if is_empty && port.due().is_none() && self.scheme.is_idle() {
+                break;
+            }
+            if is_empty && let Some(due) = port.due() {
+                self.wait(due);
+                last_progress = self.cycle;
+            } else if self.progress() != progress {
+                (progress, last_progress) = (self.progress(), self.cycle);
+            } else if self.cycle - last_progress > self.options.patience_cycles {
+                return Err(self.stuck());
+            }
+        }
+        Ok(self.report(start.elapsed().as_secs_f64(), port.line_cycles()))
+    }
+
+    /// A packet that is due waits before the first stage.
+    #[inline]
+    fn arrive(&mut self, port: &mut Port<P::Phv, impl Iterator<Item = Arrival<P::Phv>>>) {
+        if self.arrived.is_some() || port.due().is_none_or(|due| due > self.cycle) {
+            return;
+        }
+        if let Some(phv) = port.take(self.cycle) {
+            self.arrived = self.chip.insert(phv, self.chip.stats.packets_in, self.cycle);
+            self.chip.stats.packets_in += 1;
+        }
+    }
+
+    #[inline]
+    fn one_cycle(&mut self, observer: &mut impl Observer<P::Phv, P::State>) {
+        if observer.wants(self.cycle) {
+            observer.snapshot(&self.look());
+        }
+        self.scheme.comb(&mut self.chip);
+        self.advance(observer);
+        self.scheme.tick();
+        for (number, cause) in self.chip.lost.drain(..) {
+            observer.dropped(number, cause);
+        }
+        self.cycle += 1;
+        self.simulated += 1;
+    }
+
+    /// All segments advance, from the last one on, up to one that cannot.
+    #[inline]
+    fn advance(&mut self, observer: &mut impl Observer<P::Phv, P::State>) {
+        let Kernel { chip, scheme, segments, .. } = self;
+        if is_busy(self.cycle, &self.options) {
+            chip.stats.stalls += 1;
+            return;
+        }
+        for into in (0..=segments.len()).rev() {
+            let from = into.checked_sub(1);
+            let packet = from.map_or(self.arrived, |from| segments[from].leaving());
+            let behind = from.and_then(|from| segments[from].function);
+            let before = segments.get(into).and_then(|segment| segment.function);
+            let goes = packet.is_none()
+                || behind.is_none_or(|function| scheme.can_finish(function, packet, chip))
+                    && before.is_none_or(|function| scheme.can_take(function, packet, chip));
+            let mut moving = if goes { packet } else { Handle::NONE };
+            if goes && let Some(function) = behind {
+                moving = scheme.write_gate(function, packet, chip);
+            }
+            if let Some(function) = before {
+                moving = scheme.read_gate(function, moving, chip);
+            }
+            match segments.get_mut(into) {
+                Some(segment) => segment.tick(moving, chip),
+                None if moving.is_some() => {
+                    let packet = chip.pool.get(moving);
+                    observer.departed(packet, self.cycle);
+                    chip.stats.packets_out += 1;
+                    chip.stats.latency.saturating_record(self.cycle - packet.arrived);
+                    chip.pool.remove(moving);
+                    self.last_departure = self.cycle;
+                }
+                None => {}
+            }
+            if !goes {
+                chip.stats.stalls += 1;
+                return;
+            }
+        }
+        self.arrived = Handle::NONE;
+    }
+
+    /// In an empty pipeline, goes on to when the next packet is due.
+    fn wait(&mut self, due: u64) {
+        let quiet_since = self.last_departure + QUIET_CYCLES;
+        if due > self.cycle && self.cycle > quiet_since && self.scheme.is_idle() {
+            self.cycle = due;
+        }
+    }
+
+    fn stuck(&self) -> Stuck {
+        Stuck {
+            model: self.model,
+            cycle: self.cycle,
+            packets: self.chip.pool.len(),
+            patience_cycles: self.options.patience_cycles,
+        }
+    }
+
+    #[inline]
+    fn progress(&self) -> u64 {
+        self.chip.stats.packets_in + self.chip.stats.packets_out + self.chip.stats.drops.iter().sum::<u64>()
+    }
+
+    fn look(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new(self.cycle);
+        for (stage, packets) in self.segments.iter().flat_map(Segment::held) {
+            snapshot.stage(stage, packets.into_iter().map(|handle| self.number(handle)).collect());
+        }
+        if self.arrived.is_some() {
+            snapshot.buffer("port", [self.chip.pool.get(self.arrived).number]);
+        }
+        self.scheme.snapshot(&self.chip, &mut snapshot);
+        snapshot
+    }
+
+    fn number(&self, handle: Handle) -> Option<u64> {
+        handle.is_some().then(|| self.chip.pool.get(handle).number)
+    }
+
+    fn report(&self, seconds: f64, line_cycles: f64) -> Report {
+        let Chip { stats, program, tables, .. } = &self.chip;
+        let cycles = self.last_departure + 1;
+        let drops = DropCause::ALL.iter().map(|cause| (cause.name(), stats.drops[*cause as usize]));
+        let mut occupancy_max = std::collections::BTreeMap::new();
+        self.scheme.occupancy(&self.chip, &mut |buffer, most| {
+            occupancy_max.insert(buffer, most);
+        });
+        let refused = program.tables().iter().zip(tables);
+        let ring_slots = self.scheme.ring_nodes() as f64 * self.cycle as f64;
+        Report {
+            model: self.model,
+            program: program.name().to_owned(),
+            cycles,
+            packets_in: stats.packets_in,
+            packets_out: stats.packets_out,
+            throughput: stats.packets_out as f64 / cycles as f64,
+            offered: stats.packets_in as f64 / line_cycles.max(1.0),
+            latency_cycles: Latency::of(&stats.latency),
+            drops: drops.filter(|(_, count)| *count > 0).collect(),
+            stalls: stats.stalls,
+            resubmissions: stats.resubmissions,
+            writebacks: stats.writebacks,
+            occupancy_max,
+            ring_utilisation: if ring_slots > 0.0 { stats.ring_busy as f64 / ring_slots } else { 0.0 },
+            states_refused: refused
+                .map(|(spec, table)| (spec.name.clone(), table.refused()))
+                .filter(|(_, refused)| *refused > 0)
+                .collect(),
+            cycles_simulated: self.simulated,
+            cycles_per_second: self.simulated as f64 / seconds.max(1e-9),
+        }
+    }
+}
+
+/// Whether what follows the pipeline takes no packet in this cycle: drawn anew for each.
+#[inline]
+fn is_busy(cycle: u64, options: &Options) -> bool {
+    let share = u64::from(options.egress_busy.millionths());
+    share > 0 && nf::hash_bytes(&cycle.to_le_bytes(), options.seed) % 1_000_000 < share
+}
+
+impl<P: Program, S> fmt::Debug for Kernel<P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in cycle {}", self.model, self.cycle)
+    }
+}

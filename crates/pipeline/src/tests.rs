@@ -1,0 +1,8 @@
+//! Models against the reference, and against each other.
+
+mod baselines;
+mod planted;
+mod programs;
+mod rapid;
+mod reports;
+mod support;
