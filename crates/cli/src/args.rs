@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::{MAX_CORES, Speed};
+use engine::{LossShare, MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
@@ -27,6 +27,8 @@ Examples:
   paceline top 127.0.0.1:9100
   paceline inspect captures/edge.pcap
   paceline generate datacenter --packets 100000 --out dc.pcap
+  paceline sequence captures/edge.pcap examples/perimeter.toml --cores 4 --out-dir cores
+  paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
   paceline plan examples/ddos.toml --model university --max-cores 16
   paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
@@ -50,6 +52,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Generate traffic by a model: skewed flows, whole TCP connections, attacks
     Generate(Box<GenerateArgs>),
+    /// Put history before the packets of a capture, for replicas: one file for each core
+    Sequence(SequenceArgs),
     /// List the network functions with their options, keys and sizes
     Nfs(NfsArgs),
     /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
@@ -66,11 +70,48 @@ pub struct ChainArgs {
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input, which `verify` cannot take
-    #[arg(long, value_name = "IN")]
-    pub pcap: PathBuf,
-    /// How many cores [default: 1 for single, else all processors]
+    #[arg(long, value_name = "IN", required_unless_present = "pcap_dir", conflicts_with = "pcap_dir")]
+    pub pcap: Option<PathBuf>,
+    /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
     #[arg(long, value_name = "N")]
     pub cores: Option<usize>,
+}
+
+/// How replicas get the history of packets that other cores have, and what gets lost on the way.
+#[derive(Args, Clone)]
+pub struct HistoryArgs {
+    /// Who sprays packets over the cores of scr: a core, which leaves the history where all can read it; or somebody
+    /// outside, who puts it before each packet [default: core]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub sequencer: Option<SequencerArg>,
+    /// Read what `paceline sequence` wrote, one file for each core. With --pcap and --sequencer external the capture
+    /// is sequenced on the way
+    #[arg(long, value_name = "DIR")]
+    pub pcap_dir: Option<PathBuf>,
+    /// Lose this share of the packets between an external sequencer and the cores; 0.01 is 1%
+    #[arg(long, value_name = "SHARE")]
+    pub loss: Option<LossShare>,
+    /// What losses are drawn from [default: 1]
+    #[arg(long, value_name = "N", requires = "loss")]
+    pub loss_seed: Option<u64>,
+    /// Whether cores get from each other what they lost [default: on]
+    #[arg(long, value_enum, value_name = "ON|OFF")]
+    pub recovery: Option<OnOff>,
+}
+
+/// Where the sequencer is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SequencerArg {
+    /// In this program: the core that dispatches
+    Core,
+    /// Before the cards: packets come with their history
+    External,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
 }
 
 /// How a card spreads packets over cores, and how often that changes.
@@ -131,6 +172,8 @@ pub struct RunArgs {
     pub chain: ChainArgs,
     #[command(flatten)]
     pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
@@ -176,6 +219,8 @@ pub struct VerifyArgs {
     pub chain: ChainArgs,
     #[command(flatten)]
     pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
     /// The strategy to compare with a single core
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
@@ -275,6 +320,29 @@ pub struct GenerateArgs {
     /// port-scan: sources that scan [default: 4]
     #[arg(long, value_name = "N")]
     pub scanners: Option<String>,
+    /// Write the summary as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct SequenceArgs {
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
+    #[arg(value_name = "IN")]
+    pub pcap: PathBuf,
+    /// The chain whose functions need the history, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// Cores that get packets, by turns; each packet has the history of one less
+    #[arg(long, value_name = "N")]
+    pub cores: usize,
+    /// Write core-00.pcap and so on into this folder, which is made if it is not there. Where the input ends
+    /// early, packets are left in core-00.pcap.partial and so on
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: PathBuf,
+    /// Put an Ethernet header before the history, for cards and tools that look for one
+    #[arg(long)]
+    pub ethernet: bool,
     /// Write the summary as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

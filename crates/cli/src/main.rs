@@ -9,11 +9,13 @@ mod functions;
 mod generate;
 mod inspect;
 mod output;
+mod packets;
 mod plan;
 mod p4;
 mod run;
 #[cfg(test)]
 mod schema;
+mod sequence;
 mod session;
 mod top;
 mod verify;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::command(&args),
         Command::Inspect(args) => inspect::command(&args),
         Command::Generate(args) => generate::command(&args),
+        Command::Sequence(args) => sequence::command(&args),
         Command::Nfs(args) => functions::command(&args),
         Command::Plan(args) => plan::command(&args),
         Command::P4(args) => p4::command(&args),

@@ -112,7 +112,7 @@ impl Text {
 }
 
 /// Nothing that is read may be overwritten, and no two outputs may be one.
-fn check_outputs(inputs: &[&Path], outputs: &[Named]) -> Result<(), Failure> {
+pub fn check_outputs(inputs: &[&Path], outputs: &[Named]) -> Result<(), Failure> {
     let to_stdout: Vec<_> = outputs
         .iter()
         .filter(|(_, path)| is_dash(*path))

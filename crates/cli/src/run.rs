@@ -1,9 +1,12 @@
+use std::iter;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::report::{FunctionSummary, RunReport, SharedFunction, Verdicts};
-use engine::{Input, Plan, RunError, RunOutcome, Seen, replay_capture};
+use engine::report::{CoreHistory, FunctionSummary, HistoryReport, RunReport, SharedFunction, Verdicts};
+use engine::{
+    ExternalInput, Input, Plan, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
+};
 use io::Fate;
 use io::capture::CaptureWriter;
 use strategy::Strategy;
@@ -12,19 +15,21 @@ use wire::LinkType;
 use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, table};
+use crate::packets::{self, Packets, Setting};
 use crate::session::{self, Bar, INTERRUPTED};
 
 pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let inputs = [args.chain.chain.as_path(), &args.chain.pcap];
+    let Setting { chain, plan, packets } =
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+    let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.card)?;
-    let reader = session::open(&args.chain.pcap)?;
+    let source = Source::open(&packets, args.speed)?;
     let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| session::serve(address, telemetry)).transpose()?;
     let progress = session::interruptible(telemetry);
-    let bar = Bar::new(&chain.name, reader.size_bytes());
+    let bar = Bar::new(&chain.name, source.size_bytes());
     let mut out = args.out.as_deref().map(Output::new);
     let mut see = |seen: &Seen<'_>| {
         bar.packet(seen.stamp.seq, &progress);
@@ -33,7 +38,10 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             None => Ok(()),
         }
     };
-    let outcome = replay_capture(&chain, &plan, Input { reader, speed: args.speed }, &progress, &mut see);
+    let outcome = match source {
+        Source::Capture(input) => replay_capture(&chain, &plan, input, &progress, &mut see),
+        Source::External(input) => replay_external(&chain, &plan, input, &progress, &mut see),
+    };
     drop(bar);
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -72,6 +80,28 @@ fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
         Some(error) => Err(Failure::check(error)),
         None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Opened packets.
+enum Source {
+    Capture(Input),
+    External(ExternalInput),
+}
+
+impl Source {
+    fn open(packets: &Packets, speed: Option<Speed>) -> Result<Source, Failure> {
+        Ok(match packets {
+            Packets::Capture(path) => Source::Capture(Input { reader: session::open(path)?, speed }),
+            Packets::External(external) => Source::External(external.open(speed).map_err(Failure::usage)?),
+        })
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        match self {
+            Source::Capture(input) => input.reader.size_bytes(),
+            Source::External(input) => packets::size_bytes(input),
+        }
     }
 }
 
@@ -167,6 +197,9 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     text += &verdicts(report);
     text += &functions(report);
     text += &cores(report);
+    if let Some(report) = &report.history {
+        text += &history(report);
+    }
     for function in &report.functions {
         text += &own_reports(function);
     }
@@ -201,6 +234,16 @@ fn notes(report: &RunReport) -> String {
         text += ALL_MALFORMED;
     } else if report.packets > 0 && report.functions.iter().all(|function| function.packets == 0) {
         text += "note: no packet was any function's business\n";
+    }
+    if let Some(history) = &report.history {
+        let rejected: u64 = history.rejected.values().sum();
+        if report.packets == 0 && rejected > 0 {
+            text += "note: every packet was dropped for its history; see the reasons below\n";
+        }
+        if history.cores.iter().any(|core| core.missed > 0) {
+            text += "note: cores missed packets and went on without them: replicas may differ, and verdicts from one \
+                     core's state\n";
+        }
     }
     let ran_back = &report.time_ran_back;
     if ran_back.furthest_seconds >= TOLD_SECONDS {
@@ -279,6 +322,33 @@ fn cores(report: &RunReport) -> String {
     let header = ["core", "packets", "bytes", "forward", "drop", "flows live", "share", "ns/packet"];
     let rows: Vec<_> = report.cores.iter().map(row).collect();
     heading("Cores") + &table(&header, &rows, 1)
+}
+
+/// What became of packets because of their history.
+pub fn history(report: &HistoryReport) -> String {
+    let mut text = String::new();
+    if !report.rejected.is_empty() {
+        let row = |(reason, packets): (&String, &u64)| vec![reason.clone(), count(*packets)];
+        let rows: Vec<_> = report.rejected.iter().map(row).collect();
+        text += &(heading("Dropped for their history") + &table(&["reason", "packets"], &rows, 1));
+    }
+    let row = |core: &CoreHistory| {
+        let losses = match report.recovery {
+            true => [core.recovered, core.lost_to_all],
+            false => [core.missed, 0],
+        };
+        let counts = [core.replayed, core.rejected, core.flushes].into_iter().chain(losses);
+        let all = 4 + usize::from(report.recovery);
+        iter::once(core.core.to_string()).chain(counts.take(all).map(count)).collect()
+    };
+    let losses: &[&str] = if report.recovery { &["recovered", "lost to all"] } else { &["missed"] };
+    let header = [&["core", "replayed", "rejected", "flushes"], losses].concat();
+    let rows: Vec<Vec<String>> = report.cores.iter().map(row).collect();
+    text += &(heading("History") + &table(&header, &rows, 1));
+    if report.lost > 0 {
+        text += &format!(" {} and flushes lost on purpose\n", plural(report.lost, "packet"));
+    }
+    text
 }
 
 fn own_reports(function: &FunctionSummary) -> String {

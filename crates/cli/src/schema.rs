@@ -35,6 +35,11 @@ fn generate_is_documented() {
 }
 
 #[test]
+fn sequence_is_documented() {
+    check::<crate::sequence::Sequence>("sequence.schema.json");
+}
+
+#[test]
 fn nfs_is_documented() {
     check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
 }

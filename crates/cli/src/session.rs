@@ -16,19 +16,11 @@ use strategy::Strategy;
 use telemetry::{MetricsServer, Telemetry};
 
 use crate::address::Address;
-use crate::args::{CardArgs, ChainArgs};
+use crate::args::CardArgs;
 use crate::failure::Failure;
 
 /// Exit status of a program ended by Ctrl-C: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
-
-/// Reads the chain and checks that it can run so.
-pub fn prepare(args: &ChainArgs, strategy: Strategy, card: &CardArgs) -> Result<(Chain, Plan), Failure> {
-    let chain = read_chain(&args.chain)?;
-    let cores = args.cores.unwrap_or_else(|| Plan::default_cores(strategy));
-    let plan = plan(&chain, strategy, cores, card)?;
-    Ok((chain, plan))
-}
 
 /// Checks that a chain can run so.
 pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, card: &CardArgs) -> Result<Plan, Failure> {

@@ -1,9 +1,13 @@
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
-use engine::report::hex;
+use engine::report::{HistoryReport, hex};
 use engine::run::Moves;
-use engine::{Answer, Broken, Chain, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError, verify};
+use engine::{
+    Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError,
+    verify, verify_external,
+};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use nf::WhenShared;
@@ -13,27 +17,33 @@ use serde::Serialize;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::output::{Reports, count, plural, table};
+use crate::packets::{self, Packets, Setting};
+use crate::run;
 use crate::session::{self, INTERRUPTED};
 
 pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
-    let path = &args.chain.pcap;
-    let is_pipe = || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if path.as_os_str() == "-" || is_pipe() {
+    let Setting { chain, plan, packets } =
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+    let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if let Some(path) = packets.paths().into_iter().find(|path| *path == "-" || is_pipe(path)) {
         return Err(Failure::usage(format!(
             "verify reads its input more than once\nGive a file instead of `{}`.",
             path.display()
         )));
     }
-    let reports = Reports::open(&[&args.chain.chain, path], None, args.json.as_deref())?;
-    let (chain, plan) = session::prepare(&args.chain, args.strategy.0, &args.card)?;
+    let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
+    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let progress = session::interruptible(None);
-    let mut verified =
-        verify(&chain, &plan, &|| CaptureReader::open(path), &progress).map_err(|error| match error {
-            VerifyError::Plan(error) => Failure::usage(error),
-            VerifyError::Input(error) => Failure::usage(error),
-            VerifyError::Run(memory @ RunError::OutOfMemory { .. }) => Failure::usage(memory),
-            other => Failure::check(other),
-        })?;
+    let verified = match &packets {
+        Packets::Capture(path) => verify(&chain, &plan, &|| CaptureReader::open(path), &progress),
+        Packets::External(external) => verify_external(&chain, &plan, &|| external.open(None), &progress),
+    };
+    let mut verified = verified.map_err(|error| match error {
+        VerifyError::Plan(error) => Failure::usage(error),
+        VerifyError::Input(error) => Failure::usage(error),
+        VerifyError::Run(memory @ RunError::OutOfMemory { .. }) => Failure::usage(memory),
+        other => Failure::check(other),
+    })?;
     let nothing_read = verified.packets == 0 && !verified.stopped;
     if let Some(error) = verified.input_error.take_if(|_| nothing_read) {
         return Err(Failure::usage(error));
@@ -101,6 +111,7 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         text += &mismatch(chain, strategy, first);
     }
     text += &order(plan, verified);
+    text += &verified.history.as_ref().map(history).unwrap_or_default();
     if !verified.filled.is_empty() {
         text += &format!(
             " note: the table of {} was full at some time; what it turns away differs between \
@@ -200,6 +211,7 @@ fn fate(chain: &Chain, fate: Fate) -> String {
         Fate::Host => "pass to the host".to_owned(),
         Fate::Drop(EngineDrop::Malformed) => "drop: malformed".to_owned(),
         Fate::Drop(EngineDrop::NoRoom) => "drop: no room for its edits".to_owned(),
+        Fate::Drop(EngineDrop::NotTaken) => "drop: its history was not taken".to_owned(),
         Fate::DropBy { function, reason } => {
             let spec = chain.functions.get(usize::from(function));
             let name = spec.map_or("?", |spec| spec.name.as_str());
@@ -207,6 +219,21 @@ fn fate(chain: &Chain, fate: Fate) -> String {
             format!("drop by {name}: {}", reasons.get(usize::from(reason)).unwrap_or(&"unnamed"))
         }
     }
+}
+
+/// What was lost of packets that came with history, and what the replicas did about it.
+fn history(check: &HistoryCheck) -> String {
+    let mut text = String::new();
+    if check.lost_to_all > 0 {
+        text += &format!(" {} lost to all cores, and stepped by none\n", plural(check.lost_to_all, "packet"));
+    }
+    if check.diverged() > 0 {
+        text += &format!(
+            " REPLICAS DIVERGED: {} missed by a core and stepped by another; recovery is off\n",
+            plural(check.diverged(), "packet")
+        );
+    }
+    text + &run::history(&HistoryReport::new(&check.outcome))
 }
 
 /// What `verify` found, as JSON: `docs/verify.schema.json`.
@@ -243,8 +270,22 @@ pub struct VerifyReport {
     out_of_order: Option<u64>,
     /// Moves of an entry of the indirection table, with its flows, from core to core.
     moves: u64,
+    /// What became of packets because of their history; null unless they came with one.
+    history: Option<HistoryVerified>,
     /// Why the input was not processed to its end, if so.
     error: Option<String>,
+}
+
+/// What was lost of packets that came with history.
+#[derive(Serialize, JsonSchema)]
+struct HistoryVerified {
+    /// What the cores counted.
+    #[serde(flatten)]
+    report: HistoryReport,
+    /// Packets that no core got, neither themselves nor in another's history.
+    lost_to_all: u64,
+    /// Packets that some replica missed and another did not, each as often as it was missed.
+    diverged: u64,
 }
 
 /// A function whose states all cores share.
@@ -363,6 +404,11 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
         filled: verified.filled.clone(),
         out_of_order: verified.out_of_order,
         moves: verified.moves.entries_out,
+        history: verified.history.as_ref().map(|check| HistoryVerified {
+            report: HistoryReport::new(&check.outcome),
+            lost_to_all: check.lost_to_all,
+            diverged: check.diverged(),
+        }),
         error,
     }
 }
@@ -393,6 +439,7 @@ mod tests {
                 moves: Moves::default(),
                 input_error: None,
                 stopped: true,
+                history: None,
             };
             let text = render(&chain, &plan, &verified);
             assert!(text.contains("INTERRUPTED: nothing is proved; of 9 packets compared, "), "{text}");

@@ -6,6 +6,8 @@
 //! | [`Batch`], [`Stage`] | a batch of packets, and one function of a chain on one core |
 //! | [`Chain`], [`Registry`] | a chain as its TOML file states it, and the functions it may name |
 //! | [`replay_capture`] | a chain over a capture with real threads |
+//! | [`Sequencing`] | history put before the packets of a capture, for cores that get it from outside |
+//! | [`replay_external()`] | a chain on cores that get their history from outside, losses included |
 //! | [`verify()`] | the same under two strategies, compared packet by packet |
 //! | [`Publisher`] | a core's counters, told while it works |
 //! | [`report`] | what a run has to tell, as data |
@@ -14,6 +16,7 @@ mod batch;
 mod chain;
 mod clocks;
 mod config;
+mod external;
 mod follow;
 mod group;
 mod group_builder;
@@ -44,6 +47,11 @@ pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use control::Order;
+pub use external::{
+    ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError, Loss,
+    LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
+    verify_external,
+};
 pub use follow::End;
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 pub use moving::Mover;

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use nf::{FunctionReport, WhenShared};
 use schemars::JsonSchema;
+use sequencer::Rejected;
 use serde::Serialize;
 use wire::Malformed;
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
+use crate::external::{HistoryCounters, HistoryOutcome};
 use crate::plan::{Plan, kib};
 use crate::publish::UNNAMED;
 use crate::run::CoreCounters;
@@ -53,6 +55,8 @@ pub struct RunReport {
     pub digest: String,
     /// Packets whose own time lay before an earlier packet's; their stamps have the earlier time.
     pub time_ran_back: TimeRanBack,
+    /// What became of packets because of their history; null unless they came with one.
+    pub history: Option<HistoryReport>,
     /// The program's memory while the tables were there.
     pub memory: MemoryReport,
     /// Whether the whole input was processed.
@@ -101,6 +105,63 @@ pub struct TimeRanBack {
     pub packets: u64,
     /// The furthest of them.
     pub furthest_seconds: f64,
+}
+
+/// What became of packets that came with their history from a sequencer outside.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HistoryReport {
+    /// Whether cores got from each other what they lost.
+    pub recovery: bool,
+    /// Packets and flushes that were lost on purpose, between sequencer and cores.
+    pub lost: u64,
+    /// Packets that were dropped because their history could not be taken, by reason as `docs/history-format.md` has
+    /// them; they are not among `packets`. Reasons that dropped nothing are left out.
+    pub rejected: BTreeMap<String, u64>,
+    /// Each core.
+    pub cores: Vec<CoreHistory>,
+}
+
+/// What one core did with histories.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct CoreHistory {
+    /// Its number, from 0.
+    pub core: usize,
+    /// Packets of other cores that it stepped.
+    pub replayed: u64,
+    /// Packets dropped because of their history.
+    pub rejected: u64,
+    /// Flushes that it got.
+    pub flushes: u64,
+    /// With recovery: packets that it lost and got from another core.
+    pub recovered: u64,
+    /// With recovery: packets that all cores lost, and none stepped.
+    pub lost_to_all: u64,
+    /// Without recovery: packets that it knows nothing of. If another core does, the replicas differ.
+    pub missed: u64,
+}
+
+impl HistoryReport {
+    /// What `outcome` tells.
+    pub fn new(outcome: &HistoryOutcome) -> HistoryReport {
+        let rejected =
+            |reason: &Rejected| outcome.cores.iter().map(|core| core.rejected[*reason as usize]).sum::<u64>();
+        let by_reason = Rejected::ALL.iter().map(|reason| (reason.name().to_owned(), rejected(reason)));
+        let core = |(core, counters): (usize, &HistoryCounters)| CoreHistory {
+            core,
+            replayed: counters.replayed,
+            rejected: counters.rejected.iter().sum(),
+            flushes: counters.flushes,
+            recovered: counters.recovered,
+            lost_to_all: counters.lost_to_all,
+            missed: counters.missed,
+        };
+        HistoryReport {
+            recovery: outcome.has_recovery,
+            lost: outcome.lost,
+            rejected: by_reason.filter(|(_, packets)| *packets > 0).collect(),
+            cores: outcome.cores.iter().enumerate().map(core).collect(),
+        }
+    }
 }
 
 /// Packets by verdict.
@@ -241,6 +302,7 @@ impl RunReport {
                 packets: outcome.ran_back.packets,
                 furthest_seconds: outcome.ran_back.furthest_ns as f64 / 1e9,
             },
+            history: outcome.history.as_ref().map(HistoryReport::new),
             memory: MemoryReport::now(),
             complete: error.is_none(),
             error,

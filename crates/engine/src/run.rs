@@ -253,6 +253,8 @@ impl CoreCounters {
                 Fate::DropBy { .. } => &mut self.dropped_by_function,
                 Fate::Drop(EngineDrop::Malformed) => &mut self.dropped_malformed,
                 Fate::Drop(EngineDrop::NoRoom) => &mut self.dropped_no_room,
+                // These come into no batch.
+                Fate::Drop(EngineDrop::NotTaken) => continue,
             } += 1;
         }
     }

@@ -5,8 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use control::{Order, Orders};
-use io::capture::{CaptureError, CaptureReader};
-use io::{Closed, Collector, Done, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order};
+use io::capture::CaptureReader;
+use io::{
+    Closed, Collector, Done, EngineDrop, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order,
+};
 use sequencer::ItemLayout;
 use strategy::{Assign, Move};
 use table::OutOfMemory;
@@ -15,6 +17,7 @@ use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::chain::{Chain, ChainCore, Keeping};
+use crate::external::{External, ExternalEnd, HistoryOutcome, InputError};
 use crate::history::{HistoryReader, HistoryWriter, history};
 use crate::moving::Mover;
 use crate::pace::{Pace, Speed};
@@ -79,7 +82,7 @@ pub struct RunOutcome {
     /// Per core, what it did and its functions with their flows, settled at `last`.
     pub cores: Vec<(CoreCounters, ChainCore)>,
     /// Why the input ended early, if it did. Everything whole before that was processed.
-    pub input_error: Option<CaptureError>,
+    pub input_error: Option<InputError>,
     /// Whether [`Progress::stop`] ended the run before the input did.
     pub stopped: bool,
     /// How far arrival times ran back, which stamps do not.
@@ -88,9 +91,27 @@ pub struct RunOutcome {
     pub moves: Moves,
     /// Whether each core has all flows, and not those of its own packets.
     pub is_replicated: bool,
+    /// What became of packets because of their history, where they came with one.
+    pub history: Option<HistoryOutcome>,
 }
 
 impl RunOutcome {
+    /// Of a run that did not begin.
+    pub(crate) fn nothing(error: InputError) -> RunOutcome {
+        RunOutcome {
+            packets: 0,
+            elapsed: Duration::ZERO,
+            last: Stamp::default(),
+            cores: Vec::new(),
+            input_error: Some(error),
+            stopped: false,
+            ran_back: RanBack::default(),
+            moves: Moves::default(),
+            is_replicated: false,
+            history: None,
+        }
+    }
+
     /// Cores that have each flow once.
     pub fn whole(&self) -> &[(CoreCounters, ChainCore)] {
         if self.is_replicated { &self.cores[..1] } else { &self.cores }
@@ -128,9 +149,26 @@ pub enum RunError<E> {
         /// The packet's number, from 0.
         seq: u64,
     },
+    /// A core lost packets, and lagged so far behind that the others' logs had overwritten what they were.
+    #[error(
+        "core {core} lost packet {seq}, and lagged behind the others by more than their logs hold: nobody can tell it any more what that packet was\n\
+         So many packets were lost in a row that its queue was empty while theirs were full; run with `--recovery off` to see where."
+    )]
+    Behind {
+        /// Which core.
+        core: usize,
+        /// The packet's number, from 0.
+        seq: u64,
+    },
     /// The caller's `see` said so.
     #[error(transparent)]
     Seen(E),
+}
+
+impl<E> RunError<E> {
+    pub(crate) fn out_of_memory(cores: usize, OutOfMemory { bytes }: OutOfMemory) -> RunError<E> {
+        RunError::OutOfMemory { cores, bytes }
+    }
 }
 
 /// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
@@ -159,13 +197,33 @@ pub(crate) fn replay_keeping<E: Send>(
 ) -> Result<RunOutcome, RunError<E>> {
     let assign = plan.assign(chain);
     // All memory is taken before the clock starts.
-    let chains = plan
-        .cores_keeping(chain, keeping)
-        .map_err(|OutOfMemory { bytes }| RunError::OutOfMemory { cores: plan.cores, bytes })?;
+    let chains =
+        plan.cores_keeping(chain, keeping).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let (tell, keepers) = keepers(chain, plan);
     // A packet that waits for its flow is sent behind later ones.
     let make = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
-    let (feeder, ports, collector) = make(chains.len());
+    let ends = make(chains.len());
+    let job = Job { chains, keepers, ends, is_replicated: plan.is_replicated() };
+    run_cores(job, |feeder| feed(input, feeder, assign, tell, progress), progress, see)
+}
+
+/// Cores with all that they need.
+pub(crate) struct Job {
+    pub chains: Vec<ChainCore>,
+    pub keepers: Vec<Keeper>,
+    /// Of the port that packets come through.
+    pub ends: (Feeder, Vec<ReplayPort>, Collector),
+    /// Whether each core gets all flows.
+    pub is_replicated: bool,
+}
+
+/// Runs each core on a thread of its own, and `feed` on another.
+pub(crate) fn run_cores<E: Send>(
+    Job { chains, keepers, ends: (feeder, ports, collector), is_replicated }: Job,
+    feed: impl FnOnce(Feeder) -> Fed + Send,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
     thread::scope(|scope| {
         let begin = Instant::now();
         let telemetry = progress.telemetry.as_deref();
@@ -180,27 +238,36 @@ pub(crate) fn replay_keeping<E: Send>(
                 scope.spawn(move || work(core, port, chain, keeper, publisher))
             })
             .collect();
-        let feeding = scope.spawn(move || feed(input, feeder, assign, tell, progress));
+        let feeding = scope.spawn(move || feed(feeder));
         let mut collected = collect(collector, see);
         let elapsed = begin.elapsed();
 
         let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        let mut all_worked = Vec::new();
+        for (core, worker) in workers.into_iter().enumerate() {
+            let worked =
+                worker.join().map_err(|_| RunError::CorePanicked { core, packets: collected.packets })?;
+            if let Some(Forgotten { seq }) = worked.forgotten {
+                return Err(RunError::Forgotten { core, seq });
+            }
+            if let Some(seq) = worked.external.and_then(|external| external.behind) {
+                return Err(RunError::Behind { core, seq });
+            }
+            // What was stepped last may be history.
+            let last = worked.external.map_or(Stamp::default(), |external| external.last);
+            collected.last = collected.last.max(last);
+            all_worked.push(worked);
+        }
         let mut cores = Vec::new();
         let mut moves = Moves::default();
         let mut publishers = Vec::new();
-        for (core, worker) in workers.into_iter().enumerate() {
-            match worker.join() {
-                Ok(Worked { forgotten: Some(Forgotten { seq }), .. }) => {
-                    return Err(RunError::Forgotten { core, seq });
-                }
-                Ok(Worked { counters, mut chain, moves: moved, publisher, .. }) => {
-                    moves = moves.plus(moved);
-                    chain.settle(collected.last);
-                    cores.push((counters, chain));
-                    publishers.push(publisher);
-                }
-                Err(_) => return Err(RunError::CorePanicked { core, packets: collected.packets }),
-            }
+        let mut histories = Vec::new();
+        for Worked { counters, mut chain, moves: moved, external, publisher, .. } in all_worked {
+            moves = moves.plus(moved);
+            chain.settle(collected.last);
+            cores.push((counters, chain));
+            publishers.push(publisher);
+            histories.extend(external.map(|external| external.counters));
         }
         // When all are settled, since what they share is told by one of them.
         for ((counters, chain), publisher) in cores.iter().zip(&mut publishers) {
@@ -209,6 +276,11 @@ pub(crate) fn replay_keeping<E: Send>(
         if let Some(error) = collected.error.take() {
             return Err(RunError::Seen(error));
         }
+        let history = (!histories.is_empty()).then_some(HistoryOutcome {
+            has_recovery: false,
+            lost: 0,
+            cores: histories,
+        });
         Ok(RunOutcome {
             packets: collected.packets,
             elapsed,
@@ -221,20 +293,21 @@ pub(crate) fn replay_keeping<E: Send>(
             },
             ran_back: fed.ran_back,
             moves,
-            is_replicated: plan.is_replicated(),
+            is_replicated,
+            history,
         })
     })
 }
 
 /// How feeding went.
-struct Fed {
-    end: FeedEnd,
-    ran_back: RanBack,
+pub(crate) struct Fed {
+    pub end: FeedEnd,
+    pub ran_back: RanBack,
 }
 
-enum FeedEnd {
+pub(crate) enum FeedEnd {
     /// The input ended, as it should or not.
-    Input(Result<(), CaptureError>),
+    Input(Result<(), InputError>),
     /// [`Progress::stop`] was set.
     Stopped,
     /// Nobody takes packets any more: why is for the others to say.
@@ -269,7 +342,7 @@ fn feed_all(
         let record = match reader.next() {
             Ok(Some(record)) => record,
             Ok(None) => return FeedEnd::Input(Ok(())),
-            Err(error) => return FeedEnd::Input(Err(error)),
+            Err(error) => return FeedEnd::Input(Err(error.into())),
         };
         if let Some(pace) = &mut pace {
             let is_stopped = || progress.stop.load(Ordering::Relaxed);
@@ -338,10 +411,11 @@ enum Tell {
 }
 
 /// Who has a say in which packets are a core's to work on.
-enum Keeper {
+pub(crate) enum Keeper {
     Nobody,
     Mover(Box<Mover>),
     Replicator(Box<Replicator<HistoryReader>>),
+    External(Box<External>),
 }
 
 /// By core, with what they have to be told.
@@ -366,6 +440,7 @@ struct Worked {
     chain: ChainCore,
     moves: Moves,
     forgotten: Option<Forgotten>,
+    external: Option<ExternalEnd>,
     publisher: Option<Publisher>,
 }
 
@@ -380,7 +455,7 @@ fn work(
     pin(core);
     let mut batch = Batch::new();
     let (port, laps) = (&mut port, &mut publisher);
-    let (mut moves, mut forgotten) = (Moves::default(), None);
+    let (mut moves, mut forgotten, mut external) = (Moves::default(), None, None);
     let counters = match keeper {
         Keeper::Nobody => run::run(port, &mut chain, &mut batch, laps, &mut ()),
         Keeper::Mover(mut mover) => {
@@ -393,11 +468,19 @@ fn work(
             forgotten = replicator.forgotten();
             counters
         }
+        Keeper::External(mut keeper) => {
+            let counters = run::run(port, &mut chain, &mut batch, laps, &mut *keeper);
+            external = Some(keeper.end());
+            counters
+        }
     };
     match counters {
-        Ok(counters) => Worked { counters, chain, moves, forgotten, publisher },
+        Ok(counters) => Worked { counters, chain, moves, forgotten, external, publisher },
         // The collector left; so do we, and it says why.
-        Err(Closed) => Worked { counters: CoreCounters::default(), chain, moves, forgotten, publisher: None },
+        Err(Closed) => {
+            let counters = CoreCounters::default();
+            Worked { counters, chain, moves, forgotten, external, publisher: None }
+        }
     }
 }
 
@@ -420,6 +503,10 @@ fn collect<E>(mut collector: Collector, see: &mut dyn FnMut(&Seen<'_>) -> Result
     let mut collected = Collected { packets: 0, last: Stamp::default(), error: None };
     while let Some(done) = collector.collect() {
         let Done { frame, fate, sent } = &done;
+        if *fate == Fate::Drop(EngineDrop::NotTaken) {
+            collector.release(done);
+            continue;
+        }
         let seen = Seen {
             stamp: frame.stamp,
             fate: *fate,

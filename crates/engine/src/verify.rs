@@ -8,6 +8,7 @@ use thiserror::Error;
 use wire::Fields;
 
 use crate::chain::{Chain, Keeping};
+use crate::external::{HistoryCheck, InputError};
 use crate::follow::{End, Ends};
 use crate::mask::masked;
 use crate::plan::{Plan, PlanError};
@@ -44,9 +45,11 @@ pub struct Verified {
     /// What went from core to core.
     pub moves: Moves,
     /// Why the input ended early, if it did. What came before is compared.
-    pub input_error: Option<CaptureError>,
+    pub input_error: Option<InputError>,
     /// Whether [`Progress::stop`] ended it.
     pub stopped: bool,
+    /// What became of packets because of their history, where they came with one.
+    pub history: Option<HistoryCheck>,
 }
 
 /// A function whose states all cores share, or that comes behind one whose edits nobody can tell, and what it
@@ -104,7 +107,7 @@ pub enum VerifyError {
     Plan(#[from] PlanError),
     /// The input cannot be read at all.
     #[error(transparent)]
-    Input(#[from] CaptureError),
+    Input(#[from] InputError),
     /// A core panicked.
     #[error(transparent)]
     Run(RunError<std::convert::Infallible>),
@@ -120,6 +123,12 @@ pub enum VerifyError {
         /// Packets under the other.
         other: u64,
     },
+}
+
+impl From<CaptureError> for VerifyError {
+    fn from(error: CaptureError) -> VerifyError {
+        VerifyError::Input(error.into())
+    }
 }
 
 /// Runs `chain` over a capture under `single` and under `plan`, both with real threads, and compares
@@ -194,12 +203,7 @@ pub fn verify(
         _ => None,
     };
     let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
-    let digests = own.map(|index| {
-        let single = traces(chain, &single, index)[0];
-        let replicas = traces(chain, &other, index);
-        let other = replicas.iter().find(|trace| **trace != single).unwrap_or(&replicas[0]);
-        (chain.functions[index].name.clone(), single, *other)
-    });
+    let digests = own.map(|index| digests(chain, index, &single, &other));
     let shared = followed.iter().filter(|_| !stopped);
     Ok(Verified {
         packets: other.packets,
@@ -214,6 +218,7 @@ pub fn verify(
         moves: other.moves,
         input_error: other.input_error,
         stopped,
+        history: None,
     })
 }
 
@@ -238,6 +243,7 @@ impl Verified {
             && self.shared.iter().all(|check| check.failure.is_none())
             && self.broken.is_empty()
             && self.out_of_order.unwrap_or(0) == 0
+            && self.history.as_ref().is_none_or(|history| history.diverged() == 0)
     }
 }
 
@@ -329,7 +335,7 @@ fn check_shared(
     SharedCheck { function: spec.name.clone(), promise, behind: None, failure }
 }
 
-fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Broken> {
+pub(crate) fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (strategy, outcome) in outcomes {
         for (index, spec) in chain.functions.iter().enumerate() {
@@ -340,6 +346,19 @@ fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Brok
         }
     }
     broken
+}
+
+/// A function's name, and its traces in both runs: of replicas, the first that differs, if one does.
+pub(crate) fn digests(
+    chain: &Chain,
+    index: usize,
+    single: &RunOutcome,
+    other: &RunOutcome,
+) -> (String, u64, u64) {
+    let single = traces(chain, single, index)[0];
+    let replicas = traces(chain, other, index);
+    let other = replicas.iter().find(|trace| **trace != single).unwrap_or(&replicas[0]);
+    (chain.functions[index].name.clone(), single, *other)
 }
 
 /// A hash of all that a function's steps left behind, over all cores; of replicas, one for each. Once settled, none
@@ -383,7 +402,7 @@ fn run(
 }
 
 /// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
-fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
+pub(crate) fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
     let kind = match seen.fate {
         Fate::Forward => 0,
         Fate::TransmitBack => 1,
@@ -399,7 +418,7 @@ fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
     }
 }
 
-fn answer(seen: &Seen<'_>, mask: Fields) -> Answer {
+pub(crate) fn answer(seen: &Seen<'_>, mask: Fields) -> Answer {
     Answer { fate: seen.fate, bytes: masked(seen, mask) }
 }
 
@@ -441,7 +460,7 @@ fn explain(
     Ok(Mismatch { number: seq + 1, flow, single: of_first, other: of_second })
 }
 
-fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
+pub(crate) fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
     let was_full = |index: usize| {
         outcomes.iter().flat_map(|outcome| &outcome.cores).any(|(_, core)| {
             let flows = core.stage(index).counters().flows;

@@ -23,6 +23,8 @@ pub use frame::Frame;
 pub use memory_port::MemoryPort;
 pub use packets::Packets;
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Queue, Received};
-pub use replay::{Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order};
+pub use replay::{
+    Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order, replay_restamped,
+};
 pub use trace::Trace;
 pub use waiting::Waiting;

@@ -94,6 +94,8 @@ pub enum EngineDrop {
     Malformed,
     /// Its edits need room that its buffer does not have.
     NoRoom,
+    /// It came with a history that could not be taken, or as a history without a packet: no function was to see it.
+    NotTaken,
 }
 
 /// The other side of a port is gone for good.

@@ -100,6 +100,25 @@ impl<'a> History<'a> {
         self.items_after(0)
     }
 
+    /// The bytes of an item, counted from the oldest, as [`ItemLayout::read_into`] takes them.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    pub fn item_bytes(&self, index: usize) -> &'a [u8] {
+        assert!(index < self.count, "item {index} of {}", self.count);
+        let item_len = self.layout.item_len();
+        let at = (self.oldest + index) * item_len;
+        let at = if at >= self.ring.len() { at - self.ring.len() } else { at };
+        &self.ring[at..at + item_len]
+    }
+
+    /// How many items the ring has room for: one less than the cores that the sequencer serves.
+    #[inline]
+    pub fn ring_items(&self) -> usize {
+        self.ring.len() / self.layout.item_len()
+    }
+
     /// The items without the oldest `known`, which a core has seen: see
     /// [`Arrival::known`](crate::Arrival::known).
     #[inline]

@@ -109,6 +109,14 @@ fn take(core: &mut Core, bytes: &[u8], sent: &Sent) -> Result<(), String> {
         return Err(format!("{arrival:?}, and packet {expected} comes next"));
     }
     core.knows.resize(arrival.lost.end as usize, false);
+    for (index, (stamp, headers)) in history.items().enumerate() {
+        // The same where it lies.
+        let mut read = Headers::default();
+        let time_ns = sent.layout.read_into(history.item_bytes(index), &mut read);
+        if (time_ns, read) != (stamp.time_ns, headers) {
+            return Err(format!("item {index} lies elsewhere"));
+        }
+    }
     for item in history.items_after(arrival.known) {
         let next = sent.packets.get(core.knows.len());
         if Some(&item) != next {

@@ -90,6 +90,11 @@ impl Arena {
         self.returned.store(returned + u64::from(place.lines), Ordering::Release);
     }
 
+    /// Where the region begins that has to come back next.
+    pub(super) fn next_back(&self) -> u32 {
+        (self.returned.load(Ordering::Relaxed) & (self.lines - 1)) as u32
+    }
+
     #[inline]
     fn region(&self, place: &Place) -> *mut u8 {
         assert_eq!(place.pool, self.id, "a frame of another port");

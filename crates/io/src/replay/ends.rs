@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,15 @@ pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
 /// The same where a queue may send packets in any order.
 pub fn replay_in_any_order(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
     let (feeder, ports, mut collector) = replay(queues);
-    collector.early = Some(VecDeque::new());
+    collector.early = Early::Numbers(VecDeque::new());
+    (feeder, ports, collector)
+}
+
+/// The same where, besides, stamps are not the feeder's when frames are sent: they come out in the order in which
+/// they were taken in.
+pub fn replay_restamped(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    let (feeder, ports, mut collector) = replay(queues);
+    collector.early = Early::Places(HashMap::new());
     (feeder, ports, collector)
 }
 
@@ -61,7 +69,7 @@ fn sized(
         sent: vec![0; queues],
         to_queues,
     };
-    (feeder, ports, Collector { arena, broken, from_queues, next_seq: 0, likely: 0, early: None })
+    (feeder, ports, Collector { arena, broken, from_queues, next_seq: 0, likely: 0, early: Early::Never })
 }
 
 /// Where packets enter: copies them into the arena as a card's DMA would, stamps them, and sends
@@ -227,8 +235,17 @@ pub struct Collector {
     next_seq: u64,
     /// The queue that had the last packet: packets come in trains.
     likely: usize,
-    /// Where queues send in any order: what came ahead of its turn, from the next packet on.
-    early: Option<VecDeque<Option<Done>>>,
+    early: Early,
+}
+
+/// What came ahead of its turn, where queues send in any order.
+enum Early {
+    /// They do not.
+    Never,
+    /// From the next packet on.
+    Numbers(VecDeque<Option<Done>>),
+    /// By the place in memory, of which each frame has one of its own.
+    Places(HashMap<u32, Done>),
 }
 
 impl Collector {
@@ -268,19 +285,31 @@ impl Collector {
     }
 
     fn pop_next(&mut self) -> Option<Done> {
-        let Some(early) = &mut self.early else { return self.pop_from_queue() };
-        for queue in &mut self.from_queues {
-            while let Some(done) = queue.pop() {
-                let ahead = (done.frame.stamp.seq - self.next_seq) as usize;
-                if early.len() <= ahead {
-                    early.resize_with(ahead + 1, || None);
+        match &mut self.early {
+            Early::Never => self.pop_from_queue(),
+            Early::Numbers(early) => {
+                for queue in &mut self.from_queues {
+                    while let Some(done) = queue.pop() {
+                        let ahead = (done.frame.stamp.seq - self.next_seq) as usize;
+                        if early.len() <= ahead {
+                            early.resize_with(ahead + 1, || None);
+                        }
+                        early[ahead] = Some(done);
+                    }
                 }
-                early[ahead] = Some(done);
+                early.front_mut()?.take().inspect(|_| {
+                    early.pop_front();
+                })
+            }
+            Early::Places(early) => {
+                for queue in &mut self.from_queues {
+                    while let Some(done) = queue.pop() {
+                        early.insert(done.frame.place.first_line, done);
+                    }
+                }
+                early.remove(&self.arena.next_back())
             }
         }
-        early.front_mut()?.take().inspect(|_| {
-            early.pop_front();
-        })
     }
 
     fn pop_from_queue(&mut self) -> Option<Done> {

@@ -17,4 +17,6 @@
 mod arena;
 mod ends;
 
-pub use ends::{Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order};
+pub use ends::{
+    Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order, replay_restamped,
+};

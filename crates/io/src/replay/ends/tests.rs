@@ -75,6 +75,48 @@ fn packets_come_out_in_the_order_in_which_they_went_in() {
     }
 }
 
+/// Frames that queues give other stamps, and send in another order, come out as they went in.
+#[test]
+fn restamped_packets_come_out_in_the_order_in_which_they_went_in() {
+    for queues in [1, 3] {
+        let (mut feeder, ports, mut collector) = small(queues);
+        collector.early = Early::Places(HashMap::new());
+        thread::scope(|scope| {
+            for mut port in ports {
+                scope.spawn(move || {
+                    let mut frames = Vec::new();
+                    loop {
+                        match port.receive(&mut frames, 3) {
+                            Received::End => return,
+                            Received::Idle => thread::yield_now(),
+                            Received::Frames => {
+                                frames.reverse();
+                                for frame in &mut frames {
+                                    frame.stamp = Stamp { seq: PACKETS - frame.stamp.seq, time_ns: 0 };
+                                }
+                                let fates = vec![Fate::Forward; frames.len()];
+                                port.send(&mut frames, &fates).expect("open");
+                            }
+                        }
+                    }
+                });
+            }
+            scope.spawn(move || {
+                for seq in 0..PACKETS {
+                    let frame = feeder.take(&record(&content(seq))).expect("open");
+                    feeder.send((seq * seq % 7) as usize % queues, frame).expect("open");
+                }
+            });
+            for seq in 0..PACKETS {
+                let done = collector.collect().expect("not the end yet");
+                assert_eq!(collector.bytes(&done), content(seq));
+                assert_eq!(collector.release(done).0.seq, PACKETS - seq);
+            }
+            assert!(collector.collect().is_none());
+        });
+    }
+}
+
 /// Of two queues the first dies with the first packet that it gets. More packets follow than rings and
 /// arena hold, and `queue` says where each goes, the first one to the queue that dies.
 fn first_queue_dies(queue: fn(u64) -> usize) {

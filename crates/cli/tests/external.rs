@@ -1,0 +1,282 @@
+//! `paceline sequence`, and `run` and `verify` over what it writes, as a user meets them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn paceline(args: &[&str]) -> Output {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root).args(args).output();
+    output.expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// What was said on standard error, its lines joined as if they had not been wrapped.
+fn stderr(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).expect("text");
+    text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|_| panic!("{}{}", stdout(output), stderr(output)))
+}
+
+/// A folder for one test, gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("a folder");
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const CHAIN: &str = "examples/perimeter.toml";
+const CAPTURE: &str = "captures/edge.pcap";
+
+fn sequence(folder: &Folder, cores: &str, more: &[&str]) -> Output {
+    let args = ["sequence", CAPTURE, CHAIN, "--cores", cores, "--out-dir", folder.path()];
+    paceline(&[&args, more].concat())
+}
+
+fn external(command: &str, folder: &Folder, more: &[&str]) -> Output {
+    let args = [command, CHAIN, "--pcap-dir", folder.path(), "--strategy", "scr", "--sequencer", "external"];
+    paceline(&[&args, more].concat())
+}
+
+fn packets(path: &Path) -> u64 {
+    let inspect = paceline(&["inspect", path.to_str().expect("text"), "--json", "-"]);
+    json(&inspect)["packets"].as_u64().expect("a count")
+}
+
+#[test]
+fn a_capture_is_sequenced_and_runs_as_on_one_core() {
+    let folder = Folder::new("runs");
+    let written = json(&sequence(&folder, "3", &["--json", "-"]));
+    assert_eq!(
+        (&written["packets"], &written["ring_items"], &written["complete"]),
+        (&5_432.into(), &2.into(), &true.into())
+    );
+    let prefix = 40 + 2 * written["item_bytes"].as_u64().expect("a number");
+    assert_eq!(written["prefix_bytes"], prefix);
+    assert_eq!(folder.names(), ["core-00.pcap", "core-01.pcap", "core-02.pcap"]);
+    // A flush behind each core's packets.
+    assert_eq!(packets(&folder.file("core-02.pcap")), 1_810 + 1);
+
+    let outs = Folder::new("runs-out");
+    fs::create_dir(&outs.0).expect("a folder");
+    let [single, many] = ["single.pcap", "many.pcap"].map(|name| outs.file(name));
+    let single_run =
+        paceline(&["run", CHAIN, "--pcap", CAPTURE, "--out", single.to_str().expect("text"), "--json", "-"]);
+    let many_run = external("run", &folder, &["--out", many.to_str().expect("text"), "--json", "-"]);
+    assert!(many_run.status.success(), "{}", stderr(&many_run));
+    assert_eq!(
+        fs::read(single).expect("written"),
+        fs::read(many).expect("written"),
+        "bytes, times and order"
+    );
+    let (single_run, many_run) = (json(&single_run), json(&many_run));
+    for name in ["packets", "bytes", "verdicts", "drops", "malformed", "digest"] {
+        assert_eq!(single_run[name], many_run[name], "{name}");
+    }
+    assert_eq!(many_run["history"]["cores"].as_array().map(Vec::len), Some(3));
+    assert!(single_run["history"].is_null());
+
+    let verify = external("verify", &folder, &[]);
+    assert!(
+        verify.status.success() && stdout(&verify).contains("scr on 3 cores EQUALS single"),
+        "{}",
+        stdout(&verify)
+    );
+}
+
+#[test]
+fn an_ethernet_header_may_go_before() {
+    let (plain, ethernet) = (Folder::new("plain"), Folder::new("ethernet"));
+    let [without, with] =
+        [sequence(&plain, "2", &["--json", "-"]), sequence(&ethernet, "2", &["--ethernet", "--json", "-"])];
+    let prefix = |output| json(output)["prefix_bytes"].as_u64().expect("a number");
+    assert_eq!(prefix(&with), prefix(&without) + 14);
+    let first = |folder: &Folder| fs::read(folder.file("core-01.pcap")).expect("written")[24 + 16..].to_vec();
+    let (with, without) = (first(&ethernet), first(&plain));
+    assert_eq!(with[..14], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0xff, 0xff, 0x88, 0xb5]);
+    assert_eq!(with[14..200], without[..186]);
+    let [with, without] =
+        [&ethernet, &plain].map(|folder| json(&external("verify", folder, &["--json", "-"])));
+    assert_eq!(with["holds"], true);
+    assert_eq!(with["digests"], without["digests"]);
+}
+
+#[test]
+fn losses_are_recovered_or_told() {
+    let folder = Folder::new("losses");
+    sequence(&folder, "3", &[]);
+    let on = external("verify", &folder, &["--loss", "0.1", "--loss-seed", "4", "--json", "-"]);
+    assert_eq!(on.status.code(), Some(0), "{}", stdout(&on));
+    let on = json(&on);
+    assert_eq!(
+        (&on["holds"], &on["history"]["recovery"], &on["history"]["diverged"]),
+        (&true.into(), &true.into(), &0.into())
+    );
+    assert!(on["history"]["lost"].as_u64() > Some(400) && on["history"]["lost_to_all"].as_u64() > Some(0));
+
+    let off = external("verify", &folder, &["--loss", "0.1", "--loss-seed", "4", "--recovery", "off"]);
+    assert_eq!(off.status.code(), Some(1));
+    assert!(
+        stdout(&off).contains("REPLICAS DIVERGED") && stdout(&off).contains("DIFFERS FROM single"),
+        "{}",
+        stdout(&off)
+    );
+    let run = external("run", &folder, &["--loss", "0.1", "--recovery", "off"]);
+    assert_eq!(run.status.code(), Some(0));
+    assert!(stdout(&run).contains("cores missed packets and went on without them"), "{}", stdout(&run));
+
+    // Without files.
+    let args =
+        ["verify", CHAIN, "--pcap", CAPTURE, "--strategy", "scr", "--sequencer", "external", "--cores", "3"];
+    let on_the_way =
+        json(&paceline(&[&args[..], &["--loss", "0.1", "--loss-seed", "4", "--json", "-"]].concat()));
+    assert_eq!(on_the_way["digests"], on["digests"]);
+}
+
+#[test]
+fn bad_histories_are_in_the_report() {
+    let folder = Folder::new("bad");
+    sequence(&folder, "2", &[]);
+    let path = folder.file("core-01.pcap");
+    let mut bytes = fs::read(&path).expect("written");
+    bytes[24 + 16] = b'X';
+    fs::write(&path, bytes).expect("a file");
+    let report = json(&external("run", &folder, &["--json", "-"]));
+    assert_eq!(report["history"]["rejected"], serde_json::json!({ "not-history": 1 }));
+    assert_eq!(report["packets"], 5_431);
+    let verify = external("verify", &folder, &[]);
+    assert!(verify.status.success() && stdout(&verify).contains("not-history"), "{}", stdout(&verify));
+
+    // Sequenced for other functions.
+    let args =
+        ["examples/knock.toml", "--pcap-dir", folder.path(), "--strategy", "scr", "--sequencer", "external"];
+    let run = paceline(&[&["run"], &args[..]].concat());
+    assert!(
+        stdout(&run).contains("every packet was dropped for its history")
+            && stdout(&run).contains("other-layout")
+    );
+    let verify = paceline(&[&["verify"], &args[..]].concat());
+    assert_eq!(verify.status.code(), Some(1), "{}", stdout(&verify));
+}
+
+#[test]
+fn an_input_that_is_cut_leaves_partial_files_and_older_ones_alone() {
+    let folder = Folder::new("cut");
+    sequence(&folder, "2", &[]);
+    let before = fs::read(folder.file("core-00.pcap")).expect("written");
+    let inputs = Folder::new("cut-in");
+    fs::create_dir(&inputs.0).expect("a folder");
+    let cut = inputs.file("cut.pcap");
+    let whole =
+        fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAPTURE)).expect("a capture");
+    fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
+    let output = paceline(&[
+        "sequence",
+        cut.to_str().expect("text"),
+        CHAIN,
+        "--cores",
+        "2",
+        "--out-dir",
+        folder.path(),
+        "--json",
+        "-",
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(json(&output)["complete"], false);
+    assert_eq!(
+        folder.names(),
+        ["core-00.pcap", "core-00.pcap.partial", "core-01.pcap", "core-01.pcap.partial"]
+    );
+    assert_eq!(fs::read(folder.file("core-00.pcap")).expect("there"), before);
+    assert_eq!(json(&output)["files"][1]["packets"], packets(&folder.file("core-01.pcap.partial")));
+
+    // The same of the cores' own files.
+    let file = folder.file("core-01.pcap");
+    let bytes = fs::read(&file).expect("written");
+    fs::write(&file, &bytes[..bytes.len() / 2]).expect("a file");
+    let run = external("run", &folder, &[]);
+    assert_eq!(run.status.code(), Some(1));
+    assert!(stdout(&run).contains("INCOMPLETE") && stderr(&run).contains("core-01.pcap"), "{}", stderr(&run));
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    let folder = Folder::new("usage");
+    let told = |output: Output, part: &str| {
+        assert_eq!(output.status.code(), Some(2), "{part}: {}{}", stdout(&output), stderr(&output));
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+    };
+    told(external("run", &folder, &[]), "cannot read the folder");
+    fs::create_dir(&folder.0).expect("a folder");
+    told(external("run", &folder, &[]), "`paceline sequence` writes them");
+    told(sequence(&folder, "0", &[]), "1 to");
+    told(sequence(&folder, "65", &[]), "at most 64 cores");
+    assert_eq!(sequence(&folder, "3", &[]).status.code(), Some(0));
+    told(sequence(&folder, "2", &[]), "is of an earlier run");
+    let own = folder.file("core-00.pcap");
+    told(
+        paceline(&[
+            "sequence",
+            own.to_str().expect("text"),
+            CHAIN,
+            "--cores",
+            "3",
+            "--out-dir",
+            folder.path(),
+        ]),
+        "would overwrite",
+    );
+    told(external("verify", &folder, &["--cores", "2"]), "the folder has the packets of 3 cores");
+    fs::remove_file(folder.file("core-01.pcap")).expect("a file");
+    told(external("verify", &folder, &[]), "core-01.pcap, and there are files of later cores");
+    fs::rename(folder.file("core-02.pcap"), folder.file("core-01.pcap")).expect("a file");
+    told(external("verify", &folder, &[]), "sequenced for 3 cores, and there are files for 2");
+    told(
+        paceline(&["verify", CHAIN, "--pcap", CAPTURE, "--loss", "0.1"]),
+        "for packets that come with their history",
+    );
+    told(
+        paceline(&["verify", CHAIN, "--pcap", CAPTURE, "--sequencer", "external"]),
+        "or use `--strategy scr`",
+    );
+    told(
+        paceline(&["verify", CHAIN, "--pcap", CAPTURE, "--loss", "2"]),
+        "a share of packets is a number from 0 to 1",
+    );
+    told(paceline(&["verify", CHAIN, "--strategy", "scr"]), "--pcap");
+}

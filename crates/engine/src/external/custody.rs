@@ -1,0 +1,380 @@
+//! One core that gets its history with its packets.
+//!
+//! ```text
+//!  received:  | history of 1, 2 | 3 |   | history of 4, 5 | 6 |   a flush: | history of 7, 8 |
+//!  a batch:   1 2 (3) 4 5 (6) 7 8
+//! ```
+//!
+//! What is lost is either stepped over, and counted, or looked for in the other cores' logs.
+
+use std::collections::VecDeque;
+use std::iter;
+use std::sync::Arc;
+
+use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
+use recovery::{Advance, Arrival, Gaps, Replica};
+use sequencer::{History, ItemLayout, Receiver, Rejected};
+use wire::{LinkType, Stamp};
+
+use super::line::Line;
+use crate::chain::ChainCore;
+use crate::run::Custody;
+use crate::{BATCH_PACKETS, Batch};
+
+/// Packets that are received at once, at most.
+const RECEIVED_PACKETS: usize = 32;
+
+/// What happened to packets and their history on one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryCounters {
+    /// Packets that were dropped because of their history, in the order of [`Rejected::ALL`].
+    pub rejected: [u64; Rejected::ALL.len()],
+    /// Flushes.
+    pub flushes: u64,
+    /// Packets of other cores that were stepped here.
+    pub replayed: u64,
+    /// Without recovery: packets that this core knows nothing of. If another core does, the replicas differ.
+    pub missed: u64,
+    /// With recovery: packets that this core lost, own and history, and stepped from another's log.
+    pub recovered: u64,
+    /// With recovery: packets that all cores lost, and none stepped.
+    pub lost_to_all: u64,
+}
+
+/// Puts what packets bring along between a core's own.
+pub(crate) struct External {
+    core: usize,
+    layout: ItemLayout,
+    /// What packets' numbers are counted from.
+    base: u64,
+    /// By the core that the sequencer sent a packet to, which the frame's entry says: this one, as a rule.
+    receivers: Vec<Receiver>,
+    steps: Steps,
+    line: Arc<Line>,
+    buffer: Vec<Frame>,
+    /// Not yet looked at.
+    received: VecDeque<Frame>,
+    /// Looked at, and for whose history the log has no room yet.
+    pending: Option<Frame>,
+    /// Own packets that wait for those before them.
+    waiting: VecDeque<Frame>,
+    /// No packets of this core, to be given back.
+    not_taken: Vec<Frame>,
+    /// The item of an own packet.
+    own_item: Box<[u8]>,
+    counters: HistoryCounters,
+    last: Stamp,
+    behind: Option<u64>,
+    is_done: bool,
+}
+
+/// What is stepped of what has arrived.
+pub(super) enum Steps {
+    /// What the core has itself.
+    Own(Gaps),
+    /// What any core has.
+    All(Box<Replica>),
+}
+
+/// What a core leaves behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExternalEnd {
+    pub counters: HistoryCounters,
+    /// Of the last step.
+    pub last: Stamp,
+    /// The packet of which no core could tell any more what it was, if it came so far.
+    pub behind: Option<u64>,
+}
+
+impl External {
+    /// For one core; packets may come here of `senders` cores.
+    pub(super) fn new(
+        core: usize,
+        senders: usize,
+        layout: ItemLayout,
+        base: u64,
+        steps: Steps,
+        line: Arc<Line>,
+    ) -> External {
+        External {
+            core,
+            // Nothing waits where nothing is recovered.
+            waiting: VecDeque::with_capacity(match steps {
+                Steps::Own(_) => 0,
+                Steps::All(_) => io::QUEUE_FRAMES_MAX,
+            }),
+            own_item: vec![0; layout.item_len()].into(),
+            layout,
+            base,
+            receivers: vec![Receiver::starting_at(base); senders],
+            steps,
+            line,
+            buffer: Vec::with_capacity(RECEIVED_PACKETS),
+            received: VecDeque::with_capacity(RECEIVED_PACKETS),
+            pending: None,
+            not_taken: Vec::with_capacity(RECEIVED_PACKETS),
+            counters: HistoryCounters::default(),
+            last: Stamp::default(),
+            behind: None,
+            is_done: false,
+        }
+    }
+
+    pub(crate) fn end(&self) -> ExternalEnd {
+        let mut counters = self.counters;
+        match &self.steps {
+            Steps::Own(gaps) => counters.missed = gaps.missed(),
+            Steps::All(replica) => {
+                counters.recovered = replica.counters().recovered;
+                counters.lost_to_all = replica.counters().lost_to_all;
+            }
+        }
+        ExternalEnd { counters, last: self.last, behind: self.behind }
+    }
+
+    fn turn(&mut self, port: &mut impl Port, batch: &mut Batch) -> Received {
+        let floor = self.line.floor(self.core);
+        let found = self.receive_frames(port);
+        if matches!(self.steps, Steps::All(_)) {
+            self.go_on(batch);
+        }
+        while self.behind.is_none() && self.take_in(port, batch) {}
+        let has_all = self.received.is_empty() && self.pending.is_none();
+        let is_over = match found {
+            // As it was left by who fed the queue.
+            Received::End => has_all && self.silence(self.line.floor(self.core), true),
+            _ => {
+                if has_all && found == Received::Idle {
+                    self.silence(floor, false);
+                }
+                false
+            }
+        };
+        match () {
+            () if !batch.is_empty() => Received::Frames,
+            () if is_over => {
+                self.is_done = true;
+                Received::End
+            }
+            () if self.behind.is_some() || self.line.is_down() => Received::End,
+            () => Received::Idle,
+        }
+    }
+
+    fn receive_frames(&mut self, port: &mut impl Port) -> Received {
+        if !self.received.is_empty() || self.pending.is_some() {
+            return Received::Frames;
+        }
+        let found = port.receive(&mut self.buffer, RECEIVED_PACKETS);
+        self.received.extend(self.buffer.drain(..));
+        found
+    }
+
+    /// Looks at the next packet; says whether to go on with another.
+    fn take_in(&mut self, port: &mut impl Port, batch: &mut Batch) -> bool {
+        // Flushes and bad packets take no room in a batch, but are to go back.
+        if batch.len() == BATCH_PACKETS || self.not_taken.len() == RECEIVED_PACKETS {
+            return false;
+        }
+        let is_new = self.pending.is_none();
+        let Some(mut frame) = self.pending.take().or_else(|| self.received.pop_front()) else { return false };
+        match self.look(&frame, port.bytes(&frame), is_new, batch) {
+            Look::Later => {
+                self.received.push_front(frame);
+                return false;
+            }
+            Look::Full => {
+                self.pending = Some(frame);
+                return false;
+            }
+            Look::Rejected(reason) => {
+                self.counters.rejected[reason as usize] += 1;
+                self.not_taken.push(frame);
+            }
+            Look::Flush => {
+                self.counters.flushes += 1;
+                self.not_taken.push(frame);
+            }
+            Look::Own { own, at } => {
+                strip(&mut frame, own);
+                match at {
+                    Some(at) => batch.frames[at] = frame,
+                    None => self.waiting.push_back(frame),
+                }
+            }
+        }
+        true
+    }
+
+    /// Records what a packet brings, and puts into the batch what can be stepped now.
+    fn look(&mut self, frame: &Frame, bytes: &[u8], is_new: bool, batch: &mut Batch) -> Look {
+        let Self { layout, receivers, steps, base, counters, own_item, waiting, last, behind, .. } = self;
+        let history = match History::parse(bytes, layout) {
+            Ok(history) => history,
+            Err(reason) => return Look::Rejected(reason),
+        };
+        let room = BATCH_PACKETS - batch.len();
+        if matches!(steps, Steps::Own(_)) && history.count() >= room {
+            return Look::Later;
+        }
+        if is_new && let Err(reason) = receivers[usize::from(frame.entry)].accept(&history) {
+            return Look::Rejected(reason);
+        }
+        let own = (!history.is_flush()).then(|| Own::of(&history));
+        let (first, count) = (history.first_seq(), history.count());
+        let end = first + count as u64 + u64::from(own.is_some());
+        let mut entries = Entries { layout, waiting, counters, last, own, own_at: None, batch };
+        match steps {
+            Steps::Own(gaps) => {
+                for seq in gaps.arrive(first - *base..end - *base).map(|seq| seq + *base) {
+                    let index = (seq - first) as usize;
+                    entries.push(seq, if index < count { history.item_bytes(index) } else { &[] });
+                }
+            }
+            Steps::All(replica) => {
+                if let Some(Own { stamp, link, offset }) = own {
+                    let headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
+                    layout.write(&headers, stamp.time_ns, own_item);
+                }
+                let item = |index| if index < count { history.item_bytes(index) } else { &own_item[..] };
+                let items = (0..(end - first) as usize).map(item);
+                let step = |seq, item: &[u8]| entries.push(seq + *base, item);
+                let (arrival, advance) = replica.receive(first - *base, items, room, step);
+                if let Advance::Behind { seq, .. } = advance {
+                    *behind = Some(seq + *base);
+                }
+                if arrival == Arrival::Full {
+                    return Look::Full;
+                }
+            }
+        }
+        match own {
+            None => Look::Flush,
+            Some(own) => Look::Own { own, at: entries.own_at },
+        }
+    }
+
+    /// Steps on from the logs.
+    fn go_on(&mut self, batch: &mut Batch) {
+        let Self { layout, steps: Steps::All(replica), base, counters, waiting, last, behind, .. } = self
+        else {
+            return;
+        };
+        let room = BATCH_PACKETS - batch.len();
+        let mut entries = Entries { layout, waiting, counters, last, own: None, own_at: None, batch };
+        if let Advance::Behind { seq, .. } =
+            replica.advance(room, |seq, item| entries.push(seq + *base, item))
+        {
+            *behind = Some(seq + *base);
+        }
+    }
+
+    /// Nothing comes that brings an item below `floor`; at the end, nothing at all. Says whether everything is
+    /// stepped.
+    fn silence(&mut self, floor: u64, is_end: bool) -> bool {
+        let floor = floor.saturating_sub(self.base);
+        match &mut self.steps {
+            Steps::Own(gaps) => {
+                if is_end && !self.is_done {
+                    // As if there were one more, behind what was lost.
+                    gaps.arrive(floor..floor + 1);
+                }
+                true
+            }
+            Steps::All(replica) => {
+                replica.arrive(floor, iter::empty::<&[u8]>());
+                is_end && replica.next() >= floor
+            }
+        }
+    }
+}
+
+/// What became of a packet that was looked at.
+enum Look {
+    /// There is no room for it now.
+    Later,
+    /// There is no room for it in the log; it has been accepted.
+    Full,
+    Rejected(Rejected),
+    Flush,
+    Own {
+        own: Own,
+        /// Where in the batch it belongs; nowhere as long as it has to wait.
+        at: Option<usize>,
+    },
+}
+
+/// A packet behind its history.
+#[derive(Clone, Copy)]
+struct Own {
+    stamp: Stamp,
+    link: LinkType,
+    /// Where it begins.
+    offset: usize,
+}
+
+impl Own {
+    fn of(history: &History<'_>) -> Own {
+        Own { stamp: history.stamp(), link: history.link(), offset: history.packet_offset() }
+    }
+}
+
+/// Leaves the packet, as the sequencer got it.
+fn strip(frame: &mut Frame, Own { stamp, link, offset }: Own) {
+    let data = frame.data();
+    frame.set_data(data.start + offset..data.end);
+    (frame.stamp, frame.link) = (stamp, link);
+}
+
+/// Entries of a batch, in the order of their numbers.
+struct Entries<'a> {
+    layout: &'a ItemLayout,
+    waiting: &'a mut VecDeque<Frame>,
+    counters: &'a mut HistoryCounters,
+    last: &'a mut Stamp,
+    /// The packet that is being looked at, of which the batch gets the place alone.
+    own: Option<Own>,
+    own_at: Option<usize>,
+    batch: &'a mut Batch,
+}
+
+impl Entries<'_> {
+    /// Packet number `seq`, whose item this is, if it is not an own packet.
+    fn push(&mut self, seq: u64, item: &[u8]) {
+        let at = self.batch.len();
+        if let Some(own) = self.own.filter(|own| own.stamp.seq == seq) {
+            self.own_at = Some(at);
+            self.batch.frames.push(Frame::without_bytes(own.stamp));
+        } else if let Some(frame) = self.waiting.pop_front_if(|frame| frame.stamp.seq == seq) {
+            self.batch.frames.push(frame);
+        } else {
+            let time_ns = self.layout.read_into(item, &mut self.batch.headers[at]);
+            self.batch.frames.push(Frame::without_bytes(Stamp { seq, time_ns }));
+            self.batch.history |= 1 << at;
+            self.counters.replayed += 1;
+        }
+        *self.last = self.batch.frames[at].stamp;
+    }
+}
+
+impl Custody for External {
+    fn receive(&mut self, port: &mut impl Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+        let received = self.turn(port, batch);
+        let fates = [Fate::Drop(EngineDrop::NotTaken); RECEIVED_PACKETS];
+        let not_taken = self.not_taken.len();
+        match port.send(&mut self.not_taken, &fates[..not_taken]) {
+            Ok(()) => received,
+            // The collector left, and says why.
+            Err(Closed) => Received::End,
+        }
+    }
+}
+
+/// Nobody waits for a core that is gone.
+impl Drop for External {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.line.go_down();
+        }
+    }
+}

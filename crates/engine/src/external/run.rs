@@ -1,0 +1,220 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use io::Feeder;
+use io::capture::CaptureReader;
+use recovery::{Gaps, replicas};
+use sequencer::ItemLayout;
+
+use super::Sequencing;
+use super::arrivals::{Arrivals, InputError};
+use super::custody::{External, HistoryCounters, Steps};
+use super::line::Line;
+use super::loss::Loss;
+use crate::chain::{Chain, ChainCore};
+use crate::pace::{Pace, Speed};
+use crate::plan::Plan;
+use crate::session::{Fed, FeedEnd, Job, Keeper, Progress, RunError, RunOutcome, Seen, run_cores};
+
+/// Packets that come to cores with their history.
+pub struct ExternalInput {
+    /// Where from.
+    pub packets: ExternalPackets,
+    /// How fast their time goes by; without it they come as fast as they are taken.
+    pub speed: Option<Speed>,
+    /// What gets lost on the way.
+    pub loss: Option<Loss>,
+    /// What is done about that.
+    pub recovery: Recovery,
+}
+
+/// Where packets with history come from.
+pub enum ExternalPackets {
+    /// A file for each core.
+    Files(Vec<CaptureReader>),
+    /// A capture, to be sequenced on the way.
+    Capture(CaptureReader),
+}
+
+/// What cores do about packets that are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// They get them from each other.
+    #[default]
+    On,
+    /// The same with logs of so many records, to see what becomes of cores that lag.
+    Records(usize),
+    /// Nothing: replicas may come to differ.
+    Off,
+}
+
+/// What became of packets because of their history.
+#[derive(Clone, Debug)]
+pub struct HistoryOutcome {
+    /// Whether cores got from each other what they lost.
+    pub has_recovery: bool,
+    /// Packets and flushes that were lost on purpose.
+    pub lost: u64,
+    /// By core.
+    pub cores: Vec<HistoryCounters>,
+}
+
+/// Runs `chain` with a replica on each core over packets that come with history, with one pinned thread per core,
+/// and shows every packet to `see` as it comes out, in the order of sequence numbers. Packets whose history is bad
+/// are dropped, and counted in [`RunOutcome::history`].
+///
+/// # Errors
+/// [`RunError`]; input that is cut short or contradicts itself is no error here but in the outcome.
+pub fn replay_external<E: Send>(
+    chain: &Chain,
+    plan: &Plan,
+    input: ExternalInput,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let ExternalInput { packets, speed, loss, recovery } = input;
+    let arrivals = match open(chain, plan, packets, loss) {
+        Ok(arrivals) => arrivals,
+        Err(error) => return Ok(RunOutcome::nothing(error)),
+    };
+    let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
+    let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+    run(chain, arrivals, chains, recovery, speed, progress, see)
+}
+
+/// What `single` makes of all that any core gets, in the order of sequence numbers.
+pub(super) fn replay_all<E: Send>(
+    chain: &Chain,
+    plan: &Plan,
+    input: ExternalInput,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let ExternalInput { packets, loss, .. } = input;
+    let arrivals = match open(chain, plan, packets, loss) {
+        Ok(arrivals) => arrivals,
+        Err(error) => return Ok(RunOutcome::nothing(error)),
+    };
+    let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
+    run(chain, arrivals, vec![core], Recovery::Off, None, progress, see)
+}
+
+pub(super) fn open(
+    chain: &Chain,
+    plan: &Plan,
+    packets: ExternalPackets,
+    loss: Option<Loss>,
+) -> Result<Arrivals, InputError> {
+    match packets {
+        ExternalPackets::Files(readers) => {
+            assert_eq!(readers.len(), plan.cores, "a file for each core");
+            Arrivals::from_files(readers, ItemLayout::new(chain.history_bytes()), loss)
+        }
+        ExternalPackets::Capture(reader) => {
+            let sequencing = Sequencing::new(chain, plan.cores, false).expect("a plan for replicas");
+            Ok(Arrivals::from_capture(reader, sequencing, loss))
+        }
+    }
+}
+
+/// On as many cores as there are chains: either each gets its own packets, or one gets all.
+fn run<E: Send>(
+    chain: &Chain,
+    arrivals: Arrivals,
+    chains: Vec<ChainCore>,
+    recovery: Recovery,
+    speed: Option<Speed>,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let (cores, senders) = (chains.len(), arrivals.cores());
+    let layout = ItemLayout::new(chain.history_bytes());
+    let line = Arc::new(Line::new(senders));
+    let steps: Vec<Steps> = match records(recovery, cores) {
+        None => (0..cores).map(|_| Steps::Own(Gaps::default())).collect(),
+        Some(records) => {
+            let replicas = replicas(cores, records, layout.item_len());
+            replicas.into_iter().map(|replica| Steps::All(Box::new(replica))).collect()
+        }
+    };
+    let base = arrivals.base();
+    let keeper = |(core, steps)| {
+        let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
+        Keeper::External(Box::new(external))
+    };
+    let keepers = steps.into_iter().enumerate().map(keeper).collect();
+    let job = Job { chains, keepers, ends: io::replay_restamped(cores), is_replicated: true };
+    let mut lost = 0;
+    let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
+    let mut outcome = run_cores(job, feed, progress, see)?;
+    if let Some(history) = &mut outcome.history {
+        (history.lost, history.has_recovery) = (lost, recovery != Recovery::Off);
+    }
+    Ok(outcome)
+}
+
+/// Records of each core's log. As many as packets can be on their way, so that without long stretches of losses no
+/// core lags by more.
+fn records(recovery: Recovery, cores: usize) -> Option<usize> {
+    match recovery {
+        Recovery::On => Some(cores * (io::QUEUE_FRAMES_MAX + 2 * crate::BATCH_PACKETS)),
+        Recovery::Records(records) => Some(records),
+        Recovery::Off => None,
+    }
+}
+
+/// Sends what arrives to its core, or all to one.
+fn feed(
+    mut arrivals: Arrivals,
+    mut feeder: Feeder,
+    queues: usize,
+    line: &Line,
+    speed: Option<Speed>,
+    progress: &Progress,
+    lost: &mut u64,
+) -> Fed {
+    let end = feed_all(&mut arrivals, &mut feeder, queues, line, speed, progress);
+    // Ahead of the queues' end, which the cores see when the feeder goes.
+    (0..arrivals.cores()).for_each(|core| line.raise(core, arrivals.end()));
+    *lost = arrivals.lost();
+    Fed { end, ran_back: arrivals.ran_back() }
+}
+
+fn feed_all(
+    arrivals: &mut Arrivals,
+    feeder: &mut Feeder,
+    queues: usize,
+    line: &Line,
+    speed: Option<Speed>,
+    progress: &Progress,
+) -> FeedEnd {
+    let mut pace = speed.map(Pace::new);
+    let mut packets = 0u64;
+    loop {
+        let core = match arrivals.advance() {
+            Ok(Some(core)) => core,
+            Ok(None) => return FeedEnd::Input(Ok(())),
+            Err(error) => return FeedEnd::Input(Err(error)),
+        };
+        let Some(record) = arrivals.record() else { return FeedEnd::Input(Ok(())) };
+        arrivals.floors().iter().enumerate().for_each(|(core, floor)| line.raise(core, *floor));
+        let is_stopped = || progress.stop.load(Ordering::Relaxed);
+        if let Some(pace) = &mut pace {
+            pace.wait_for(record.time_ns, || is_stopped() || feeder.is_closed());
+        }
+        if (pace.is_some() || packets.is_multiple_of(256)) && is_stopped() {
+            return FeedEnd::Stopped;
+        }
+        let sent = feeder.take(&record).and_then(|mut frame| {
+            frame.entry = core as u16;
+            feeder.send(if queues == 1 { 0 } else { core }, frame)
+        });
+        if sent.is_err() {
+            return FeedEnd::Closed;
+        }
+        packets += 1;
+        if packets.is_multiple_of(256) {
+            progress.read_bytes.store(arrivals.position_bytes(), Ordering::Relaxed);
+        }
+    }
+}
