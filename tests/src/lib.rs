@@ -13,6 +13,7 @@ use wire::{LinkType, Stamp};
 pub mod counting;
 pub mod faulty;
 pub mod pcap;
+pub mod stock;
 
 /// The project's root.
 pub fn root() -> PathBuf {
