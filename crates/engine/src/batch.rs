@@ -1,6 +1,8 @@
 use io::{Closed, EngineDrop, Fate, Frame, Port};
 use wire::{Edits, Headers};
 
+use crate::runs::Runs;
+
 /// The most packets that are worked on at once. A batch is never broken on its way through the chain.
 pub const BATCH_PACKETS: usize = 64;
 
@@ -20,6 +22,8 @@ pub struct Batch {
     /// Bit *i*: entry *i* is no packet of this core but one that another core has, of which only the headers are
     /// known: it is stepped for its flow's sake, and no more becomes of it (SCR §3.2).
     pub history: u64,
+    /// Packets behind an entry that are alike in all that the chain reads.
+    pub(crate) runs: Runs,
     /// Flows must not be forgotten as of a later time: packets of theirs may come, here or on another core, that
     /// are no older than this, but older than others. No limit where flows stay.
     pub oldest_ns: u64,
@@ -37,6 +41,7 @@ impl Batch {
             fates: Box::new([Fate::Forward; BATCH_PACKETS]),
             live: 0,
             history: 0,
+            runs: Runs::new(),
             oldest_ns: u64::MAX,
         }
     }
@@ -92,6 +97,7 @@ impl Batch {
     #[inline]
     pub(crate) fn send(&mut self, port: &mut impl Port) -> Result<(), Closed> {
         self.forget_history();
+        self.runs.clear();
         let ended = self.ended();
         let packets = self.len();
         let sent = port.send(&mut self.frames, &self.fates[..packets]);

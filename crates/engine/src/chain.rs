@@ -263,6 +263,13 @@ impl Chain {
         self.reads().header_bytes()
     }
 
+    /// Whether packets that are alike in what the chain reads differ in nothing but their steps, so that history
+    /// that repeats itself need not be looked up again: a function alone, whose flows do not meet.
+    pub(crate) fn can_run(&self) -> bool {
+        let [spec] = &self.functions[..] else { return false };
+        !spec.function.info().sharding.is_stateless() && !spec.function.steps_in_order()
+    }
+
     /// What sharding needs to know of the functions.
     pub fn shapes(&self) -> Vec<FunctionShape<'_>> {
         let shape = |spec: &'_ FunctionSpec| {

@@ -169,7 +169,7 @@ impl<K: FlowKey> KeyGroup<K> {
     fn step(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         let hits = self.resolve(packets, batch);
         if self.table.free() < (packets & !hits).count_ones() as usize {
-            bits(packets).for_each(|packet| self.one(packet, batch, port));
+            bits(packets).for_each(|packet| self.each_of(packet, batch, port));
             return laps.lap(Lap::OneByOne, batch);
         }
         self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
@@ -184,7 +184,7 @@ impl<K: FlowKey> KeyGroup<K> {
             laps.lap(Lap::Function(member.index()), batch);
         }
         if packets != hits {
-            bits(packets & !hits).for_each(|packet| self.one(packet, batch, port));
+            bits(packets & !hits).for_each(|packet| self.each_of(packet, batch, port));
             laps.lap(Lap::OneByOne, batch);
         }
     }
@@ -221,6 +221,46 @@ impl<K: FlowKey> KeyGroup<K> {
         self.located.slots[packet] = self.locate(packet, batch);
         let Self { table, members, located, entries, .. } = self;
         Walk { batch, table, members, located, entries, port, clock: None }.one(packet);
+    }
+
+    /// Steps one packet, and those that follow it and are alike, each through all functions.
+    fn each_of(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
+        if batch.runs.is_empty() {
+            return self.one(packet, batch, port);
+        }
+        let span = batch.runs.span(packet);
+        let first = batch.frames[packet].stamp.seq;
+        for step in span.clone() {
+            let stamp = match step {
+                0 => batch.frames[packet].stamp,
+                _ => {
+                    let time_ns = batch.runs.times_ns(packet, step..step + 1)[0];
+                    Stamp { seq: first + u64::from(step), time_ns }
+                }
+            };
+            let lent = (step > 0).then(|| batch.lend(packet, stamp));
+            batch.runs.stop_at(packet, 1);
+            self.one(packet, batch, port);
+            lent.into_iter().for_each(|lent| batch.give_back(packet, lent));
+        }
+        batch.runs.stop_at(packet, span.end);
+    }
+
+    /// The same as [`Group::process`] where entries stand for several packets.
+    fn process_runs(&mut self, mut rest: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        while rest != 0 {
+            let (packets, count) = batch.runs.choose(rest, self.table.steps_left());
+            let last = packets.ilog2() as usize;
+            let own = batch.frames[last].stamp;
+            let last = Stamp { time_ns: batch.runs.last_ns(last).unwrap_or(own.time_ns), ..own };
+            self.step(packets, batch, port, laps);
+            rest = rest & !packets | batch.runs.done(packets);
+            let Self { table, members, entries, .. } = self;
+            if table.count_steps(count) {
+                table.maintain(last.time_ns, |table, slot| Self::expire(members, entries, slot, last, table));
+                laps.lap(Lap::Sweep, batch);
+            }
+        }
     }
 
     /// Has a block free, if one can be had.
@@ -288,6 +328,9 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         }
         self.hash(rest, batch);
         self.candidates(rest);
+        if !batch.runs.is_empty() {
+            return self.process_runs(rest, batch, port, laps);
+        }
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());

@@ -26,7 +26,6 @@ pub(crate) struct HistoryWriter {
 /// A core's end.
 #[derive(Clone)]
 pub(crate) struct HistoryReader {
-    layout: ItemLayout,
     log: Reader,
     item: Box<[u8]>,
     end: Arc<AtomicU64>,
@@ -37,7 +36,7 @@ pub(crate) fn history(layout: ItemLayout, records: usize) -> (HistoryWriter, His
     let (writer, reader) = log(records, layout.item_len());
     let item = || vec![0; layout.item_len()].into_boxed_slice();
     let end = Arc::new(AtomicU64::new(NOT_YET));
-    let reader = HistoryReader { layout: layout.clone(), log: reader, item: item(), end: Arc::clone(&end) };
+    let reader = HistoryReader { log: reader, item: item(), end: Arc::clone(&end) };
     (HistoryWriter { item: item(), layout, log: writer, end }, reader)
 }
 
@@ -50,6 +49,12 @@ impl HistoryWriter {
     }
 }
 
+/// An item begins with its time.
+#[inline]
+fn time_ns(item: &[u8]) -> u64 {
+    item.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
 /// No more packets will come.
 impl Drop for HistoryWriter {
     fn drop(&mut self) {
@@ -59,9 +64,9 @@ impl Drop for HistoryWriter {
 
 impl Past for HistoryReader {
     #[inline]
-    fn recall(&mut self, seq: u64, headers: &mut Headers) -> Result<u64, Forgotten> {
+    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
         match self.log.read(seq, &mut self.item) {
-            Found::Item => Ok(self.layout.read_into(&self.item, headers)),
+            Found::Item => Ok((time_ns(&self.item), &self.item)),
             Found::Lost | Found::NotYet | Found::Overwritten => Err(Forgotten { seq }),
         }
     }

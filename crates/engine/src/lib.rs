@@ -29,6 +29,7 @@ mod registry;
 mod replicate;
 pub mod report;
 pub mod run;
+mod runs;
 mod session;
 mod shared;
 mod shared_member;

@@ -1,11 +1,12 @@
 use std::any::Any;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
 use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Parcel, Part, Slot};
-use wire::{EditsMark, Headers, Stamp};
+use wire::{Edits, EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::Batch;
@@ -154,6 +155,8 @@ pub(crate) struct Runner<F: NetworkFunction> {
     /// As they were before the step of a flow that may be refused.
     events_before: Box<[u64]>,
     drops: Box<[u64]>,
+    /// Where edits go that nobody makes.
+    no_edits: Edits,
     packets: u64,
     transmit_back: u64,
     host: u64,
@@ -171,6 +174,7 @@ impl<F: NetworkFunction> Runner<F> {
             events: vec![0; 2 * F::EVENTS.len()].into(),
             events_before: vec![0; 2 * F::EVENTS.len()].into(),
             drops: vec![0; F::DROP_REASONS.len() + 1].into(),
+            no_edits: Edits::NONE,
             packets: 0,
             transmit_back: 0,
             host: 0,
@@ -221,6 +225,18 @@ impl<F: NetworkFunction> Runner<F> {
             F::NAME
         );
         verdict
+    }
+
+    /// Steps what another core has: nothing comes of it but the state.
+    #[inline(always)]
+    fn replay(&mut self, stamp: Stamp, flow: &mut Option<F::State>, meta: &F::Meta) {
+        let pool = self.pools.of(0);
+        let events = events_of::<F>(&mut self.events, false);
+        let mut cx = Cx::new(stamp, &mut self.no_edits, pool, events, self.seed);
+        let _ = self.function.step(flow, meta, &mut cx);
+        if !F::EDITS.is_empty() {
+            self.no_edits.clear();
+        }
     }
 
     /// Counts a packet that is not stepped.
@@ -425,6 +441,59 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
+    /// The steps of an entry and of those alike behind it, all of a flow that has a block.
+    fn hit_run(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        let mut span = steps.batch.runs.span(packet);
+        if span.start == 0 {
+            self.hit(packet, slot, steps);
+            span.start = 1;
+        }
+        let first = steps.batch.frames[packet].stamp.seq;
+        while span.start < span.end {
+            span.start += self.follow(packet, slot, span.clone(), steps);
+            if span.start < span.end {
+                // A flow that begins, or was dead.
+                let time_ns = steps.batch.runs.times_ns(packet, span.start..span.start + 1)[0];
+                let stamp = Stamp { seq: first + u64::from(span.start), time_ns };
+                let lent = steps.batch.lend(packet, stamp);
+                self.hit(packet, slot, steps);
+                steps.batch.give_back(packet, lent);
+                span.start += 1;
+            }
+        }
+    }
+
+    /// Steps followers as long as the flow lives, with its state at hand; says how many.
+    fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return span.len() as u16 };
+        let entry = steps.batch.frames[packet].stamp;
+        let cell = steps.table.cell(slot, self.part);
+        let (Some(state), mut deadline_ns) = (cell.state(), cell.deadline_ns()) else { return 0 };
+        let mut state = *state;
+        let mut done = span.start;
+        let mut is_gone = false;
+        for time_ns in steps.batch.runs.times_ns(packet, span.clone()) {
+            if deadline_ns <= *time_ns {
+                break;
+            }
+            let stamp = Stamp { seq: entry.seq + u64::from(done), time_ns: *time_ns };
+            let mut flow = Some(state);
+            self.runner.replay(stamp, &mut flow, &meta);
+            done += 1;
+            let Some(next) = flow else {
+                is_gone = true;
+                break;
+            };
+            state = next;
+            deadline_ns = time_ns.saturating_add(self.runner.function.idle_timeout_ns(&state));
+        }
+        steps.table.cell_mut(slot, self.part).set(state, deadline_ns);
+        if is_gone {
+            self.remove(slot, steps.table);
+        }
+        done - span.start
+    }
+
     #[inline]
     fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
         let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
@@ -486,6 +555,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
+        if !steps.batch.runs.is_empty() {
+            // There is no other function that could have ended the chain for a packet.
+            return bits(packets).for_each(|packet| self.hit_run(packet, steps.located.slot(packet), steps));
+        }
         for packet in bits(packets & steps.batch.live) {
             self.hit(packet, steps.located.slot(packet), steps);
         }

@@ -12,20 +12,21 @@
 use std::collections::VecDeque;
 
 use io::{Frame, Port, Received};
-use wire::{Headers, Stamp};
+use sequencer::ItemLayout;
+use wire::Stamp;
 
-use crate::chain::ChainCore;
+use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
 use crate::{BATCH_PACKETS, Batch};
 
 /// What is known of packets that other cores have.
 pub trait Past: Send {
-    /// The time of packet number `seq`, with the fields of its headers that the chain reads; the others are 0.
-    /// Asked in order, each number once.
+    /// The time of packet number `seq`, ns, and its item of history, whose time is of no meaning. Asked in order; the
+    /// last one may be asked for again.
     ///
     /// # Errors
-    /// [`Forgotten`] if it is not known any more.
-    fn recall(&mut self, seq: u64, headers: &mut Headers) -> Result<u64, Forgotten>;
+    /// [`Forgotten`] if it is not known, or not any more.
+    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten>;
 
     /// How many packets there were, once no more will come.
     fn end(&self) -> Option<u64>;
@@ -42,26 +43,35 @@ pub struct Forgotten {
 /// Puts the packets of other cores between a core's own.
 pub struct Replicator<P> {
     past: P,
-    cores: usize,
+    layout: ItemLayout,
+    /// Own packets that are received at once.
+    own_packets: usize,
     /// The number of the next packet to be stepped.
     next: u64,
     /// Own packets that wait for those before them.
     arrived: VecDeque<Frame>,
     received: Vec<Frame>,
+    /// The item of the batch's last packet, where one entry may stand for several.
+    last: Option<Box<[u8]>>,
     forgotten: Option<Forgotten>,
     replayed: u64,
 }
 
 impl<P: Past> Replicator<P> {
-    /// For one of `cores` cores, from packet number `first` on.
-    pub fn new(past: P, cores: usize, first: u64) -> Replicator<P> {
-        let own = own_packets(cores);
+    /// For one of `cores` cores that run `chain`, from packet number `first` on.
+    pub fn new(past: P, chain: &Chain, cores: usize, first: u64) -> Replicator<P> {
+        let layout = ItemLayout::new(chain.history_bytes());
+        let last = chain.can_run().then(|| vec![0; layout.item_len()].into());
+        // History that repeats itself takes no room in a batch.
+        let own_packets = if last.is_some() { BATCH_PACKETS } else { (BATCH_PACKETS / cores).max(1) };
         Replicator {
             past,
-            cores,
+            layout,
+            own_packets,
             next: first,
-            arrived: VecDeque::with_capacity(own),
-            received: Vec::with_capacity(own),
+            arrived: VecDeque::with_capacity(own_packets),
+            received: Vec::with_capacity(own_packets),
+            last,
             forgotten: None,
             replayed: 0,
         }
@@ -80,13 +90,21 @@ impl<P: Past> Replicator<P> {
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
     fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
         while self.next < seq {
+            let (time_ns, item) = self.past.recall(self.next)?;
             let packet = batch.len();
-            if packet == BATCH_PACKETS {
-                return Ok(false);
+            let repeats = match &mut self.last {
+                Some(last) if packet > 0 => alike(last, item) && batch.runs.push(packet - 1, time_ns),
+                _ => false,
+            };
+            if !repeats {
+                if packet == BATCH_PACKETS {
+                    return Ok(false);
+                }
+                self.layout.read_into(item, &mut batch.headers[packet]);
+                batch.history |= 1 << packet;
+                let stamp = Stamp { seq: self.next, time_ns };
+                begin(&mut self.last, item, Frame::without_bytes(stamp), batch);
             }
-            let time_ns = self.past.recall(self.next, &mut batch.headers[packet])?;
-            batch.frames.push(Frame::without_bytes(Stamp { seq: self.next, time_ns }));
-            batch.history |= 1 << packet;
             self.next += 1;
             self.replayed += 1;
         }
@@ -99,8 +117,15 @@ impl<P: Past> Replicator<P> {
             if !self.replay_to(own.stamp.seq, batch)? || batch.len() == BATCH_PACKETS {
                 return Ok(());
             }
+            let Some(own) = self.arrived.pop_front() else { return Ok(()) };
+            match self.last {
+                None => batch.frames.push(own),
+                Some(_) => {
+                    let (_, item) = self.past.recall(self.next)?;
+                    begin(&mut self.last, item, own, batch);
+                }
+            }
             self.next += 1;
-            batch.frames.extend(self.arrived.pop_front());
         }
         Ok(())
     }
@@ -109,15 +134,29 @@ impl<P: Past> Replicator<P> {
         if !self.arrived.is_empty() {
             return Received::Frames;
         }
-        let received = port.receive(&mut self.received, own_packets(self.cores));
+        let received = port.receive(&mut self.received, self.own_packets);
         self.arrived.extend(self.received.drain(..));
         received
     }
 }
 
-/// Own packets that make a batch with what lies between them.
-fn own_packets(cores: usize) -> usize {
-    (BATCH_PACKETS / cores).max(1)
+/// Whether two items are of packets alike, whatever their times.
+#[inline]
+fn alike(a: &[u8], b: &[u8]) -> bool {
+    a[TIME_BYTES..] == b[TIME_BYTES..]
+}
+
+/// An item begins with a time.
+const TIME_BYTES: usize = 8;
+
+/// One more entry of the batch, which those alike may follow.
+#[inline]
+fn begin(last: &mut Option<Box<[u8]>>, item: &[u8], frame: Frame, batch: &mut Batch) {
+    if let Some(last) = last {
+        last.copy_from_slice(item);
+        batch.runs.begin(batch.len());
+    }
+    batch.frames.push(frame);
 }
 
 impl<P: Past> Custody for Replicator<P> {

@@ -348,9 +348,9 @@ enum Keeper {
 fn keepers(chain: &Chain, plan: &Plan) -> (Tell, Vec<Keeper>) {
     if plan.is_replicated() {
         // As many as can be on their way, so that none is overwritten before the last core has read it.
-        let records = plan.cores * (io::QUEUE_FRAMES_MAX + 2 * BATCH_PACKETS);
+        let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
         let (writer, reader) = history(ItemLayout::new(chain.history_bytes()), records);
-        let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), plan.cores, 0)));
+        let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)));
         return (Tell::History(writer), (0..plan.cores).map(keeper).collect());
     }
     let Some(owners) = plan.owners() else {

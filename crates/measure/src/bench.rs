@@ -18,6 +18,7 @@ use crate::{Clock, QueueSchedule, Schedule, Trial};
 /// A chain on its cores behind a simulated card, for one trial after another. Flows live on from trial to
 /// trial, and stamps go on.
 pub struct Bench {
+    chain: Chain,
     settings: Settings,
     packets: Arc<Packets>,
     assign: Box<dyn Assign>,
@@ -179,7 +180,8 @@ impl Bench {
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
         let stopwatches = vec![Stopwatch::default(); cores.len()];
         let assign = plan.assign(chain);
-        Ok(Bench { settings, packets, assign, cores, movers, history, stopwatches, next })
+        let chain = chain.clone();
+        Ok(Bench { chain, settings, packets, assign, cores, movers, history, stopwatches, next })
     }
 
     /// Whose time counts.
@@ -257,7 +259,7 @@ impl Bench {
         let keeper = |queue: &QueueSchedule| match (&self.history, movers.next()) {
             (Some(history), _) => {
                 let past = TrialPast::new(Arc::clone(history), run.offer.pace.clone(), origin, count);
-                Keeper::Replicating(Box::new(Replicator::new(past, cores, origin.seq)))
+                Keeper::Replicating(Box::new(Replicator::new(past, &self.chain, cores, origin.seq)))
             }
             (None, Some(mover)) => Keeper::Moving(Moving::new(mover, queue.orders.clone())),
             (None, None) => Keeper::Nobody,

@@ -6,7 +6,7 @@ use engine::{Chain, Forgotten, Past};
 use io::Trace;
 use io::nic::Pace;
 use sequencer::ItemLayout;
-use wire::{Headers, Stamp};
+use wire::Stamp;
 
 /// An item of history for each packet of a trace, one behind the other: what a sequencer would have written. Cores
 /// read from here as they would from its log.
@@ -70,11 +70,10 @@ impl TrialPast {
 impl Past for TrialPast {
     /// Times are the trial's, not the trace's.
     #[inline]
-    fn recall(&mut self, seq: u64, headers: &mut Headers) -> Result<u64, Forgotten> {
+    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
         let number = (seq - self.origin.seq) as u32;
         let index = self.index(number);
-        self.history.layout.read_into(self.history.item(index), headers);
-        Ok(self.origin.time_ns + self.pace.arrival_ns(number))
+        Ok((self.origin.time_ns + self.pace.arrival_ns(number), self.history.item(index)))
     }
 
     fn end(&self) -> Option<u64> {
