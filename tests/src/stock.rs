@@ -90,7 +90,7 @@ pub fn every_model(packets_of_each: usize) -> Pcap {
     let mut pcap = Pcap::new();
     let mut now_ns = START_NS;
     for name in Kind::NAMES {
-        let model = format!("{name},packets={packets_of_each},gap-ns=1000000,seed=7");
+        let model = format!("{name}:packets={packets_of_each},gap-ns=1000000,seed=7");
         now_ns = push_generated(&mut pcap, &model, packets_of_each, now_ns);
     }
     pcap

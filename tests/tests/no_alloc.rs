@@ -1,13 +1,15 @@
 //! After start, a core does not allocate.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::run::run;
-use engine::{Batch, Chain, Plan, Publisher};
+use engine::{Batch, Chain, ChainCore, Forgotten, Past, Plan, Publisher, Replicator};
 use io::capture::CaptureReader;
-use io::replay;
+use io::{ReplayPort, replay};
 use paceline_conformance::counting::{Counting, allocations};
 use paceline_conformance::{captures, example};
+use sequencer::ItemLayout;
 use strategy::Strategy;
 
 #[global_allocator]
@@ -81,4 +83,70 @@ fn assert_allocates_nothing(chain: &Chain, plan: &Plan, capture: &Path) {
         }
     }
     assert!(packets > 1_000);
+}
+
+/// What was before each packet, with its time: so many bytes each.
+struct Items {
+    items: Arc<Vec<(u64, Vec<u8>)>>,
+}
+
+impl Past for Items {
+    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
+        let (time_ns, item) = self.items.get(seq as usize).ok_or(Forgotten { seq })?;
+        Ok((*time_ns, item))
+    }
+
+    fn end(&self) -> Option<u64> {
+        Some(self.items.len() as u64)
+    }
+}
+
+#[test]
+fn replicas_do_not_allocate() {
+    // With history that repeats itself, and without.
+    let alone = ["heavy-hitters", "conntrack"].map(|name| stock::alone(name, "flows = 4096"));
+    let names = ["edge.toml", "perimeter.toml", "mixed-keys.toml", "nat.toml", "stats-limiter.toml"];
+    for chain in alone.into_iter().chain(names.map(example)) {
+        for capture in captures() {
+            assert_replicas_allocate_nothing(&chain, &capture);
+        }
+    }
+}
+
+const REPLICAS: usize = 3;
+
+fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
+    let plan = Plan::new(chain, Strategy::Scr, REPLICAS).expect("a plan");
+    let mut cores = plan.cores_of(chain).expect("memory");
+    let mut batch = Batch::new();
+    let mut reader = CaptureReader::open(capture).expect("a capture");
+    let mut replayed = 0;
+    loop {
+        let (items, ports) = spray(chain, &mut reader);
+        for (core, port) in cores.iter_mut().zip(ports) {
+            replayed += replicate(chain, core, port, &items, &mut batch);
+        }
+        if items.len() < 900 {
+            break;
+        }
+    }
+    assert!(replayed > 2_000);
+}
+
+/// The next packets for each core, and what all have in their history.
+fn spray(chain: &Chain, reader: &mut CaptureReader) -> (Arc<Vec<(u64, Vec<u8>)>>, Vec<ReplayPort>) {
+    let layout = ItemLayout::new(chain.history_bytes());
+    let (mut feeder, ports, collector) = replay(REPLICAS);
+    let mut items = Vec::new();
+    while items.len() < 900 {
+        let Some(record) = reader.next().expect("whole") else { break };
+        let frame = feeder.take(&record).expect("open");
+        let headers = wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len);
+        let mut item = vec![0; layout.item_len()];
+        layout.write(&headers, frame.stamp.time_ns, &mut item);
+        items.push((frame.stamp.time_ns, item));
+        feeder.send((items.len() - 1) % REPLICAS, frame).expect("open");
+    }
+    COLLECTORS.with_borrow_mut(|open| open.push(collector));
+    (Arc::new(items), ports)
 }

@@ -263,8 +263,8 @@ impl Order {
 
 /// Functions that allocate header fields, with the fields.
 fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
-    // Each replica gives out what one core would.
-    if plan.is_replicated() {
+    // Each replica gives out what one core would, which one alone does, too.
+    if plan.strategy == Strategy::Scr {
         return Vec::new();
     }
     let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));
