@@ -36,7 +36,7 @@ pub struct Verified {
     /// differs, if one does. Empty if the runs were stopped, each at a packet of its own.
     pub digests: Vec<(String, u64, u64)>,
     /// Functions whose table was full at some time: then strategies may differ, because each core
-    /// has a table of its own.
+    /// has a table of its own. Replicas may not.
     pub filled: Vec<String>,
     /// Packets that left after a later one of their flow; `None` where the strategy promises no order. Checked by
     /// entry of the indirection table, each of which all packets of a flow share.
