@@ -11,9 +11,13 @@ use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use wire::{LinkType, Stamp};
 
 pub mod counting;
+pub mod crowded;
+pub mod draw;
 pub mod faulty;
 pub mod pcap;
+pub mod replicas;
 pub mod sequenced;
+pub mod stock;
 
 /// The project's root.
 pub fn root() -> PathBuf {

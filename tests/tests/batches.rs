@@ -3,6 +3,7 @@
 use engine::{Chain, ChainCore, FlowCounters, Registry, Stage};
 use io::Fate;
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict, hash_bytes};
+use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, traffic};
 use paceline_conformance::{Packet, chain, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
 use wire::{Fields, Headers, LinkType, Stamp, tcp_flags};
@@ -77,49 +78,6 @@ fn borders_leave_no_trace(chain: &Chain, packets: &[Packet], sizes: &[usize]) ->
     Ok(())
 }
 
-const OPTIONS: &str = "
-[[function]]
-use = \"access-list\"
-flows = FLOWS
-table_full = \"FULL\"
-default = \"allow\"
-rules = [\"deny tcp from 10.0.0.1 to any port 8000\", \"deny udp from any to any port 7000\"]
-[[function]]
-use = \"conntrack\"
-flows = FLOWS
-table_full = \"FULL\"
-[[function]]
-use = \"ddos\"
-flows = FLOWS
-table_full = \"FULL\"
-threshold_packets = 20
-window_ms = 1000
-block_ms = 1000
-[[function]]
-use = \"policer\"
-flows = FLOWS
-table_full = \"FULL\"
-rate_bytes_per_s = 1000
-burst_bytes = 600
-action = \"mark\"
-[[function]]
-use = \"heavy-hitters\"
-flows = FLOWS
-table_full = \"FULL\"
-threshold_bytes = 500
-[[function]]
-use = \"port-knock\"
-flows = FLOWS
-table_full = \"FULL\"
-ports = [80, 7000]
-[[function]]
-use = \"load-balancer\"
-flows = FLOWS
-table_full = \"FULL\"
-policy = \"random\"
-services = [{ vip = \"10.0.0.2\", port = 80, backends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }] }]
-";
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
@@ -132,34 +90,10 @@ proptest! {
         evict in any::<bool>(),
     ) {
         let full = if evict { "evict-oldest" } else { "reject" };
-        let toml = OPTIONS.replace("FLOWS", &flows.to_string()).replace("FULL", full);
+        let toml = SEVERAL_KEYS.replace("FLOWS", &flows.to_string()).replace("FULL", full);
         borders_leave_no_trace(&chain(&toml, &Registry::stock()), &packets, &sizes)?;
     }
 }
-
-/// Functions of one key share a table.
-const SHARED: &str = "
-[[function]]
-use = \"flow-statistics\"
-flows = FLOWS
-table_full = \"FULL\"
-idle_ms = 40
-[[function]]
-use = \"rate-limiter\"
-flows = FLOWS
-table_full = \"FULL\"
-rate_packets_per_s = 100
-burst_packets = 2
-when_full = \"drop\"
-[[function]]
-use = \"load-balancer\"
-flows = FLOWS
-table_full = \"FULL\"
-policy = \"random\"
-syn_timeout_s = 1
-tcp_timeout_s = 1
-services = [{ vip = \"10.0.0.2\", port = 80, backends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }] }]
-";
 
 /// Two share a table whose flows end by steps, and two of another key share one behind a function that
 /// drops some of the packets. The last has a pool.
@@ -213,40 +147,9 @@ fn long_chain(toml: &str, flows: usize, full: &str) -> Chain {
 #[test]
 fn functions_share_tables_in_these_chains() {
     let groups = |toml: &str| format!("{:?}", long_chain(toml, 7, "reject").groups());
-    assert_eq!(groups(SHARED), "[0..3]");
+    assert_eq!(groups(ONE_TABLE), "[0..3]");
     assert_eq!(groups(MIXED), "[0..2, 2..3, 3..5, 5..6]");
-    assert_eq!(groups(&SHARED.replacen("FLOWS", "8", 1)), "[0..1, 1..3]");
-}
-
-/// Packets of `flows` flows for several maintenances: both directions, handshakes and ends, IPv4 and
-/// IPv6. Most come within a millisecond; some after the short time-outs, a few after the long ones.
-fn traffic(seed: u64, flows: u64, count: usize) -> Vec<Packet> {
-    let (mut drawn, mut now_ns) = (0u64, 1_000_000_000);
-    let mut below = |bound: u64| {
-        drawn += 1;
-        hash_bytes(&drawn.to_le_bytes(), seed) % bound
-    };
-    let packet = |_| {
-        now_ns += match below(400) {
-            0 => 20_000_000_000,
-            1..16 => below(100_000_000),
-            _ => below(1_000_000),
-        };
-        let flow = below(flows);
-        let (client, port) = (1 + (flow / 4) as u8, 4_000 + (flow % 2) as u16);
-        let server_port = [80, 80, 80, 7_000, 8_000][below(5) as usize];
-        if flow % 8 == 5 {
-            return udp6(now_ns, client, 2, (port, server_port), below(200) as usize);
-        }
-        // Mostly acknowledgments; a sixth ends the connection.
-        let flags = [0x02, 0x12, 0x10, 0x10, 0x10, 0x18, 0x18, 0x10, 0x11, 0x14][below(10) as usize];
-        let (payload, seq) = (below(100) as usize, below(2_000) as u32);
-        match below(3) {
-            0 => tcp(now_ns, 2, client, (server_port, port), flags, seq, payload),
-            _ => tcp(now_ns, client, 2, (port, server_port), flags, seq, payload),
-        }
-    };
-    (0..count).map(packet).collect()
+    assert_eq!(groups(&ONE_TABLE.replacen("FLOWS", "8", 1)), "[0..1, 1..3]");
 }
 
 /// Packets of a long run: four maintenances and more.
@@ -266,7 +169,7 @@ proptest! {
         mixed in any::<bool>(),
     ) {
         let full = if evict { "evict-oldest" } else { "reject" };
-        let chain = long_chain(if mixed { MIXED } else { SHARED }, room, full);
+        let chain = long_chain(if mixed { MIXED } else { ONE_TABLE }, room, full);
         borders_leave_no_trace(&chain, &traffic(seed, flows, LONG), &sizes)?;
     }
 
@@ -289,7 +192,7 @@ proptest! {
 #[test]
 fn flows_end_in_each_way() {
     for (toml, full) in
-        [(SHARED, "evict-oldest"), (SHARED, "reject"), (MIXED, "evict-oldest"), (MIXED, "reject")]
+        [(ONE_TABLE, "evict-oldest"), (ONE_TABLE, "reject"), (MIXED, "evict-oldest"), (MIXED, "reject")]
     {
         let chain = long_chain(toml, 12, full);
         let mut core = chain.core().expect("memory");
@@ -304,7 +207,7 @@ fn flows_end_in_each_way() {
             sum.rejected += rejected;
         }
         assert!(sum.created > 300 && sum.expired > 100, "{sum:?}");
-        assert!(toml == SHARED || sum.removed > 5, "{sum:?}");
+        assert!(toml == ONE_TABLE || sum.removed > 5, "{sum:?}");
         assert!(if full == "reject" { sum.rejected } else { sum.evicted } > 50, "{full}: {sum:?}");
     }
 }
@@ -328,7 +231,7 @@ fn blocks_given_back_where_batches_end_would_leave_a_trace() {
     let packets = traffic(2, 60, LONG);
     for full in ["evict-oldest", "reject"] {
         // Each batch here begins to count anew, so nothing is drawn by a packet's number.
-        let chain = long_chain(&SHARED.replace("random", "maglev"), 30, full);
+        let chain = long_chain(&ONE_TABLE.replace("random", "maglev"), 30, full);
         let differs = |settles| run(&chain, &packets, 1, settles) != run(&chain, &packets, 64, settles);
         assert_eq!((differs(false), differs(true)), (false, true), "{full}");
     }

@@ -1,13 +1,15 @@
 //! After start, a core does not allocate.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use engine::run::run;
-use engine::{Batch, Chain, Plan, Publisher};
+use engine::{Batch, Chain, Forgotten, Past, Plan, Publisher, Replicator};
 use io::capture::CaptureReader;
-use io::replay;
+use io::{Collector, ReplayPort, replay};
 use paceline_conformance::counting::{Counting, allocations};
-use paceline_conformance::{captures, example};
+use paceline_conformance::{captures, example, stock};
+use sequencer::ItemLayout;
 use strategy::Strategy;
 
 #[global_allocator]
@@ -105,4 +107,84 @@ fn a_cycle_of_a_pipeline_model_does_not_allocate() {
         };
         assert_eq!(over(5_000), over(20_000), "{name}");
     }
+}
+
+/// The history of packets: time and item of each.
+#[derive(Clone, Default)]
+struct Items(Arc<Vec<(u64, Vec<u8>)>>);
+
+impl Past for Items {
+    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
+        let (time_ns, item) = self.0.get(seq as usize).ok_or(Forgotten { seq })?;
+        Ok((*time_ns, item))
+    }
+
+    fn end(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
+}
+
+const REPLICAS: usize = 3;
+
+/// Packets that are in the rings at a time.
+const SPRAYED: usize = 900;
+
+#[test]
+fn replicas_do_not_allocate() {
+    // Alone, so that what repeats itself in history is stepped without a look-up; and in chains.
+    let alone = ["heavy-hitters", "conntrack"].map(|name| stock::alone(name, "flows = 4096"));
+    let names = ["edge.toml", "perimeter.toml", "mixed-keys.toml", "nat.toml", "stats-limiter.toml"];
+    for chain in alone.into_iter().chain(names.map(example)) {
+        for capture in captures() {
+            assert_replicas_allocate_nothing(&chain, &capture);
+        }
+    }
+}
+
+fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
+    let plan = Plan::new(chain, Strategy::Scr, REPLICAS).expect("a plan");
+    let mut cores = plan.cores_of(chain).expect("memory");
+    let telemetry = plan.telemetry(chain);
+    let mut publishers: Vec<_> = (0..plan.cores).map(|core| Publisher::new(&telemetry, core)).collect();
+    let mut batch = Batch::new();
+    let mut reader = CaptureReader::open(capture).expect("a capture");
+    let (mut packets, mut replayed) = (0, 0);
+    loop {
+        let (items, ports, collector) = spray(chain, &mut reader);
+        for ((mut port, core), publisher) in ports.into_iter().zip(&mut cores).zip(&mut publishers) {
+            let mut replicator = Replicator::new(items.clone(), chain, REPLICAS, 0);
+            let allocated = allocations(|| {
+                run(&mut port, core, &mut batch, publisher, &mut replicator).expect("open");
+            });
+            let name = &chain.name;
+            assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
+            replayed += replicator.replayed();
+        }
+        drop(collector);
+        packets += items.0.len() as u64;
+        if items.0.len() < SPRAYED {
+            break;
+        }
+    }
+    assert!(packets > 1_000);
+    assert_eq!(replayed, packets * (REPLICAS as u64 - 1));
+}
+
+/// The next packets, in turn for each core, and the history of all.
+fn spray(chain: &Chain, reader: &mut CaptureReader) -> (Items, Vec<ReplayPort>, Collector) {
+    let layout = ItemLayout::new(chain.history_bytes());
+    let (mut feeder, ports, collector) = replay(REPLICAS);
+    let mut items = Vec::new();
+    while items.len() < SPRAYED
+        && let Some(record) = reader.next().expect("whole")
+    {
+        let frame = feeder.take(&record).expect("open");
+        let time_ns = frame.stamp.time_ns;
+        let headers = wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len);
+        let mut item = vec![0; layout.item_len()];
+        layout.write(&headers, time_ns, &mut item);
+        feeder.send(items.len() % REPLICAS, frame).expect("open");
+        items.push((time_ns, item));
+    }
+    (Items(Arc::new(items)), ports, collector)
 }

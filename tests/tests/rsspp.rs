@@ -4,13 +4,11 @@
 //! Longer captures, more cores and moves at each packet, which take minutes:
 //! `cargo test -p paceline-conformance --test rsspp -- --ignored`.
 
-use std::fs;
-
 use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
 use paceline_conformance::pcap::Pcap;
-use paceline_conformance::{captures, chain, example, root};
+use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
+use paceline_conformance::stock_functions;
 use strategy::{Every, Rebalancing, Strategy};
-use traffic::Model;
 
 /// The chain on so many cores, with flows that move so.
 fn moving(chain: &Chain, cores: usize, every: Every, update_latency_ns: u64) -> Plan {
@@ -22,31 +20,15 @@ fn verify_plan(chain: &Chain, plan: &Plan, capture: &Pcap) -> Verified {
     verify(chain, plan, &|| Ok(capture.open()), &Progress::default()).expect("runs")
 }
 
-/// Names of functions with large tables take smaller ones, so that many cores find memory.
-fn small(mut chain: Chain) -> Chain {
-    chain.functions.iter_mut().for_each(|spec| spec.flows = spec.flows.min(8_192));
-    chain
-}
-
-/// Few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics pass in
-/// between. And whole connections, both directions.
-fn generated(packets: usize) -> [(String, Pcap); 2] {
-    ["zipf:flows=700,a=1.1,ipv6-share=0.1,seed=11", "datacenter:seed=5"].map(|model| {
-        let text = format!("{model},packets={packets},gap-ns=1000000");
-        let mut pcap = Pcap::new();
-        Model::parse(&text).expect("a model").generate(|time_ns, data| {
-            if pcap.packets() < packets {
-                pcap.push(1_000_000_000 + time_ns, data.len() as u32, data);
-            }
-        });
-        (text, pcap)
-    })
-}
-
+/// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
+/// pass in between. And whole connections, both directions.
 fn inputs(most: usize) -> Vec<(String, Pcap)> {
-    let first = |path: std::path::PathBuf| (path.display().to_string(), Pcap::first_of(&path, most));
-    let mut inputs: Vec<_> = captures().into_iter().map(first).collect();
-    inputs.extend(generated(most));
+    let mut inputs = beginnings(most);
+    for model in ["zipf:flows=700,a=1.1,ipv6-share=0.1,seed=11", "datacenter:seed=5"] {
+        let model = format!("{model},packets={most},gap-ns=1000000");
+        let pcap = generated(&model, most);
+        inputs.push((model, pcap));
+    }
     inputs
 }
 
@@ -82,50 +64,15 @@ const WAYS: [(usize, u64); 9] =
 const PACKETS: usize = 5_500;
 
 macro_rules! alone {
-    ($($test:ident: $name:literal, $options:literal;)*) => {
-        $(
-            #[test]
-            fn $test() {
-                assert_moves_leave_no_trace(&alone($name, $options), &inputs(PACKETS), &WAYS);
-            }
-        )*
-
-        const ALONE: &[(&str, &str)] = &[$(($name, $options)),*];
-    };
+    ($($test:ident: $name:literal, $options:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            assert_moves_leave_no_trace(&alone($name, $options), &inputs(PACKETS), &WAYS);
+        }
+    )*};
 }
 
-fn alone(name: &str, options: &str) -> Chain {
-    chain(&format!("[[function]]\nuse = \"{name}\"\n{options}"), &Registry::stock())
-}
-
-// Options low enough that every verdict occurs on the captures, and flows come and go between moves.
-alone! {
-    access_list: "access-list", "rules = [\"deny tcp from any to any port 22,443\", \"allow tcp from any to any\"]";
-    conntrack: "conntrack", "";
-    ddos: "ddos", "threshold_packets = 100\nwindow_ms = 1000\nblock_ms = 2000";
-    destination_policer: "destination-policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
-    flow_statistics: "flow-statistics", "idle_ms = 500\nactive_ms = 1000";
-    heavy_hitters: "heavy-hitters", "threshold_bytes = 10000";
-    load_balancer: "load-balancer", "rewrite_answers = true\nservices = [
-        { vip = \"198.51.100.10\", port = 80, backends = [
-            { address = \"198.51.100.21\" }, { address = \"198.51.100.22\", weight = 2 }] },
-        { vip = \"192.0.2.99\", port = 5201, backends = [{ address = \"198.51.100.10\" }] }]";
-    load_balancer_at_random: "load-balancer", "policy = \"random\"\nservices = [
-        { vip = \"198.51.100.10\", port = 80, backends = [
-            { mac = \"02:00:00:00:00:21\" }, { mac = \"02:00:00:00:00:22\" }] }]";
-    load_balancer_in_turns: "load-balancer", "policy = \"round-robin\"\nservices = [
-        { vip = \"0.0.0.0/0\", port = \"any\", protocol = \"udp\", backends = [
-            { address = \"198.51.100.21\" }, { address = \"198.51.100.22\" }] }]";
-    nat: "nat", "inside = [\"10.0.0.0/8\", \"192.0.2.0/26\"]\nexternal = [\"203.0.113.1\", \"203.0.113.2\"]";
-    pattern_scanner: "pattern-scanner", "patterns = [\"a\", \"|00 00|\"]";
-    policer: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000";
-    policer_marking: "policer", "rate_bytes_per_s = 20000\nburst_bytes = 5000\naction = \"mark\"";
-    port_knock: "port-knock", "";
-    port_scan: "port-scan", "threshold_ports = 5\nblock_ms = 1000\naction = \"drop\"";
-    rate_limiter: "rate-limiter", "rate_packets_per_s = 20\nburst_packets = 10";
-    source_statistics: "source-statistics", "idle_ms = 500\nactive_ms = 1000";
-    synthetic: "synthetic", "bytes = 65536\nidle_ms = 500";
-}
+stock_functions!(alone);
 
 #[test]
 fn every_stock_function_is_above() {
@@ -134,14 +81,10 @@ fn every_stock_function_is_above() {
     }
 }
 
-/// All examples, by name; those that sharding cannot run are refused under both strategies.
-fn examples() -> Vec<Chain> {
-    let files = fs::read_dir(root().join("examples")).expect("the examples");
-    let mut names: Vec<_> = files.map(|file| file.expect("a file").file_name()).collect();
-    names.sort();
-    let examples = names.iter().map(|name| example(name.to_str().expect("text")));
+/// All examples that sharding can run; those that it cannot are refused under both strategies.
+fn shardable_examples() -> Vec<Chain> {
     let (can, cannot): (Vec<_>, Vec<_>) =
-        examples.partition(|chain| Plan::new(&small(chain.clone()), Strategy::Rss, 4).is_ok());
+        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), Strategy::Rss, 4).is_ok());
     assert!(can.len() >= 12 && cannot.len() == 1, "{} run, {} do not", can.len(), cannot.len());
     for chain in cannot {
         let error = Plan::new(&chain, Strategy::RssPlusPlus, 4).expect_err("no hash");
@@ -153,7 +96,7 @@ fn examples() -> Vec<Chain> {
 #[test]
 fn example_chains() {
     let inputs = inputs(PACKETS);
-    for chain in examples() {
+    for chain in shardable_examples() {
         assert_moves_leave_no_trace(&chain, &inputs, &WAYS);
     }
 }
@@ -165,7 +108,7 @@ fn longer_captures_and_moves_at_each_packet() {
     let inputs = inputs(30_000);
     let ways = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
     let alone = ALONE.iter().map(|(name, options)| alone(name, options));
-    for chain in alone.chain(examples()) {
+    for chain in alone.chain(shardable_examples()) {
         assert_moves_leave_no_trace(&chain, &inputs, &ways);
     }
 }

@@ -9,9 +9,9 @@ mod functions;
 mod generate;
 mod inspect;
 mod output;
+mod p4;
 mod packets;
 mod plan;
-mod p4;
 mod run;
 #[cfg(test)]
 mod schema;

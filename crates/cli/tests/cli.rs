@@ -148,6 +148,48 @@ fn chains_that_rss_cannot_run_are_refused() {
     assert_eq!(single.status.code(), Some(0), "{}", stderr(&single));
 }
 
+/// A scanner before functions with states.
+const SCANNED: &str = "examples/nat-ids.toml";
+
+#[test]
+fn replicas_run_what_rss_cannot_and_give_the_same() {
+    const PERIMETER: &str = "examples/perimeter.toml";
+    let outs = [("single", "1"), ("scr", "1"), ("scr", "3")].map(|(strategy, cores)| {
+        let out = Scratch::new(&format!("scr-{strategy}-{cores}.pcap"), b"");
+        let strategy = ["--strategy", strategy, "--cores", cores];
+        let args =
+            [&["run", PERIMETER, "--pcap", CAPTURE, "--json", "-", "--out", out.path()], &strategy[..]];
+        let run = paceline(&args.concat());
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        let report = json(&run);
+        let told = ["verdicts", "drops", "malformed", "digest"].map(|name| report[name].clone());
+        (fs::read(&out.0).expect("written"), told)
+    });
+    assert!(outs[0].0.len() > 10_000);
+    assert!(outs.iter().all(|(out, _)| *out == outs[0].0), "order or bytes differ");
+    assert!(outs.iter().all(|(_, told)| *told == outs[0].1), "{:?} {:?}", outs[0].1, outs[2].1);
+}
+
+/// Exactly: what a pool gives out, and what a full table turns away, included.
+#[test]
+fn verify_holds_replicas_to_everything() {
+    let full = Scratch::new("full.toml", b"[[function]]\nuse = \"heavy-hitters\"\nflows = 10\n");
+    let chains =
+        [EDGE, "examples/perimeter.toml", "examples/mixed-keys.toml", "examples/nat.toml", full.path()];
+    for chain in chains {
+        for cores in ["1", "2", "5"] {
+            let verify =
+                paceline(&["verify", chain, "--pcap", CAPTURE, "--strategy", "scr", "--cores", cores]);
+            let (text, is_full) = (stdout(&verify), chain == full.path());
+            assert_eq!(verify.status.code(), Some(0), "{text}{}", stderr(&verify));
+            let first = text.lines().next().unwrap_or_default();
+            assert!(first.contains("scr on") && first.ends_with("EQUALS single"), "{text}");
+            assert!(!text.contains("shared by all cores") && !text.contains("raise `flows`"), "{text}");
+            assert_eq!(text.contains("what it turned away was held to be the same"), is_full, "{text}");
+        }
+    }
+}
+
 #[test]
 fn a_capture_cut_short_is_processed_as_far_as_it_is_whole() {
     let whole = fs::read(root().join(CAPTURE)).expect("the capture");
@@ -183,6 +225,12 @@ fn mistakes_are_explained() {
         (&["run", EDGE, "--pcap", CAPTURE, "--strategy", "magic"], "rss"),
         (&["run", EDGE, "--pcap", CAPTURE, "--out", "/nowhere/out.pcap"], "/nowhere/out.pcap"),
         (&["verify", EDGE, "--pcap", "-"], "file"),
+        (
+            &["run", SCANNED, "--pcap", CAPTURE, "--strategy", "scr", "--cores", "2"],
+            "`pattern-scanner` looks into",
+        ),
+        (&["verify", SCANNED, "--pcap", CAPTURE, "--strategy", "scr", "--cores", "2"], "--strategy rss"),
+        (&["verify", EDGE, "--pcap", CAPTURE, "--strategy", "scr", "--cores", "65"], "at most 64 cores"),
         (&["inspect", "nowhere.pcap"], "nowhere.pcap"),
         (&["inspect", CAPTURE, "--window", "0"], "0"),
         (&["nfs", "natt"], "conntrack"),

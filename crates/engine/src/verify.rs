@@ -37,7 +37,7 @@ pub struct Verified {
     /// differs, if one does. Empty if the runs were stopped, each at a packet of its own.
     pub digests: Vec<(String, u64, u64)>,
     /// Functions whose table was full at some time: then strategies may differ, because each core
-    /// has a table of its own.
+    /// has a table of its own. Replicas may not.
     pub filled: Vec<String>,
     /// Packets that left after a later one of their flow; `None` where the strategy promises no order. Checked by
     /// entry of the indirection table, each of which all packets of a flow share.
@@ -269,8 +269,8 @@ impl Order {
 
 /// Functions that allocate header fields, with the fields.
 fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
-    // Each replica gives out what one core would.
-    if plan.is_replicated() {
+    // Each replica gives out what one core would, which one alone does, too.
+    if plan.strategy == Strategy::Scr {
         return Vec::new();
     }
     let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));

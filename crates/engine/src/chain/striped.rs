@@ -39,7 +39,7 @@ impl Chain {
         (0..self.functions.len()).filter(|index| !self.is_stateless(*index)).collect()
     }
 
-    /// Bytes of the tables of [`Chain::cores_striped`], whatever the number of cores.
+    /// Bytes of the tables that all cores share, whatever their number.
     pub fn striped_bytes(&self) -> u64 {
         let bytes = |range: Range<usize>| {
             let mut size = GroupSize::new();

@@ -1,0 +1,431 @@
+//! Replicas on one thread: a dispatcher and cores take turns in an order that is drawn, and whenever a core has
+//! finished a batch its states are compared with those of a single core after as many packets.
+//!
+//! What a core remembers of others' packets is the test's to say, see [`Memory`], so that it can be wrong.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::run::{CoreCounters, turn};
+use engine::{Batch, Chain, ChainCore, FlowCounters, Forgotten, Past, Replicator};
+use io::{Closed, Fate, Frame, Port, Received};
+use sequencer::ItemLayout;
+use wire::{Headers, LinkType, Stamp};
+
+use crate::draw::Draw;
+use crate::{CutPort, Packet};
+
+/// Turns after which whoever still waits waits for ever.
+const ENDLESS: u64 = 1_000_000;
+
+/// Packets that go to cores in turn, each of which has a replica.
+pub struct Sprayed {
+    /// What each core runs.
+    pub chain: Chain,
+    /// How many cores.
+    pub cores: usize,
+    /// In order of arrival, one for each core at least.
+    pub packets: Vec<Packet>,
+}
+
+/// How the cores go.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// By core, in how many of a hundred turns it does something.
+    pub speeds: Vec<u64>,
+    /// The most packets that are dispatched at once.
+    pub dispatched_max: u64,
+    /// The most packets that a core receives at once.
+    pub received_max: u64,
+    /// What else is drawn.
+    pub draw: Draw,
+}
+
+impl Pace {
+    /// Cores that are fast and slow.
+    pub fn draw(cores: usize, draw: &mut Draw) -> Pace {
+        let slowest = draw.of(&[100, 50, 10, 2]);
+        Pace {
+            speeds: (0..cores).map(|_| slowest + draw.below(101 - slowest)).collect(),
+            dispatched_max: draw.of(&[1, 3, 20, 1_000]),
+            received_max: draw.of(&[1, 3, 64]),
+            draw: Draw::new(draw.below(u64::MAX)),
+        }
+    }
+}
+
+/// A core's question what packet number `seq` was. One that the core has itself is asked for, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Who asks.
+    pub core: u64,
+    /// How many cores there are.
+    pub cores: u64,
+    /// The packet.
+    pub seq: u64,
+    /// Packets dispatched so far.
+    pub sent: u64,
+    /// Packets that there will have been.
+    pub packets: u64,
+}
+
+/// The answer: of which packet the headers are, and of which the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// `None`: of none.
+    pub headers_of: Option<u64>,
+    /// The packet that came at that time.
+    pub time_of: u64,
+}
+
+/// What cores remember; `None` is forgotten.
+pub type Memory = Arc<dyn Fn(&Ask) -> Option<Told> + Send + Sync>;
+
+/// Of each packet its own.
+pub fn faithful() -> Memory {
+    Arc::new(|ask| Some(Told { headers_of: Some(ask.seq), time_of: ask.seq }))
+}
+
+/// A memory and the numbers with which own packets come, so that those can be wrong, too.
+#[derive(Clone)]
+pub struct History {
+    /// What cores remember.
+    pub memory: Memory,
+    /// Has each own packet come with the number before its own: it changes places with that packet if `memory` has it
+    /// so, too.
+    pub own_come_early: bool,
+}
+
+impl From<Memory> for History {
+    fn from(memory: Memory) -> History {
+        History { memory, own_come_early: false }
+    }
+}
+
+/// How replicas and the single core compare.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// Comparisons of all functions' states on a core.
+    pub comparisons: u64,
+    /// After how many packets there were some.
+    pub after: BTreeSet<u64>,
+    /// Comparisons that found a difference.
+    pub different: u64,
+    /// The first of them.
+    pub first: Option<String>,
+    /// Packets whose fate or bytes differ.
+    pub different_answers: u64,
+    /// By core, where it had forgotten something, if it had.
+    pub forgotten: Vec<Option<Forgotten>>,
+    /// Packets that cores stepped for others.
+    pub replayed: u64,
+    /// By function, how its flows came and went on the single core.
+    pub flows: Vec<FlowCounters>,
+}
+
+impl Compared {
+    /// Whether nothing differs, in states or answers.
+    pub fn is_same(&self) -> bool {
+        self.different == 0 && self.different_answers == 0
+    }
+}
+
+/// All that is kept of a function's flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct States {
+    digest: u64,
+    audit: u64,
+    flows: FlowCounters,
+    live: usize,
+}
+
+fn states(core: &ChainCore, now: Stamp) -> Vec<States> {
+    let states = core.stages().map(|stage| {
+        let counters = stage.counters();
+        let (digest, audit) = (stage.digest(now), stage.audit(now));
+        States { digest, audit, flows: counters.flows, live: counters.live }
+    });
+    states.collect()
+}
+
+/// What a function counted of the core's own packets.
+fn counts(core: &ChainCore) -> Vec<Vec<u64>> {
+    let counts = core.stages().map(|stage| {
+        let counters = stage.counters();
+        let verdicts = [counters.packets, counters.forward, counters.transmit_back, counters.host];
+        [&verdicts[..], counters.drops, counters.events].concat()
+    });
+    counts.collect()
+}
+
+/// One core with all packets.
+struct Single {
+    /// By the number of packets.
+    states: Vec<Vec<States>>,
+    stamps: Vec<Stamp>,
+    answers: Vec<(Fate, Vec<u8>)>,
+    counts: Vec<Vec<u64>>,
+    settled: Vec<States>,
+}
+
+impl Single {
+    fn run(chain: &Chain, packets: &[Packet]) -> Single {
+        let mut core = chain.core().expect("memory");
+        let mut port = CutPort::new(packets, &[1]);
+        let (mut batch, mut counters) = (Batch::new(), CoreCounters::default());
+        let mut stamps = Vec::new();
+        let mut after = vec![states(&core, Stamp::default())];
+        while turn(&mut port, &mut core, &mut batch, &mut (), &mut (), &mut counters) != Ok(Received::End) {
+            stamps.push(port.last);
+            after.push(states(&core, port.last));
+        }
+        let counts = counts(&core);
+        core.settle(port.last);
+        Single { states: after, settled: states(&core, port.last), counts, stamps, answers: port.answers }
+    }
+}
+
+/// What the dispatcher has done.
+struct Dispatched {
+    layout: ItemLayout,
+    headers: Vec<Headers>,
+    stamps: Vec<Stamp>,
+    sent: AtomicU64,
+}
+
+impl Dispatched {
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    fn packets(&self) -> u64 {
+        self.stamps.len() as u64
+    }
+}
+
+/// What a core remembers.
+struct Remembered {
+    core: usize,
+    cores: usize,
+    dispatched: Arc<Dispatched>,
+    memory: Memory,
+    item: Vec<u8>,
+    asked: Option<u64>,
+}
+
+impl Past for Remembered {
+    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
+        let Remembered { core, cores, dispatched, memory, item, asked } = self;
+        let sent = dispatched.sent();
+        assert!(seq < sent, "packet {seq} is asked for, and {sent} were sent");
+        // An own packet in between need not be asked for.
+        let is_next = asked.is_none_or(|last| (last..=last + 2).contains(&seq));
+        assert!(is_next, "{seq} is asked for after {asked:?}");
+        *asked = Some(seq);
+        let packets = dispatched.packets();
+        let ask = Ask { core: *core as u64, cores: *cores as u64, seq, sent, packets };
+        let Told { headers_of, time_of } = memory(&ask).ok_or(Forgotten { seq })?;
+        let headers = headers_of.map_or(Headers::default(), |seq| dispatched.headers[seq as usize]);
+        let time_ns = dispatched.stamps[time_of as usize].time_ns;
+        dispatched.layout.write(&headers, time_ns, item);
+        Ok((time_ns, item))
+    }
+
+    fn end(&self) -> Option<u64> {
+        let packets = self.dispatched.packets();
+        (self.dispatched.sent() == packets).then_some(packets)
+    }
+}
+
+/// A core's own packets, as they are dispatched.
+struct OwnPort {
+    port: CutPort,
+    core: u64,
+    cores: u64,
+    received: u64,
+    received_max: u64,
+    come_early: bool,
+    dispatched: Arc<Dispatched>,
+    draw: Draw,
+}
+
+impl Port for OwnPort {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let sent = self.dispatched.sent();
+        let arrived = (sent + self.cores - 1 - self.core) / self.cores - self.received;
+        if arrived == 0 {
+            return if sent == self.dispatched.packets() { Received::End } else { Received::Idle };
+        }
+        let most = arrived.min(max as u64).min(self.received_max);
+        let begin = frames.len();
+        let received = self.port.receive(frames, 1 + self.draw.below(most) as usize);
+        for frame in &mut frames[begin..] {
+            let seq = self.received * self.cores + self.core;
+            self.received += 1;
+            let Stamp { time_ns, .. } = self.dispatched.stamps[seq as usize];
+            frame.stamp = Stamp { seq: if self.come_early { seq.saturating_sub(1) } else { seq }, time_ns };
+        }
+        received
+    }
+
+    fn consumed(&self) -> u64 {
+        self.received
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.port.bytes(frame)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.port.buffer_mut(frame)
+    }
+
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        self.port.send(frames, fates)
+    }
+}
+
+/// One core with its replica.
+struct Core {
+    port: OwnPort,
+    chain: ChainCore,
+    batch: Batch,
+    counters: CoreCounters,
+    replicator: Replicator<Remembered>,
+    is_over: bool,
+}
+
+impl Core {
+    fn new(
+        sprayed: &Sprayed,
+        dispatched: &Arc<Dispatched>,
+        pace: &Pace,
+        history: &History,
+        core: usize,
+    ) -> Core {
+        let Sprayed { chain, cores, packets } = sprayed;
+        let own: Vec<Packet> = packets.iter().skip(core).step_by(*cores).cloned().collect();
+        let remembered = Remembered {
+            core,
+            cores: *cores,
+            dispatched: Arc::clone(dispatched),
+            memory: Arc::clone(&history.memory),
+            item: vec![0; dispatched.layout.item_len()],
+            asked: None,
+        };
+        Core {
+            port: OwnPort {
+                port: CutPort::new(&own, &[usize::MAX]),
+                core: core as u64,
+                cores: *cores as u64,
+                received: 0,
+                received_max: pace.received_max,
+                come_early: history.own_come_early,
+                dispatched: Arc::clone(dispatched),
+                draw: pace.draw.clone(),
+            },
+            chain: chain.core().expect("memory"),
+            batch: Batch::new(),
+            counters: CoreCounters::default(),
+            replicator: Replicator::new(remembered, chain, *cores, 0),
+            is_over: false,
+        }
+    }
+
+    /// Says whether there was a batch.
+    fn turn(&mut self) -> bool {
+        let Core { port, chain, batch, counters, replicator, is_over } = self;
+        let received = turn(port, chain, batch, &mut (), replicator, counters).expect("open");
+        *is_over = received == Received::End;
+        received == Received::Frames
+    }
+
+    /// Packets stepped.
+    fn stepped(&self) -> u64 {
+        self.counters.packets + self.replicator.replayed()
+    }
+}
+
+impl Sprayed {
+    /// Runs the replicas and a single core, and compares them: the states whenever a core has finished a batch, the
+    /// answers and counters at the end.
+    ///
+    /// # Panics
+    /// If a core waits for ever, ends early, asks for what is not there yet, or counts otherwise than a single one.
+    pub fn compare(&self, pace: &Pace, history: &History) -> Compared {
+        let single = Single::run(&self.chain, &self.packets);
+        let parse =
+            |packet: &Packet| wire::parse(LinkType::Ethernet, &packet.bytes, packet.bytes.len() as u32);
+        let dispatched = Arc::new(Dispatched {
+            layout: ItemLayout::new(self.chain.history_bytes()),
+            headers: self.packets.iter().map(parse).collect(),
+            stamps: single.stamps.clone(),
+            sent: AtomicU64::new(0),
+        });
+        let core = |core| Core::new(self, &dispatched, pace, history, core);
+        let mut cores: Vec<Core> = (0..self.cores).map(core).collect();
+        let mut compared = Compared::default();
+        let mut draw = pace.draw.clone();
+        let mut turns = 0;
+        while cores.iter().any(|core| !core.is_over) {
+            turns += 1;
+            assert!(turns < ENDLESS, "somebody waits for ever");
+            let who = draw.below(self.cores as u64 + 1) as usize;
+            let Some(core) = cores.get_mut(who) else {
+                let sent = dispatched.sent() + 1 + draw.below(pace.dispatched_max);
+                dispatched.sent.store(sent.min(dispatched.packets()), Ordering::Relaxed);
+                continue;
+            };
+            if !core.is_over && draw.hits(pace.speeds[who], 100) && core.turn() {
+                let after = core.stepped();
+                let stamp = single.stamps[after as usize - 1];
+                compared.after.insert(after);
+                compared.see(who, after, &single.states[after as usize], &states(&core.chain, stamp));
+            }
+        }
+        self.end(cores, &single, compared)
+    }
+
+    /// When all is over.
+    fn end(&self, mut cores: Vec<Core>, single: &Single, mut compared: Compared) -> Compared {
+        let packets = self.packets.len() as u64;
+        compared.flows = single.settled.iter().map(|states| states.flows).collect();
+        compared.replayed = cores.iter().map(|core| core.replicator.replayed()).sum();
+        compared.forgotten = cores.iter().map(|core| core.replicator.forgotten()).collect();
+        for (number, core) in cores.iter_mut().enumerate() {
+            let expected = single.answers.iter().skip(number).step_by(self.cores);
+            let differ = core.port.port.answers.iter().zip(expected).filter(|(one, other)| one != other);
+            compared.different_answers += differ.count() as u64;
+            if core.replicator.forgotten().is_none() {
+                assert_eq!(core.stepped(), packets, "core {number} ends early");
+                let last = single.stamps[packets as usize - 1];
+                core.chain.settle(last);
+                compared.see(number, packets, &single.settled, &states(&core.chain, last));
+            }
+        }
+        if compared.is_same() && compared.forgotten.iter().all(Option::is_none) {
+            let mut sums: Vec<Vec<u64>> = single.counts.iter().map(|counts| vec![0; counts.len()]).collect();
+            for counted in cores.iter().map(|core| counts(&core.chain)) {
+                let pairs = sums.iter_mut().flatten().zip(counted.into_iter().flatten());
+                pairs.for_each(|(sum, count)| *sum += count);
+            }
+            assert_eq!(sums, single.counts, "cores count otherwise");
+        }
+        compared
+    }
+}
+
+impl Compared {
+    fn see(&mut self, core: usize, after: u64, single: &[States], replica: &[States]) {
+        self.comparisons += 1;
+        if single != replica {
+            self.different += 1;
+            let function = single.iter().zip(replica).position(|(one, other)| one != other).unwrap_or(0);
+            self.first.get_or_insert_with(|| {
+                let (single, replica) = (single[function], replica[function]);
+                format!("core {core} after {after} packets, function {function}: {single:?}, {replica:?}")
+            });
+        }
+    }
+}
