@@ -90,13 +90,15 @@ pub enum PlanError {
     /// What a function finds in a payload decides what others step, and replicas do not see it.
     #[error(
         "strategy `scr` cannot run chain `{chain}`: `{function}` looks into payloads, which other cores do not see, and functions with states come behind it\n\
-         What works: `{function}` behind them, or `--strategy rss`."
+         What works: `{function}` behind them, or `--strategy {works}`."
     )]
     Payload {
         /// The chain.
         chain: String,
         /// The function that inspects.
         function: String,
+        /// A strategy that runs it.
+        works: &'static str,
     },
     /// Two functions' keys cannot be kept on one core.
     #[error("strategy `{strategy}` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
@@ -274,7 +276,8 @@ fn replicable(chain: &Chain, cores: usize) -> Result<(), PlanError> {
     }
     match chain.inspects_before_state() {
         Some(function) if cores > 1 => {
-            Err(PlanError::Payload { chain: chain.name.clone(), function: function.to_owned() })
+            let works = if derive(chain, "rss").is_ok() { "rss" } else { "single" };
+            Err(PlanError::Payload { chain: chain.name.clone(), function: function.to_owned(), works })
         }
         _ => Ok(()),
     }
