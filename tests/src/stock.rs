@@ -58,12 +58,13 @@ pub fn alone(name: &str, options: &str) -> Chain {
     chain(&format!("[[function]]\nuse = \"{name}\"\n{options}"), &Registry::stock())
 }
 
-/// All examples, in the order of their names.
+/// All examples of chains, in the order of their names.
 pub fn examples() -> Vec<Chain> {
     let files = fs::read_dir(root().join("examples")).expect("the examples");
-    let mut names: Vec<_> = files.map(|file| file.expect("a file").file_name()).collect();
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("text"));
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
     names.sort();
-    names.iter().map(|name| example(name.to_str().expect("text"))).collect()
+    names.iter().map(|name| example(name)).collect()
 }
 
 /// Functions with large tables take smaller ones, so that many cores find memory.

@@ -6,7 +6,9 @@ use engine::{
     verify_external,
 };
 use io::capture::CaptureReader;
+use paceline_conformance::pcap::Pcap;
 use paceline_conformance::sequenced::{Frame, at, files, sequenced};
+use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, small as small_chain};
 use paceline_conformance::{example, root};
 use sequencer::Rejected;
 use strategy::Strategy;
@@ -17,9 +19,7 @@ fn edge() -> CaptureReader {
 
 /// With tables of which many cores have room for one each.
 fn small(name: &str) -> Chain {
-    let mut chain = example(name);
-    chain.functions.iter_mut().for_each(|spec| spec.flows = spec.flows.min(8_192));
-    chain
+    small_chain(example(name))
 }
 
 fn loss(share: &str, seed: u64) -> Option<Loss> {
@@ -90,6 +90,50 @@ fn what_any_core_got_all_step_whatever_is_lost() {
             }
         }
     }
+}
+
+fn assert_recovers(chain: &Chain, inputs: &[(String, Pcap)]) {
+    for (name, capture) in inputs {
+        for cores in [2, 3, 7, 14] {
+            for share in ["0", "0.001", "0.01", "0.1"] {
+                let packets = || ExternalPackets::Capture(capture.open());
+                let (loss, recovery) = (loss(share, 11), Recovery::On);
+                let open = || Ok(ExternalInput { packets: packets(), speed: None, loss, recovery });
+                let verified = check(chain, cores, &open);
+                let at = format!("{} on {cores} of {name} with {share} lost", chain.name);
+                assert!(verified.holds(), "{at}: {verified:#?}");
+                let recovered = sum(&verified, |core| core.recovered);
+                assert_eq!(recovered > 0, share != "0", "{at}: {recovered} recovered");
+            }
+        }
+    }
+}
+
+/// Packets of each capture; so many are lost at any share.
+const PACKETS: usize = 4_000;
+
+/// The captures, and all models of traffic in one.
+fn inputs() -> Vec<(String, Pcap)> {
+    let mut inputs = beginnings(PACKETS);
+    inputs.push(("every model".to_owned(), every_model(PACKETS / 8)));
+    inputs
+}
+
+#[test]
+fn every_stock_function_recovers() {
+    let inputs = inputs();
+    for (name, options) in ALONE {
+        assert_recovers(&small_chain(alone(name, options)), &inputs);
+    }
+}
+
+#[test]
+fn every_example_recovers() {
+    let inputs = inputs();
+    let replicable = |chain: &Chain| Plan::new(chain, Strategy::Scr, 2).is_ok();
+    let chains: Vec<_> = examples().into_iter().map(small_chain).filter(replicable).collect();
+    assert!(chains.len() >= 12, "{}", chains.len());
+    chains.iter().for_each(|chain| assert_recovers(chain, &inputs));
 }
 
 #[test]
