@@ -177,11 +177,13 @@ fn drive(core: &mut ChainCore, packets: &Packets) -> Vec<Fate> {
     port.fates
 }
 
-/// Resident memory; 0 where the system does not say.
+/// Resident memory less what is mapped from files: code that runs for the first time comes in from there, and is
+/// nobody's memory. 0 where the system does not say.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * 4096
+    let pages =
+        |field| statm.split(' ').nth(field).and_then(|pages: &str| pages.parse().ok()).unwrap_or(0u64);
+    pages(1).saturating_sub(pages(2)) * 4096
 }
 
 /// Of the packets of these senders, those with this fate.
