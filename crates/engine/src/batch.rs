@@ -29,9 +29,6 @@ pub struct Batch {
     pub oldest_ns: u64,
 }
 
-/// So few entries are taken out one by one, and all behind them moved at once.
-const FEW: u32 = 4;
-
 const _: () = assert!(BATCH_PACKETS <= u64::BITS as usize);
 
 impl Batch {
@@ -116,12 +113,6 @@ impl Batch {
         if self.history == 0 {
             return;
         }
-        if self.history.count_ones() <= FEW {
-            while self.history != 0 {
-                self.remove(self.history.ilog2() as usize);
-            }
-            return;
-        }
         let (own, ended) = (self.own(), self.ended());
         self.live = 0;
         for (to, from) in bits(own).enumerate() {
@@ -133,19 +124,6 @@ impl Batch {
         self.fates[left..self.frames.len()].fill(Fate::Forward);
         self.frames.truncate(left);
         self.history = 0;
-    }
-
-    /// Takes one entry out.
-    fn remove(&mut self, packet: usize) {
-        let packets = self.frames.len();
-        self.frames.remove(packet);
-        self.fates.copy_within(packet + 1..packets, packet);
-        self.fates[packets - 1] = Fate::Forward;
-        let without = |set: u64| {
-            let below = all_bits(packet);
-            set & below | set >> 1 & !below
-        };
-        (self.live, self.history) = (without(self.live), without(self.history));
     }
 }
 

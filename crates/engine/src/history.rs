@@ -49,12 +49,6 @@ impl HistoryWriter {
     }
 }
 
-/// An item begins with its time.
-#[inline]
-fn time_ns(item: &[u8]) -> u64 {
-    item.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
 /// No more packets will come.
 impl Drop for HistoryWriter {
     fn drop(&mut self) {
@@ -66,7 +60,7 @@ impl Past for HistoryReader {
     #[inline]
     fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
         match self.log.read(seq, &mut self.item) {
-            Found::Item => Ok((time_ns(&self.item), &self.item)),
+            Found::Item => Ok((ItemLayout::time_ns(&self.item), &self.item)),
             Found::Lost | Found::NotYet | Found::Overwritten => Err(Forgotten { seq }),
         }
     }

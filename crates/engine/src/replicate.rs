@@ -89,7 +89,9 @@ impl<P: Past> Replicator<P> {
             let (time_ns, item) = self.past.recall(self.next)?;
             let packet = batch.len();
             let repeats = match &mut self.last {
-                Some(last) if packet > 0 => alike(last, item) && batch.runs.push(packet - 1, time_ns),
+                Some(last) if packet > 0 => {
+                    ItemLayout::are_alike(last, item) && batch.runs.push(packet - 1, time_ns)
+                }
                 _ => false,
             };
             if !repeats {
@@ -136,35 +138,11 @@ impl<P: Past> Replicator<P> {
     }
 }
 
-/// Whether two items are of packets alike, whatever their times. In words, the last of which may overlap the one
-/// before: items are too short to call for a comparison of bytes.
-#[inline(always)]
-fn alike(a: &[u8], b: &[u8]) -> bool {
-    let ((a_words, _), (b_words, _)) = (a.as_chunks::<TIME_BYTES>(), b.as_chunks::<TIME_BYTES>());
-    let whole = a_words.iter().zip(b_words).skip(1).all(|(a, b)| a == b);
-    whole && a.last_chunk::<TIME_BYTES>() == b.last_chunk()
-        || a.len() < 2 * TIME_BYTES && a[TIME_BYTES..] == b[TIME_BYTES..]
-}
-
-/// Copies an item, likewise.
-#[inline(always)]
-fn copy(to: &mut [u8], from: &[u8]) {
-    for (to, from) in to.as_chunks_mut::<TIME_BYTES>().0.iter_mut().zip(from.as_chunks::<TIME_BYTES>().0) {
-        *to = *from;
-    }
-    if let (Some(to), Some(from)) = (to.last_chunk_mut::<TIME_BYTES>(), from.last_chunk::<TIME_BYTES>()) {
-        *to = *from;
-    }
-}
-
-/// An item begins with a time.
-const TIME_BYTES: usize = 8;
-
 /// One more entry of the batch, which those alike may follow.
 #[inline]
 fn begin(last: &mut Option<Box<[u8]>>, item: &[u8], frame: Frame, batch: &mut Batch) {
     if let Some(last) = last {
-        copy(last, item);
+        last.copy_from_slice(item);
         batch.runs.begin(batch.len());
     }
     batch.frames.push(frame);
@@ -190,27 +168,6 @@ impl<P: Past> Custody for Replicator<P> {
             }
             Ok(()) if batch.is_empty() => received,
             Ok(()) => Received::Frames,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each byte counts, but for those of the time, in items of any length.
-    #[test]
-    fn items_are_alike_in_all_but_their_times() {
-        for len in 9..=72 {
-            let item: Vec<u8> = (0..len as u8).collect();
-            let mut copied = vec![0xff; len];
-            copy(&mut copied, &item);
-            assert_eq!(copied, item);
-            for byte in 0..len {
-                let mut other = item.clone();
-                other[byte] ^= 0x80;
-                assert_eq!(alike(&item, &other), byte < TIME_BYTES, "byte {byte} of {len}");
-            }
         }
     }
 }

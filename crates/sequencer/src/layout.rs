@@ -140,9 +140,21 @@ impl ItemLayout {
     }
 
     /// An item's time alone.
+    ///
+    /// # Panics
+    /// If `item` is shorter than a time.
     #[inline]
-    pub(crate) fn time_ns(item: &[u8]) -> u64 {
+    pub fn time_ns(item: &[u8]) -> u64 {
         load(item, 0)
+    }
+
+    /// Whether two items of one layout differ in nothing but their times.
+    ///
+    /// # Panics
+    /// If one of them is shorter than a time.
+    #[inline]
+    pub fn are_alike(a: &[u8], b: &[u8]) -> bool {
+        a[Self::TIME_LEN..] == b[Self::TIME_LEN..]
     }
 
     #[inline]
@@ -185,6 +197,19 @@ mod tests {
     fn packed(headers: &Headers, time_ns: u64, mask: u64) -> Vec<u8> {
         let kept = headers.as_bytes().iter().enumerate().filter(|(i, _)| (mask | 1 << 63) >> i & 1 == 1);
         time_ns.to_le_bytes().into_iter().chain(kept.map(|(_, byte)| *byte)).collect()
+    }
+
+    /// Each byte counts, but for those of the time, in items of any length.
+    #[test]
+    fn items_are_alike_in_all_but_their_times() {
+        for len in 9..=ItemLayout::MAX_ITEM_LEN {
+            let item: Vec<u8> = (0..len as u8).collect();
+            for byte in 0..len {
+                let mut other = item.clone();
+                other[byte] ^= 0x80;
+                assert_eq!(ItemLayout::are_alike(&item, &other), byte < 8, "byte {byte} of {len}");
+            }
+        }
     }
 
     #[test]
