@@ -1,21 +1,15 @@
 //! `paceline bench mlffr` and `bench compare` as a user meets them. No figure is expected: only what holds of all.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+use support::stdout;
+
+mod support;
 
 fn paceline(args: &str) -> Output {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(env!("CARGO_BIN_EXE_paceline"))
-        .current_dir(root)
-        .args(args.split(' ').map(|word| if word == "''" { "" } else { word }))
-        .output();
-    output.expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
+    let words: Vec<&str> = args.split(' ').map(|word| if word == "''" { "" } else { word }).collect();
+    support::paceline(&words)
 }
 
 fn json(args: &str) -> Value {

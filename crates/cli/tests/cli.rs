@@ -2,52 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use support::{Folder, Scratch, json, paceline, root, stderr, stdout};
 
-fn paceline(args: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root()).args(args).output();
-    output.expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-/// What was said on standard error, its lines joined as if they had not been wrapped.
-fn stderr(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).expect("text");
-    text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A file for one test, gone afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: &[u8]) -> Scratch {
-        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
-        fs::write(&path, content).expect("a temporary file");
-        Scratch(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("text")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn json(output: &Output) -> serde_json::Value {
-    serde_json::from_str(&stdout(output)).expect("nothing but JSON")
-}
+mod support;
 
 const EDGE: &str = "examples/edge.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -73,7 +32,7 @@ fn run_reports_and_writes_the_same_capture_for_any_number_of_cores() {
             for part in ["Verdicts", "Functions", "Cores", "conntrack", "digest of all flows"] {
                 assert!(stdout(&run).contains(part), "{}", stdout(&run));
             }
-            fs::read(&out.0).expect("written")
+            fs::read(out.path()).expect("written")
         })
         .into();
     assert!(outs[0].len() > 10_000);
@@ -163,7 +122,7 @@ fn replicas_run_what_rss_cannot_and_give_the_same() {
         assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
         let report = json(&run);
         let told = ["verdicts", "drops", "malformed", "digest"].map(|name| report[name].clone());
-        (fs::read(&out.0).expect("written"), told)
+        (fs::read(out.path()).expect("written"), told)
     });
     assert!(outs[0].0.len() > 10_000);
     assert!(outs.iter().all(|(out, _)| *out == outs[0].0), "order or bytes differ");
@@ -402,35 +361,6 @@ fn start(args: &[&str]) -> Child {
     command.current_dir(root()).args(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program runs")
-}
-
-/// A folder for one test, gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a temporary folder");
-        Folder(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("text").to_owned()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).expect("a folder");
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]
@@ -762,9 +692,9 @@ fn a_saved_comparison_is_rendered_again() {
     let report = paceline(&["bench", "report", COMPARISON, "--html", html.path(), "--csv", csv.path()]);
     assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
     assert!(stdout(&report).contains("Findings"));
-    let page = fs::read_to_string(&html.0).expect("written");
+    let page = fs::read_to_string(html.path()).expect("written");
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    assert!(fs::read_to_string(&csv.0).expect("written").starts_with("chain,"));
+    assert!(fs::read_to_string(csv.path()).expect("written").starts_with("chain,"));
 
     let alone = paceline(&["bench", "report", COMPARISON, "--html", "-"]);
     assert_eq!(stdout(&alone), page, "nothing but the page");
@@ -788,7 +718,7 @@ fn what_is_not_a_comparison_is_refused() {
         let report = paceline(&["bench", "report", file.path(), "--html", out.path()]);
         assert_eq!(report.status.code(), Some(2), "{why}");
         assert!(stderr(&report).contains(why), "{why}: {}", stderr(&report));
-        assert_eq!(fs::read(&out.0).expect("there"), b"as it was");
+        assert_eq!(fs::read(out.path()).expect("there"), b"as it was");
     }
     let missing = paceline(&["bench", "report", "no-such-file.json"]);
     assert_eq!(missing.status.code(), Some(2));

@@ -1,64 +1,12 @@
 //! `paceline sequence`, and `run` and `verify` over what it writes, as a user meets them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 
-use serde_json::Value;
+use support::{Folder, json, paceline, stderr, stdout};
 
-fn paceline(args: &[&str]) -> Output {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root).args(args).output();
-    output.expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-/// What was said on standard error, its lines joined as if they had not been wrapped.
-fn stderr(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).expect("text");
-    text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_str(&stdout(output)).unwrap_or_else(|_| panic!("{}{}", stdout(output), stderr(output)))
-}
-
-/// A folder for one test, gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Folder(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("text")
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).expect("a folder");
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+mod support;
 
 const CHAIN: &str = "examples/perimeter.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -73,14 +21,14 @@ fn external(command: &str, folder: &Folder, more: &[&str]) -> Output {
     paceline(&[&args, more].concat())
 }
 
-fn packets(path: &Path) -> u64 {
-    let inspect = paceline(&["inspect", path.to_str().expect("text"), "--json", "-"]);
+fn packets(path: &str) -> u64 {
+    let inspect = paceline(&["inspect", &path, "--json", "-"]);
     json(&inspect)["packets"].as_u64().expect("a count")
 }
 
 #[test]
 fn a_capture_is_sequenced_and_runs_as_on_one_core() {
-    let folder = Folder::new("runs");
+    let folder = Folder::absent("runs");
     let written = json(&sequence(&folder, "3", &["--json", "-"]));
     assert_eq!(
         (&written["packets"], &written["ring_items"], &written["complete"]),
@@ -92,12 +40,11 @@ fn a_capture_is_sequenced_and_runs_as_on_one_core() {
     // A flush behind each core's packets.
     assert_eq!(packets(&folder.file("core-02.pcap")), 1_810 + 1);
 
-    let outs = Folder::new("runs-out");
-    fs::create_dir(&outs.0).expect("a folder");
+    let outs = Folder::absent("runs-out");
+    fs::create_dir(outs.path()).expect("a folder");
     let [single, many] = ["single.pcap", "many.pcap"].map(|name| outs.file(name));
-    let single_run =
-        paceline(&["run", CHAIN, "--pcap", CAPTURE, "--out", single.to_str().expect("text"), "--json", "-"]);
-    let many_run = external("run", &folder, &["--out", many.to_str().expect("text"), "--json", "-"]);
+    let single_run = paceline(&["run", CHAIN, "--pcap", CAPTURE, "--out", &single, "--json", "-"]);
+    let many_run = external("run", &folder, &["--out", &many, "--json", "-"]);
     assert!(many_run.status.success(), "{}", stderr(&many_run));
     assert_eq!(
         fs::read(single).expect("written"),
@@ -121,7 +68,7 @@ fn a_capture_is_sequenced_and_runs_as_on_one_core() {
 
 #[test]
 fn an_ethernet_header_may_go_before() {
-    let (plain, ethernet) = (Folder::new("plain"), Folder::new("ethernet"));
+    let (plain, ethernet) = (Folder::absent("plain"), Folder::absent("ethernet"));
     let [without, with] =
         [sequence(&plain, "2", &["--json", "-"]), sequence(&ethernet, "2", &["--ethernet", "--json", "-"])];
     let prefix = |output| json(output)["prefix_bytes"].as_u64().expect("a number");
@@ -138,7 +85,7 @@ fn an_ethernet_header_may_go_before() {
 
 #[test]
 fn losses_are_recovered_or_told() {
-    let folder = Folder::new("losses");
+    let folder = Folder::absent("losses");
     sequence(&folder, "3", &[]);
     let on = external("verify", &folder, &["--loss", "0.1", "--loss-seed", "4", "--json", "-"]);
     assert_eq!(on.status.code(), Some(0), "{}", stdout(&on));
@@ -170,7 +117,7 @@ fn losses_are_recovered_or_told() {
 
 #[test]
 fn bad_histories_are_in_the_report() {
-    let folder = Folder::new("bad");
+    let folder = Folder::absent("bad");
     sequence(&folder, "2", &[]);
     let path = folder.file("core-01.pcap");
     let mut bytes = fs::read(&path).expect("written");
@@ -196,26 +143,17 @@ fn bad_histories_are_in_the_report() {
 
 #[test]
 fn an_input_that_is_cut_leaves_partial_files_and_older_ones_alone() {
-    let folder = Folder::new("cut");
+    let folder = Folder::absent("cut");
     sequence(&folder, "2", &[]);
     let before = fs::read(folder.file("core-00.pcap")).expect("written");
-    let inputs = Folder::new("cut-in");
-    fs::create_dir(&inputs.0).expect("a folder");
+    let inputs = Folder::absent("cut-in");
+    fs::create_dir(inputs.path()).expect("a folder");
     let cut = inputs.file("cut.pcap");
     let whole =
         fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAPTURE)).expect("a capture");
     fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
-    let output = paceline(&[
-        "sequence",
-        cut.to_str().expect("text"),
-        CHAIN,
-        "--cores",
-        "2",
-        "--out-dir",
-        folder.path(),
-        "--json",
-        "-",
-    ]);
+    let output =
+        paceline(&["sequence", &cut, CHAIN, "--cores", "2", "--out-dir", folder.path(), "--json", "-"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert_eq!(json(&output)["complete"], false);
     assert_eq!(
@@ -236,31 +174,20 @@ fn an_input_that_is_cut_leaves_partial_files_and_older_ones_alone() {
 
 #[test]
 fn wrong_usage_is_explained() {
-    let folder = Folder::new("usage");
+    let folder = Folder::absent("usage");
     let told = |output: Output, part: &str| {
         assert_eq!(output.status.code(), Some(2), "{part}: {}{}", stdout(&output), stderr(&output));
         assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
     };
     told(external("run", &folder, &[]), "cannot read the folder");
-    fs::create_dir(&folder.0).expect("a folder");
+    fs::create_dir(folder.path()).expect("a folder");
     told(external("run", &folder, &[]), "`paceline sequence` writes them");
     told(sequence(&folder, "0", &[]), "1 to");
     told(sequence(&folder, "65", &[]), "at most 64 cores");
     assert_eq!(sequence(&folder, "3", &[]).status.code(), Some(0));
     told(sequence(&folder, "2", &[]), "is of an earlier run");
     let own = folder.file("core-00.pcap");
-    told(
-        paceline(&[
-            "sequence",
-            own.to_str().expect("text"),
-            CHAIN,
-            "--cores",
-            "3",
-            "--out-dir",
-            folder.path(),
-        ]),
-        "would overwrite",
-    );
+    told(paceline(&["sequence", &own, CHAIN, "--cores", "3", "--out-dir", folder.path()]), "would overwrite");
     told(external("verify", &folder, &["--cores", "2"]), "the folder has the packets of 3 cores");
     fs::remove_file(folder.file("core-01.pcap")).expect("a file");
     told(external("verify", &folder, &[]), "core-01.pcap, and there are files of later cores");

@@ -1,52 +1,8 @@
 //! `paceline p4` as a user meets it.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use support::{Scratch, json, paceline, stderr, stdout};
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn paceline(args: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root()).args(args).output();
-    output.expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
-}
-
-/// What was said on standard error, its lines joined as if they had not been wrapped.
-fn stderr(output: &Output) -> String {
-    let text = String::from_utf8(output.stderr.clone()).expect("text");
-    text.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A file for one test, gone afterwards.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: &[u8]) -> Scratch {
-        let path = std::env::temp_dir().join(format!("paceline-{}-{name}", std::process::id()));
-        fs::write(&path, content).expect("a temporary file");
-        Scratch(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("text")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn json(output: &Output) -> serde_json::Value {
-    serde_json::from_str(&stdout(output)).expect("nothing but JSON")
-}
+mod support;
 
 const CAPTURE: &str = "captures/edge.pcap";
 

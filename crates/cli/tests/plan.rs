@@ -1,22 +1,15 @@
 //! `paceline plan` as a user meets it. No figure is expected: only what holds of all.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
+use support::stdout;
+
+mod support;
 
 fn plan(args: &str) -> Output {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(env!("CARGO_BIN_EXE_paceline"))
-        .current_dir(root)
-        .arg("plan")
-        .args(args.split(' '))
-        .output();
-    output.expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
+    let words: Vec<&str> = ["plan"].into_iter().chain(args.split(' ')).collect();
+    support::paceline(&words)
 }
 
 fn json(args: &str) -> Value {
