@@ -22,7 +22,7 @@ fn external(command: &str, folder: &Folder, more: &[&str]) -> Output {
 }
 
 fn packets(path: &str) -> u64 {
-    let inspect = paceline(&["inspect", &path, "--json", "-"]);
+    let inspect = paceline(&["inspect", path, "--json", "-"]);
     json(&inspect)["packets"].as_u64().expect("a count")
 }
 
