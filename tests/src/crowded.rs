@@ -4,6 +4,11 @@
 use crate::draw::Draw;
 use crate::{Packet, tcp, udp6};
 
+/// A chain's text with `flows` and `table_full` filled in.
+pub fn filled_in(text: &str, flows: usize, full: &str) -> String {
+    text.replace("FLOWS", &flows.to_string()).replace("FULL", full)
+}
+
 /// Each in a table of its own, by several keys.
 pub const SEVERAL_KEYS: &str = "
 [[function]]

@@ -3,7 +3,7 @@
 use engine::{Chain, ChainCore, FlowCounters, Registry, Stage};
 use io::Fate;
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict, hash_bytes};
-use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, traffic};
+use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
 use paceline_conformance::{Packet, chain, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
 use wire::{Fields, Headers, LinkType, Stamp, tcp_flags};
@@ -90,7 +90,7 @@ proptest! {
         evict in any::<bool>(),
     ) {
         let full = if evict { "evict-oldest" } else { "reject" };
-        let toml = SEVERAL_KEYS.replace("FLOWS", &flows.to_string()).replace("FULL", full);
+        let toml = filled_in(SEVERAL_KEYS, flows, full);
         borders_leave_no_trace(&chain(&toml, &Registry::stock()), &packets, &sizes)?;
     }
 }
@@ -141,7 +141,7 @@ fn long_chain(toml: &str, flows: usize, full: &str) -> Chain {
     let mut registry = Registry::stock();
     registry.add::<Lease<true>>();
     registry.add::<Lease<false>>();
-    chain(&toml.replace("FLOWS", &flows.to_string()).replace("FULL", full), &registry)
+    chain(&filled_in(toml, flows, full), &registry)
 }
 
 #[test]

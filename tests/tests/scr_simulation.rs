@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Chain, FlowCounters, Forgotten, Plan, Progress, Registry, verify};
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
-use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, traffic};
+use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
 use paceline_conformance::draw::{Draw, each_seed, is_one_seed};
 use paceline_conformance::faulty::NoOptions;
 use paceline_conformance::pcap::Pcap;
@@ -118,8 +118,7 @@ fn draw_chain(draw: &mut Draw) -> (String, Chain) {
         }
     };
     let flows = draw.of(&[2, 5, 12, 40, 300]);
-    let text = text.replace("FLOWS", &flows.to_string());
-    let text = text.replace("FULL", draw.of(&["evict-oldest", "reject"]));
+    let text = filled_in(&text, flows, draw.of(&["evict-oldest", "reject"]));
     let policy = draw.of(&["drop", "pass"]);
     let mut chain = chain(&format!("malformed = \"{policy}\"\n{text}"), &Registry::stock());
     // Else the same seed would not be the same run.

@@ -94,6 +94,16 @@ pub enum Clock {
     Virtual,
 }
 
+impl Clock {
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Measured => "measured",
+            Clock::Virtual => "virtual",
+        }
+    }
+}
+
 /// What one core did.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLoad {

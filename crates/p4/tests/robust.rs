@@ -3,29 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use paceline_p4::interpret::Machine;
-use paceline_p4::{Options, lower, passes};
+use invariants::survive;
 use proptest::prelude::*;
 
-/// Lowers, compiles, runs two packets.
-fn survive(text: &str) {
-    let options = Options { no_files: true, ..Options::default() };
-    match lower("soup.p4", text, &options) {
-        Ok((mut program, _)) => {
-            let _ = program.to_text();
-            passes::compile(&mut program);
-            let mut machine = Machine::new(program);
-            machine.packet(1, &[0x45; 60], 0);
-            machine.packet(1, &[], 1);
-        }
-        Err(errors) => {
-            assert!(errors.errors() > 0);
-            for finding in errors.findings() {
-                assert!(!finding.to_string().is_empty());
-            }
-        }
-    }
-}
+mod invariants;
 
 const WORDS: [&str; 88] = [
     "header",

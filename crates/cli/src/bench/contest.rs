@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use measure::{Clock, Contest, Labels, Point};
+use measure::{Contest, Labels, Point};
 use strategy::Strategy;
 
 use crate::args::BenchCompareArgs;
@@ -71,9 +71,6 @@ fn tell(strategy: Strategy, point: &Point) {
     if !std::io::stderr().is_terminal() {
         return;
     }
-    let clock = match point.clock {
-        Clock::Measured => "measured",
-        Clock::Virtual => "virtual",
-    };
-    eprintln!("{} on {}: {:.2} Mpps ({clock})", strategy.name(), point.cores, point.mpps);
+    let (strategy, clock) = (strategy.name(), point.clock.name());
+    eprintln!("{strategy} on {}: {:.2} Mpps ({clock})", point.cores, point.mpps);
 }

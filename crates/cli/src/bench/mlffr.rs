@@ -151,7 +151,7 @@ fn report(args: &BenchMlffrArgs, chain: &Chain, plan: &Plan, source: String, fou
 
 fn render(bench: &MlffrBench) -> String {
     let MlffrBench { point, .. } = bench;
-    let clock = clock_name(point.clock);
+    let clock = point.clock.name();
     let mut text = match point.found_mpps.is_empty() {
         true => format!("{}: no rate found", bench.chain),
         false => format!("{}: {:.2} Mpps", bench.chain, point.mpps),
@@ -232,11 +232,4 @@ fn plural_of(number: u64, one: &str, many: &str) -> String {
 
 fn mpps(mpps: f64) -> String {
     format!("{mpps:.2}")
-}
-
-fn clock_name(clock: Clock) -> &'static str {
-    match clock {
-        Clock::Measured => "measured",
-        Clock::Virtual => "virtual",
-    }
 }

@@ -2,7 +2,7 @@
 
 use traffic::{Kind, Model as TrafficModel, Options as TrafficOptions, Share};
 
-use super::support::{Seen, difference, every_cycle, run, two};
+use super::support::{Seen, difference, every_cycle, run, two, with_buffers_of};
 use crate::program::Program;
 use crate::programs::{FlowCounter, NatBalancer, PortKnocking, SynCookie, TokenBucket, field};
 use crate::trace::{Parser, of_model, of_trace};
@@ -97,14 +97,7 @@ fn two_functions_of_one_flow() {
                 two(flow, flow, draw(tag) >> 8 & 3 < seed % 4 + 1, tag + 1)
             })
             .collect();
-        let model = Model::Rapid(RapidOptions {
-            resubmitted_buffer: size,
-            dirty_table: size,
-            phv_buffer: size,
-            ring_from_pipeline: size,
-            ring_from_ring: size,
-            ..RapidOptions::default()
-        });
+        let model = Model::Rapid(with_buffers_of(size));
         agrees(&program, &model, &packets);
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use traffic::Share;
 
-use super::support::{Case, case, difference, every_cycle, flow_of, run, updates};
+use super::support::{Case, case, difference, every_cycle, flow_of, run, updates, with_buffers_of};
 use crate::port::{Line, Pacing};
 use crate::programs::Synthetic;
 use crate::{Consistency, Model, Options, RapidOptions, WhenFull};
@@ -138,14 +138,7 @@ fn cycles_with_back_pressure() {
 fn back_pressure(cycles: u64) {
     let sizes = [1, 2, 16];
     for (turn, size) in sizes.into_iter().enumerate() {
-        let model = Model::Rapid(RapidOptions {
-            resubmitted_buffer: size,
-            dirty_table: size,
-            phv_buffer: size,
-            ring_from_pipeline: size,
-            ring_from_ring: size,
-            ..RapidOptions::default()
-        });
+        let model = Model::Rapid(with_buffers_of(size));
         let options = Options {
             when_full: WhenFull::Stall,
             egress_busy: Share::from_millionths(300_000).unwrap(),

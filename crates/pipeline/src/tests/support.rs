@@ -241,3 +241,15 @@ impl Program for TwoTables {
         phv[4] ^ phv[5].rotate_left(1)
     }
 }
+
+/// All buffers of one size.
+pub fn with_buffers_of(size: usize) -> RapidOptions {
+    RapidOptions {
+        resubmitted_buffer: size,
+        dirty_table: size,
+        phv_buffer: size,
+        ring_from_pipeline: size,
+        ring_from_ring: size,
+        ..RapidOptions::default()
+    }
+}

@@ -2,7 +2,7 @@
 
 use measure::{Clock, Comparison, LatencyPoint, Point, Series, TraceSummary};
 
-use super::figures::{clock, percent, shorten, single, spread, spread_mpps};
+use super::figures::{percent, shorten, single, spread, spread_mpps};
 use super::markup::{Element, element};
 use super::svg::{
     Axis, Margins, Plot, STYLES, WIDTH, bar, canvas, label, line, marker, polyline, style_class, with_tip,
@@ -75,7 +75,7 @@ fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_
             cores(point.cores),
             with_unit(point.mpps, "Mpps"),
             spread(point),
-            clock(point)
+            point.clock.name()
         );
         let shape = marker(place(plot, point, point.mpps), style, point.clock == Clock::Measured);
         plot.draw(with_tip(shape, &tip));

@@ -4,7 +4,7 @@ use csv::{Terminator, WriterBuilder};
 use measure::{Comparison, LatencyPoint, Point, Series};
 use serde::Serialize;
 
-use super::figures::{biggest_share, busiest, clock, over_rss, over_single, spread_mpps};
+use super::figures::{biggest_share, busiest, over_rss, over_single, spread_mpps};
 
 /// One point. Columns are added at the end, never renamed or removed.
 #[derive(Serialize)]
@@ -100,7 +100,7 @@ fn row<'a>(comparison: &'a Comparison, series: &'a Series, point: &'a Point) -> 
         trace_digest: &comparison.trace.digest,
         strategy: &series.strategy,
         cores: point.cores,
-        clock: clock(point),
+        clock: point.clock.name(),
         rate_mpps: point.mpps,
         least_mpps,
         most_mpps,

@@ -1,6 +1,6 @@
 //! What all three forms say about a point, and how they write numbers.
 
-use measure::{Clock, Comparison, Point, Series};
+use measure::{Comparison, Point, Series};
 
 use crate::output::count;
 
@@ -52,13 +52,6 @@ pub fn busiest(point: &Point) -> Option<f64> {
 /// The biggest share of the packets that came to one core, 0 to 1.
 pub fn biggest_share(point: &Point) -> Option<f64> {
     point.loads.iter().map(|load| load.share).max_by(f64::total_cmp)
-}
-
-pub fn clock(point: &Point) -> &'static str {
-    match point.clock {
-        Clock::Measured => "measured",
-        Clock::Virtual => "virtual",
-    }
 }
 
 /// `1.5` as `1.50x`; a dash where there is nothing to compare with.

@@ -3,7 +3,7 @@
 use measure::{Clock, Comparison, Point, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
-use super::figures::{clock, decimal, limit, over_rss, over_single, percent, ratio, single, spread};
+use super::figures::{decimal, limit, over_rss, over_single, percent, ratio, single, spread};
 use super::markup::{Element, element, script_json};
 use super::text::searches;
 use crate::output::{count, plural};
@@ -244,7 +244,7 @@ fn rate_cells(comparison: &Comparison, series: &Series, point: &Point) -> Vec<St
     vec![
         series.strategy.clone(),
         point.cores.to_string(),
-        clock(point).to_owned(),
+        point.clock.name().to_owned(),
         decimal(point.mpps),
         ratio(over_single(comparison, point)),
         ratio(over_rss(comparison, point)),

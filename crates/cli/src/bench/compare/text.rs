@@ -2,7 +2,7 @@
 
 use measure::{Comparison, Point, Series};
 
-use super::figures::{clock, decimal, limit, over_rss, over_single, percent, ratio, shorten, spread};
+use super::figures::{decimal, limit, over_rss, over_single, percent, ratio, shorten, spread};
 use super::markup::is_unprintable;
 use crate::output::{count, heading, plural, table};
 
@@ -54,7 +54,7 @@ fn rows(comparison: &Comparison, series: &Series) -> Vec<Vec<String>> {
     let row = |point: &Point| {
         vec![
             shorten(&printable(&series.strategy), NAME_CHARS),
-            clock(point).to_owned(),
+            point.clock.name().to_owned(),
             count(point.cores as u64),
             decimal(point.mpps),
             ratio(over_single(comparison, point)),
