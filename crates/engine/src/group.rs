@@ -229,7 +229,6 @@ impl<K: FlowKey> KeyGroup<K> {
             return self.one(packet, batch, port);
         }
         let span = batch.runs.span(packet);
-        let first = batch.frames[packet].stamp.seq;
         let mut step = span.start;
         while step < span.end {
             if step > 0 && !self.locate(packet, batch).is_some() {
@@ -238,10 +237,7 @@ impl<K: FlowKey> KeyGroup<K> {
                     break;
                 }
             }
-            let lent = (step > 0).then(|| {
-                let time_ns = batch.runs.times_ns(packet, step..step + 1)[0];
-                batch.lend(packet, Stamp { seq: first + u64::from(step), time_ns })
-            });
+            let lent = (step > 0).then(|| batch.lend(packet, step));
             batch.runs.stop_at(packet, 1);
             self.one(packet, batch, port);
             lent.into_iter().for_each(|lent| batch.give_back(packet, lent));

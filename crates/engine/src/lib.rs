@@ -59,7 +59,7 @@ pub use pace::{Speed, SpeedError};
 pub use plan::{MAX_CORES, Plan, PlanError};
 pub use publish::Publisher;
 pub use registry::{Function, FunctionInfo, Registry};
-pub use replicate::{Forgotten, Past, Replicator};
+pub use replicate::{Forgotten, Past, Recalled, Replicator};
 pub use session::{Input, Progress, RunError, RunOutcome, Seen, pin, replay_capture};
 pub use stage::{FlowCounters, Stage, StageCounters, StageSpec};
 pub use striped::StripedBuilder;

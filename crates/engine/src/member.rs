@@ -13,6 +13,7 @@ use crate::Batch;
 use crate::batch::bits;
 use crate::group::Located;
 use crate::group_builder::Pool;
+use crate::runs::Owner;
 use crate::stage::{FlowCounters, StageCounters, StageSpec};
 
 /// A flow's block, and the entry of the indirection table that brings the flow's packets here.
@@ -389,6 +390,27 @@ pub(crate) struct FunctionMember<F: NetworkFunction> {
     gone: Vec<(u16, F::Key, F::State)>,
 }
 
+/// What the function reads of the followers of an entry, of those alike once.
+struct Projected<F: NetworkFunction> {
+    owner: Owner,
+    meta: Option<F::Meta>,
+}
+
+impl<F: NetworkFunction> Projected<F> {
+    #[inline(always)]
+    fn of(packet: usize, batch: &Batch) -> Self {
+        Projected { owner: Owner::ENTRY, meta: F::project(&batch.headers[packet]) }
+    }
+
+    #[inline(always)]
+    fn meta(&mut self, packet: usize, owner: Owner, batch: &Batch) -> Option<&F::Meta> {
+        if owner != self.owner {
+            *self = Projected { owner, meta: F::project(batch.headers_of(packet, owner)) };
+        }
+        self.meta.as_ref()
+    }
+}
+
 struct Waiting<S> {
     state: S,
     verdict: Verdict,
@@ -447,21 +469,18 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    /// The steps of an entry and of those alike behind it, all of a flow that has a block.
+    /// The steps of an entry and of its followers, all of a flow that has a block.
     fn hit_run(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let mut span = steps.batch.runs.span(packet);
         if span.start == 0 {
             self.hit(packet, slot, steps);
             span.start = 1;
         }
-        let first = steps.batch.frames[packet].stamp.seq;
         while span.start < span.end {
             span.start += self.follow(packet, slot, span.clone(), steps);
             if span.start < span.end {
                 // A flow that begins, or was dead.
-                let time_ns = steps.batch.runs.times_ns(packet, span.start..span.start + 1)[0];
-                let stamp = Stamp { seq: first + u64::from(span.start), time_ns };
-                let lent = steps.batch.lend(packet, stamp);
+                let lent = steps.batch.lend(packet, span.start);
                 self.hit(packet, slot, steps);
                 steps.batch.give_back(packet, lent);
                 span.start += 1;
@@ -471,33 +490,37 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     /// Steps followers as long as the flow lives, with its state at hand; says how many.
     fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
-        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return span.len() as u16 };
-        let entry = steps.batch.frames[packet].stamp;
-        let cell = steps.table.cell(slot, self.part);
+        let Steps { batch, table, .. } = steps;
+        let mut seq = batch.frames[packet].stamp.seq + u64::from(span.start);
+        let cell = table.cell(slot, self.part);
         let (Some(state), mut deadline_ns) = (cell.state(), cell.deadline_ns()) else { return 0 };
         let mut state = *state;
-        let mut done = span.start;
         let mut is_gone = false;
-        for time_ns in steps.batch.runs.times_ns(packet, span.clone()) {
-            if deadline_ns <= *time_ns {
+        let mut done = 0;
+        let mut projected = Projected::<F>::of(packet, batch);
+        for (time_ns, owner) in batch.runs.followers(packet, span).iter() {
+            if deadline_ns <= time_ns || is_gone {
                 break;
             }
-            let stamp = Stamp { seq: entry.seq + u64::from(done), time_ns: *time_ns };
-            let mut flow = Some(state);
-            self.runner.replay(stamp, &mut flow, &meta);
+            if let Some(meta) = projected.meta(packet, owner, batch) {
+                let mut flow = Some(state);
+                self.runner.replay(Stamp { seq, time_ns }, &mut flow, meta);
+                match flow {
+                    Some(next) => {
+                        state = next;
+                        deadline_ns = time_ns.saturating_add(self.runner.function.idle_timeout_ns(&state));
+                    }
+                    None => is_gone = true,
+                }
+            }
+            seq += 1;
             done += 1;
-            let Some(next) = flow else {
-                is_gone = true;
-                break;
-            };
-            state = next;
-            deadline_ns = time_ns.saturating_add(self.runner.function.idle_timeout_ns(&state));
         }
-        steps.table.cell_mut(slot, self.part).set(state, deadline_ns);
+        table.cell_mut(slot, self.part).set(state, deadline_ns);
         if is_gone {
             self.remove(slot, steps.table);
         }
-        done - span.start
+        done
     }
 
     #[inline]
@@ -571,16 +594,22 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
-        let Some(meta) = F::project(&batch.headers[packet]) else { return span.len() as u16 };
-        let seq = batch.frames[packet].stamp.seq + u64::from(span.start);
-        let stamps = (seq..).zip(batch.runs.times_ns(packet, span));
-        let leaves_none = |(seq, time_ns): (u64, &u64)| {
+        let first = batch.frames[packet].stamp.seq + u64::from(span.start);
+        let mut projected = Projected::<F>::of(packet, batch);
+        let mut done = 0;
+        for (time_ns, owner) in batch.runs.followers(packet, span).iter() {
             let mut flow = None;
-            self.runner.replay(Stamp { seq, time_ns: *time_ns }, &mut flow, &meta);
-            flow.is_none()
-        };
-        // A step that leaves a state changed nothing else: it is done again where there is a block for it.
-        stamps.map(leaves_none).take_while(|is_none| *is_none).count() as u16
+            if let Some(meta) = projected.meta(packet, owner, batch) {
+                let stamp = Stamp { seq: first + u64::from(done), time_ns };
+                self.runner.replay(stamp, &mut flow, meta);
+            }
+            if flow.is_some() {
+                // It changed nothing else: it is done again where there is a block for it.
+                break;
+            }
+            done += 1;
+        }
+        done
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {

@@ -10,24 +10,39 @@
 //! holds of a batch holds here: flows expire, and tables fill up, at the same step on every core.
 
 use io::{Frame, Port, Received};
-use sequencer::ItemLayout;
-use wire::Stamp;
+use sequencer::Likeness;
+use wire::{Headers, Stamp};
 
 use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
+use crate::runs::Head;
 use crate::{BATCH_PACKETS, Batch};
 
 /// What is known of packets that other cores have.
 pub trait Past: Send {
-    /// The time of packet number `seq`, ns, and its item of history, whose time is of no meaning. Asked in order; the
-    /// last one may be asked for again.
+    /// The next packet that is to be stepped. Asked in the order of packets; some need not be asked for.
     ///
     /// # Errors
     /// [`Forgotten`] if it is not known, or not any more.
-    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten>;
+    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten>;
+
+    /// Its headers as far as the chain reads them; of the packet that was asked for last.
+    ///
+    /// # Errors
+    /// As [`Past::recall`].
+    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten>;
 
     /// How many packets there were, once no more will come.
     fn end(&self) -> Option<u64>;
+}
+
+/// A packet, but for its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// When it came, ns.
+    pub time_ns: u64,
+    /// How much it is like the packet with the number before, whichever core has that.
+    pub likeness: Likeness,
 }
 
 /// A packet's headers are not known any more: the core lagged too far behind. What it steps from then on is not what
@@ -41,15 +56,14 @@ pub struct Forgotten {
 /// Puts the packets of other cores between a core's own.
 pub struct Replicator<P> {
     past: P,
-    layout: ItemLayout,
     /// Own packets that are received at once.
     own_packets: usize,
     /// The number of the next packet to be stepped.
     next: u64,
     /// Own packets that wait for those before them, the next one last.
     arrived: Vec<Frame>,
-    /// The item of the batch's last packet, where one entry may stand for several.
-    last: Option<Box<[u8]>>,
+    /// Whether one entry may stand for several packets.
+    can_run: bool,
     forgotten: Option<Forgotten>,
     replayed: u64,
 }
@@ -57,20 +71,11 @@ pub struct Replicator<P> {
 impl<P: Past> Replicator<P> {
     /// For one of `cores` cores that run `chain`, from packet number `first` on.
     pub fn new(past: P, chain: &Chain, cores: usize, first: u64) -> Replicator<P> {
-        let layout = ItemLayout::new(chain.history_bytes());
-        let last = chain.can_run().then(|| vec![0; layout.item_len()].into());
+        let can_run = chain.can_run();
         // History that repeats itself takes no room in a batch.
-        let own_packets = if last.is_some() { BATCH_PACKETS } else { (BATCH_PACKETS / cores).max(1) };
-        Replicator {
-            past,
-            layout,
-            own_packets,
-            next: first,
-            arrived: Vec::with_capacity(own_packets),
-            last,
-            forgotten: None,
-            replayed: 0,
-        }
+        let own_packets = if can_run { BATCH_PACKETS } else { (BATCH_PACKETS / cores).max(1) };
+        let arrived = Vec::with_capacity(own_packets);
+        Replicator { past, own_packets, next: first, arrived, can_run, forgotten: None, replayed: 0 }
     }
 
     /// Where this core fell too far behind, if it did; it has received nothing since.
@@ -86,27 +91,49 @@ impl<P: Past> Replicator<P> {
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
     fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
         while self.next < seq {
-            let (time_ns, item) = self.past.recall(self.next)?;
-            let packet = batch.len();
-            let repeats = match &mut self.last {
-                Some(last) if packet > 0 => {
-                    ItemLayout::are_alike(last, item) && batch.runs.push(packet - 1, time_ns)
-                }
-                _ => false,
-            };
-            if !repeats {
+            let recalled = self.past.recall(self.next)?;
+            if !self.follows(recalled, batch)? {
+                let packet = batch.len();
                 if packet == BATCH_PACKETS {
                     return Ok(false);
                 }
-                self.layout.read_into(item, &mut batch.headers[packet]);
+                self.past.headers(self.next, &mut batch.headers[packet])?;
                 batch.history |= 1 << packet;
-                let stamp = Stamp { seq: self.next, time_ns };
-                begin(&mut self.last, item, Frame::without_bytes(stamp), batch);
+                let stamp = Stamp { seq: self.next, time_ns: recalled.time_ns };
+                self.begin(Frame::without_bytes(stamp), batch);
             }
             self.next += 1;
             self.replayed += 1;
         }
         Ok(true)
+    }
+
+    /// Has the batch's last entry stand for the next packet, too, if it can.
+    #[inline]
+    fn follows(&mut self, recalled: Recalled, batch: &mut Batch) -> Result<bool, Forgotten> {
+        let Recalled { time_ns, likeness } = recalled;
+        if likeness == Likeness::None || !self.can_run || batch.is_empty() {
+            return Ok(false);
+        }
+        let packet = batch.len() - 1;
+        let head = match (likeness, batch.runs.room_for_headers()) {
+            (Likeness::All, _) => Head::Last,
+            (_, Some(headers)) => {
+                self.past.headers(self.next, headers)?;
+                Head::New
+            }
+            (_, None) => return Ok(false),
+        };
+        Ok(batch.runs.push(packet, time_ns, head))
+    }
+
+    /// One more entry of the batch.
+    #[inline]
+    fn begin(&self, frame: Frame, batch: &mut Batch) {
+        if self.can_run {
+            batch.runs.begin(batch.len());
+        }
+        batch.frames.push(frame);
     }
 
     /// Own packets with what lies before each, as many as there is room for.
@@ -116,13 +143,7 @@ impl<P: Past> Replicator<P> {
                 return Ok(());
             }
             let Some(own) = self.arrived.pop() else { return Ok(()) };
-            match self.last {
-                None => batch.frames.push(own),
-                Some(_) => {
-                    let (_, item) = self.past.recall(self.next)?;
-                    begin(&mut self.last, item, own, batch);
-                }
-            }
+            self.begin(own, batch);
             self.next += 1;
         }
         Ok(())
@@ -136,16 +157,6 @@ impl<P: Past> Replicator<P> {
         self.arrived.reverse();
         received
     }
-}
-
-/// One more entry of the batch, which those alike may follow.
-#[inline]
-fn begin(last: &mut Option<Box<[u8]>>, item: &[u8], frame: Frame, batch: &mut Batch) {
-    if let Some(last) = last {
-        last.copy_from_slice(item);
-        batch.runs.begin(batch.len());
-    }
-    batch.frames.push(frame);
 }
 
 impl<P: Past> Custody for Replicator<P> {

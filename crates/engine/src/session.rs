@@ -9,7 +9,6 @@ use io::capture::CaptureReader;
 use io::{
     Closed, Collector, Done, EngineDrop, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order,
 };
-use sequencer::ItemLayout;
 use strategy::{Assign, Move};
 use table::OutOfMemory;
 use telemetry::Telemetry;
@@ -423,7 +422,7 @@ fn keepers(chain: &Chain, plan: &Plan) -> (Tell, Vec<Keeper>) {
     if plan.is_replicated() {
         // As many as can be on their way, so that none is overwritten before the last core has read it.
         let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
-        let (writer, reader) = history(ItemLayout::new(chain.history_bytes()), records);
+        let (writer, reader) = history(chain.excerpt(), records);
         let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)));
         return (Tell::History(Box::new(writer)), (0..plan.cores).map(keeper).collect());
     }
