@@ -13,7 +13,7 @@ use crate::Batch;
 use crate::batch::bits;
 use crate::group::Located;
 use crate::group_builder::Pool;
-use crate::runs::Owner;
+use crate::runs::Alike;
 use crate::stage::{FlowCounters, StageCounters, StageSpec};
 
 /// A flow's block, and the entry of the indirection table that brings the flow's packets here.
@@ -234,16 +234,13 @@ impl<F: NetworkFunction> Runner<F> {
         verdict
     }
 
-    /// Steps what another core has: nothing comes of it but the state.
+    /// What steps packets that other cores have, from number `seq` on.
     #[inline(always)]
-    fn replay(&mut self, stamp: Stamp, flow: &mut Option<F::State>, meta: &F::Meta) {
-        let pool = self.pools.of(0);
-        let events = events_of::<F>(&mut self.events, false);
-        let mut cx = Cx::new(stamp, &mut self.no_edits, pool, events, self.seed);
-        let _ = self.function.step(flow, meta, &mut cx);
-        if !F::EDITS.is_empty() {
-            self.no_edits.clear();
-        }
+    fn replay(&mut self, seq: u64) -> Replay<'_, F> {
+        let Runner { function, pools, events, no_edits, seed, .. } = self;
+        let stamp = Stamp { seq, time_ns: 0 };
+        let cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
+        Replay { function, cx }
     }
 
     /// Counts a packet that is not stepped.
@@ -363,6 +360,76 @@ impl<F: NetworkFunction> Runner<F> {
     }
 }
 
+/// Steps packets that other cores have: nothing comes of it but the state.
+struct Replay<'a, F: NetworkFunction> {
+    function: &'a F,
+    cx: Cx<'a, F::Pool>,
+}
+
+impl<F: NetworkFunction> Replay<'_, F> {
+    /// Packets that are alike, of a flow with a state, as long as it lives. Says how many; where the last of them ended
+    /// the flow, `deadline_ns` is what it was before that.
+    #[inline(always)]
+    fn steps(
+        &mut self,
+        flow: &mut Option<F::State>,
+        deadline_ns: &mut u64,
+        headers: &Headers,
+        times_ns: &[u64],
+    ) -> usize {
+        let Some(meta) = F::project(headers) else { return self.pass(times_ns.len()) };
+        let mut done = 0;
+        while let Some(time_ns) = times_ns.get(done) {
+            if *deadline_ns <= *time_ns {
+                break;
+            }
+            done += match self.function.leap(flow, &meta, &times_ns[done..]) {
+                0 => self.step(flow, &meta, *time_ns),
+                leapt => self.pass(leapt),
+            };
+            let Some(state) = flow else { break };
+            *deadline_ns = times_ns[done - 1].saturating_add(self.function.idle_timeout_ns(state));
+        }
+        done
+    }
+
+    /// The same of a flow without a state, as long as it gets none. Says how many.
+    #[inline]
+    fn steps_without_state(&mut self, headers: &Headers, times_ns: &[u64]) -> usize {
+        let Some(meta) = F::project(headers) else { return self.pass(times_ns.len()) };
+        let mut done = 0;
+        while let Some(time_ns) = times_ns.get(done) {
+            let mut flow = None;
+            let stepped = match self.function.leap(&mut flow, &meta, &times_ns[done..]) {
+                0 => self.step(&mut flow, &meta, *time_ns),
+                leapt => self.pass(leapt),
+            };
+            if flow.is_some() {
+                // The step changed nothing else: it is done again where there is a block for it.
+                break;
+            }
+            done += stepped;
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, time_ns: u64) -> usize {
+        self.cx.stamp.time_ns = time_ns;
+        let _ = self.function.step(flow, meta, &mut self.cx.reborrow());
+        if !F::EDITS.is_empty() {
+            self.cx.edits.clear();
+        }
+        self.pass(1)
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, packets: usize) -> usize {
+        self.cx.stamp.seq += packets as u64;
+        packets
+    }
+}
+
 /// Where a step counts: what it counts of history others count, too.
 #[inline(always)]
 fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
@@ -388,27 +455,6 @@ pub(crate) struct FunctionMember<F: NetworkFunction> {
     waiting: Option<Waiting<F::State>>,
     /// Flows that came from another core and are gone already, ahead of their entry's pool.
     gone: Vec<(u16, F::Key, F::State)>,
-}
-
-/// What the function reads of the followers of an entry, of those alike once.
-struct Projected<F: NetworkFunction> {
-    owner: Owner,
-    meta: Option<F::Meta>,
-}
-
-impl<F: NetworkFunction> Projected<F> {
-    #[inline(always)]
-    fn of(packet: usize, batch: &Batch) -> Self {
-        Projected { owner: Owner::ENTRY, meta: F::project(&batch.headers[packet]) }
-    }
-
-    #[inline(always)]
-    fn meta(&mut self, packet: usize, owner: Owner, batch: &Batch) -> Option<&F::Meta> {
-        if owner != self.owner {
-            *self = Projected { owner, meta: F::project(batch.headers_of(packet, owner)) };
-        }
-        self.meta.as_ref()
-    }
 }
 
 struct Waiting<S> {
@@ -490,37 +536,24 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     /// Steps followers as long as the flow lives, with its state at hand; says how many.
     fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
-        let Steps { batch, table, .. } = steps;
-        let mut seq = batch.frames[packet].stamp.seq + u64::from(span.start);
-        let cell = table.cell(slot, self.part);
+        let cell = steps.table.cell(slot, self.part);
         let (Some(state), mut deadline_ns) = (cell.state(), cell.deadline_ns()) else { return 0 };
-        let mut state = *state;
-        let mut is_gone = false;
+        let (state, mut flow) = (*state, Some(*state));
+        let mut replay = self.runner.replay(steps.batch.frames[packet].stamp.seq + u64::from(span.start));
         let mut done = 0;
-        let mut projected = Projected::<F>::of(packet, batch);
-        for (time_ns, owner) in batch.runs.followers(packet, span).iter() {
-            if deadline_ns <= time_ns || is_gone {
+        for Alike { headers, times_ns } in steps.batch.followers(packet, span) {
+            let stepped = replay.steps(&mut flow, &mut deadline_ns, headers, times_ns);
+            done += stepped;
+            if stepped < times_ns.len() || flow.is_none() {
                 break;
             }
-            if let Some(meta) = projected.meta(packet, owner, batch) {
-                let mut flow = Some(state);
-                self.runner.replay(Stamp { seq, time_ns }, &mut flow, meta);
-                match flow {
-                    Some(next) => {
-                        state = next;
-                        deadline_ns = time_ns.saturating_add(self.runner.function.idle_timeout_ns(&state));
-                    }
-                    None => is_gone = true,
-                }
-            }
-            seq += 1;
-            done += 1;
         }
-        table.cell_mut(slot, self.part).set(state, deadline_ns);
-        if is_gone {
+        // Whoever removes a flow finds it as it was before the step that ended it.
+        steps.table.cell_mut(slot, self.part).set(flow.unwrap_or(state), deadline_ns);
+        if flow.is_none() {
             self.remove(slot, steps.table);
         }
-        done
+        done as u16
     }
 
     #[inline]
@@ -594,22 +627,16 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
-        let first = batch.frames[packet].stamp.seq + u64::from(span.start);
-        let mut projected = Projected::<F>::of(packet, batch);
+        let mut replay = self.runner.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
         let mut done = 0;
-        for (time_ns, owner) in batch.runs.followers(packet, span).iter() {
-            let mut flow = None;
-            if let Some(meta) = projected.meta(packet, owner, batch) {
-                let stamp = Stamp { seq: first + u64::from(done), time_ns };
-                self.runner.replay(stamp, &mut flow, meta);
-            }
-            if flow.is_some() {
-                // It changed nothing else: it is done again where there is a block for it.
+        for Alike { headers, times_ns } in batch.followers(packet, span) {
+            let stepped = replay.steps_without_state(headers, times_ns);
+            done += stepped;
+            if stepped < times_ns.len() {
                 break;
             }
-            done += 1;
         }
-        done
+        done as u16
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {

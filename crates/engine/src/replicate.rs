@@ -9,13 +9,14 @@
 //! A batch is stepped as any other is: looked up in bulk, with blocks on their way ahead of the steps. So all that
 //! holds of a batch holds here: flows expire, and tables fill up, at the same step on every core.
 
+use std::ops::Range;
+
 use io::{Frame, Port, Received};
 use sequencer::Likeness;
 use wire::{Headers, Stamp};
 
 use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
-use crate::runs::Head;
 use crate::{BATCH_PACKETS, Batch};
 
 /// What is known of packets that other cores have.
@@ -25,6 +26,18 @@ pub trait Past: Send {
     /// # Errors
     /// [`Forgotten`] if it is not known, or not any more.
     fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten>;
+
+    /// Adds the times of packets of a range: of the first so many that are known, and each like the one before in
+    /// all.
+    #[inline]
+    fn repeats(&mut self, seqs: Range<u64>, times_ns: &mut Vec<u64>) {
+        for seq in seqs {
+            match self.recall(seq) {
+                Ok(Recalled { time_ns, likeness: Likeness::All }) => times_ns.push(time_ns),
+                _ => break,
+            }
+        }
+    }
 
     /// Its headers as far as the chain reads them; of the packet that was asked for last.
     ///
@@ -91,40 +104,48 @@ impl<P: Past> Replicator<P> {
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
     fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
         while self.next < seq {
-            let recalled = self.past.recall(self.next)?;
-            if !self.follows(recalled, batch)? {
-                let packet = batch.len();
-                if packet == BATCH_PACKETS {
-                    return Ok(false);
-                }
-                self.past.headers(self.next, &mut batch.headers[packet])?;
-                batch.history |= 1 << packet;
-                let stamp = Stamp { seq: self.next, time_ns: recalled.time_ns };
-                self.begin(Frame::without_bytes(stamp), batch);
+            let packets = match self.follow_to(seq, batch) {
+                0 => u64::from(self.replay_one(batch)?),
+                followers => followers as u64,
+            };
+            if packets == 0 {
+                return Ok(false);
             }
-            self.next += 1;
-            self.replayed += 1;
+            self.next += packets;
+            self.replayed += packets;
         }
         Ok(true)
     }
 
-    /// Has the batch's last entry stand for the next packet, too, if it can.
+    /// Has the batch's last entry stand for the next packets, too, as far as they are alike; says how many.
     #[inline]
-    fn follows(&mut self, recalled: Recalled, batch: &mut Batch) -> Result<bool, Forgotten> {
-        let Recalled { time_ns, likeness } = recalled;
-        if likeness == Likeness::None || !self.can_run || batch.is_empty() {
+    fn follow_to(&mut self, seq: u64, batch: &mut Batch) -> usize {
+        if !self.can_run || batch.is_empty() {
+            return 0;
+        }
+        let Self { past, next, .. } = self;
+        let last = batch.len() - 1;
+        batch
+            .runs
+            .push_alike(last, |room, times_ns| past.repeats(*next..seq.min(*next + room as u64), times_ns))
+    }
+
+    /// The next packet, behind the last entry or as one more; says whether there was room.
+    fn replay_one(&mut self, batch: &mut Batch) -> Result<bool, Forgotten> {
+        let Recalled { time_ns, likeness } = self.past.recall(self.next)?;
+        let packet = batch.len();
+        let has_key_of_last = likeness != Likeness::None && self.can_run && packet > 0;
+        let headers = |headers: &mut Headers| self.past.headers(self.next, headers);
+        if has_key_of_last && batch.runs.push(packet - 1, time_ns, headers)? {
+            return Ok(true);
+        }
+        if packet == BATCH_PACKETS {
             return Ok(false);
         }
-        let packet = batch.len() - 1;
-        let head = match (likeness, batch.runs.room_for_headers()) {
-            (Likeness::All, _) => Head::Last,
-            (_, Some(headers)) => {
-                self.past.headers(self.next, headers)?;
-                Head::New
-            }
-            (_, None) => return Ok(false),
-        };
-        Ok(batch.runs.push(packet, time_ns, head))
+        self.past.headers(self.next, &mut batch.headers[packet])?;
+        batch.history |= 1 << packet;
+        self.begin(Frame::without_bytes(Stamp { seq: self.next, time_ns }), batch);
+        Ok(true)
     }
 
     /// One more entry of the batch.

@@ -30,19 +30,10 @@ pub(crate) struct Runs {
 
 /// Whose headers a follower has: those of its entry, or those with a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner(u16);
+struct Owner(u16);
 
 impl Owner {
-    pub(crate) const ENTRY: Owner = Owner(u16::MAX);
-}
-
-/// The headers of one more follower.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Head {
-    /// Those of the one before.
-    Last,
-    /// Those in the room that was given.
-    New,
+    const ENTRY: Owner = Owner(u16::MAX);
 }
 
 #[derive(Clone, Copy, Default)]
@@ -57,11 +48,10 @@ struct Place {
 
 const _: () = assert!(FOLLOWERS_MAX < u16::MAX as usize && HEADERS_MAX < u16::MAX as usize);
 
-/// Followers of an entry.
-#[derive(Clone, Copy)]
-pub(crate) struct Followers<'a> {
+/// Followers that come one after the other and are alike.
+pub(crate) struct Alike<'a> {
+    pub(crate) headers: &'a Headers,
     pub(crate) times_ns: &'a [u64],
-    pub(crate) owners: &'a [Owner],
 }
 
 impl Runs {
@@ -87,31 +77,38 @@ impl Runs {
         self.places[packet] = Place { first: self.times_ns.len() as u16, followers: 0, done: 0, until: 1 };
     }
 
-    /// Where the headers of the next follower may be put.
+    /// One more follower of an entry, the last, with headers of its own; says whether there was room.
     #[inline]
-    pub(crate) fn room_for_headers(&mut self) -> Option<&mut Headers> {
-        self.headers.get_mut(self.headers_len)
+    pub(crate) fn push<E>(
+        &mut self,
+        packet: usize,
+        time_ns: u64,
+        headers: impl FnOnce(&mut Headers) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Some(place) = self.headers.get_mut(self.headers_len) else { return Ok(false) };
+        if self.times_ns.len() == FOLLOWERS_MAX {
+            return Ok(false);
+        }
+        headers(place)?;
+        self.places[packet].followers += 1;
+        self.times_ns.push(time_ns);
+        self.owners.push(Owner(self.headers_len as u16));
+        self.headers_len += 1;
+        Ok(true)
     }
 
-    /// One more follower of the last entry, if there is room.
+    /// Followers of an entry, the last, that are alike to what came last: `times_ns` is given how many there is room
+    /// for, and where their times go. Says how many they were.
     #[inline]
-    pub(crate) fn push(&mut self, packet: usize, time_ns: u64, head: Head) -> bool {
-        if self.times_ns.len() == FOLLOWERS_MAX {
-            return false;
-        }
-        let place = &mut self.places[packet];
-        let owner = match head {
-            Head::New => {
-                self.headers_len += 1;
-                Owner(self.headers_len as u16 - 1)
-            }
-            Head::Last if place.followers == 0 => Owner::ENTRY,
-            Head::Last => self.owners[self.owners.len() - 1],
-        };
-        place.followers += 1;
-        self.times_ns.push(time_ns);
-        self.owners.push(owner);
-        true
+    pub(crate) fn push_alike(&mut self, packet: usize, times_ns: impl FnOnce(usize, &mut Vec<u64>)) -> usize {
+        let Runs { times_ns: all, owners, places, .. } = self;
+        let place = &mut places[packet];
+        let owner = if place.followers == 0 { Owner::ENTRY } else { owners[owners.len() - 1] };
+        times_ns(FOLLOWERS_MAX - all.len(), all);
+        let followers = all.len() - owners.len();
+        place.followers += followers as u16;
+        owners.resize(all.len(), owner);
+        followers
     }
 
     /// Leaves no followers.
@@ -169,26 +166,17 @@ impl Runs {
         self.places[packet].until = until;
     }
 
-    /// Followers, by the number of their step.
+    /// Where followers are, by the number of their step.
     #[inline]
-    pub(crate) fn followers(&self, packet: usize, steps: Range<u16>) -> Followers<'_> {
+    fn range(&self, packet: usize, steps: Range<u16>) -> Range<usize> {
         let first = usize::from(self.places[packet].first);
-        let range = first + usize::from(steps.start) - 1..first + usize::from(steps.end) - 1;
-        Followers { times_ns: &self.times_ns[range.clone()], owners: &self.owners[range] }
+        first + usize::from(steps.start) - 1..first + usize::from(steps.end) - 1
     }
 
     /// The time of the last step to do now, if it is a follower's.
     pub(crate) fn last_ns(&self, packet: usize) -> Option<u64> {
         let until = self.places[packet].until;
-        (until > 1).then(|| self.followers(packet, until - 1..until).times_ns[0])
-    }
-}
-
-impl Followers<'_> {
-    /// Time and headers of each.
-    #[inline]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Owner)> {
-        self.times_ns.iter().copied().zip(self.owners.iter().copied())
+        (until > 1).then(|| self.times_ns[self.range(packet, until - 1..until).start])
     }
 }
 
@@ -204,21 +192,31 @@ pub(crate) struct Lent {
 }
 
 impl crate::Batch {
-    /// A follower's headers.
+    /// Followers of an entry, by the number of their step.
     #[inline(always)]
-    pub(crate) fn headers_of(&self, packet: usize, owner: Owner) -> &Headers {
-        match owner {
-            Owner::ENTRY => &self.headers[packet],
-            Owner(number) => &self.runs.headers[usize::from(number)],
-        }
+    pub(crate) fn followers(&self, packet: usize, steps: Range<u16>) -> impl Iterator<Item = Alike<'_>> {
+        let range = self.runs.range(packet, steps);
+        let (mut times_ns, owners) = (&self.runs.times_ns[range.clone()], &self.runs.owners[range]);
+        owners.chunk_by(|one, other| one == other).map(move |alike| {
+            let (times, rest) = times_ns.split_at(alike.len());
+            times_ns = rest;
+            Alike { headers: self.headers_of(packet, alike[0]), times_ns: times }
+        })
+    }
+
+    #[inline(always)]
+    fn headers_of(&self, packet: usize, Owner(number): Owner) -> &Headers {
+        // That of the entry itself is beyond all.
+        self.runs.headers.get(usize::from(number)).unwrap_or(&self.headers[packet])
     }
 
     /// Has an entry stand for one of its followers, by the number of its step, all alone.
     pub(crate) fn lend(&mut self, packet: usize, step: u16) -> Lent {
         let bit = 1 << packet;
-        let Followers { times_ns, owners } = self.runs.followers(packet, step..step + 1);
+        let index = self.runs.range(packet, step..step + 1).start;
+        let headers = *self.headers_of(packet, self.runs.owners[index]);
         let seq = self.frames[packet].stamp.seq + u64::from(step);
-        let (stamp, headers) = (Stamp { seq, time_ns: times_ns[0] }, *self.headers_of(packet, owners[0]));
+        let stamp = Stamp { seq, time_ns: self.runs.times_ns[index] };
         let lent = Lent {
             stamp: std::mem::replace(&mut self.frames[packet].stamp, stamp),
             headers: std::mem::replace(&mut self.headers[packet], headers),
