@@ -243,6 +243,29 @@ impl<F: NetworkFunction> Runner<F> {
         Replay { function, cx }
     }
 
+    /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. Where the last of them
+    /// ended it, `deadline_ns` is what it was before that.
+    #[inline(always)]
+    fn follow(
+        &mut self,
+        flow: &mut Option<F::State>,
+        deadline_ns: &mut u64,
+        packet: usize,
+        span: Range<u16>,
+        batch: &Batch,
+    ) -> u16 {
+        let mut replay = self.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
+        let mut done = 0;
+        for Alike { headers, times_ns } in batch.followers(packet, span) {
+            let stepped = replay.steps(flow, deadline_ns, headers, times_ns);
+            done += stepped;
+            if stepped < times_ns.len() || flow.is_none() {
+                break;
+            }
+        }
+        done as u16
+    }
+
     /// Counts a packet that is not stepped.
     pub(crate) fn skip(&mut self, packet: usize, batch: &Batch) {
         self.packets += u64::from(batch.is_own(packet));
@@ -367,8 +390,7 @@ struct Replay<'a, F: NetworkFunction> {
 }
 
 impl<F: NetworkFunction> Replay<'_, F> {
-    /// Packets that are alike, of a flow with a state, as long as it lives. Says how many; where the last of them ended
-    /// the flow, `deadline_ns` is what it was before that.
+    /// Packets that are alike: see [`Runner::follow`].
     #[inline(always)]
     fn steps(
         &mut self,
@@ -490,7 +512,19 @@ impl<F: NetworkFunction> FunctionMember<F> {
     /// One packet of a flow that has a block.
     #[inline(always)]
     fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
-        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        self.hit_with_followers(packet, slot, 1..1, steps);
+    }
+
+    /// The same, and packets that follow it as long as the flow lives, with its state at hand; says how many of them.
+    #[inline(always)]
+    fn hit_with_followers(
+        &mut self,
+        packet: usize,
+        slot: Slot,
+        followers: Range<u16>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u16 {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return 0 };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
         let mut cell = steps.table.cell_mut(slot, self.part);
         let was_dead = cell.deadline_ns() <= now_ns && cell.state().is_some();
@@ -502,26 +536,45 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let mut flow = cell.state().copied();
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        let mut followed = 0;
         match flow {
             Some(state) => {
                 self.flows.created += u64::from(was_none);
                 let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
-                cell.set(state, now_ns.saturating_add(idle_timeout_ns));
+                let mut deadline_ns = now_ns.saturating_add(idle_timeout_ns);
+                if !followers.is_empty() {
+                    followed =
+                        self.runner.follow(&mut flow, &mut deadline_ns, packet, followers, steps.batch);
+                }
+                // Whoever removes a flow finds it as it was before the step that ended it.
+                cell.set(flow.unwrap_or(state), deadline_ns);
+                if flow.is_none() {
+                    self.remove(slot, steps.table);
+                }
             }
             None if was_dead => steps.table.has_lost_a_state(slot),
             None if was_none => (),
             None => self.remove(slot, steps.table),
         }
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        followed
     }
 
     /// The steps of an entry and of its followers, all of a flow that has a block.
+    #[inline(always)]
     fn hit_run(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let mut span = steps.batch.runs.span(packet);
         if span.start == 0 {
-            self.hit(packet, slot, steps);
-            span.start = 1;
+            span.start = 1 + self.hit_with_followers(packet, slot, 1..span.end, steps);
         }
+        if span.start < span.end {
+            self.hit_rest(packet, slot, span, steps);
+        }
+    }
+
+    /// What is left of a run: of one that began earlier, or whose flow began or ended amidst.
+    #[inline(never)]
+    fn hit_rest(&mut self, packet: usize, slot: Slot, mut span: Range<u16>, steps: &mut Steps<'_, F::Key>) {
         while span.start < span.end {
             span.start += self.follow(packet, slot, span.clone(), steps);
             if span.start < span.end {
@@ -534,26 +587,17 @@ impl<F: NetworkFunction> FunctionMember<F> {
         }
     }
 
-    /// Steps followers as long as the flow lives, with its state at hand; says how many.
+    /// Steps followers as long as the flow lives; says how many.
     fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
-        let cell = steps.table.cell(slot, self.part);
-        let (Some(state), mut deadline_ns) = (cell.state(), cell.deadline_ns()) else { return 0 };
-        let (state, mut flow) = (*state, Some(*state));
-        let mut replay = self.runner.replay(steps.batch.frames[packet].stamp.seq + u64::from(span.start));
-        let mut done = 0;
-        for Alike { headers, times_ns } in steps.batch.followers(packet, span) {
-            let stepped = replay.steps(&mut flow, &mut deadline_ns, headers, times_ns);
-            done += stepped;
-            if stepped < times_ns.len() || flow.is_none() {
-                break;
-            }
-        }
-        // Whoever removes a flow finds it as it was before the step that ended it.
-        steps.table.cell_mut(slot, self.part).set(flow.unwrap_or(state), deadline_ns);
+        let cell = steps.table.cell_mut(slot, self.part);
+        let (Some(state), mut deadline_ns) = (cell.state().copied(), cell.deadline_ns()) else { return 0 };
+        let mut flow = Some(state);
+        let followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, span, steps.batch);
+        cell.set(flow.unwrap_or(state), deadline_ns);
         if flow.is_none() {
             self.remove(slot, steps.table);
         }
-        done as u16
+        followed
     }
 
     #[inline]

@@ -104,15 +104,16 @@ impl<P: Past> Replicator<P> {
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
     fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
         while self.next < seq {
-            let packets = match self.follow_to(seq, batch) {
-                0 => u64::from(self.replay_one(batch)?),
-                followers => followers as u64,
+            let recalled = self.past.recall(self.next)?;
+            let packets = match recalled.likeness {
+                Likeness::All if self.can_run && !batch.is_empty() => self.follow_to(seq, batch) as u64,
+                _ => 0,
             };
-            if packets == 0 {
+            if packets == 0 && !self.replay_one(recalled, batch)? {
                 return Ok(false);
             }
-            self.next += packets;
-            self.replayed += packets;
+            self.next += packets.max(1);
+            self.replayed += packets.max(1);
         }
         Ok(true)
     }
@@ -120,9 +121,6 @@ impl<P: Past> Replicator<P> {
     /// Has the batch's last entry stand for the next packets, too, as far as they are alike; says how many.
     #[inline]
     fn follow_to(&mut self, seq: u64, batch: &mut Batch) -> usize {
-        if !self.can_run || batch.is_empty() {
-            return 0;
-        }
         let Self { past, next, .. } = self;
         let last = batch.len() - 1;
         batch
@@ -131,8 +129,9 @@ impl<P: Past> Replicator<P> {
     }
 
     /// The next packet, behind the last entry or as one more; says whether there was room.
-    fn replay_one(&mut self, batch: &mut Batch) -> Result<bool, Forgotten> {
-        let Recalled { time_ns, likeness } = self.past.recall(self.next)?;
+    #[inline]
+    fn replay_one(&mut self, recalled: Recalled, batch: &mut Batch) -> Result<bool, Forgotten> {
+        let Recalled { time_ns, likeness } = recalled;
         let packet = batch.len();
         let has_key_of_last = likeness != Likeness::None && self.can_run && packet > 0;
         let headers = |headers: &mut Headers| self.past.headers(self.next, headers);
