@@ -32,6 +32,7 @@ mod registry;
 mod replicate;
 pub mod report;
 pub mod run;
+mod runner;
 mod runs;
 mod session;
 mod shared;

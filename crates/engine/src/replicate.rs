@@ -9,6 +9,7 @@
 //! A batch is stepped as any other is: looked up in bulk, with blocks on their way ahead of the steps. So all that
 //! holds of a batch holds here: flows expire, and tables fill up, at the same step on every core.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use io::{Frame, Port, Received};
@@ -73,8 +74,10 @@ pub struct Replicator<P> {
     own_packets: usize,
     /// The number of the next packet to be stepped.
     next: u64,
-    /// Own packets that wait for those before them, the next one last.
-    arrived: Vec<Frame>,
+    /// Own packets that wait for those before them.
+    arrived: VecDeque<Frame>,
+    /// Between the port and those.
+    received: Vec<Frame>,
     /// Whether one entry may stand for several packets.
     can_run: bool,
     forgotten: Option<Forgotten>,
@@ -87,8 +90,16 @@ impl<P: Past> Replicator<P> {
         let can_run = chain.can_run();
         // History that repeats itself takes no room in a batch.
         let own_packets = if can_run { BATCH_PACKETS } else { (BATCH_PACKETS / cores).max(1) };
-        let arrived = Vec::with_capacity(own_packets);
-        Replicator { past, own_packets, next: first, arrived, can_run, forgotten: None, replayed: 0 }
+        Replicator {
+            past,
+            own_packets,
+            next: first,
+            arrived: VecDeque::with_capacity(own_packets),
+            received: Vec::with_capacity(own_packets),
+            can_run,
+            forgotten: None,
+            replayed: 0,
+        }
     }
 
     /// Where this core fell too far behind, if it did; it has received nothing since.
@@ -158,24 +169,25 @@ impl<P: Past> Replicator<P> {
 
     /// Own packets with what lies before each, as many as there is room for.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Forgotten> {
-        while let Some(own) = self.arrived.last() {
+        while let Some(own) = self.arrived.front() {
             if !self.replay_to(own.stamp.seq, batch)? || batch.len() == BATCH_PACKETS {
                 return Ok(());
             }
-            let Some(own) = self.arrived.pop() else { return Ok(()) };
+            let Some(own) = self.arrived.pop_front() else { return Ok(()) };
             self.begin(own, batch);
             self.next += 1;
         }
         Ok(())
     }
 
+    /// As many that a batch is full even where some are left of what was received before.
     fn receive_own(&mut self, port: &mut impl Port) -> Received {
-        if !self.arrived.is_empty() {
-            return Received::Frames;
-        }
-        let received = port.receive(&mut self.arrived, self.own_packets);
-        self.arrived.reverse();
-        received
+        let received = match self.own_packets - self.arrived.len() {
+            0 => Received::Frames,
+            missing => port.receive(&mut self.received, missing),
+        };
+        self.arrived.extend(self.received.drain(..));
+        if self.arrived.is_empty() { received } else { Received::Frames }
     }
 }
 
