@@ -171,24 +171,21 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
         let mut followed = 0;
-        match flow {
-            Some(state) => {
-                self.flows.created += u64::from(was_none);
-                let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
-                let mut deadline_ns = now_ns.saturating_add(idle_timeout_ns);
-                if !followers.is_empty() {
-                    followed =
-                        self.runner.follow(&mut flow, &mut deadline_ns, packet, followers, steps.batch);
-                }
-                // Whoever removes a flow finds it as it was before the step that ended it.
-                cell.set(flow.unwrap_or(state), deadline_ns);
-                if flow.is_none() {
-                    self.remove(slot, steps.table);
-                }
+        if let Some(state) = &flow {
+            self.flows.created += u64::from(was_none);
+            let mut deadline_ns = now_ns.saturating_add(self.runner.function.idle_timeout_ns(state));
+            if !followers.is_empty() {
+                followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, followers, steps.batch);
             }
-            None if was_dead => steps.table.has_lost_a_state(slot),
-            None if was_none => (),
-            None => self.remove(slot, steps.table),
+            match flow {
+                Some(state) => cell.set(state, deadline_ns),
+                None => self.remove(slot, deadline_ns, steps.table),
+            }
+        } else if was_dead {
+            steps.table.has_lost_a_state(slot);
+        } else if !was_none {
+            let deadline_ns = cell.deadline_ns();
+            self.remove(slot, deadline_ns, steps.table);
         }
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
         followed
@@ -224,12 +221,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
     /// Steps followers as long as the flow lives; says how many.
     fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
         let cell = steps.table.cell_mut(slot, self.part);
-        let (Some(state), mut deadline_ns) = (cell.state().copied(), cell.deadline_ns()) else { return 0 };
-        let mut flow = Some(state);
-        let followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, span, steps.batch);
-        cell.set(flow.unwrap_or(state), deadline_ns);
+        let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
         if flow.is_none() {
-            self.remove(slot, steps.table);
+            return 0;
+        }
+        let followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, span, steps.batch);
+        match flow {
+            Some(state) => cell.set(state, deadline_ns),
+            None => self.remove(slot, deadline_ns, steps.table),
         }
         followed
     }
@@ -240,10 +239,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
         cell.set(state, now_ns.saturating_add(idle_timeout_ns));
     }
 
-    /// A step has ended the flow.
+    /// A step has ended the flow, whose deadline was another before it.
     #[cold]
-    fn remove(&mut self, slot: Slot, table: &mut FlowTable<F::Key>) {
-        let deadline_ns = table.cell(slot, self.part).deadline_ns();
+    fn remove(&mut self, slot: Slot, deadline_ns: u64, table: &mut FlowTable<F::Key>) {
         self.departed = self.departed.wrapping_add(table.hash_flow(slot, deadline_ns));
         self.flows.removed += 1;
         table.cell_mut(slot, self.part).clear();

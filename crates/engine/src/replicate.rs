@@ -144,7 +144,7 @@ impl<P: Past> Replicator<P> {
     fn replay_one(&mut self, recalled: Recalled, batch: &mut Batch) -> Result<bool, Forgotten> {
         let Recalled { time_ns, likeness } = recalled;
         let packet = batch.len();
-        let has_key_of_last = likeness != Likeness::None && self.can_run && packet > 0;
+        let has_key_of_last = self.has_key_of_last(likeness, batch);
         let headers = |headers: &mut Headers| self.past.headers(self.next, headers);
         if has_key_of_last && batch.runs.push(packet - 1, time_ns, headers)? {
             return Ok(true);
@@ -154,15 +154,21 @@ impl<P: Past> Replicator<P> {
         }
         self.past.headers(self.next, &mut batch.headers[packet])?;
         batch.history |= 1 << packet;
-        self.begin(Frame::without_bytes(Stamp { seq: self.next, time_ns }), batch);
+        self.begin(Frame::without_bytes(Stamp { seq: self.next, time_ns }), has_key_of_last, batch);
         Ok(true)
+    }
+
+    /// Whether the next packet has the key of the batch's last entry, behind whose packets it comes.
+    #[inline]
+    fn has_key_of_last(&self, likeness: Likeness, batch: &Batch) -> bool {
+        likeness != Likeness::None && self.can_run && !batch.is_empty()
     }
 
     /// One more entry of the batch.
     #[inline]
-    fn begin(&self, frame: Frame, batch: &mut Batch) {
+    fn begin(&self, frame: Frame, has_key_of_last: bool, batch: &mut Batch) {
         if self.can_run {
-            batch.runs.begin(batch.len());
+            batch.runs.begin(batch.len(), has_key_of_last);
         }
         batch.frames.push(frame);
     }
@@ -173,8 +179,12 @@ impl<P: Past> Replicator<P> {
             if !self.replay_to(own.stamp.seq, batch)? || batch.len() == BATCH_PACKETS {
                 return Ok(());
             }
+            let has_key_of_last = self.can_run && {
+                let Recalled { likeness, .. } = self.past.recall(self.next)?;
+                self.has_key_of_last(likeness, batch)
+            };
             let Some(own) = self.arrived.pop_front() else { return Ok(()) };
-            self.begin(own, batch);
+            self.begin(own, has_key_of_last, batch);
             self.next += 1;
         }
         Ok(())

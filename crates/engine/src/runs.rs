@@ -26,6 +26,8 @@ pub(crate) struct Runs {
     headers_len: usize,
     /// By entry, where its followers are; of entries that have some.
     places: [Place; BATCH_PACKETS],
+    /// Bit *i*: entry *i* has the key of the entry before it.
+    has_key_of_last: u64,
 }
 
 /// Whose headers a follower has: those of its entry, or those with a number.
@@ -62,6 +64,7 @@ impl Runs {
             headers: Box::new([Headers::default(); HEADERS_MAX]),
             headers_len: 0,
             places: [Place::default(); BATCH_PACKETS],
+            has_key_of_last: 0,
         }
     }
 
@@ -71,9 +74,16 @@ impl Runs {
         self.times_ns.is_empty()
     }
 
+    /// The entries that have the key of the one before, which need not be looked up again.
+    #[inline(always)]
+    pub(crate) fn has_key_of_last(&self) -> u64 {
+        self.has_key_of_last
+    }
+
     /// A new entry, without followers.
     #[inline]
-    pub(crate) fn begin(&mut self, packet: usize) {
+    pub(crate) fn begin(&mut self, packet: usize, has_key_of_last: bool) {
+        self.has_key_of_last |= u64::from(has_key_of_last) << packet;
         self.places[packet] = Place { first: self.times_ns.len() as u16, followers: 0, done: 0, until: 1 };
     }
 
@@ -117,6 +127,7 @@ impl Runs {
         self.times_ns.clear();
         self.owners.clear();
         self.headers_len = 0;
+        self.has_key_of_last = 0;
     }
 
     /// Steps of an entry that are to be done, from the first that is not.
