@@ -80,7 +80,8 @@ pub fn replay_external<E: Send>(
     };
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    run(chain, arrivals, chains, plan.egress, recovery, speed, progress, see)
+    let manner = Manner { recovery, speed, egress: plan.egress };
+    run(chain, arrivals, chains, manner, progress, see)
 }
 
 /// What `single` makes of all that any core gets, in the order of sequence numbers.
@@ -97,7 +98,8 @@ pub(super) fn replay_all<E: Send>(
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
-    run(chain, arrivals, vec![core], Egress::Ordered, Recovery::Off, None, progress, see)
+    let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress };
+    run(chain, arrivals, vec![core], manner, progress, see)
 }
 
 pub(super) fn open(
@@ -118,14 +120,19 @@ pub(super) fn open(
     }
 }
 
+/// How cores go about what they get.
+struct Manner {
+    recovery: Recovery,
+    speed: Option<Speed>,
+    egress: Egress,
+}
+
 /// On as many cores as there are chains: either each gets its own packets, or one gets all.
 fn run<E: Send>(
     chain: &Chain,
     arrivals: Arrivals,
     chains: Vec<ChainCore>,
-    egress: Egress,
-    recovery: Recovery,
-    speed: Option<Speed>,
+    Manner { recovery, speed, egress }: Manner,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
