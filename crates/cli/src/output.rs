@@ -309,11 +309,6 @@ pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// `1 batch`, `2 batches`.
-pub fn plural_of(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
-}
-
 fn indent(text: &str) -> String {
     text.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
 }

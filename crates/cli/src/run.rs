@@ -17,7 +17,7 @@ use wire::LinkType;
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, plural_of, table};
+use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, table};
 use crate::packets::{self, Packets, Setting};
 use crate::session::{self, Bar, INTERRUPTED};
 
@@ -201,7 +201,9 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     text += &verdicts(report);
     text += &functions(report);
     text += &cores(report);
-    text += &egress(&report.egress);
+    if report.cores.len() > 1 {
+        text += &egress(&report.egress);
+    }
     if let Some(report) = &report.history {
         text += &history(report);
     }
@@ -329,17 +331,15 @@ fn cores(report: &RunReport) -> String {
     heading("Cores") + &table(&header, &rows, 1)
 }
 
-/// How packets left, where there is something to tell.
+/// How packets of several cores left, where there is something to tell.
 fn egress(report: &EgressReport) -> String {
     let mut text = match &report.reordering {
         Some(reordering) => self::reordering(reordering),
         None => String::new(),
     };
     if report.blocked_batches > 0 {
-        text += &format!(
-            " {} waited on their core for the way out\n",
-            plural_of(report.blocked_batches, "batch", "batches")
-        );
+        let batches = count(report.blocked_batches);
+        text += &format!(" batches that waited on their core since the way out was full: {batches}\n");
     }
     text
 }

@@ -13,7 +13,7 @@ use crate::args::{BenchMlffrArgs, LoadArgs};
 use crate::bench::machine::Machine;
 use crate::bench::source::Source;
 use crate::failure::Failure;
-use crate::output::{Reports, bar, heading, percent, plural, plural_of, table};
+use crate::output::{Reports, bar, count, heading, percent, plural, table};
 use crate::session::{self, INTERRUPTED};
 
 /// What was found, as JSON.
@@ -223,6 +223,11 @@ fn latency(point: &Point) -> String {
     let rows: Vec<_> = point.latency.iter().map(row).collect();
     let header = ["of the rate", "Mpps", "p50", "p90", "p99", "p99.9", "longest"];
     heading("Latency from arrival to leaving, us") + &table(&header, &rows, 0)
+}
+
+/// `1 batch`, `2 batches`.
+fn plural_of(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 fn mpps(mpps: f64) -> String {

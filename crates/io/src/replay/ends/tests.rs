@@ -271,6 +271,34 @@ fn a_queue_that_is_ahead_waits_and_nothing_is_lost() {
     assert!(collector.blocked_batches() > 0);
 }
 
+/// The numbers of packets as they come out where the first one's queue stalls until the others have sent theirs.
+fn behind_a_stall(order: fn(&Arc<Arena>) -> Order) -> Vec<u64> {
+    let (mut feeder, mut ports, mut collector) = ordered(small(2), order);
+    for queue in [0, 1, 1, 1] {
+        let frame = feeder.take(&record(&[1])).expect("open");
+        feeder.send(queue, frame).expect("open");
+    }
+    let mut left = Vec::new();
+    for queue in [1, 1, 1, 0] {
+        assert!(send_one(&mut ports[queue]));
+        while let Some(done) = collector.pop_next() {
+            left.push(done.frame.stamp.seq);
+            collector.release(done);
+        }
+    }
+    left
+}
+
+/// And the fault that all three might have, a packet that passes early, is what packets that need no order do.
+#[test]
+fn no_packet_passes_one_that_stalls_unless_it_may() {
+    let in_order: [fn(&Arc<Arena>) -> Order; 3] = [|_| Order::ByQueue, Order::by_number, Order::by_place];
+    for order in in_order {
+        assert_eq!(behind_a_stall(order), [0, 1, 2, 3]);
+    }
+    assert_eq!(behind_a_stall(Order::as_ready), [1, 2, 3, 0]);
+}
+
 /// Of what is there, the packet that was sent first leaves first, from whichever queue.
 #[test]
 fn packets_that_are_ready_leave_in_the_order_in_which_they_were_sent() {
