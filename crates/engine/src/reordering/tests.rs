@@ -117,6 +117,19 @@ fn extents_and_n_reordering_look_back_differently() {
     assert_eq!(measured(&numbers(&[9, 2, 5, 4, 10, 11, 3]), 16), expected);
 }
 
+/// A core that stalls for long: quantiles are to three digits, the largest is exact.
+#[test]
+fn extents_may_be_large() {
+    let late = 100_000;
+    let mut left: Vec<u64> = (late..2 * late).collect();
+    left.extend(0..late);
+    let found = measured(&numbers(&left), 1 << 17);
+    assert_eq!((found.reordered, found.extent_max, found.extent_at_least), (late, 2 * late - 1, 0));
+    for (found, expected) in [(found.extent_p50, 150_000), (found.extent_p99, 199_000)] {
+        assert!(u64::abs_diff(found, expected) <= expected / 1_000, "{found}, not {expected}");
+    }
+}
+
 /// Lost packets leave gaps in the numbers, and make no packet reordered.
 #[test]
 fn gaps_are_no_reordering() {

@@ -86,16 +86,13 @@ impl Collector {
         let waiting = Waiting::default();
         loop {
             if let Some(done) = self.pop_next() {
-                self.next_seq += 1;
                 return Some(done);
             }
             let is_broken = self.broken.load(Ordering::Acquire);
             let ended = is_broken || self.from_queues.iter().all(Consumer::is_abandoned);
             if ended {
                 // What the last queue sent just before it ended.
-                let done = self.pop_next()?;
-                self.next_seq += 1;
-                return Some(done);
+                return self.pop_next();
             }
             waiting.wait();
         }
@@ -122,8 +119,9 @@ impl Collector {
         self.blocked.load(Ordering::Relaxed)
     }
 
+    /// The next packet, if it is there.
     pub(super) fn pop_next(&mut self) -> Option<Done> {
-        match &mut self.order {
+        let done = match &mut self.order {
             Order::ByQueue => self.pop_from_queue(),
             Order::ByNumber(early) => {
                 for queue in &mut self.from_queues {
@@ -136,9 +134,8 @@ impl Collector {
                         early[ahead] = Some(done);
                     }
                 }
-                early.front_mut()?.take().inspect(|_| {
-                    early.pop_front();
-                })
+                let next = early.front_mut()?.take();
+                next.inspect(|_| drop(early.pop_front()))
             }
             Order::ByPlace(early) => {
                 for queue in &mut self.from_queues {
@@ -149,7 +146,9 @@ impl Collector {
                 early.remove(&self.arena.next_back())
             }
             Order::AsReady(ready) => ready.pop(&mut self.from_queues),
-        }
+        }?;
+        self.next_seq += 1;
+        Some(done)
     }
 
     fn pop_from_queue(&mut self) -> Option<Done> {
