@@ -4,8 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::report::{
-    CoreHistory, EgressReport, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction,
-    Verdicts,
+    CoreHistory, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction, Verdicts,
 };
 use engine::{
     ExternalInput, Input, Plan, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
@@ -201,8 +200,8 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     text += &verdicts(report);
     text += &functions(report);
     text += &cores(report);
-    if report.cores.len() > 1 {
-        text += &egress(&report.egress);
+    if let Some(report) = &report.egress.reordering {
+        text += &reordering(report);
     }
     if let Some(report) = &report.history {
         text += &history(report);
@@ -329,19 +328,6 @@ fn cores(report: &RunReport) -> String {
     let header = ["core", "packets", "bytes", "forward", "drop", "flows live", "share", "ns/packet"];
     let rows: Vec<_> = report.cores.iter().map(row).collect();
     heading("Cores") + &table(&header, &rows, 1)
-}
-
-/// How packets of several cores left, where there is something to tell.
-fn egress(report: &EgressReport) -> String {
-    let mut text = match &report.reordering {
-        Some(reordering) => self::reordering(reordering),
-        None => String::new(),
-    };
-    if report.blocked_batches > 0 {
-        let batches = count(report.blocked_batches);
-        text += &format!(" batches that waited on their core since the way out was full: {batches}\n");
-    }
-    text
 }
 
 /// How far packets left out of order.
