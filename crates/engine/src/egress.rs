@@ -49,7 +49,7 @@ impl Egress {
     }
 
     /// What is measured of packets that leave so.
-    pub(crate) fn watch(self) -> Watch {
+    pub fn watch(self) -> Watch {
         Watch((self == Egress::AsReady).then(|| Reordering::new(REPLAY_FRAMES_MAX)))
     }
 }
@@ -70,18 +70,20 @@ pub struct EgressOutcome {
 }
 
 /// Looks at packets as they leave, where that is worth a look.
-pub(crate) struct Watch(Option<Reordering>);
+pub struct Watch(Option<Reordering>);
 
 impl Watch {
+    /// A packet leaves, or is dropped and does not count.
     #[inline]
-    pub(crate) fn see(&mut self, seen: &Seen<'_>) {
+    pub fn see(&mut self, seen: &Seen<'_>) {
         let Watch(Some(reordering)) = self else { return };
         if matches!(seen.fate, Fate::Forward | Fate::TransmitBack) {
             reordering.leave(seen.stamp.seq, flow(seen));
         }
     }
 
-    pub(crate) fn reordered(&self) -> Option<Reordered> {
+    /// What there is to tell.
+    pub fn reordered(&self) -> Option<Reordered> {
         self.0.as_ref().map(Reordering::reordered)
     }
 }

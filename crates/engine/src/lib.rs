@@ -50,7 +50,7 @@ pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use control::Order;
-pub use egress::{Egress, EgressOutcome};
+pub use egress::{Egress, EgressOutcome, Watch};
 pub use external::{
     ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError, Loss,
     LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,

@@ -1,13 +1,17 @@
 //! `paceline bench egress`: what it costs that packets leave in order, and how far they do not otherwise.
 
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use engine::report::{EgressReport, RunReport};
-use engine::{Chain, Egress, Input, Plan, Progress, RunError, RunOutcome, replay_capture};
-use io::Trace;
+use engine::{
+    BATCH_PACKETS, Chain, Egress, Input, Plan, Progress, RunError, RunOutcome, Seen, replay_capture,
+};
 use io::capture::CaptureReader;
+use io::{Done, Fate, Feeder, Frame, Port, ReplayPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,6 +56,10 @@ struct OrderBench {
     ns_per_packet: Vec<f64>,
     /// Their median.
     median_ns: f64,
+    /// Time of the thread that takes packets alone, per packet, nanoseconds: what is ready on all cores is put into its
+    /// order, measured if it is to be, and its memory given back. The median of many times a few hundred packets, which
+    /// the same thread made ready before.
+    alone_ns: f64,
     /// How packets left in the run whose time was the median's, or the next above.
     egress: EgressReport,
 }
@@ -84,6 +92,7 @@ pub fn command(args: &BenchEgressArgs) -> Result<ExitCode, Failure> {
             }
         }
     }
+    let alone_ns = alone(&source.trace, plan.cores);
     let bench = EgressBench {
         paceline: env!("CARGO_PKG_VERSION"),
         command: command_line(),
@@ -94,7 +103,7 @@ pub fn command(args: &BenchEgressArgs) -> Result<ExitCode, Failure> {
         source: source.name,
         packets: source.trace.len() as u64,
         rounds: args.rounds,
-        orders: runs.into_iter().map(summary).collect(),
+        orders: runs.into_iter().zip(alone_ns).map(|(runs, alone_ns)| summary(runs, alone_ns)).collect(),
     };
     reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
@@ -119,13 +128,70 @@ fn run(chain: &Chain, plan: &Plan, pcap: &[u8], progress: &Progress) -> Result<R
     Ok(Run { ns_per_packet, egress: RunReport::new(chain, plan, &outcome).egress })
 }
 
+/// Batches of each core that are ready at a time: no more than fit its ring.
+const BATCHES_READY: usize = 4;
+
+/// How often packets are made ready and taken.
+const TURNS: usize = 1_001;
+
+/// What taking packets costs by itself, in each order, ns per packet: on one thread, so that what others do on this
+/// machine is seen by few of the turns. Each core sends whole batches, by turns.
+fn alone(trace: &Trace, cores: usize) -> [f64; 2] {
+    let mut takers = Egress::ALL.map(|egress| {
+        let ends = if egress == Egress::Ordered { io::replay(cores) } else { io::replay_as_ready(cores) };
+        (ends, egress.watch())
+    });
+    let mut ns = Egress::ALL.map(|_| Vec::new());
+    let mut packets = (0..trace.len()).cycle();
+    let ready = cores * BATCHES_READY * BATCH_PACKETS;
+    for _ in 0..TURNS {
+        let turn: Vec<usize> = packets.by_ref().take(ready).collect();
+        for (((feeder, ports, collector), watch), ns) in takers.iter_mut().zip(&mut ns) {
+            make_ready(trace, &turn, feeder, ports);
+            let begin = Instant::now();
+            for _ in 0..ready {
+                let done = collector.collect().expect("all are ready");
+                watch.see(&seen(&done, collector.bytes(&done)));
+                black_box(collector.release(done));
+            }
+            ns.push(begin.elapsed().as_nanos() as f64 / ready as f64);
+        }
+    }
+    ns.map(|mut ns| {
+        ns.sort_by(f64::total_cmp);
+        ns[TURNS / 2]
+    })
+}
+
+fn make_ready(trace: &Trace, turn: &[usize], feeder: &mut Feeder, ports: &mut [ReplayPort]) {
+    for (index, packet) in turn.iter().enumerate() {
+        let sent =
+            feeder.take(&trace.packet(*packet)).and_then(|frame| feeder.send(index % ports.len(), frame));
+        sent.expect("all ends are here");
+    }
+    let mut frames = Vec::with_capacity(BATCH_PACKETS);
+    for _ in 0..BATCHES_READY {
+        for port in &mut *ports {
+            port.receive(&mut frames, BATCH_PACKETS);
+            let fates = [Fate::Forward; BATCH_PACKETS];
+            port.send(&mut frames, &fates).expect("all ends are here");
+        }
+    }
+}
+
+fn seen<'a>(done: &Done, bytes: &'a [u8]) -> Seen<'a> {
+    let Done { frame, fate, sent } = done;
+    let Frame { stamp, wire_len, link, entry, .. } = *frame;
+    Seen { stamp, fate: *fate, bytes, wire_len, link, entry, sent: *sent }
+}
+
 /// Of at least one run.
-fn summary(mut runs: Vec<Run>) -> OrderBench {
+fn summary(mut runs: Vec<Run>, alone_ns: f64) -> OrderBench {
     runs.sort_by(|a, b| a.ns_per_packet.total_cmp(&b.ns_per_packet));
     let ns_per_packet: Vec<f64> = runs.iter().map(|run| run.ns_per_packet).collect();
     let middle = runs.len() / 2;
     let median_ns = (ns_per_packet[middle] + ns_per_packet[(runs.len() - 1) / 2]) / 2.0;
-    OrderBench { ns_per_packet, median_ns, egress: runs.swap_remove(middle).egress }
+    OrderBench { ns_per_packet, median_ns, alone_ns, egress: runs.swap_remove(middle).egress }
 }
 
 fn render(bench: &EgressBench) -> String {
@@ -144,11 +210,12 @@ fn render(bench: &EgressBench) -> String {
         let (least, most) = (order.ns_per_packet.first(), order.ns_per_packet.last());
         let ns = [Some(&order.median_ns), least, most].into_iter().flatten();
         row.extend(ns.map(|ns| format!("{ns:.1}")));
-        row.extend([format!("{:.2}", 1e3 / order.median_ns), count(order.egress.blocked_batches)]);
+        row.push(format!("{:.2}", 1e3 / order.median_ns));
+        row.extend([count(order.egress.blocked_batches), format!("{:.1}", order.alone_ns)]);
         row
     };
     let rows: Vec<_> = bench.orders.iter().map(row).collect();
-    let header = ["order", "median", "least", "most", "Mpps", "batches that waited"];
+    let header = ["order", "median", "least", "most", "Mpps", "batches that waited", "taking them alone, ns"];
     text +=
         &(heading("From the first packet in to the last one out, ns per packet") + &table(&header, &rows, 1));
     let reorderings = bench.orders.iter().filter_map(|order| order.egress.reordering.as_ref());
@@ -168,10 +235,10 @@ mod tests {
 
     #[test]
     fn the_median_is_shown_with_what_its_run_found() {
-        let odd = summary(vec![run(30.0, 3), run(10.0, 1), run(20.0, 2)]);
+        let odd = summary(vec![run(30.0, 3), run(10.0, 1), run(20.0, 2)], 1.0);
         assert_eq!((odd.median_ns, odd.egress.blocked_batches), (20.0, 2));
         assert_eq!(odd.ns_per_packet, [10.0, 20.0, 30.0]);
-        let even = summary(vec![run(30.0, 3), run(10.0, 1)]);
+        let even = summary(vec![run(30.0, 3), run(10.0, 1)], 1.0);
         assert_eq!((even.median_ns, even.egress.blocked_batches), (20.0, 3));
     }
 }

@@ -134,8 +134,9 @@ impl Collector {
                         early[ahead] = Some(done);
                     }
                 }
-                let next = early.front_mut()?.take();
-                next.inspect(|_| drop(early.pop_front()))
+                early.front_mut()?.take().inspect(|_| {
+                    early.pop_front();
+                })
             }
             Order::ByPlace(early) => {
                 for queue in &mut self.from_queues {
