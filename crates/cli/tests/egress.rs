@@ -83,8 +83,10 @@ fn both_orders_are_measured() {
         let times = order["ns_per_packet"].as_array().expect("times");
         assert_eq!(times.len(), 2);
         let is_time = |ns: &serde_json::Value| ns.as_f64().is_some_and(|ns| ns > 0.0);
-        assert!(times.iter().all(is_time) && is_time(&order["alone_ns"]));
+        assert!(times.iter().all(is_time) && is_time(&order["taking_ns"]));
     }
+    let measuring = |order: &serde_json::Value| order["measuring_ns"].as_f64();
+    assert!(measuring(&orders[0]) == Some(0.0) && measuring(&orders[1]) > Some(0.0));
     assert!(orders[1]["egress"]["reordering"]["packets"].as_u64() > Some(0));
     let text = stdout(&paceline(&command));
     for expected in ["strategy scr on 2 cores (measured)", "ns per packet", "as-ready", "Reordering"] {

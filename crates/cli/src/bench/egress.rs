@@ -57,11 +57,19 @@ struct OrderBench {
     /// Their median.
     median_ns: f64,
     /// Time of the thread that takes packets alone, per packet, nanoseconds: what is ready on all cores is put into its
-    /// order, measured if it is to be, and its memory given back. The median of many times a few hundred packets, which
-    /// the same thread made ready before.
-    alone_ns: f64,
+    /// order, and its memory given back. The median of many times a few hundred packets, which the same thread made
+    /// ready before.
+    taking_ns: f64,
+    /// What measuring their order takes besides; 0 where it is not measured.
+    measuring_ns: f64,
     /// How packets left in the run whose time was the median's, or the next above.
     egress: EgressReport,
+}
+
+/// What the thread that takes packets spends on one.
+struct Alone {
+    taking_ns: f64,
+    measuring_ns: f64,
 }
 
 /// One run.
@@ -92,7 +100,11 @@ pub fn command(args: &BenchEgressArgs) -> Result<ExitCode, Failure> {
             }
         }
     }
-    let alone_ns = alone(&source.trace, plan.cores);
+    let [ordered, as_ready, measured] = alone(&source.trace, plan.cores);
+    let alone = [
+        Alone { taking_ns: ordered, measuring_ns: 0.0 },
+        Alone { taking_ns: as_ready, measuring_ns: (measured - as_ready).max(0.0) },
+    ];
     let bench = EgressBench {
         paceline: env!("CARGO_PKG_VERSION"),
         command: command_line(),
@@ -103,7 +115,7 @@ pub fn command(args: &BenchEgressArgs) -> Result<ExitCode, Failure> {
         source: source.name,
         packets: source.trace.len() as u64,
         rounds: args.rounds,
-        orders: runs.into_iter().zip(alone_ns).map(|(runs, alone_ns)| summary(runs, alone_ns)).collect(),
+        orders: runs.into_iter().zip(alone).map(|(runs, alone)| summary(runs, alone)).collect(),
     };
     reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
@@ -134,14 +146,19 @@ const BATCHES_READY: usize = 4;
 /// How often packets are made ready and taken.
 const TURNS: usize = 1_001;
 
-/// What taking packets costs by itself, in each order, ns per packet: on one thread, so that what others do on this
+/// What taking packets costs by itself, ns per packet: in order, as they are ready, and that with measuring. On one thread, so that what others do on this
 /// machine is seen by few of the turns. Each core sends whole batches, by turns.
-fn alone(trace: &Trace, cores: usize) -> [f64; 2] {
-    let mut takers = Egress::ALL.map(|egress| {
+fn alone(trace: &Trace, cores: usize) -> [f64; 3] {
+    let taker = |egress: Egress, measured: Egress| {
         let ends = if egress == Egress::Ordered { io::replay(cores) } else { io::replay_as_ready(cores) };
-        (ends, egress.watch())
-    });
-    let mut ns = Egress::ALL.map(|_| Vec::new());
+        (ends, measured.watch())
+    };
+    let mut takers = [
+        taker(Egress::Ordered, Egress::Ordered),
+        taker(Egress::AsReady, Egress::Ordered),
+        taker(Egress::AsReady, Egress::AsReady),
+    ];
+    let mut ns = [const { Vec::new() }; 3];
     let mut packets = (0..trace.len()).cycle();
     let ready = cores * BATCHES_READY * BATCH_PACKETS;
     for _ in 0..TURNS {
@@ -186,12 +203,12 @@ fn seen<'a>(done: &Done, bytes: &'a [u8]) -> Seen<'a> {
 }
 
 /// Of at least one run.
-fn summary(mut runs: Vec<Run>, alone_ns: f64) -> OrderBench {
+fn summary(mut runs: Vec<Run>, Alone { taking_ns, measuring_ns }: Alone) -> OrderBench {
     runs.sort_by(|a, b| a.ns_per_packet.total_cmp(&b.ns_per_packet));
     let ns_per_packet: Vec<f64> = runs.iter().map(|run| run.ns_per_packet).collect();
     let middle = runs.len() / 2;
     let median_ns = (ns_per_packet[middle] + ns_per_packet[(runs.len() - 1) / 2]) / 2.0;
-    OrderBench { ns_per_packet, median_ns, alone_ns, egress: runs.swap_remove(middle).egress }
+    OrderBench { ns_per_packet, median_ns, taking_ns, measuring_ns, egress: runs.swap_remove(middle).egress }
 }
 
 fn render(bench: &EgressBench) -> String {
@@ -211,11 +228,13 @@ fn render(bench: &EgressBench) -> String {
         let ns = [Some(&order.median_ns), least, most].into_iter().flatten();
         row.extend(ns.map(|ns| format!("{ns:.1}")));
         row.push(format!("{:.2}", 1e3 / order.median_ns));
-        row.extend([count(order.egress.blocked_batches), format!("{:.1}", order.alone_ns)]);
+        row.push(count(order.egress.blocked_batches));
+        row.extend([order.taking_ns, order.measuring_ns].map(|ns| format!("{ns:.1}")));
         row
     };
     let rows: Vec<_> = bench.orders.iter().map(row).collect();
-    let header = ["order", "median", "least", "most", "Mpps", "batches that waited", "taking them alone, ns"];
+    let header =
+        ["order", "median", "least", "most", "Mpps", "batches that waited", "taking alone", "measuring"];
     text +=
         &(heading("From the first packet in to the last one out, ns per packet") + &table(&header, &rows, 1));
     let reorderings = bench.orders.iter().filter_map(|order| order.egress.reordering.as_ref());
@@ -233,12 +252,16 @@ mod tests {
         }
     }
 
+    fn alone() -> Alone {
+        Alone { taking_ns: 2.0, measuring_ns: 1.0 }
+    }
+
     #[test]
     fn the_median_is_shown_with_what_its_run_found() {
-        let odd = summary(vec![run(30.0, 3), run(10.0, 1), run(20.0, 2)], 1.0);
+        let odd = summary(vec![run(30.0, 3), run(10.0, 1), run(20.0, 2)], alone());
         assert_eq!((odd.median_ns, odd.egress.blocked_batches), (20.0, 2));
         assert_eq!(odd.ns_per_packet, [10.0, 20.0, 30.0]);
-        let even = summary(vec![run(30.0, 3), run(10.0, 1)], 1.0);
+        let even = summary(vec![run(30.0, 3), run(10.0, 1)], alone());
         assert_eq!((even.median_ns, even.egress.blocked_batches), (20.0, 3));
     }
 }
