@@ -12,6 +12,7 @@ mod inspect;
 mod output;
 mod p4;
 mod packets;
+mod page;
 mod plan;
 mod run;
 #[cfg(test)]
