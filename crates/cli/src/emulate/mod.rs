@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::sweep::SweepArgs;
+#[cfg(test)]
+pub use self::sweep::SweepReport;
 use crate::failure::Failure;
 
 /// What is emulated.

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use pipeline::Model;
 
-use super::charts::values;
+use super::charts::varies;
 use super::figures::Figure;
 use super::grid::Grid;
 use super::metric::Metric;
@@ -51,9 +51,13 @@ pub struct SweepArgs {
     /// Packets: of what is generated [default: 50000], or the first of a capture [default: all]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 28))]
     packets: Vec<u64>,
-    /// Bytes of every packet; 64 is a packet in each cycle [default: own]
+    /// Bytes of every packet; 64 is a packet in each cycle. trace-1 to trace-6 keep their spacing in cycles [default:
+    /// own]
     #[arg(long, value_name = "N|own,...", value_delimiter = ',', value_parser = packet_bytes)]
     packet_bytes: Vec<Bytes>,
+    /// What the traces and the packets that update are drawn with [default: 1]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    seeds: Vec<u64>,
     /// Packets that update their flow's state, percent [default: 30]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=100))]
     update_rates: Vec<u32>,
@@ -126,10 +130,11 @@ pub struct SweepArgs {
 }
 
 /// What sets the grid, which figures set themselves.
-const GRID: [&str; 18] = [
+const GRID: [&str; 19] = [
     "models",
     "gaps",
     "packet_bytes",
+    "seeds",
     "update_rates",
     "stages",
     "stage_cycles",
@@ -201,6 +206,7 @@ impl SweepArgs {
             traffic: or(traffic.chain(turns).collect(), own.traffic),
             packets: or(self.packets.iter().copied().map(Some).collect(), own.packets),
             packet_bytes: or(self.packet_bytes.iter().map(|bytes| bytes.0).collect(), own.packet_bytes),
+            seeds: or(self.seeds.clone(), own.seeds),
             update_percents: or(self.update_rates.clone(), own.update_percents),
             stages: or(self.stages.clone(), own.stages),
             stage_cycles: or(self.stage_cycles.clone(), own.stage_cycles),
@@ -224,8 +230,7 @@ impl SweepArgs {
     pub fn x_of(&self, rows: &[&Row]) -> Axis {
         let liked = [Axis::UpdateRate, Axis::Stages, Axis::StageCycles, Axis::Traffic, Axis::Consistency];
         let all = liked.into_iter().chain(Axis::SET);
-        let varies = |axis: &Axis| values(rows, *axis).len() > 1;
-        self.x.or_else(|| all.into_iter().find(varies)).unwrap_or(Axis::Stages)
+        self.x.or_else(|| all.into_iter().find(|axis| varies(rows, *axis))).unwrap_or(Axis::Stages)
     }
 
     /// What charts show.

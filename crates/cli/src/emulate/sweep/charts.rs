@@ -4,7 +4,7 @@ use super::metric::Metric;
 use super::rows::Row;
 use super::settings::Axis;
 use crate::page::markup::Element;
-use crate::page::numbers::{decimal, shorten};
+use crate::page::numbers::decimal;
 use crate::page::svg::{self, Margins, Plot, marker, polyline, style_class, with_tip};
 
 /// What is drawn of a grid.
@@ -35,10 +35,11 @@ pub type Extra<'a> = (&'a str, fn(&Row) -> f64);
 
 const HEIGHT: f64 = 220.0;
 
-/// Names stand at the right.
-const MARGINS: Margins = Margins { left: 48.0, right: 88.0, top: 28.0, bottom: 40.0 };
+const MARGINS: Margins = Margins { left: 48.0, right: 16.0, top: 28.0, bottom: 40.0 };
 
-const NAME_CHARS: usize = 12;
+/// Room for names at the right, where all are so short.
+const NAME_ROOM: f64 = 82.0;
+const NAME_CHARS: usize = 10;
 
 /// Values so many times as large as others need a logarithmic axis.
 const WIDE: f64 = 20.0;
@@ -52,7 +53,7 @@ impl Look {
         let models_first = Axis::SET.into_iter().filter(|axis| *axis == Axis::Model);
         for axis in models_first.chain(Axis::SET.into_iter().filter(|axis| *axis != Axis::Model)) {
             let many = values(rows, axis).len();
-            if many > 1 && !x.covers(axis) && count * many <= svg::STYLES {
+            if varies(rows, axis) && !x.covers(axis) && count * many <= svg::STYLES {
                 lines.push(axis);
                 count *= many;
             }
@@ -66,6 +67,18 @@ pub fn values(rows: &[&Row], axis: Axis) -> Vec<String> {
     distinct(rows.iter().map(|row| axis.value(&row.settings)))
 }
 
+/// Whether an axis takes several values beside those that come with a model, such as its length of stages.
+pub fn varies(rows: &[&Row], axis: Axis) -> bool {
+    if axis == Axis::Model {
+        return values(rows, axis).len() > 1;
+    }
+    let of_model = |model: String| {
+        let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.settings.model == model).collect();
+        values(&rows, axis).len() > 1
+    };
+    values(rows, Axis::Model).into_iter().any(of_model)
+}
+
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut distinct = Vec::new();
     for name in names {
@@ -76,27 +89,27 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// Charts of all metrics; for each a chart for what neither x nor lines tell apart.
+/// Charts of all metrics; for each a chart for what neither x nor lines tell apart. What a metric has nothing to say
+/// of is left out.
 pub fn draw(rows: &[&Row], look: &Look, extra: Option<Extra>) -> Charts {
-    let varies = |axis: &Axis| values(rows, *axis).len() > 1;
-    let is_left = |axis: &Axis| !look.x.covers(*axis) && !look.lines.contains(axis) && varies(axis);
-    let apart: Vec<Axis> = Axis::SET.into_iter().filter(is_left).collect();
-    let chart_of = |row: &Row| named(&apart, row);
-    let mut lines = distinct(rows.iter().map(|row| named(&look.lines, row)));
+    let mut lines = distinct(rows.iter().map(|row| line_of(look, row)));
     let from_grid = lines.len();
     lines.extend(extra.map(|(name, _)| name.to_owned()));
     let mut charts = Vec::new();
     for metric in &look.metrics {
-        for name in distinct(rows.iter().map(|row| chart_of(row))) {
-            let shown: Vec<&Row> = rows.iter().copied().filter(|row| chart_of(row) == name).collect();
-            let mut ways: Vec<Vec<(&Row, f64)>> = Vec::new();
-            for line in &lines[..from_grid] {
-                let of_line = shown.iter().filter(|row| named(&look.lines, row) == *line);
-                ways.push(of_line.filter_map(|row| Some((*row, metric.of(row, rows)?))).collect());
-            }
+        let points = rows.iter().filter_map(|row| Some((*row, metric.of(row, rows)?)));
+        let points: Vec<Point> = points.collect();
+        let with_points: Vec<&Row> = points.iter().map(|(row, _)| *row).collect();
+        let is_left =
+            |axis: &Axis| !look.x.covers(*axis) && !look.lines.contains(axis) && varies(&with_points, *axis);
+        let apart: Vec<Axis> = Axis::SET.into_iter().filter(is_left).collect();
+        for name in distinct(with_points.iter().map(|row| named(&apart, row))) {
+            let shown: Vec<Point> =
+                points.iter().copied().filter(|(row, _)| named(&apart, row) == name).collect();
+            let of_line = |line: &String| way(look, line, &shown);
+            let mut ways: Vec<Vec<Point>> = lines[..from_grid].iter().map(of_line).collect();
             if let Some((_, value)) = extra {
-                let first = shown.iter().filter(|row| named(&look.lines, row) == lines[0]);
-                ways.push(first.map(|row| (*row, value(row))).collect());
+                ways.push(ways[0].iter().map(|(row, _)| (*row, value(row))).collect());
             }
             let drawing = draw_one(look.x, *metric, &name, &lines, &ways);
             charts.push(Chart { name, drawing, height: HEIGHT });
@@ -105,12 +118,33 @@ pub fn draw(rows: &[&Row], look: &Look, extra: Option<Extra>) -> Charts {
     Charts { charts, lines }
 }
 
+/// A row with what is drawn of it.
+type Point<'a> = (&'a Row, f64);
+
+/// The points of a line. Settings that make no difference to its model would give it several at one place.
+fn way<'a>(look: &Look, line: &str, shown: &[Point<'a>]) -> Vec<Point<'a>> {
+    let mut way: Vec<Point> = Vec::new();
+    for point in shown.iter().filter(|(row, _)| line_of(look, row) == line) {
+        let x = look.x.value(&point.0.settings);
+        if !way.iter().any(|(row, _)| look.x.value(&row.settings) == x) {
+            way.push(*point);
+        }
+    }
+    way
+}
+
+/// What its line is called: the values of the axes that make a difference to its model.
+fn line_of(look: &Look, row: &Row) -> String {
+    let axes = look.lines.iter().copied().filter(|axis| axis.is_of(row.settings.model));
+    named(&axes.collect::<Vec<_>>(), row)
+}
+
 /// Values along some axes, in words.
 fn named(axes: &[Axis], row: &Row) -> String {
     axes.iter().map(|axis| axis.named_value(&row.settings)).collect::<Vec<_>>().join(", ")
 }
 
-fn draw_one(x: Axis, metric: Metric, name: &str, lines: &[String], ways: &[Vec<(&Row, f64)>]) -> Element {
+fn draw_one(x: Axis, metric: Metric, name: &str, lines: &[String], ways: &[Vec<Point>]) -> Element {
     let all: Vec<&Row> = ways.iter().flatten().map(|(row, _)| *row).collect();
     let ticks = values(&all, x);
     let numbers: Option<Vec<f64>> = ticks.iter().map(|tick| tick.parse().ok()).collect();
@@ -137,7 +171,9 @@ fn draw_one(x: Axis, metric: Metric, name: &str, lines: &[String], ways: &[Vec<(
         "" => format!("{} by {}", metric.title(), x.title()),
         _ => format!("{name}: {} by {}", metric.title(), x.title()),
     };
-    let mut plot = Plot::new(&summary, HEIGHT, MARGINS, &x_axis, &y_axis);
+    let are_short = lines.iter().all(|line| line.chars().count() <= NAME_CHARS);
+    let margins = Margins { right: if are_short { NAME_ROOM } else { MARGINS.right }, ..MARGINS };
+    let mut plot = Plot::new(&summary, HEIGHT, margins, &x_axis, &y_axis);
     for (style, (line, way)) in lines.iter().zip(ways).enumerate() {
         let class = style_class(style);
         let mut way = way.clone();
@@ -148,8 +184,8 @@ fn draw_one(x: Axis, metric: Metric, name: &str, lines: &[String], ways: &[Vec<(
             let tip = format!("{line}, {}: {}", x.named_value(&row.settings), decimal(*value));
             plot.draw(with_tip(marker(*at, style, true), &tip));
         }
-        if let Some((_, y)) = at.last() {
-            plot.name_end(*y, shorten(line, NAME_CHARS), class);
+        if let Some((_, y)) = at.last().filter(|_| are_short) {
+            plot.name_end(*y, line.clone(), class);
         }
     }
     plot.finish()

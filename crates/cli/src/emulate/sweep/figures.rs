@@ -131,7 +131,7 @@ impl Figure {
                     ring_buffers: vec![large.ring_from_ring],
                     ..base
                 };
-                let metrics = [Metric::Rb, Metric::Pb, Metric::Dtable, Metric::Ring];
+                let metrics = [Metric::Rb, Metric::Pb, Metric::Dtable];
                 vec![study(grid, Axis::UpdateRate, &[Axis::Stages], &metrics)]
             }
             Figure::Stages => {

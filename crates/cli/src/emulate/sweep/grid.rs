@@ -12,6 +12,7 @@ pub struct Grid {
     pub traffic: Vec<Traffic>,
     pub packets: Vec<Option<u64>>,
     pub packet_bytes: Vec<Option<u32>>,
+    pub seeds: Vec<u64>,
     pub update_percents: Vec<u32>,
     pub stages: Vec<usize>,
     /// As long as each model's own, where it is empty.
@@ -37,6 +38,7 @@ impl Default for Grid {
             traffic: vec![Traffic::Spaced(2)],
             packets: vec![None],
             packet_bytes: vec![None],
+            seeds: vec![1],
             update_percents: vec![30],
             stages: vec![2, 3, 4],
             stage_cycles: Vec::new(),
@@ -62,6 +64,7 @@ impl Grid {
             self.traffic.len(),
             self.packets.len(),
             self.packet_bytes.len(),
+            self.seeds.len(),
             self.update_percents.len(),
             self.stages.len(),
             self.stage_cycles.len().max(1),
@@ -81,9 +84,10 @@ impl Grid {
     /// All places; what comes last varies fastest.
     pub fn points(&self) -> Vec<Settings> {
         let mut points = vec![self.first()];
+        vary(&mut points, &self.packet_bytes, |point, bytes| point.packet_bytes = bytes);
         vary(&mut points, &self.traffic, |point, traffic| point.traffic = traffic);
         vary(&mut points, &self.packets, |point, packets| point.packets = packets);
-        vary(&mut points, &self.packet_bytes, |point, bytes| point.packet_bytes = bytes);
+        vary(&mut points, &self.seeds, |point, seed| point.seed = seed);
         vary(&mut points, &self.models, take_model);
         vary(&mut points, &self.stages, |point, stages| point.stages = stages);
         vary(&mut points, &self.stage_cycles, |point, cycles| point.stage_cycles = cycles);
@@ -108,6 +112,7 @@ impl Grid {
             traffic: Traffic::Spaced(2),
             packets: None,
             packet_bytes: None,
+            seed: 1,
             update_percent: 0,
             stages: 1,
             stage_cycles: 1,

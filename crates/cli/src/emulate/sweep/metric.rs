@@ -33,9 +33,9 @@ pub enum Metric {
     Ring,
     /// Cycles to the last packet out
     Cycles,
-    /// Throughput in percent of that of `pisa` with the same settings
+    /// Throughput in percent of that of `pisa` with the same settings, --stage-cycles included
     OfStateless,
-    /// Mean latency as a multiple of that of `pisa` with the same settings
+    /// Mean latency as a multiple of that of `pisa` with the same settings, --stage-cycles included
     OverStateless,
 }
 
@@ -44,7 +44,7 @@ impl Metric {
     pub fn title(self) -> &'static str {
         match self {
             Metric::Throughput => "packets per cycle",
-            Metric::Load => "load, %",
+            Metric::Load => "highest load, %",
             Metric::Mean => "mean latency, cycles",
             Metric::P50 => "median latency, cycles",
             Metric::P99 => "latency of 99%, cycles",
@@ -95,8 +95,11 @@ impl Metric {
     }
 }
 
-/// The row of `pisa` with the same settings.
+/// The row of `pisa` with the same settings; `pisa` itself is not compared.
 fn stateless<'a>(row: &Row, all: &[&'a Row]) -> Option<&'a Row> {
+    if row.settings.model == "pisa" {
+        return None;
+    }
     let mut wanted = row.settings.effective();
     wanted.model = "pisa";
     let wanted = wanted.effective();

@@ -1,6 +1,6 @@
 //! The charts as a page, and each figure as a drawing of its own.
 
-use super::charts::{Chart, Charts};
+use super::charts::{Chart, Charts, varies};
 use super::rows::{Row, Sweep};
 use super::settings::Axis;
 use crate::page::markup::{Element, element};
@@ -62,7 +62,7 @@ fn shown_cells(rows: &[Row], row: &Row) -> (Vec<String>, Vec<String>) {
         None => row.figure.is_some(),
         Some(place) => {
             let set = Axis::SET.into_iter().filter(|axis| *axis != Axis::Load).nth(place);
-            set.is_none_or(|axis| super::charts::values(&all, axis).len() > 1)
+            set.is_none_or(|axis| varies(&all, axis))
         }
     };
     row.cells().into_iter().enumerate().filter(is_shown).map(|(_, cell)| cell).unzip()

@@ -1,6 +1,7 @@
 //! Runs settings on many threads. A run is on one thread, and what it finds does not depend on the others.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -21,23 +22,29 @@ pub struct Found {
 }
 
 /// What all runs need: the packets of each traffic.
-pub struct Loaded(HashMap<(Traffic, Option<u64>), Packets>);
+pub struct Loaded(HashMap<Key, Packets>);
+
+/// What packets depend on.
+type Key = (Traffic, Option<u64>, Option<u32>, u64);
+
+fn key(point: &Settings) -> Key {
+    (point.traffic.clone(), point.packets, point.packet_bytes, point.seed)
+}
 
 impl Loaded {
     /// Generates and reads what `points` need, each traffic once.
     pub fn for_points(points: &[Settings]) -> Result<Loaded, Failure> {
         let mut loaded = HashMap::new();
-        for Settings { traffic, packets, .. } in points {
-            let key = (traffic.clone(), *packets);
-            if !loaded.contains_key(&key) {
-                loaded.insert(key, traffic.load(*packets)?);
+        for point in points {
+            if let Entry::Vacant(place) = loaded.entry(key(point)) {
+                place.insert(Traffic::load(point)?);
             }
         }
         Ok(Loaded(loaded))
     }
 
     fn of(&self, point: &Settings) -> &Packets {
-        &self.0[&(point.traffic.clone(), point.packets)]
+        &self.0[&key(point)]
     }
 }
 

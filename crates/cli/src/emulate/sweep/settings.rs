@@ -22,6 +22,8 @@ pub struct Settings {
     pub packets: Option<u64>,
     /// Bytes of every packet; without it their own.
     pub packet_bytes: Option<u32>,
+    /// What traffic and updates are drawn with.
+    pub seed: u64,
     /// Packets that update their flow's state, in percent.
     pub update_percent: u32,
     /// Stages from where the state is read to where it is written.
@@ -99,7 +101,7 @@ impl Settings {
     pub fn effective(&self) -> Settings {
         let mut settings = self.clone();
         let rapid = RapidOptions::default();
-        if self.model != "rapid" {
+        if !Axis::Pb.is_of(self.model) {
             settings.consistency = Level(Consistency::Strict);
             settings.resubmitted_buffer = rapid.resubmitted_buffer;
             settings.phv_buffer = rapid.phv_buffer;
@@ -107,7 +109,7 @@ impl Settings {
             settings.ring_buffer = rapid.ring_from_ring;
             settings.blocking_threshold = rapid.blocking_threshold;
         }
-        if !matches!(self.model, "blocking" | "flowblaze") {
+        if !Axis::Queues.is_of(self.model) {
             let blocking = BlockingOptions::BLOCKING;
             (settings.queues, settings.queue_depth) = (blocking.queues, blocking.depth);
         }
@@ -126,6 +128,8 @@ pub enum Axis {
     Packets,
     /// Bytes of a packet
     PacketBytes,
+    /// What is drawn with
+    Seed,
     /// Share of the packets that update
     UpdateRate,
     /// Stages of the function
@@ -156,10 +160,11 @@ pub enum Axis {
 
 impl Axis {
     /// Those that are set one by one, in the order in which grids are gone through.
-    pub const SET: [Axis; 16] = [
+    pub const SET: [Axis; 17] = [
         Axis::Traffic,
         Axis::Packets,
         Axis::PacketBytes,
+        Axis::Seed,
         Axis::Model,
         Axis::Stages,
         Axis::StageCycles,
@@ -180,6 +185,20 @@ impl Axis {
         self == other || self == Axis::Latency && matches!(other, Axis::Stages | Axis::StageCycles)
     }
 
+    /// Whether it makes a difference to a model.
+    pub fn is_of(self, model: &str) -> bool {
+        match self {
+            Axis::Consistency
+            | Axis::Rb
+            | Axis::Pb
+            | Axis::Dtable
+            | Axis::RingBuffer
+            | Axis::BlockingThreshold => model == "rapid",
+            Axis::Queues | Axis::QueueDepth => matches!(model, "blocking" | "flowblaze"),
+            _ => true,
+        }
+    }
+
     /// Below a chart.
     pub fn title(self) -> &'static str {
         match self {
@@ -187,6 +206,7 @@ impl Axis {
             Axis::Traffic => "traffic",
             Axis::Packets => "packets",
             Axis::PacketBytes => "bytes of a packet",
+            Axis::Seed => "seed",
             Axis::UpdateRate => "packets that update the state, %",
             Axis::Stages => "stages of the function",
             Axis::StageCycles => "cycles of a stage",
@@ -214,6 +234,7 @@ impl Axis {
             },
             Axis::Packets => or(settings.packets.map(|packets| packets.to_string()), "all"),
             Axis::PacketBytes => or(settings.packet_bytes.map(|bytes| bytes.to_string()), "own"),
+            Axis::Seed => settings.seed.to_string(),
             Axis::UpdateRate => settings.update_percent.to_string(),
             Axis::Stages => settings.stages.to_string(),
             Axis::StageCycles => settings.stage_cycles.to_string(),
@@ -245,6 +266,7 @@ impl Axis {
             Axis::PacketBytes if settings.packet_bytes.is_none() => "own length".to_owned(),
             Axis::PacketBytes => format!("{value} bytes"),
             Axis::Packets => format!("{value} packets"),
+            Axis::Seed => format!("seed {value}"),
             Axis::UpdateRate => format!("{value}% updates"),
             Axis::Stages => format!("{value} stages"),
             Axis::StageCycles | Axis::Latency => format!("{value} cycles"),

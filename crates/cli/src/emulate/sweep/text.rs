@@ -1,6 +1,6 @@
 //! The rows for the terminal.
 
-use super::charts::values;
+use super::charts::varies;
 use super::rows::{Row, Sweep};
 use super::settings::Axis;
 use crate::bench::compare::wrapped;
@@ -26,8 +26,8 @@ pub fn render(sweep: &Sweep, headings: &[(Option<&'static str>, String)]) -> Str
 }
 
 fn of_rows(rows: &[&Row]) -> String {
-    let varies = |axis: &Axis| *axis != Axis::Load && values(rows, *axis).len() > 1;
-    let axes: Vec<Axis> = Axis::SET.into_iter().filter(varies).collect();
+    let is_shown = |axis: &Axis| *axis != Axis::Load && varies(rows, *axis);
+    let axes: Vec<Axis> = Axis::SET.into_iter().filter(is_shown).collect();
     let has_limits = rows.iter().any(|row| row.settings.load.to_string().contains("loss"));
     let mut header: Vec<&str> = axes.iter().map(|axis| axis.title()).collect();
     if has_limits {

@@ -39,8 +39,8 @@ const SPACED: [Spacing; 6] = [
 /// Packets of what is generated.
 pub const PACKETS: u64 = 50_000;
 
-/// What all draws begin with.
-const SEED: u64 = 1;
+/// What keys of packets without a flow are made with.
+const ALONE: u64 = 1;
 
 impl Traffic {
     /// As the command line names it.
@@ -52,21 +52,28 @@ impl Traffic {
         }
     }
 
-    /// Generates or reads the packets: at most so many, and of what is generated exactly or at least as many.
+    /// Generates or reads the packets that `settings` ask for.
     ///
     /// # Errors
     /// A capture that cannot be read, or a model that there is not.
-    pub fn load(&self, packets: Option<u64>) -> Result<Packets, Failure> {
+    pub fn load(settings: &Settings) -> Result<Packets, Failure> {
+        let Settings { traffic, packets, packet_bytes, seed, .. } = settings;
         let many = packets.unwrap_or(PACKETS);
-        let all = match self {
+        let mut all: Vec<Member> = match traffic {
             Traffic::Spaced(number) => {
-                let arrivals = SPACED[number - 1].arrivals(many, 0, SEED);
+                let stated = SPACED[number - 1];
+                // The spacing is in cycles: shorter packets have more of others between them.
+                let spacing = packet_bytes.map_or(stated, |bytes| stated.with_bytes(bytes));
+                let arrivals = spacing.arrivals(many, 0, *seed);
                 arrivals.map(|arrival| packet(arrival.phv[0], arrival.bytes)).collect()
             }
             Traffic::Turns(gap) => (0..many).map(|number| packet(number % gap, 64)).collect(),
-            Traffic::Named(name) => read(name, packets)?,
+            Traffic::Named(name) => read(name, *packets)?,
         };
-        Ok(Packets::new(all, matches!(self, Traffic::Turns(_))))
+        if let Some(bytes) = packet_bytes {
+            all.iter_mut().for_each(|member| member.bytes = *bytes);
+        }
+        Ok(Packets::new(all, matches!(traffic, Traffic::Turns(_))))
     }
 }
 
@@ -112,7 +119,7 @@ fn member(record: &Record<'_>, number: u64) -> Member {
     let headers = wire::parse(record.link, record.data, record.wire_len);
     let is_in_flow = headers.is_ip() && headers.is_well_formed();
     let flow =
-        if is_in_flow { fields(record)[field::FLOW] } else { nf::hash_bytes(&number.to_le_bytes(), SEED) };
+        if is_in_flow { fields(record)[field::FLOW] } else { nf::hash_bytes(&number.to_le_bytes(), ALONE) };
     packet(flow, record.wire_len)
 }
 
@@ -138,18 +145,18 @@ impl Packets {
     /// turns: there each flow's updates come as evenly as they can.
     pub fn arrivals(&self, settings: &Settings) -> impl Iterator<Item = Arrival<SyntheticPhv>> {
         let percent = u64::from(settings.update_percent);
-        let bytes = settings.packet_bytes;
+        let seed = settings.seed;
         let flows = self.flows.max(1) as u64;
         let is_even = self.takes_turns;
         self.all.iter().zip(0..).map(move |(member, number): (&Member, u64)| {
             let turn = number / flows;
             let updates = match is_even {
                 true => turn * percent / 100 != (turn + 1) * percent / 100,
-                false => nf::hash_bytes(&number.to_le_bytes(), SEED) % 100 < percent,
+                false => nf::hash_bytes(&number.to_le_bytes(), seed) % 100 < percent,
             };
             // Tags begin with 1.
             let phv = Synthetic::packet(member.flow, updates, number + 1);
-            Arrival { phv, bytes: bytes.unwrap_or(member.bytes), time_ns: 0 }
+            Arrival { phv, bytes: member.bytes, time_ns: 0 }
         })
     }
 }
@@ -159,9 +166,17 @@ mod tests {
     use super::super::grid::Grid;
     use super::*;
 
-    fn updates(traffic: Traffic, percent: u32) -> Vec<bool> {
-        let packets = traffic.load(Some(1_000)).ok().expect("generated");
-        let settings = Settings { update_percent: percent, ..Grid::default().points().remove(0) };
+    fn settings(traffic: Traffic, packets: u64) -> Settings {
+        Settings { traffic, packets: Some(packets), ..Grid::default().points().remove(0) }
+    }
+
+    fn load(traffic: Traffic, packets: u64) -> Packets {
+        Traffic::load(&settings(traffic, packets)).ok().expect("there is such traffic")
+    }
+
+    fn updates(traffic: Traffic, update_percent: u32) -> Vec<bool> {
+        let settings = Settings { update_percent, ..settings(traffic, 1_000) };
+        let packets = Traffic::load(&settings).ok().expect("generated");
         packets.arrivals(&settings).map(|arrival| arrival.phv[1] == 1).collect()
     }
 
@@ -183,9 +198,23 @@ mod tests {
 
     #[test]
     fn flows_take_turns() {
-        let packets = Traffic::Turns(3).load(Some(7)).ok().expect("generated");
+        let packets = load(Traffic::Turns(3), 7);
         let flows: Vec<u64> = packets.all.iter().map(|member| member.flow).collect();
         assert_eq!((flows, packets.flows), (vec![0, 1, 2, 0, 1, 2, 0], 3));
+    }
+
+    /// In trace 1 of packets of 256 bytes, 4 cycles each, a flow's packets are at most 18 apart within the 72 cycles
+    /// that are stated; with a packet in each cycle, 72.
+    #[test]
+    fn the_spacing_is_in_cycles() {
+        let farthest = |packet_bytes| {
+            let settings = Settings { packet_bytes, ..settings(Traffic::Spaced(1), 5_000) };
+            let packets = Traffic::load(&settings).ok().expect("generated");
+            let mut last = std::collections::HashMap::new();
+            let gap = |(member, number): (&Member, usize)| Some(number - last.insert(member.flow, number)?);
+            packets.all.iter().zip(0..).filter_map(gap).max()
+        };
+        assert_eq!((farthest(None), farthest(Some(64))), (Some(18), Some(72)));
     }
 
     #[test]
@@ -200,8 +229,7 @@ mod tests {
     fn names_lead_to_traffic() {
         assert_eq!(Traffic::named("trace-3"), Traffic::Spaced(3));
         assert_eq!(Traffic::named("trace-7"), Traffic::Named("trace-7".to_owned()));
-        let packets = Traffic::named("uniform").load(Some(100)).ok().expect("a model");
-        assert_eq!(packets.all.len(), 100);
-        assert!(Traffic::named("no-such-model").load(None).is_err());
+        assert_eq!(load(Traffic::named("uniform"), 100).all.len(), 100);
+        assert!(Traffic::load(&settings(Traffic::named("no-such-model"), 1)).is_err());
     }
 }
