@@ -163,6 +163,7 @@ fn the_formula_is_the_papers() {
 fn sample() -> Vec<Row> {
     let grid = Grid {
         models: vec!["rapid", "blocking", "pisa"],
+        stage_cycles: vec![18],
         consistency: Grid::default().consistency,
         ..small()
     };
