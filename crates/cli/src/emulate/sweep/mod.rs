@@ -23,7 +23,7 @@ pub use self::args::SweepArgs;
 #[cfg(test)]
 pub use self::rows::Sweep as SweepReport;
 
-use self::charts::{Look, draw};
+use self::charts::{Charts, Look, draw};
 use self::figures::{Figure, Study};
 use self::page::{Sheet, render_html, render_svg};
 use self::rows::{Row, Sweep, render_csv};
@@ -89,7 +89,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
 fn tasks(args: &SweepArgs) -> Result<Vec<Task>, Failure> {
     let studies = match args.figures().as_slice() {
         [] => {
-            vec![(None, Study { grid: args.grid(), look: None, extra: None })]
+            vec![(None, Study { grid: args.grid(), look: None, note: None, extra: None })]
         }
         figures => {
             let traffic = args.figure_traffic(figures)?;
@@ -145,7 +145,7 @@ fn sheets(tasks: &[Task], rows: &[Vec<Row>], args: &SweepArgs) -> Vec<Sheet> {
         let rows: Vec<&Row> = rows.iter().collect();
         let own = || Look::of(&rows, args.x_of(&rows), args.metrics());
         let look = task.study.look.clone().unwrap_or_else(own);
-        let charts = draw(&rows, &look, task.study.extra);
+        let charts = Charts { note: task.study.note, ..draw(&rows, &look, task.study.extra) };
         if last == Some(task.figure)
             && let Some(sheet) = sheets.last_mut()
         {

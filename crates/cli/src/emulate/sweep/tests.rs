@@ -220,6 +220,8 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
     let parsed = Document::parse(&drawing).expect("an SVG");
     assert_eq!(parsed.root_element().attribute("xmlns"), None, "roxmltree takes it as the namespace");
     assert!(parsed.root_element().tag_name().namespace().is_some());
+    let markers = drawing.matches("<polygon").count();
+    assert!(markers > 50 && !drawing.contains("<title>"), "{markers}");
     assert!(!drawing.contains("var(") && !drawing.contains("url(") && !drawing.contains("href"));
     let sweep = Sweep {
         paceline: "0",
