@@ -17,7 +17,7 @@ mod traffic;
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::args::SweepArgs;
 #[cfg(test)]
@@ -57,14 +57,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
     }
     let progress = session::interruptible(None);
     let threads = args.threads();
-    let points: Vec<&Settings> = tasks.iter().flat_map(|task| &task.points).collect();
-    let (different, places) = different(&points);
-    let loaded = Loaded::for_points(&different)?;
-    let bar = Bar::counting("sweeping", different.len() as u64);
-    let found = run_all(&different, &loaded, threads, &progress.stop, || bar.next())?;
-    drop(bar);
-    let mut places = places.into_iter();
-    let rows: Vec<Vec<Row>> = tasks.iter().map(|task| rows_of(task, &found, &mut places)).collect();
+    let rows = run(&tasks, threads, &progress.stop)?;
     let sheets = sheets(&tasks, &rows, args);
     let sweep = Sweep {
         paceline: env!("CARGO_PKG_VERSION"),
@@ -110,6 +103,17 @@ fn tasks(args: &SweepArgs) -> Result<Vec<Task>, Failure> {
     let tasks: Vec<Task> = studies.into_iter().map(task).collect();
     tasks.iter().flat_map(|task| &task.points).try_for_each(check)?;
     Ok(tasks)
+}
+
+/// The rows of each task, as far as they were found before `stop`.
+fn run(tasks: &[Task], threads: usize, stop: &AtomicBool) -> Result<Vec<Vec<Row>>, Failure> {
+    let points: Vec<&Settings> = tasks.iter().flat_map(|task| &task.points).collect();
+    let (different, places) = different(&points);
+    let loaded = Loaded::for_points(&different)?;
+    let bar = Bar::counting("sweeping", different.len() as u64);
+    let found = run_all(&different, &loaded, threads, stop, || bar.next())?;
+    let mut places = places.into_iter();
+    Ok(tasks.iter().map(|task| rows_of(task, &found, &mut places)).collect())
 }
 
 /// Settings that differ in what the model has, and by place which they are.
