@@ -114,18 +114,26 @@ impl Batch {
             return;
         }
         let (own, ended) = (self.own(), self.ended());
-        let mut packet = 0;
-        self.frames.retain(|_| {
-            packet += 1;
-            own >> (packet - 1) & 1 == 1
-        });
+        let packets = self.len();
+        let first_own = own.trailing_zeros() as usize;
+        match own >> first_own == all_bits(packets - first_own) {
+            // As where all history is behind some packet of this core: but for what came before the first.
+            true => drop(self.frames.drain(..first_own)),
+            false => {
+                let mut packet = 0;
+                self.frames.retain(|_| {
+                    packet += 1;
+                    own >> (packet - 1) & 1 == 1
+                });
+            }
+        }
         self.live = all_bits(self.len());
         if ended != 0 {
             for (to, from) in bits(own).enumerate() {
                 self.fates.swap(to, from);
                 self.live &= !((ended >> from & 1) << to);
             }
-            self.fates[self.frames.len()..packet].fill(Fate::Forward);
+            self.fates[self.frames.len()..packets].fill(Fate::Forward);
         }
         self.history = 0;
     }

@@ -175,7 +175,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
             self.flows.created += u64::from(was_none);
             let mut deadline_ns = now_ns.saturating_add(self.runner.function.idle_timeout_ns(state));
             if !followers.is_empty() {
-                followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, followers, steps.batch);
+                followed = self.runner.follow(
+                    &mut flow,
+                    &mut deadline_ns,
+                    Some(&meta),
+                    packet,
+                    followers,
+                    steps.batch,
+                );
             }
             match flow {
                 Some(state) => cell.set(state, deadline_ns),
@@ -225,7 +232,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
         if flow.is_none() {
             return 0;
         }
-        let followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, span, steps.batch);
+        let meta = F::project(&steps.batch.headers[packet]);
+        let followed =
+            self.runner.follow(&mut flow, &mut deadline_ns, meta.as_ref(), packet, span, steps.batch);
         match flow {
             Some(state) => cell.set(state, deadline_ns),
             None => self.remove(slot, deadline_ns, steps.table),
@@ -306,7 +315,8 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         let mut replay = self.runner.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
         let mut done = 0;
         for Alike { headers, times_ns } in batch.followers(packet, span) {
-            let stepped = replay.steps_without_state(headers, times_ns);
+            let meta = F::project(headers.unwrap_or(&batch.headers[packet]));
+            let stepped = replay.steps_without_state(meta.as_ref(), times_ns);
             done += stepped;
             if stepped < times_ns.len() {
                 break;

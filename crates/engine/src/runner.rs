@@ -155,13 +155,14 @@ impl<F: NetworkFunction> Runner<F> {
         Replay { function, cx }
     }
 
-    /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. Where the last of them
-    /// ended it, `deadline_ns` is what it was before that.
+    /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. `meta` is the entry's.
+    /// Where the last of them ended the flow, `deadline_ns` is what it was before that.
     #[inline(always)]
     pub(crate) fn follow(
         &mut self,
         flow: &mut Option<F::State>,
         deadline_ns: &mut u64,
+        meta: Option<&F::Meta>,
         packet: usize,
         span: Range<u16>,
         batch: &Batch,
@@ -169,7 +170,9 @@ impl<F: NetworkFunction> Runner<F> {
         let mut replay = self.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
         let mut done = 0;
         for Alike { headers, times_ns } in batch.followers(packet, span) {
-            let stepped = replay.steps(flow, deadline_ns, headers, times_ns);
+            let own = headers.map(F::project);
+            let meta = own.as_ref().map_or(meta, Option::as_ref);
+            let stepped = replay.steps(flow, deadline_ns, meta, times_ns);
             done += stepped;
             if stepped < times_ns.len() || flow.is_none() {
                 break;
@@ -308,17 +311,17 @@ impl<F: NetworkFunction> Replay<'_, F> {
         &mut self,
         flow: &mut Option<F::State>,
         deadline_ns: &mut u64,
-        headers: &Headers,
+        meta: Option<&F::Meta>,
         times_ns: &[u64],
     ) -> usize {
-        let Some(meta) = F::project(headers) else { return self.pass(times_ns.len()) };
+        let Some(meta) = meta else { return self.pass(times_ns.len()) };
         let mut done = 0;
         while let Some(time_ns) = times_ns.get(done) {
             if *deadline_ns <= *time_ns {
                 break;
             }
-            done += match self.function.leap(flow, &meta, &times_ns[done..]) {
-                0 => self.step(flow, &meta, *time_ns),
+            done += match self.function.leap(flow, meta, &times_ns[done..]) {
+                0 => self.step(flow, meta, *time_ns),
                 leapt => self.pass(leapt),
             };
             let Some(state) = flow else { break };
@@ -329,13 +332,13 @@ impl<F: NetworkFunction> Replay<'_, F> {
 
     /// The same of a flow without a state, as long as it gets none. Says how many.
     #[inline]
-    pub(crate) fn steps_without_state(&mut self, headers: &Headers, times_ns: &[u64]) -> usize {
-        let Some(meta) = F::project(headers) else { return self.pass(times_ns.len()) };
+    pub(crate) fn steps_without_state(&mut self, meta: Option<&F::Meta>, times_ns: &[u64]) -> usize {
+        let Some(meta) = meta else { return self.pass(times_ns.len()) };
         let mut done = 0;
         while let Some(time_ns) = times_ns.get(done) {
             let mut flow = None;
-            let stepped = match self.function.leap(&mut flow, &meta, &times_ns[done..]) {
-                0 => self.step(&mut flow, &meta, *time_ns),
+            let stepped = match self.function.leap(&mut flow, meta, &times_ns[done..]) {
+                0 => self.step(&mut flow, meta, *time_ns),
                 leapt => self.pass(leapt),
             };
             if flow.is_some() {

@@ -52,7 +52,8 @@ const _: () = assert!(FOLLOWERS_MAX < u16::MAX as usize && HEADERS_MAX < u16::MA
 
 /// Followers that come one after the other and are alike.
 pub(crate) struct Alike<'a> {
-    pub(crate) headers: &'a Headers,
+    /// `None`: those of the entry.
+    pub(crate) headers: Option<&'a Headers>,
     pub(crate) times_ns: &'a [u64],
 }
 
@@ -184,6 +185,12 @@ impl Runs {
         first + usize::from(steps.start) - 1..first + usize::from(steps.end) - 1
     }
 
+    /// The headers of a follower; `None` if they are its entry's.
+    #[inline(always)]
+    fn headers_of(&self, Owner(number): Owner) -> Option<&Headers> {
+        self.headers.get(usize::from(number))
+    }
+
     /// The time of the last step to do now, if it is a follower's.
     pub(crate) fn last_ns(&self, packet: usize) -> Option<u64> {
         let until = self.places[packet].until;
@@ -211,21 +218,15 @@ impl crate::Batch {
         owners.chunk_by(|one, other| one == other).map(move |alike| {
             let (times, rest) = times_ns.split_at(alike.len());
             times_ns = rest;
-            Alike { headers: self.headers_of(packet, alike[0]), times_ns: times }
+            Alike { headers: self.runs.headers_of(alike[0]), times_ns: times }
         })
-    }
-
-    #[inline(always)]
-    fn headers_of(&self, packet: usize, Owner(number): Owner) -> &Headers {
-        // That of the entry itself is beyond all.
-        self.runs.headers.get(usize::from(number)).unwrap_or(&self.headers[packet])
     }
 
     /// Has an entry stand for one of its followers, by the number of its step, all alone.
     pub(crate) fn lend(&mut self, packet: usize, step: u16) -> Lent {
         let bit = 1 << packet;
         let index = self.runs.range(packet, step..step + 1).start;
-        let headers = *self.headers_of(packet, self.runs.owners[index]);
+        let headers = *self.runs.headers_of(self.runs.owners[index]).unwrap_or(&self.headers[packet]);
         let seq = self.frames[packet].stamp.seq + u64::from(step);
         let stamp = Stamp { seq, time_ns: self.runs.times_ns[index] };
         let lent = Lent {

@@ -1,5 +1,6 @@
 //! The history of a trial's packets, for cores that step those of others.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use engine::{Chain, Forgotten, Past, Recalled};
@@ -79,6 +80,18 @@ impl Past for TrialPast {
         let arrival_ns = self.pace.arrival_in_round_ns(round, index, number);
         let likeness = self.history.likenesses[index];
         Ok(Recalled { time_ns: self.origin.time_ns + arrival_ns, likeness })
+    }
+
+    /// Where the trace has no end amidst.
+    #[inline]
+    fn repeats(&mut self, seqs: Range<u64>, times_ns: &mut Vec<u64>) {
+        let Place { index, round, number } = self.place((seqs.start - self.origin.seq) as u32);
+        let rest = self.history.likenesses[index..].iter();
+        let alike = rest.take((seqs.end - seqs.start) as usize).take_while(|like| **like == Likeness::All);
+        let count = alike.count();
+        let arrival_ns =
+            |further| self.pace.arrival_in_round_ns(round, index + further, number + further as u32);
+        times_ns.extend((0..count).map(|further| self.origin.time_ns + arrival_ns(further)));
     }
 
     #[inline]
