@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 
 use io::Feeder;
 use io::capture::CaptureReader;
-use recovery::{Gaps, replicas};
+use recovery::Gaps;
 use sequencer::ItemLayout;
 
 use super::Sequencing;
@@ -11,6 +11,7 @@ use super::arrivals::{Arrivals, InputError};
 use super::custody::{External, HistoryCounters, Steps};
 use super::line::Line;
 use super::loss::Loss;
+use super::rebuild::Recovering;
 use crate::chain::{Chain, ChainCore};
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
@@ -57,6 +58,8 @@ pub struct HistoryOutcome {
     pub lost: u64,
     /// By core.
     pub cores: Vec<HistoryCounters>,
+    /// Numbers of packets that came and have no verdict, ascending: see [`HistoryCounters::overtaken`].
+    pub overtaken: Vec<u64>,
 }
 
 /// Runs `chain` with a replica on each core over packets that come with history, with one pinned thread per core,
@@ -79,14 +82,16 @@ pub fn replay_external<E: Send>(
     };
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    run(chain, arrivals, chains, recovery, speed, progress, see)
+    run(chain, arrivals, chains, recovery, (speed, Vec::new()), progress, see)
 }
 
-/// What `single` makes of all that any core gets, in the order of sequence numbers.
+/// What `single` makes of all that any core gets, in the order of sequence numbers; `unanswered` packets it steps as if
+/// their own core had lost them.
 pub(super) fn replay_all<E: Send>(
     chain: &Chain,
     plan: &Plan,
     input: ExternalInput,
+    unanswered: &[u64],
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
@@ -96,7 +101,7 @@ pub(super) fn replay_all<E: Send>(
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
-    run(chain, arrivals, vec![core], Recovery::Off, None, progress, see)
+    run(chain, arrivals, vec![core], Recovery::Off, (None, unanswered.to_vec()), progress, see)
 }
 
 pub(super) fn open(
@@ -123,7 +128,7 @@ fn run<E: Send>(
     arrivals: Arrivals,
     chains: Vec<ChainCore>,
     recovery: Recovery,
-    speed: Option<Speed>,
+    (speed, unanswered): (Option<Speed>, Vec<u64>),
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
@@ -133,14 +138,14 @@ fn run<E: Send>(
     let steps: Vec<Steps> = match records(recovery, cores) {
         None => (0..cores).map(|_| Steps::Own(Gaps::default())).collect(),
         Some(records) => {
-            let replicas = replicas(cores, records, layout.item_len());
-            replicas.into_iter().map(|replica| Steps::All(Box::new(replica))).collect()
+            let parts = Recovering::for_cores(cores, records, layout.item_len());
+            parts.into_iter().map(|recovering| Steps::All(Box::new(recovering))).collect()
         }
     };
     let base = arrivals.base();
     let keeper = |(core, steps)| {
         let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
-        Keeper::External(Box::new(external))
+        Keeper::External(Box::new(external.without_answers(unanswered.clone())))
     };
     let keepers = steps.into_iter().enumerate().map(keeper).collect();
     let job = Job { chains, keepers, ends: io::replay_restamped(cores), is_replicated: true };
