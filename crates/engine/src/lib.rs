@@ -48,8 +48,8 @@ pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use control::Order;
 pub use external::{
-    ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError, Loss,
-    LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
+    External, ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError,
+    Loss, LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
     verify_external,
 };
 pub use follow::End;

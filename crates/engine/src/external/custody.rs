@@ -18,7 +18,8 @@ use wire::{LinkType, Stamp};
 
 use super::line::Line;
 use super::rebuild::Recovering;
-use crate::chain::ChainCore;
+use super::run::Recovery;
+use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
 use crate::{BATCH_PACKETS, Batch};
 
@@ -50,11 +51,15 @@ pub struct HistoryCounters {
 }
 
 /// Puts what packets bring along between a core's own.
-pub(crate) struct External {
+pub struct External {
     core: usize,
     layout: ItemLayout,
     /// What packets' numbers are counted from.
     base: u64,
+    /// Added to what histories say of numbers and times.
+    origin: Stamp,
+    /// How many packets there are, where nobody tells this core beside its queue.
+    packets: Option<u64>,
     /// By the core that the sequencer sent a packet to, which the frame's entry says: this one, as a rule.
     receivers: Vec<Receiver>,
     steps: Steps,
@@ -86,6 +91,19 @@ pub(super) enum Steps {
     All(Box<Recovering>),
 }
 
+impl Steps {
+    /// For cores with items of so many bytes.
+    pub(super) fn for_cores(recovery: Recovery, cores: usize, item_bytes: usize) -> Vec<Steps> {
+        match recovery.records(cores) {
+            None => (0..cores).map(|_| Steps::Own(Gaps::default())).collect(),
+            Some(records) => {
+                let parts = Recovering::for_cores(cores, records, item_bytes);
+                parts.into_iter().map(|recovering| Steps::All(Box::new(recovering))).collect()
+            }
+        }
+    }
+}
+
 /// What a core leaves behind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExternalEnd {
@@ -114,6 +132,8 @@ impl External {
             own_item: vec![0; layout.item_len()].into(),
             layout,
             base,
+            origin: Stamp::default(),
+            packets: None,
             receivers: vec![Receiver::starting_at(base); senders],
             steps,
             line,
@@ -127,6 +147,42 @@ impl External {
             last: Stamp::default(),
             is_done: false,
         }
+    }
+
+    /// One for each of `cores` cores that run `chain`, for whoever feeds them himself: packets 0 to `packets`, each with
+    /// its history, and then an end. `origin` is added to what histories say of numbers and times, so that flows can
+    /// live on while packets come once more.
+    pub fn for_cores(
+        chain: &Chain,
+        cores: usize,
+        recovery: Recovery,
+        packets: u64,
+        origin: Stamp,
+    ) -> Vec<External> {
+        let layout = ItemLayout::new(chain.history_bytes());
+        let line = Arc::new(Line::new(cores));
+        let core = |(core, steps)| {
+            let mut external = External::new(core, cores, layout.clone(), 0, steps, Arc::clone(&line));
+            (external.origin, external.packets) = (origin, Some(packets));
+            external
+        };
+        Steps::for_cores(recovery, cores, layout.item_len()).into_iter().enumerate().map(core).collect()
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> HistoryCounters {
+        self.end().counters
+    }
+
+    /// Packets of other cores that were stepped here.
+    #[inline]
+    pub fn replayed(&self) -> u64 {
+        self.counters.replayed
+    }
+
+    /// Whether own packets wait here, for what other cores know or have.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
     }
 
     /// The same that steps packets with these numbers, ascending, as history, and gives no verdict on them.
@@ -159,7 +215,10 @@ impl External {
         let has_all = self.received.is_empty() && self.pending.is_none();
         let is_over = match found {
             // As it was left by who fed the queue.
-            Received::End => has_all && self.silence(self.line.floor(self.core), true) && self.leave(),
+            Received::End => {
+                let end = self.packets.unwrap_or_else(|| self.line.floor(self.core));
+                has_all && self.silence(end, true) && self.leave()
+            }
             _ => {
                 if has_all && found == Received::Idle {
                     self.silence(floor, false);
@@ -214,12 +273,12 @@ impl External {
             }
             Look::Unanswered => self.give_back(frame, EngineDrop::NotTaken),
             Look::Overtaken(own) => {
-                strip(&mut frame, own);
+                strip(&mut frame, own, self.origin);
                 self.counters.overtaken += 1;
                 self.give_back(frame, EngineDrop::Overtaken);
             }
             Look::Own { own, at } => {
-                strip(&mut frame, own);
+                strip(&mut frame, own, self.origin);
                 match at {
                     Some(at) => batch.frames[at] = frame,
                     None => self.waiting.push_back(frame),
@@ -231,7 +290,19 @@ impl External {
 
     /// Records what a packet brings, and puts into the batch what can be stepped now.
     fn look(&mut self, frame: &Frame, bytes: &[u8], is_new: bool, batch: &mut Batch) -> Look {
-        let Self { layout, receivers, steps, base, counters, own_item, waiting, last, unanswered, .. } = self;
+        let Self {
+            layout,
+            receivers,
+            steps,
+            base,
+            origin,
+            counters,
+            own_item,
+            waiting,
+            last,
+            unanswered,
+            ..
+        } = self;
         let history = match History::parse(bytes, layout) {
             Ok(history) => history,
             Err(reason) => return Look::Rejected(reason),
@@ -257,7 +328,8 @@ impl External {
             _ => None,
         };
         let item = |index| if index < count { history.item_bytes(index) } else { &own_item[..] };
-        let mut entries = Entries { layout, waiting, counters, last, own: answered, own_at: None, batch };
+        let mut entries =
+            Entries { layout, origin: *origin, waiting, counters, last, own: answered, own_at: None, batch };
         match steps {
             Steps::Own(gaps) => {
                 for seq in gaps.arrive(first - *base..end - *base).map(|seq| seq + *base) {
@@ -298,7 +370,7 @@ impl External {
     /// has given back all.
     fn drop_overtaken(&mut self) -> bool {
         let Steps::All(recovering) = &self.steps else { return true };
-        let next = recovering.replica.next() + self.base;
+        let next = recovering.replica.next() + self.base + self.origin.seq;
         while let Some(frame) = self.waiting.pop_front_if(|frame| frame.stamp.seq < next) {
             self.counters.overtaken += 1;
             self.give_back(frame, EngineDrop::Overtaken);
@@ -311,11 +383,13 @@ impl External {
 
     /// Steps on from the logs.
     fn go_on(&mut self, batch: &mut Batch) {
-        let Self { layout, steps: Steps::All(recovering), base, counters, waiting, last, .. } = self else {
+        let Self { layout, steps: Steps::All(recovering), base, origin, counters, waiting, last, .. } = self
+        else {
             return;
         };
         let room = BATCH_PACKETS - batch.len();
-        let mut entries = Entries { layout, waiting, counters, last, own: None, own_at: None, batch };
+        let mut entries =
+            Entries { layout, origin: *origin, waiting, counters, last, own: None, own_at: None, batch };
         let advance = recovering.replica.advance(room, |seq, item| entries.push(seq + *base, item));
         recovering.note(advance);
     }
@@ -402,15 +476,21 @@ impl Own {
 }
 
 /// Leaves the packet, as the sequencer got it.
-fn strip(frame: &mut Frame, Own { stamp, link, offset }: Own) {
+fn strip(frame: &mut Frame, Own { stamp, link, offset }: Own, origin: Stamp) {
     let data = frame.data();
     frame.set_data(data.start + offset..data.end);
-    (frame.stamp, frame.link) = (stamp, link);
+    (frame.stamp, frame.link) = (since(origin, stamp), link);
+}
+
+#[inline]
+fn since(origin: Stamp, stamp: Stamp) -> Stamp {
+    Stamp { seq: origin.seq + stamp.seq, time_ns: origin.time_ns + stamp.time_ns }
 }
 
 /// Entries of a batch, in the order of their numbers.
 struct Entries<'a> {
     layout: &'a ItemLayout,
+    origin: Stamp,
     waiting: &'a mut VecDeque<Frame>,
     counters: &'a mut HistoryCounters,
     last: &'a mut Stamp,
@@ -426,12 +506,15 @@ impl Entries<'_> {
         let at = self.batch.len();
         if let Some(own) = self.own.filter(|own| own.stamp.seq == seq) {
             self.own_at = Some(at);
-            self.batch.frames.push(Frame::without_bytes(own.stamp));
-        } else if let Some(frame) = self.waiting.pop_front_if(|frame| frame.stamp.seq == seq) {
+            self.batch.frames.push(Frame::without_bytes(since(self.origin, own.stamp)));
+        } else if let Some(frame) =
+            self.waiting.pop_front_if(|frame| frame.stamp.seq == self.origin.seq + seq)
+        {
             self.batch.frames.push(frame);
         } else {
             let time_ns = self.layout.read_into(item, &mut self.batch.headers[at]);
-            self.batch.frames.push(Frame::without_bytes(Stamp { seq, time_ns }));
+            let stamp = since(self.origin, Stamp { seq, time_ns });
+            self.batch.frames.push(Frame::without_bytes(stamp));
             self.batch.history |= 1 << at;
             self.counters.replayed += 1;
         }

@@ -22,8 +22,8 @@ mod tests;
 mod verify;
 
 pub use arrivals::InputError;
-pub use custody::HistoryCounters;
-pub(crate) use custody::{External, ExternalEnd};
+pub(crate) use custody::ExternalEnd;
+pub use custody::{External, HistoryCounters};
 pub use files::{core_file, core_files};
 pub use loss::{Loss, LossShare, LossShareError};
 pub use run::{ExternalInput, ExternalPackets, HistoryOutcome, Recovery, replay_external};

@@ -3,7 +3,6 @@ use std::sync::atomic::Ordering;
 
 use io::Feeder;
 use io::capture::CaptureReader;
-use recovery::Gaps;
 use sequencer::ItemLayout;
 
 use super::Sequencing;
@@ -11,7 +10,6 @@ use super::arrivals::{Arrivals, InputError};
 use super::custody::{External, HistoryCounters, Steps};
 use super::line::Line;
 use super::loss::Loss;
-use super::rebuild::Recovering;
 use crate::chain::{Chain, ChainCore};
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
@@ -135,13 +133,7 @@ fn run<E: Send>(
     let (cores, senders) = (chains.len(), arrivals.cores());
     let layout = ItemLayout::new(chain.history_bytes());
     let line = Arc::new(Line::new(senders));
-    let steps: Vec<Steps> = match records(recovery, cores) {
-        None => (0..cores).map(|_| Steps::Own(Gaps::default())).collect(),
-        Some(records) => {
-            let parts = Recovering::for_cores(cores, records, layout.item_len());
-            parts.into_iter().map(|recovering| Steps::All(Box::new(recovering))).collect()
-        }
-    };
+    let steps = Steps::for_cores(recovery, cores, layout.item_len());
     let base = arrivals.base();
     let keeper = |(core, steps)| {
         let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
@@ -158,13 +150,15 @@ fn run<E: Send>(
     Ok(outcome)
 }
 
-/// Records of each core's log. As many as packets can be on their way, so that without long stretches of losses no
-/// core lags by more.
-fn records(recovery: Recovery, cores: usize) -> Option<usize> {
-    match recovery {
-        Recovery::On => Some(cores * (io::QUEUE_FRAMES_MAX + 2 * crate::BATCH_PACKETS)),
-        Recovery::Records(records) => Some(records),
-        Recovery::Off => None,
+impl Recovery {
+    /// Records of each core's log. As many as packets can be on their way, so that without long stretches of losses
+    /// no core lags by more.
+    pub(super) fn records(self, cores: usize) -> Option<usize> {
+        match self {
+            Recovery::On => Some(cores * (io::QUEUE_FRAMES_MAX + 2 * crate::BATCH_PACKETS)),
+            Recovery::Records(records) => Some(records),
+            Recovery::Off => None,
+        }
     }
 }
 
