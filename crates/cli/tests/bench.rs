@@ -149,7 +149,13 @@ fn the_papers_figures_are_measured() {
     assert_eq!(names, ["0 accesses", "32 accesses", "256 accesses"]);
 
     let text = stdout(&paceline("bench scr --quick --figure 1,10a,10b --packets 2000 --cores 1,3"));
-    for expected in ["Figure 1: ", "Figure 10a: ", "conntrack over single-flow", "a link of 100 Gbit/s", "packets, recovery on"] {
+    for expected in [
+        "Figure 1: ",
+        "Figure 10a: ",
+        "conntrack over single-flow",
+        "a link of 100 Gbit/s",
+        "packets, recovery on",
+    ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let html = stdout(&paceline("bench scr --quick --figure 1 --packets 2000 --cores 1,3 --html -"));
