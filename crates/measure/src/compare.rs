@@ -34,7 +34,8 @@ pub struct Contest {
     pub is_shaped: bool,
     /// See [`Settings::dispatch_ns`].
     pub dispatch_ns: u64,
-    /// Under `scr`, whether packets bring their history along, and how; `None`: it is in a log that all cores read.
+    /// Under `scr`, also on one core, whether packets bring their history along, and how; `None`: it is in a log that
+    /// all cores read.
     pub history: Option<InPackets>,
     /// What is searched for at each point.
     pub question: Question,
@@ -132,7 +133,7 @@ fn point(
     };
     let clock = clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?;
     let packets = match contest.history {
-        Some(how) if plan.is_replicated() => packets_with_history(chain, &plan, trace, how),
+        Some(how) if strategy == Strategy::Scr => packets_with_history(chain, &plan, trace, how),
         _ => packets(chain, &plan, trace),
     };
     let packets = packets.map_err(in_one_line)?;
