@@ -374,3 +374,43 @@ fn own_reports(function: &FunctionSummary) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn core(core: usize, rebuilt: u64) -> CoreHistory {
+        let (skipped, overtaken) = (900 * rebuilt, 250 * rebuilt);
+        CoreHistory {
+            core,
+            replayed: 2_000,
+            rejected: 0,
+            flushes: 1,
+            recovered: 40,
+            lost_to_all: 3,
+            rebuilt,
+            skipped,
+            overtaken,
+            missed: 7,
+        }
+    }
+
+    fn report(recovery: bool, rebuilt: u64) -> String {
+        let cores = vec![core(0, 0), core(1, rebuilt)];
+        history(&HistoryReport { recovery, lost: 0, rejected: BTreeMap::new(), cores })
+    }
+
+    /// What did not happen has no columns.
+    #[test]
+    fn rebuilt_cores_are_told() {
+        let text = report(true, 2);
+        let row = ["1", "2,000", "0", "1", "40", "3", "2", "1,800", "500"];
+        let last = text.lines().find(|line| line.trim_start().starts_with("1 ")).expect("core 1");
+        assert_eq!(last.split([' ', '|']).filter(|cell| !cell.is_empty()).collect::<Vec<_>>(), row, "{text}");
+        assert!(text.contains("dropped without a verdict"), "{text}");
+        assert!(!report(true, 0).contains("rebuilt") && report(true, 0).contains("lost to all"));
+        assert!(!report(false, 0).contains("recovered") && report(false, 0).contains("missed"));
+    }
+}
