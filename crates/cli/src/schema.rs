@@ -52,6 +52,7 @@ fn plan_is_documented() {
 #[test]
 fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
+    check::<crate::bench::EgressBench>("bench-egress.schema.json");
     check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
     check::<crate::bench::TableBench>("bench-table.schema.json");
     check::<crate::bench::ScrBench>("bench-scr.schema.json");
@@ -62,4 +63,9 @@ fn bench_is_documented() {
 fn p4_is_documented() {
     check::<crate::p4::P4Run>("p4-run.schema.json");
     check::<::p4::ir::Program>("p4-ir.schema.json");
+}
+
+#[test]
+fn emulate_is_documented() {
+    check::<crate::emulate::SweepReport>("emulate-sweep.schema.json");
 }
