@@ -267,6 +267,35 @@ fn nobody_waits_for_a_core_whose_packets_end_or_stay_away() {
     }
 }
 
+/// A core stays away for thousands of packets, and the others' logs hold a few: whatever threads do, all agree, and
+/// packets without a verdict are counted.
+#[test]
+fn replicas_that_lag_by_more_than_the_logs_are_rebuilt() {
+    for name in CHAINS {
+        let chain = small(name);
+        let mut rebuilt = 0;
+        for (cores, records) in [(2, 2), (3, 8), (7, 64)] {
+            let mut silent = sequenced(&chain, edge(), cores);
+            let away = silent[0].len();
+            silent[0].drain(50..away - 50);
+            let sent = silent.iter().flatten().count() - cores;
+            for share in ["0", "0.01"] {
+                let verified = check_frames(&chain, &silent, loss(share, 8), Recovery::Records(records));
+                let at = format!("{name} on {cores} with {records} records, {share} lost");
+                assert!(verified.holds(), "{at}: {verified:#?}");
+                let overtaken = sum(&verified, |core| core.overtaken);
+                if share == "0" {
+                    assert_eq!(verified.packets + overtaken, sent as u64, "{at}");
+                }
+                let history = verified.history.as_ref().expect("history");
+                assert_eq!(history.outcome.overtaken.len() as u64, overtaken, "{at}");
+                rebuilt += sum(&verified, |core| core.rebuilt);
+            }
+        }
+        assert!(rebuilt > 0, "{name}");
+    }
+}
+
 /// Captures may begin anywhere. The first core's first history is of packets that the others' do not go back to.
 #[test]
 fn the_first_packets_may_be_missing() {

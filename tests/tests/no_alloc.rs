@@ -3,15 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::run::run;
-use engine::{Batch, Chain, Forgotten, Past, Plan, Publisher, Recalled, Replicator};
+use engine::run::{CoreCounters, run, turn};
+use engine::{
+    Batch, Chain, External, Forgotten, HistoryCounters, Past, Plan, Publisher, Recalled, Recovery,
+    Replicator, Sequencing,
+};
 use io::capture::CaptureReader;
-use io::{Collector, ReplayPort, replay};
+use io::{Collector, Received, ReplayPort, replay, replay_restamped};
 use paceline_conformance::counting::{Counting, allocations};
 use paceline_conformance::{captures, example, stock};
 use sequencer::Likeness;
 use strategy::Strategy;
-use wire::Headers;
+use wire::{Headers, Stamp};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -194,4 +197,80 @@ fn spray(chain: &Chain, reader: &mut CaptureReader) -> (Items, Vec<ReplayPort>, 
         items.push((Recalled { time_ns, likeness }, headers));
     }
     (Items(Arc::new(items)), ports, collector)
+}
+
+/// Replicas that get their history with their packets: without recovery, with it, and where logs are so short that some
+/// lag by more and take over the state of others.
+#[test]
+fn replicas_with_history_in_their_packets_do_not_allocate() {
+    let alone = ["heavy-hitters", "conntrack"].map(|name| stock::alone(name, "flows = 4096"));
+    let names = ["edge.toml", "perimeter.toml", "mixed-keys.toml", "stats-limiter.toml"];
+    for chain in alone.into_iter().chain(names.map(example)) {
+        for capture in captures() {
+            let without = assert_external_allocates_nothing(&chain, &capture, Recovery::Off);
+            assert!(without.iter().any(|core| core.missed > 0), "{without:?}");
+            let with = assert_external_allocates_nothing(&chain, &capture, Recovery::On);
+            assert!(with.iter().any(|core| core.recovered > 0), "{with:?}");
+            let short = assert_external_allocates_nothing(&chain, &capture, Recovery::Records(8));
+            assert!(short.iter().any(|core| core.rebuilt > 0 && core.overtaken > 0), "{short:?}");
+        }
+    }
+}
+
+/// The beginning of a capture, of which one core loses every seventh packet, and then a stretch.
+fn assert_external_allocates_nothing(
+    chain: &Chain,
+    capture: &Path,
+    recovery: Recovery,
+) -> Vec<HistoryCounters> {
+    let plan = Plan::new(chain, Strategy::Scr, REPLICAS).expect("a plan");
+    let mut cores = plan.cores_of(chain).expect("memory");
+    let telemetry = plan.telemetry(chain);
+    let mut publishers: Vec<_> = (0..REPLICAS).map(|core| Publisher::new(&telemetry, core)).collect();
+    let mut batches: Vec<_> = (0..REPLICAS).map(|_| Batch::new()).collect();
+    let mut counters = vec![CoreCounters::default(); REPLICAS];
+    let mut ports =
+        sequenced(chain, capture, |core, seq| core == 1 && (seq % 7 == 0 || (300..500).contains(&seq)));
+    let origin = Stamp::default();
+    let mut externals = External::for_cores(chain, REPLICAS, recovery, SPRAYED as u64, origin);
+    let mut has_ended = [false; REPLICAS];
+    // Core 0 is ahead of the others, so that these may come too late.
+    let order = [0, 0, 0, 0, 0, 0, 0, 0, 1, 2];
+    let allocated = allocations(|| {
+        for core in order.into_iter().cycle().take(10_000) {
+            if !has_ended[core] {
+                let (port, batch, publisher) =
+                    (&mut ports.0[core], &mut batches[core], &mut publishers[core]);
+                let (chain, external) = (&mut cores[core], &mut externals[core]);
+                let received =
+                    turn(port, chain, batch, publisher, external, &mut counters[core]).expect("open");
+                has_ended[core] = received == Received::End;
+            }
+        }
+    });
+    let name = &chain.name;
+    assert_eq!(has_ended, [true; REPLICAS], "{name} over {}", capture.display());
+    assert_eq!(allocated, 0, "{name} over {}, {recovery:?}", capture.display());
+    assert!(counters.iter().all(|core| core.packets > 0), "{name} over {}", capture.display());
+    externals.iter().map(External::counters).collect()
+}
+
+/// The first packets of a capture, in turn for each core, each with its history; less those that are lost.
+fn sequenced(
+    chain: &Chain,
+    capture: &Path,
+    is_lost: impl Fn(usize, usize) -> bool,
+) -> (Vec<ReplayPort>, Collector) {
+    let mut reader = CaptureReader::open(capture).expect("a capture");
+    let mut sequencing = Sequencing::new(chain, REPLICAS, false).expect("cores");
+    let (mut feeder, ports, collector) = replay_restamped(REPLICAS);
+    for seq in 0..SPRAYED {
+        let record = reader.next().expect("whole").expect("packets enough");
+        let sequenced = sequencing.next(&record);
+        if !is_lost(sequenced.core, seq) {
+            let frame = feeder.take(&sequenced.record).expect("open");
+            feeder.send(sequenced.core, frame).expect("open");
+        }
+    }
+    (ports, collector)
 }

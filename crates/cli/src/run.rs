@@ -356,19 +356,28 @@ pub fn history(report: &HistoryReport) -> String {
         let rows: Vec<_> = report.rejected.iter().map(row).collect();
         text += &(heading("Dropped for their history") + &table(&["reason", "packets"], &rows, 1));
     }
-    let row = |core: &CoreHistory| {
-        let losses = match report.recovery {
-            true => [core.recovered, core.lost_to_all],
-            false => [core.missed, 0],
-        };
-        let counts = [core.replayed, core.rejected, core.flushes].into_iter().chain(losses);
-        let all = 4 + usize::from(report.recovery);
-        iter::once(core.core.to_string()).chain(counts.take(all).map(count)).collect()
+    let was_rebuilt = report.cores.iter().any(|core| core.rebuilt > 0);
+    let losses: &[&str] = match report.recovery {
+        true if was_rebuilt => &["recovered", "lost to all", "rebuilt", "skipped", "overtaken"],
+        true => &["recovered", "lost to all"],
+        false => &["missed"],
     };
-    let losses: &[&str] = if report.recovery { &["recovered", "lost to all"] } else { &["missed"] };
+    let row = |core: &CoreHistory| {
+        let CoreHistory { recovered, lost_to_all, rebuilt, skipped, overtaken, .. } = *core;
+        let lost = match report.recovery {
+            true => vec![recovered, lost_to_all, rebuilt, skipped, overtaken],
+            false => vec![core.missed],
+        };
+        let counts = [core.replayed, core.rejected, core.flushes].into_iter().chain(lost);
+        iter::once(core.core.to_string()).chain(counts.take(3 + losses.len()).map(count)).collect()
+    };
     let header = [&["core", "replayed", "rejected", "flushes"], losses].concat();
     let rows: Vec<Vec<String>> = report.cores.iter().map(row).collect();
     text += &(heading("History") + &table(&header, &rows, 1));
+    if was_rebuilt {
+        text += " rebuilt: lagged by more than the logs hold, and went on with the state of another core\n";
+        text += " skipped: packets that this state had; overtaken: those of them that came, dropped without a verdict\n";
+    }
     if report.lost > 0 {
         text += &format!(" {} and flushes lost on purpose\n", plural(report.lost, "packet"));
     }
@@ -388,4 +397,44 @@ fn own_reports(function: &FunctionSummary) -> String {
         text += &table(&header, &report.rows, 1);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn core(core: usize, rebuilt: u64) -> CoreHistory {
+        let (skipped, overtaken) = (900 * rebuilt, 250 * rebuilt);
+        CoreHistory {
+            core,
+            replayed: 2_000,
+            rejected: 0,
+            flushes: 1,
+            recovered: 40,
+            lost_to_all: 3,
+            rebuilt,
+            skipped,
+            overtaken,
+            missed: 7,
+        }
+    }
+
+    fn report(recovery: bool, rebuilt: u64) -> String {
+        let cores = vec![core(0, 0), core(1, rebuilt)];
+        history(&HistoryReport { recovery, lost: 0, rejected: BTreeMap::new(), cores })
+    }
+
+    /// What did not happen has no columns.
+    #[test]
+    fn rebuilt_cores_are_told() {
+        let text = report(true, 2);
+        let row = ["1", "2,000", "0", "1", "40", "3", "2", "1,800", "500"];
+        let last = text.lines().find(|line| line.trim_start().starts_with("1 ")).expect("core 1");
+        assert_eq!(last.split([' ', '|']).filter(|cell| !cell.is_empty()).collect::<Vec<_>>(), row, "{text}");
+        assert!(text.contains("dropped without a verdict"), "{text}");
+        assert!(!report(true, 0).contains("rebuilt") && report(true, 0).contains("lost to all"));
+        assert!(!report(false, 0).contains("recovered") && report(false, 0).contains("missed"));
+    }
 }

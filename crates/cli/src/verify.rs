@@ -220,6 +220,7 @@ fn fate(chain: &Chain, fate: Fate) -> String {
         Fate::Drop(EngineDrop::Malformed) => "drop: malformed".to_owned(),
         Fate::Drop(EngineDrop::NoRoom) => "drop: no room for its edits".to_owned(),
         Fate::Drop(EngineDrop::NotTaken) => "drop: its history was not taken".to_owned(),
+        Fate::Drop(EngineDrop::Overtaken) => "drop: its core went on with the state of another".to_owned(),
         Fate::DropBy { function, reason } => {
             let spec = chain.functions.get(usize::from(function));
             let name = spec.map_or("?", |spec| spec.name.as_str());

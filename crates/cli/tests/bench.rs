@@ -126,8 +126,10 @@ fn the_papers_figures_are_measured() {
     let bench = json("bench scr --quick --packets 2000 --cores 1,3 --json -");
     let figures = bench["figures"].as_array().expect("figures");
     let numbers: Vec<_> = figures.iter().map(|figure| figure["figure"].as_str().expect("a number")).collect();
-    assert_eq!(numbers, ["1", "6", "7", "9", "10a", "11"]);
-    for (figure, series) in figures.iter().zip(["scr", "scr", "scr", "0 accesses", "scr", "measured"]) {
+    assert_eq!(numbers, ["1", "6", "7", "9", "10a", "10b", "11"]);
+    for (figure, series) in
+        figures.iter().zip(["scr", "scr", "scr", "0 accesses", "scr", "on, 0.1%", "measured"])
+    {
         for chart in figure["charts"].as_array().expect("charts") {
             let all = chart["comparison"]["series"].as_array().expect("series");
             let of = all.iter().find(|one| one["strategy"] == series).unwrap_or_else(|| panic!("{chart}"));
@@ -137,14 +139,23 @@ fn the_papers_figures_are_measured() {
             assert!(points.iter().all(|point| point["mpps"].as_f64() > Some(0.0)));
         }
     }
+    let history = figures[5]["charts"][0]["history"].as_array().expect("what history costs");
+    let places: Vec<_> = history.iter().map(|cost| cost["placement"].as_str().expect("a place")).collect();
+    assert_eq!(places, ["log", "packets", "packets-recovered"]);
     let links = figures[4]["charts"][0]["links"].as_array().expect("links");
     assert!(links[1]["frame_bytes"].as_u64() > links[0]["frame_bytes"].as_u64());
     let growing = figures[3]["charts"][0]["comparison"]["series"].as_array().expect("series");
     let names: Vec<_> = growing.iter().map(|series| series["strategy"].as_str().expect("a name")).collect();
     assert_eq!(names, ["0 accesses", "32 accesses", "256 accesses"]);
 
-    let text = stdout(&paceline("bench scr --quick --figure 1,10a --packets 2000 --cores 1,3"));
-    for expected in ["Figure 1: ", "Figure 10a: ", "conntrack over single-flow", "a link of 100 Gbit/s"] {
+    let text = stdout(&paceline("bench scr --quick --figure 1,10a,10b --packets 2000 --cores 1,3"));
+    for expected in [
+        "Figure 1: ",
+        "Figure 10a: ",
+        "conntrack over single-flow",
+        "a link of 100 Gbit/s",
+        "packets, recovery on",
+    ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let html = stdout(&paceline("bench scr --quick --figure 1 --packets 2000 --cores 1,3 --html -"));
@@ -154,7 +165,7 @@ fn the_papers_figures_are_measured() {
 #[test]
 fn figures_that_there_are_not_are_refused() {
     for (args, expected) in [
-        ("--figure 2", "possible values: 1, 6, 7, 9, 10a, 11"),
+        ("--figure 2", "possible values: 1, 6, 7, 9, 10a, 10b, 11"),
         ("--cores 0", "0 is not in 1..=128"),
         ("--packets 10", "10 is not in 1000.."),
         ("--json - --html -", "both want standard output"),

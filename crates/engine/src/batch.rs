@@ -22,6 +22,8 @@ pub struct Batch {
     /// Bit *i*: entry *i* is no packet of this core but one that another core has, of which only the headers are
     /// known: it is stepped for its flow's sake, and no more becomes of it (SCR §3.2).
     pub history: u64,
+    /// Bit *i*: what is parsed of packet *i* is here already.
+    pub(crate) parsed: u64,
     /// Packets behind an entry that are alike in all that the chain reads.
     pub(crate) runs: Runs,
     /// Flows must not be forgotten as of a later time: packets of theirs may come, here or on another core, that
@@ -41,6 +43,7 @@ impl Batch {
             fates: Box::new([Fate::Forward; BATCH_PACKETS]),
             live: 0,
             history: 0,
+            parsed: 0,
             runs: Runs::new(),
             oldest_ns: u64::MAX,
         }
@@ -97,6 +100,7 @@ impl Batch {
     #[inline]
     pub(crate) fn send(&mut self, port: &mut impl Port) -> Result<(), Closed> {
         self.forget_history();
+        self.parsed = 0;
         self.runs.clear();
         let ended = self.ended();
         let packets = self.len();

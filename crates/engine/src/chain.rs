@@ -338,6 +338,17 @@ impl ChainCore {
         self.groups.iter_mut().for_each(|group| group.settle(now));
     }
 
+    /// A chain of no functions, in place of one that is elsewhere.
+    pub(crate) fn nothing() -> ChainCore {
+        ChainCore { drop_malformed: false, groups: Vec::new(), places: Vec::new() }
+    }
+
+    /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step
+    /// alike. What this core counted of its own packets stays. O(capacity of the tables).
+    pub(crate) fn copy_from(&mut self, other: &ChainCore) {
+        self.groups.iter_mut().zip(&other.groups).for_each(|(group, other)| group.copy_from(&**other));
+    }
+
     /// How many groups of functions there are.
     pub(crate) fn groups(&self) -> usize {
         self.groups.len()

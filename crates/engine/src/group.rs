@@ -428,6 +428,12 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         self.members[member].put_pool(entry, pool);
     }
 
+    fn copy_from(&mut self, other: &dyn Group) {
+        let other = other.as_any().downcast_ref::<Self>().expect("the same group");
+        self.table.copy_from(&other.table);
+        self.members.iter_mut().zip(&other.members).for_each(|(member, other)| member.copy_from(&**other));
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

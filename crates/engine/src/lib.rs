@@ -53,8 +53,8 @@ pub use config::ConfigError;
 pub use control::Order;
 pub use egress::{Egress, EgressOutcome, Watch};
 pub use external::{
-    ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError, Loss,
-    LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
+    External, ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError,
+    Loss, LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
     verify_external,
 };
 pub use follow::End;

@@ -97,6 +97,11 @@ pub(crate) trait Member<K>: Send {
 
     fn counters(&self) -> StageCounters<'_>;
 
+    /// Takes over what the same function of another replica has beside the table.
+    fn copy_from(&mut self, _other: &dyn Member<K>) {
+        unreachable!("only replicas are rebuilt, and these have states of their own");
+    }
+
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -433,6 +438,14 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
 
     fn counters(&self) -> StageCounters<'_> {
         self.runner.counters(self.flows)
+    }
+
+    fn copy_from(&mut self, other: &dyn Member<F::Key>) {
+        let other = other.as_any().downcast_ref::<Self>().expect("the same function");
+        self.runner.copy_from(&other.runner);
+        // Each replica counts all flows, and its own packets alone.
+        (self.flows, self.departed) = (other.flows, other.departed);
+        self.gone.clone_from(&other.gone);
     }
 
     fn as_any(&self) -> &dyn Any {

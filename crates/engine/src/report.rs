@@ -140,6 +140,12 @@ pub struct CoreHistory {
     pub recovered: u64,
     /// With recovery: packets that all cores lost, and none stepped.
     pub lost_to_all: u64,
+    /// With recovery: how often it lagged by more than the others' logs hold, and went on with the state of another.
+    pub rebuilt: u64,
+    /// Packets that it did not step itself, since that state had them.
+    pub skipped: u64,
+    /// Its own packets among them that came: dropped without a verdict, and not among `packets`.
+    pub overtaken: u64,
     /// Without recovery: packets that it knows nothing of. If another core does, the replicas differ.
     pub missed: u64,
 }
@@ -157,6 +163,9 @@ impl HistoryReport {
             flushes: counters.flushes,
             recovered: counters.recovered,
             lost_to_all: counters.lost_to_all,
+            rebuilt: counters.rebuilt,
+            skipped: counters.skipped,
+            overtaken: counters.overtaken,
             missed: counters.missed,
         };
         HistoryReport {

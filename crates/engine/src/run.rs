@@ -77,11 +77,11 @@ pub fn turn(
 }
 
 fn parse(port: &impl Port, batch: &mut Batch) {
-    let history = batch.history;
+    let parsed = batch.history | batch.parsed;
     batch.live = 0;
     for (i, (frame, headers)) in batch.frames.iter().zip(&mut *batch.headers).enumerate() {
         // Of history the headers are here.
-        if history >> i & 1 == 0 {
+        if parsed >> i & 1 == 0 {
             wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
         }
         batch.live |= u64::from(headers.is_well_formed()) << i;
@@ -254,7 +254,7 @@ impl CoreCounters {
                 Fate::Drop(EngineDrop::Malformed) => &mut self.dropped_malformed,
                 Fate::Drop(EngineDrop::NoRoom) => &mut self.dropped_no_room,
                 // These come into no batch.
-                Fate::Drop(EngineDrop::NotTaken) => continue,
+                Fate::Drop(EngineDrop::NotTaken | EngineDrop::Overtaken) => continue,
             } += 1;
         }
     }

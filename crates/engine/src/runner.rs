@@ -212,6 +212,11 @@ impl<F: NetworkFunction> Runner<F> {
         batch.edits[packet].mark()
     }
 
+    /// Takes over the pools of the same function of another replica.
+    pub(crate) fn copy_from(&mut self, other: &Runner<F>) {
+        self.pools.0.clone_from(&other.pools.0);
+    }
+
     /// By index of the function's events, how many so far.
     pub(crate) fn events(&self) -> &[u64] {
         &self.events[..F::EVENTS.len()]

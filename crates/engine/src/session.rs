@@ -152,17 +152,6 @@ pub enum RunError<E> {
         /// The packet's number, from 0.
         seq: u64,
     },
-    /// A core lost packets, and lagged so far behind that the others' logs had overwritten what they were.
-    #[error(
-        "core {core} lost packet {seq}, and lagged behind the others by more than their logs hold: nobody can tell it any more what that packet was\n\
-         So many packets were lost in a row that its queue was empty while theirs were full; run with `--recovery off` to see where."
-    )]
-    Behind {
-        /// Which core.
-        core: usize,
-        /// The packet's number, from 0.
-        seq: u64,
-    },
     /// The caller's `see` said so.
     #[error(transparent)]
     Seen(E),
@@ -255,9 +244,6 @@ pub(crate) fn run_cores<E: Send>(
             if let Some(Forgotten { seq }) = worked.forgotten {
                 return Err(RunError::Forgotten { core, seq });
             }
-            if let Some(seq) = worked.external.and_then(|external| external.behind) {
-                return Err(RunError::Behind { core, seq });
-            }
             // What was stepped last may be history.
             let last = worked.external.map_or(Stamp::default(), |external| external.last);
             collected.last = collected.last.max(last);
@@ -281,10 +267,12 @@ pub(crate) fn run_cores<E: Send>(
         if let Some(error) = collected.error.take() {
             return Err(RunError::Seen(error));
         }
+        collected.overtaken.sort_unstable();
         let history = (!histories.is_empty()).then_some(HistoryOutcome {
             has_recovery: false,
             lost: 0,
             cores: histories,
+            overtaken: collected.overtaken,
         });
         Ok(RunOutcome {
             packets: collected.packets,
@@ -502,6 +490,8 @@ pub fn pin(core: usize) {
 struct Collected<E> {
     packets: u64,
     last: Stamp,
+    /// Numbers of packets that have no verdict.
+    overtaken: Vec<u64>,
     egress: EgressOutcome,
     error: Option<E>,
 }
@@ -512,10 +502,12 @@ fn collect<E>(
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Collected<E> {
     let (mut packets, mut last, mut error) = (0, Stamp::default(), None);
+    let mut overtaken = Vec::new();
     let mut watch = egress.watch();
     while let Some(done) = collector.collect() {
         let Done { frame, fate, sent } = &done;
-        if *fate == Fate::Drop(EngineDrop::NotTaken) {
+        if let Fate::Drop(why @ (EngineDrop::NotTaken | EngineDrop::Overtaken)) = *fate {
+            overtaken.extend((why == EngineDrop::Overtaken).then_some(frame.stamp.seq));
             collector.release(done);
             continue;
         }
@@ -539,5 +531,5 @@ fn collect<E>(
     }
     let blocked_batches = collector.blocked_batches();
     let egress = EgressOutcome { egress, blocked_batches, reordered: watch.reordered() };
-    Collected { packets, last, egress, error }
+    Collected { packets, last, overtaken, egress, error }
 }

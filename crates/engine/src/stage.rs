@@ -42,6 +42,12 @@ pub(crate) trait Group: Send {
     /// The same where it has come.
     fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
 
+    /// Takes over what the same group on another core, of which both are replicas, has stepped to: flows and pools.
+    /// What this core counted of its own packets stays.
+    fn copy_from(&mut self, _other: &dyn Group) {
+        unreachable!("only replicas are rebuilt, and these have tables of their own");
+    }
+
     /// For those who know the type.
     fn as_any(&self) -> &dyn Any;
 }

@@ -37,6 +37,11 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
         self.0.counters(FlowCounters::default())
     }
 
+    fn copy_from(&mut self, other: &dyn Group) {
+        let StatelessGroup(other) = other.as_any().downcast_ref::<Self>().expect("the same group");
+        self.0.copy_from(other);
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

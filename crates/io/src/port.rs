@@ -96,6 +96,9 @@ pub enum EngineDrop {
     NoRoom,
     /// It came with a history that could not be taken, or as a history without a packet: no function was to see it.
     NotTaken,
+    /// Its core lagged so far behind that it went on with the state of another, which was past this packet: that has
+    /// stepped it, and nobody can tell the verdict.
+    Overtaken,
 }
 
 /// The other side of a port is gone for good.

@@ -2,14 +2,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use engine::{BATCH_PACKETS, Chain, ChainCore, Mover, Plan, Replicator, pin};
+use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, Replicator, pin};
 use io::nic::{Clock as NicClock, NicPort, Offer, Pace, VirtualClock, WallClock};
 use io::{Packets, Trace};
 use strategy::Assign;
 use thiserror::Error;
 use wire::Stamp;
 
-use crate::executor::{CoreOutcome, Keeper, Moving, Station, VirtualCore, run_measured, run_virtual};
+use crate::executor::{
+    CoreOutcome, Keeper, Moving, SLICE_ALONE_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, Station, VirtualCore,
+    run_measured, run_virtual,
+};
+use crate::histories::{Histories, InPackets};
 use crate::replay::{TraceHistory, TrialPast};
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::trial::Unaccounted;
@@ -26,7 +30,7 @@ pub struct Bench {
     /// By core, where flows move.
     movers: Vec<Mover>,
     /// Where cores step the packets of others.
-    history: Option<Arc<TraceHistory>>,
+    histories: Histories,
     /// They know what is usual on their cores.
     stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
@@ -38,10 +42,17 @@ pub struct Bench {
 pub struct Offered {
     packets: Arc<Packets>,
     /// Where cores step the packets of others.
-    history: Option<Arc<TraceHistory>>,
+    histories: Histories,
 }
 
 impl Offered {
+    /// Packets that have their history before them.
+    pub(crate) fn with_history(sequenced: &Trace, how: InPackets) -> Offered {
+        let all: Vec<u32> = (0..sequenced.len() as u32).collect();
+        let packets = Arc::new(Packets::new(sequenced, &all, |_| 0));
+        Offered { packets, histories: Histories::Packets(how) }
+    }
+
     /// The packets, as a card has them.
     pub fn packets(&self) -> &Packets {
         &self.packets
@@ -151,8 +162,11 @@ pub fn packets(chain: &Chain, plan: &Plan, trace: &Trace) -> Result<Offered, Ben
     if !has_ip {
         return Err(BenchError::NoIp { packets: trace.len() });
     }
-    let history = plan.is_replicated().then(|| Arc::new(TraceHistory::new(chain, trace)));
-    Ok(Offered { packets: Arc::new(packets), history })
+    let histories = match plan.is_replicated() {
+        true => Histories::Log(Arc::new(TraceHistory::new(chain, trace))),
+        false => Histories::None,
+    };
+    Ok(Offered { packets: Arc::new(packets), histories })
 }
 
 impl Bench {
@@ -166,7 +180,7 @@ impl Bench {
         offered: Offered,
         settings: Settings,
     ) -> Result<Bench, BenchError> {
-        let Offered { packets, history } = offered;
+        let Offered { packets, histories } = offered;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         match settings.clock {
             Clock::Virtual => check_virtual(chain, plan)?,
@@ -181,7 +195,7 @@ impl Bench {
         let stopwatches = vec![Stopwatch::default(); cores.len()];
         let assign = plan.assign(chain);
         let chain = chain.clone();
-        Ok(Bench { chain, settings, packets, assign, cores, movers, history, stopwatches, next })
+        Ok(Bench { chain, settings, packets, assign, cores, movers, histories, stopwatches, next })
     }
 
     /// Whose time counts.
@@ -243,26 +257,39 @@ impl Bench {
     ) -> Result<Trial, TrialError> {
         let origin = self.next;
         let cores = self.cores.len();
-        let schedule = Schedule::new(&mut *self.assign, cores, &self.packets, &pace, origin, count);
+        // A packet that came a second time would bring the history of the first.
+        let count = match self.histories {
+            Histories::Packets(_) => count.min(self.packets.len() as u32),
+            Histories::None | Histories::Log(_) => count,
+        };
+        let mut schedule = Schedule::new(&mut *self.assign, cores, &self.packets, &pace, origin, count);
+        if let Histories::Packets(InPackets { loss: Some(loss), .. }) = self.histories {
+            schedule.lose(|core, arrival| loss.hits(core, origin.seq + u64::from(arrival)));
+        }
         self.next.seq += u64::from(count);
-        self.next.time_ns += pace.arrival_ns(count.saturating_sub(1)) + PAUSE_NS;
+        self.next.time_ns += self.lasts_ns(&pace, count) + PAUSE_NS;
         let run = Run {
             offer: Offer { packets: Arc::clone(&self.packets), pace, origin },
             descriptors,
             frames: self.settings.descriptors + SPARE_FRAMES,
             has_latency,
             dispatch_ns: self.settings.dispatch_ns,
+            may_wait: self.may_wait(descriptors),
             schedule,
         };
         let (moves, offered) = (run.schedule.moves, run.schedule.packets());
+        let mut externals = self.externals(origin, count).into_iter();
         let mut movers = self.movers.iter_mut();
-        let keeper = |queue: &QueueSchedule| match (&self.history, movers.next()) {
-            (Some(history), _) => {
+        let keeper = |queue: &QueueSchedule| match (&self.histories, movers.next()) {
+            (Histories::Log(history), _) => {
                 let past = TrialPast::new(Arc::clone(history), run.offer.pace.clone(), origin, count);
                 Keeper::Replicating(Box::new(Replicator::new(past, &self.chain, cores, origin.seq)))
             }
-            (None, Some(mover)) => Keeper::Moving(Moving::new(mover, queue.orders.clone())),
-            (None, None) => Keeper::Nobody,
+            (Histories::Packets(_), _) => {
+                Keeper::External(Box::new(externals.next().expect("one for each core")))
+            }
+            (Histories::None, Some(mover)) => Keeper::Moving(Moving::new(mover, queue.orders.clone())),
+            (Histories::None, None) => Keeper::Nobody,
         };
         let keepers = run.schedule.queues.iter().map(keeper).collect();
         let outcomes = match self.settings.clock {
@@ -273,6 +300,36 @@ impl Bench {
         trial.check()?;
         Ok(trial)
     }
+
+    /// Cores that get history with their packets, if they do.
+    fn externals(&self, origin: Stamp, count: u32) -> Vec<External> {
+        let Histories::Packets(InPackets { has_recovery, .. }) = self.histories else { return Vec::new() };
+        // As many as packets can be on their way to all cores, as where these are real.
+        let records = self.cores.len() * (self.settings.descriptors + 2 * BATCH_PACKETS);
+        let recovery = if has_recovery { Recovery::Records(records) } else { Recovery::Off };
+        // Histories say when packets came by the trace.
+        let time_ns = origin.time_ns - self.packets.time_ns(0);
+        let origin = Stamp { time_ns, ..origin };
+        External::for_cores(&self.chain, self.cores.len(), recovery, count.into(), origin)
+    }
+
+    /// Whether packets that bring their history may get lost. Also where nothing is done about it, so that what is
+    /// measured with recovery and without is measured alike.
+    fn may_wait(&self, descriptors: usize) -> bool {
+        match self.histories {
+            Histories::Packets(InPackets { loss, .. }) => loss.is_some() || descriptors < usize::MAX,
+            Histories::None | Histories::Log(_) => false,
+        }
+    }
+
+    /// How far stamps move on from the first of `count` packets to the last.
+    fn lasts_ns(&self, pace: &Pace, count: u32) -> u64 {
+        let last = count.saturating_sub(1);
+        match self.histories {
+            Histories::Packets(_) => self.packets.time_ns(last as usize) - self.packets.time_ns(0),
+            Histories::None | Histories::Log(_) => pace.arrival_ns(last),
+        }
+    }
 }
 
 /// One trial, about to be run.
@@ -282,6 +339,8 @@ struct Run {
     frames: usize,
     has_latency: bool,
     dispatch_ns: u64,
+    /// Whether packets that bring their history may get lost, so that cores may wait for what others have received.
+    may_wait: bool,
     schedule: Schedule,
 }
 
@@ -313,11 +372,20 @@ impl Run {
                 VirtualCore { station, clock, meter }
             };
             let cores = cores.iter_mut().zip(keepers).zip(meters).enumerate().map(core).collect();
-            run_virtual(cores, self.schedule.moves > 0, stop)
+            run_virtual(cores, self.slice_ns(), stop)
         };
         thread::scope(|scope| {
             scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// How far a virtual core may run ahead of the others.
+    fn slice_ns(&self) -> u64 {
+        match () {
+            () if self.may_wait => SLICE_CLOSE_NS,
+            () if self.schedule.moves > 0 => SLICE_TOGETHER_NS,
+            () => SLICE_ALONE_NS,
+        }
     }
 
     fn station<'a, C: NicClock>(

@@ -11,8 +11,8 @@ use traffic::{Analysis, Digest};
 use crate::findings::findings;
 use crate::trial::share;
 use crate::{
-    Bench, BenchError, Clock, Comparison, Point, Question, Refused, Series, Settings, TraceSummary,
-    TrialError, check_virtual, mlffr, packets,
+    Bench, BenchError, Clock, Comparison, InPackets, Point, Question, Refused, Series, Settings,
+    TraceSummary, TrialError, check_virtual, mlffr, packets, packets_with_history,
 };
 
 /// What to compare.
@@ -34,6 +34,9 @@ pub struct Contest {
     pub is_shaped: bool,
     /// See [`Settings::dispatch_ns`].
     pub dispatch_ns: u64,
+    /// Under `scr`, also on one core, whether packets bring their history along, and how; `None`: it is in a log that
+    /// all cores read.
+    pub history: Option<InPackets>,
     /// What is searched for at each point.
     pub question: Question,
 }
@@ -129,7 +132,11 @@ fn point(
         ..plan
     };
     let clock = clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?;
-    let packets = packets(chain, &plan, trace).map_err(in_one_line)?;
+    let packets = match contest.history {
+        Some(how) if strategy == Strategy::Scr => packets_with_history(chain, &plan, trace, how),
+        _ => packets(chain, &plan, trace),
+    };
+    let packets = packets.map_err(in_one_line)?;
     let settings = Settings {
         clock,
         descriptors: contest.descriptors,

@@ -10,7 +10,9 @@ use strategy::Strategy;
 use thiserror::Error;
 
 use crate::search::median_index;
-use crate::{Bench, BenchError, Clock, Costs, Settings, TrialError, packets};
+use crate::{
+    Bench, BenchError, Clock, Costs, InPackets, Offered, Settings, TrialError, packets, packets_with_history,
+};
 
 /// How costs are measured.
 #[derive(Clone, Debug)]
@@ -134,8 +136,12 @@ impl Runner {
         stop: &AtomicBool,
     ) -> Result<Runner, CostError> {
         let plan = Plan::new(chain, strategy, cores)?;
+        Runner::over(chain, &plan, packets(chain, &plan, trace)?, stop)
+    }
+
+    fn over(chain: &Chain, plan: &Plan, offered: Offered, stop: &AtomicBool) -> Result<Runner, CostError> {
         let settings = Settings { clock: Clock::Virtual, descriptors: 256, is_shaped: false, dispatch_ns: 0 };
-        let mut bench = Bench::new(chain, &plan, packets(chain, &plan, trace)?, settings)?;
+        let mut bench = Bench::new(chain, plan, offered, settings)?;
         bench.warm_up(stop)?;
         Ok(Runner { bench, packet_ns: Vec::new() })
     }
@@ -146,6 +152,95 @@ impl Runner {
         self.packet_ns.push(busy_ns as f64 / trial.received().max(1) as f64);
         Ok(())
     }
+}
+
+/// Where the history of packets is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// In a log that all cores read.
+    Log,
+    /// Before each packet.
+    Packets,
+    /// Before each packet, and recorded, so that losses can be recovered; there are none.
+    PacketsRecovered,
+}
+
+impl Placement {
+    /// All, in this order.
+    pub const ALL: [Placement; 3] = [Placement::Log, Placement::Packets, Placement::PacketsRecovered];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::Log => "log",
+            Placement::Packets => "packets",
+            Placement::PacketsRecovered => "packets, recovery on",
+        }
+    }
+}
+
+/// What history costs where it is.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryCost {
+    /// Where.
+    pub placement: Placement,
+    /// Time for a packet of a core's own, by number of cores.
+    pub packet_ns: Vec<CoreTime>,
+    /// How that grows with each core, and so with each item of history, ns: least squares; 0 where there are fewer than
+    /// two numbers of cores.
+    pub item_ns: Spread,
+}
+
+/// Measures the same chain with its history in each place, on virtual cores and in rounds as [`measure_costs`] does.
+///
+/// # Errors
+/// [`CostError`]; also where the chain cannot be replicated.
+pub fn history_costs(
+    chain: &Chain,
+    trace: &Trace,
+    question: &CostQuestion,
+    stop: &AtomicBool,
+) -> Result<Vec<HistoryCost>, CostError> {
+    let mut runners = Vec::new();
+    for cores in &question.cores {
+        let plan = Plan::new(chain, Strategy::Scr, *cores)?;
+        for placement in Placement::ALL {
+            let has_recovery = placement == Placement::PacketsRecovered;
+            let offered = match placement {
+                Placement::Log => packets(chain, &plan, trace),
+                _ => packets_with_history(chain, &plan, trace, InPackets { has_recovery, loss: None }),
+            };
+            runners.push((placement, *cores, Runner::over(chain, &plan, offered?, stop)?));
+        }
+    }
+    for _ in 0..question.rounds {
+        for (.., runner) in &mut runners {
+            runner.round(question.packets, stop)?;
+        }
+    }
+    let cost = |placement: Placement| {
+        let of = || runners.iter().filter(move |(other, ..)| *other == placement);
+        let packet_ns = of().map(|(_, cores, runner)| CoreTime {
+            cores: *cores,
+            is_fitted: true,
+            ns: spread(&runner.packet_ns),
+        });
+        let item_ns: Vec<f64> = (0..question.rounds)
+            .map(|round| {
+                growth(&of().map(|(_, cores, runner)| (*cores, runner.packet_ns[round])).collect::<Vec<_>>())
+            })
+            .collect();
+        HistoryCost { placement, packet_ns: packet_ns.collect(), item_ns: spread(&item_ns) }
+    };
+    Ok(Placement::ALL.map(cost).into())
+}
+
+/// Least squares: how a packet's time grows with each core.
+fn growth(points: &[(usize, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean_others = points.iter().map(|(cores, _)| *cores as f64 - 1.0).sum::<f64>() / count;
+    slope(points, mean_others, points.iter().map(|(_, ns)| ns).sum::<f64>() / count)
 }
 
 /// Times under `scr`, ns, by round.
@@ -296,5 +391,28 @@ mod tests {
                          [[function]]\nuse = \"heavy-hitters\"\nflows = 512\n";
         let measured = measured(functions).expect("costs");
         assert_eq!((measured.replay_ns, measured.packet_ns.len()), (None, 1));
+    }
+
+    /// 20 and 6 for each other core, whatever the first takes.
+    #[test]
+    fn an_item_costs_what_a_core_adds() {
+        assert!((growth(&[(1, 20.0), (2, 26.0), (4, 38.0)]) - 6.0).abs() < 1e-12);
+        assert_eq!(growth(&[(4, 38.0)]), 0.0);
+    }
+
+    #[test]
+    fn history_is_measured_in_each_place() {
+        let mut trace = Trace::default();
+        Model::parse("zipf:packets=2000,flows=100,a=1.1").expect("a model").generate(|time_ns, data| {
+            trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
+        });
+        let functions = "[[function]]\nuse = \"policer\"\nflows = 512\n";
+        let chain = Chain::parse("test.toml", functions, &Registry::stock()).expect("a chain");
+        let question =
+            CostQuestion { cores: vec![1, 3], unseen_cores: Vec::new(), packets: 2_000, rounds: 1 };
+        let costs = history_costs(&chain, &trace, &question, &AtomicBool::new(false)).expect("costs");
+        let shape: Vec<_> = costs.iter().map(|cost| (cost.placement, cost.packet_ns.len())).collect();
+        assert_eq!(shape, Placement::ALL.map(|placement| (placement, 2)));
+        assert!(costs.iter().flat_map(|cost| &cost.packet_ns).all(|time| time.ns.lowest > 0.0));
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::run::{CoreCounters, turn};
-use engine::{BATCH_PACKETS, Batch, ChainCore, Mover, Order, Replicator, pin};
+use engine::{BATCH_PACKETS, Batch, ChainCore, External, Mover, Order, Replicator, pin};
 use hdrhistogram::Histogram;
 use io::nic::{Clock, NicPort, VirtualClock, WallClock};
 use io::{Port, Received};
@@ -41,6 +41,7 @@ pub(crate) enum Keeper<'a> {
     Nobody,
     Moving(Moving<'a>),
     Replicating(Box<Replicator<TrialPast>>),
+    External(Box<External>),
 }
 
 /// What a core hands over in a trial, known ahead.
@@ -101,19 +102,25 @@ impl<'a, C: Clock> Station<'a, C> {
                 turn(port, chain, batch, &mut (), moving.mover, counters)
             }
             Keeper::Replicating(replicator) => turn(port, chain, batch, &mut (), &mut **replicator, counters),
+            Keeper::External(external) => turn(port, chain, batch, &mut (), &mut **external, counters),
         }
         .unwrap_or(Received::End)
     }
 
     /// Whether a turn without a packet may have had work to do.
     fn is_moving(&self) -> bool {
-        matches!(&self.keeper, Keeper::Moving(moving) if moving.mover.is_moving())
+        match &self.keeper {
+            Keeper::Moving(moving) => moving.mover.is_moving(),
+            Keeper::External(external) => external.is_waiting(),
+            Keeper::Nobody | Keeper::Replicating(_) => false,
+        }
     }
 
     /// Packets stepped so far, those of other cores included.
     fn steps(&self) -> u64 {
         let replayed = match &self.keeper {
             Keeper::Replicating(replicator) => replicator.replayed(),
+            Keeper::External(external) => external.replayed(),
             Keeper::Nobody | Keeper::Moving(_) => 0,
         };
         self.counters.packets + replayed
@@ -126,11 +133,16 @@ impl<'a, C: Clock> Station<'a, C> {
     }
 
     fn outcome(self) -> CoreOutcome {
+        // What came to a core that was rebuilt, and found its step done, is as lost as what the card dropped.
+        let overtaken = match &self.keeper {
+            Keeper::External(external) => external.counters().overtaken,
+            Keeper::Nobody | Keeper::Moving(_) | Keeper::Replicating(_) => 0,
+        };
         let trial = CoreTrial {
             arrived: self.arrivals,
             // Counted by the core, not by the card: the two have to agree.
             received: self.counters.packets,
-            dropped: self.port.dropped(),
+            dropped: self.port.dropped() + overtaken,
             busy_ns: self.busy_ns,
             elapsed_ns: self.elapsed_ns,
             slow_batches: self.slow_batches,
@@ -215,10 +227,13 @@ fn poll(
 
 /// How far a virtual core runs ahead of the others where they have nothing to do with each other, ns: so
 /// far that filling the caches anew after each change does not count.
-const SLICE_ALONE_NS: u64 = 10_000_000;
+pub(crate) const SLICE_ALONE_NS: u64 = 10_000_000;
 
 /// The same where entries go from core to core: a core hears of what another did this late at most.
-const SLICE_TOGETHER_NS: u64 = 150_000;
+pub(crate) const SLICE_TOGETHER_NS: u64 = 150_000;
+
+/// The same where a core may wait for what another has received, as it does after a loss: a batch or two.
+pub(crate) const SLICE_CLOSE_NS: u64 = 10_000;
 
 /// One virtual core: its station, its clock, and who says how long a batch took.
 pub(crate) struct VirtualCore<'a, M> {
@@ -231,10 +246,9 @@ pub(crate) struct VirtualCore<'a, M> {
 /// it is a slice further on.
 pub(crate) fn run_virtual<M: Meter>(
     mut cores: Vec<VirtualCore<'_, M>>,
-    are_together: bool,
+    slice_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Vec<CoreOutcome>, TrialError> {
-    let slice_ns = if are_together { SLICE_TOGETHER_NS } else { SLICE_ALONE_NS };
     let mut is_over = vec![false; cores.len()];
     loop {
         let running = (0..cores.len()).filter(|core| !is_over[*core]);

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`Bench`] | a chain on its cores behind a simulated card, for trial after trial |
+//! | [`packets_with_history`], [`history_costs`] | history that packets bring along, and what it costs there and in a log |
 //! | [`Schedule`] | what comes to which queue in a trial, told ahead |
 //! | [`search()`](search::search) | the search for the highest rate with little loss |
 //! | [`mlffr()`] | that search several times over, and latency below what it found |
@@ -19,6 +20,7 @@ mod costs;
 mod executor;
 mod findings;
 mod forecast;
+mod histories;
 mod mlffr;
 mod model;
 mod replay;
@@ -31,8 +33,12 @@ pub use advice::Advice;
 pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
-pub use costs::{CoreTime, CostError, CostQuestion, MeasuredCosts, Spread, measure_costs};
+pub use costs::{
+    CoreTime, CostError, CostQuestion, HistoryCost, MeasuredCosts, Placement, Spread, history_costs,
+    measure_costs,
+};
 pub use forecast::{Check, Forecast, ForecastPoint, ForecastQuestion, RefusedStrategy, forecast};
+pub use histories::{InPackets, packets_with_history};
 pub use mlffr::{Mlffr, Question, mlffr};
 pub use model::{Costs, Skew};
 pub use schedule::{QueueSchedule, Schedule};

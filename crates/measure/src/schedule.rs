@@ -60,6 +60,13 @@ impl Schedule {
         schedule
     }
 
+    /// Takes arrivals out that get lost ahead of the card, by core and number.
+    pub(crate) fn lose(&mut self, is_lost: impl Fn(usize, u32) -> bool) {
+        for (core, queue) in self.queues.iter_mut().enumerate() {
+            queue.arrivals.retain(|arrival| !is_lost(core, *arrival));
+        }
+    }
+
     /// How many arrivals there are.
     pub fn packets(&self) -> u64 {
         self.queues.iter().map(|queue| queue.arrivals.len() as u64).sum()

@@ -68,8 +68,9 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     type Meta: Copy + IntoBytes + Immutable + Send + 'static;
     /// One flow's state: plain bytes without padding, so that replicas can be compared bit by bit.
     type State: Copy + IntoBytes + Immutable + Send + 'static;
-    /// State that no key owns, such as a NAT's free ports; `()` for nearly all.
-    type Pool: Send + 'static;
+    /// State that no key owns, such as a NAT's free ports; `()` for nearly all. A clone shares nothing with it that
+    /// a step changes: a replica that has fallen behind goes on with a clone of another's.
+    type Pool: Clone + Send + 'static;
     /// What a chain file may say; derive `Deserialize` with `default, deny_unknown_fields`.
     type Options: DeserializeOwned;
 

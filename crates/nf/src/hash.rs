@@ -10,7 +10,7 @@ pub fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
 }
 
 /// [`hash_bytes`] with one seed for many inputs: what is made of the seed is made once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hasher(RapidSecrets);
 
 impl Hasher {

@@ -2,10 +2,11 @@
 //! it stepped.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::mem;
 use std::ops::Range;
 
-use crate::sync::{Arc, Mutex};
-use crate::{Advance, Arrival, Counters, Replica};
+use crate::sync::{Fault, is_planted};
+use crate::{Advance, Arrival, Counters, Handover, Replica, handovers, replicas};
 
 /// Short, so that the model checker has few words to look at, and no multiple of a word.
 pub(crate) const ITEM_BYTES: usize = if cfg!(loom) { 7 } else { 12 };
@@ -35,56 +36,93 @@ pub(crate) fn got(delivered: &[Range<u64>]) -> Vec<u64> {
     delivered.iter().cloned().flatten().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A state, as stepped up to a sequence number.
-type Snapshot = (u64, Vec<u64>);
-
-/// Where states wait for cores that asked for them, by core.
-pub(crate) type Mail = Arc<Vec<Mutex<Vec<Snapshot>>>>;
-
-pub(crate) fn mail(cores: usize) -> Mail {
-    Arc::new((0..cores).map(|_| Mutex::new(Vec::new())).collect())
-}
-
 pub(crate) struct Core {
-    number: usize,
     replica: Replica,
+    handover: Handover<Vec<u64>>,
     /// Packets on their way to it.
     pub(crate) queue: VecDeque<Range<u64>>,
-    /// The state.
+    /// The state; another's place for it while it is lent.
     pub(crate) stepped: Vec<u64>,
-    mail: Mail,
-    /// For which number it has asked for a state.
-    asked_for: Option<u64>,
+    /// What the core waits for that has lent its state.
+    asked: Option<Advance>,
+    /// How many packets there are.
+    end: u64,
+    pub(crate) is_over: bool,
+    /// Up to where it was stepped a turn before.
+    next_before: u64,
     /// How often its log had no room.
     pub(crate) full: u64,
     /// Whether it calls `arrive` and `advance` and not `receive`.
     pub(crate) has_two_calls: bool,
 }
 
+/// Cores that step `end` packets, with logs of `records`.
+pub(crate) fn cores(many: usize, records: usize, end: u64) -> Vec<Core> {
+    let ends = replicas(many, records, ITEM_BYTES).into_iter().zip(handovers(many));
+    ends.map(|(replica, handover)| Core {
+        replica,
+        handover,
+        queue: VecDeque::new(),
+        stepped: Vec::new(),
+        asked: None,
+        end,
+        is_over: false,
+        next_before: 0,
+        full: 0,
+        has_two_calls: false,
+    })
+    .collect()
+}
+
 impl Core {
-    pub(crate) fn new(number: usize, replica: Replica, mail: Mail) -> Core {
-        let (queue, stepped) = (VecDeque::new(), Vec::new());
-        Core { number, replica, queue, stepped, mail, asked_for: None, full: 0, has_two_calls: false }
+    /// What an engine does over and over: takes its state back or answers, takes in, advances, and then steps as a
+    /// batch what it came to. `pick` chooses whom to ask.
+    pub(crate) fn turn(&mut self, max_steps: usize, pick: impl FnOnce(&[usize]) -> usize) -> Advance {
+        if self.is_over {
+            return Advance::CaughtUp;
+        }
+        if let Some(advance) = self.asked
+            && !self.rebuild()
+        {
+            return advance;
+        }
+        let next = self.replica.next();
+        match () {
+            () if is_planted(Fault::StateTooEarly) => {}
+            () if is_planted(Fault::NumberTooEarly) => self.answer(self.next_before),
+            () => self.answer(next),
+        }
+        self.next_before = next;
+        let mut batch = Vec::new();
+        let advance = self.receive(max_steps, &mut batch);
+        if is_planted(Fault::StateTooEarly) {
+            self.answer(self.replica.next());
+        }
+        self.step(batch);
+        if let Advance::Behind { ahead, .. } = advance {
+            self.handover.lend(mem::take(&mut self.stepped));
+            self.replica.ask(pick(&ahead.iter().collect::<Vec<_>>()));
+            self.asked = Some(advance);
+        }
+        if self.replica.next() == self.end {
+            self.is_over = self.handover.leave() || is_planted(Fault::LeavesEarly);
+        }
+        advance
     }
 
-    /// What an engine does over and over: answers, takes in, advances. `pick` chooses whom to ask.
-    pub(crate) fn turn(&mut self, max_steps: usize, pick: impl FnOnce(&[usize]) -> usize) -> Advance {
+    fn answer(&self, next: u64) {
         for core in self.replica.asked().iter() {
-            let snapshot = (self.replica.next(), self.stepped.clone());
-            self.mail[core].lock().expect("no core fails").push(snapshot);
+            self.handover.answer(core, next, |state| state.clone_from(&self.stepped));
         }
-        if self.asked_for.is_some() {
-            self.rebuild();
-        }
-        let stepped = &mut self.stepped;
+    }
+
+    fn receive(&mut self, max_steps: usize, batch: &mut Vec<u64>) -> Advance {
         let step = |seq, item: &[u8]| {
-            assert!(stepped.last().is_none_or(|last| *last < seq), "{seq} stepped twice or out of order");
             assert_eq!(item, item_of(seq), "not the item of {seq}");
-            stepped.push(seq);
+            batch.push(seq);
         };
         let Some(range) = self.queue.front() else {
-            let advance = self.replica.advance(max_steps, step);
-            return self.after(pick, advance);
+            return self.replica.advance(max_steps, step);
         };
         let items: Vec<_> = range.clone().map(item_of).collect();
         let items = items.iter().map(|item| &item[..]);
@@ -96,29 +134,24 @@ impl Core {
             Arrival::Full => self.full += 1,
             Arrival::Taken | Arrival::Late => drop(self.queue.pop_front()),
         }
-        self.after(pick, advance)
-    }
-
-    /// Asks if it has to.
-    fn after(&mut self, pick: impl FnOnce(&[usize]) -> usize, advance: Advance) -> Advance {
-        if let Advance::Behind { seq, ahead } = advance
-            && self.asked_for != Some(seq)
-        {
-            let ahead: Vec<_> = ahead.iter().collect();
-            self.replica.ask(pick(&ahead));
-            self.asked_for = Some(seq);
-        }
         advance
     }
 
-    fn rebuild(&mut self) {
-        let answers = std::mem::take(&mut *self.mail[self.number].lock().expect("no core fails"));
-        for (next, stepped) in answers {
-            self.asked_for = None;
-            if self.replica.resume(next) {
-                self.stepped = stepped;
-            }
+    fn step(&mut self, batch: Vec<u64>) {
+        for seq in batch {
+            let last = self.stepped.last();
+            assert!(last.is_none_or(|last| *last < seq), "{seq} stepped twice or out of order");
+            self.stepped.push(seq);
         }
+    }
+
+    /// Goes on with another's state, if it has come.
+    fn rebuild(&mut self) -> bool {
+        let Some((next, stepped)) = self.handover.back() else { return false };
+        assert!(self.replica.resume(next), "a state came that is not ahead");
+        self.stepped = stepped;
+        self.asked = None;
+        true
     }
 
     pub(crate) fn next(&self) -> u64 {

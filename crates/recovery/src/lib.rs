@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`log()`] | a log of items by sequence number: one [`Writer`], any number of [`Reader`]s, no lock, no waiting |
 //! | [`Replica`] | one core's part in the protocol |
+//! | [`Handover`] | how the state of a replica that is up to date gets to one that lags by more than the logs |
 //! | [`Gaps`] | what stands in its place where nothing is recovered: what is missed is counted |
 //!
 //! ```
@@ -39,12 +40,14 @@
 
 mod cores;
 mod gaps;
+mod handover;
 mod log;
 mod replica;
 mod sync;
 
 pub use cores::{Cores, MAX_CORES};
 pub use gaps::Gaps;
+pub use handover::{Handover, handovers};
 pub use log::{Found, Reader, SEQ_END, Writer, log};
 pub use replica::{Advance, Arrival, Counters, Replica, replicas};
 

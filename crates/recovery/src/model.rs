@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
 use loom::thread;
 
-use crate::core_loop::{Core, ITEM_BYTES, flush, got, mail, packet};
+use crate::core_loop::{Core, cores, flush, got, packet};
 use crate::sync::{Fault, plant};
-use crate::{Found, log, replicas};
+use crate::{Found, log};
 
 /// Turns after which whoever still waits waits for ever.
 const ENDLESS: usize = 50;
@@ -183,17 +183,11 @@ impl Traffic {
         let rebuilt = Uncounted::new(Count::new(0));
         let count = Uncounted::clone(&rebuilt);
         model(Some(self.preemptions), move || {
-            let mail = mail(CORES);
-            let replicas = replicas(CORES, self.records, ITEM_BYTES).into_iter().zip(self.queues());
-            let mut cores: Vec<_> = replicas
-                .enumerate()
-                .map(|(number, (replica, packets))| {
-                    let mut core = Core::new(number, replica, mail.clone());
-                    core.has_two_calls = self.has_two_calls;
-                    core.queue.extend(packets);
-                    core
-                })
-                .collect();
+            let mut cores = cores(CORES, self.records, self.packets);
+            for (core, packets) in cores.iter_mut().zip(self.queues()) {
+                core.has_two_calls = self.has_two_calls;
+                core.queue.extend(packets);
+            }
             let mut delivered: Vec<_> = cores.iter().flat_map(|core| core.queue.clone()).collect();
             let last_items = flush(self.packets, HISTORY);
             if self.flush == Flush::Beside {
@@ -218,7 +212,7 @@ impl Traffic {
             }
             let got = got(&delivered);
             for core in &cores {
-                assert_eq!(core.next(), self.packets, "somebody waits for ever");
+                assert!(core.is_over, "somebody waits for ever");
                 assert_eq!(core.stepped, got, "what came, with {:b} lost", self.lost);
                 count.fetch_add(core.counters().rebuilt, Relaxed);
             }
@@ -301,7 +295,7 @@ fn planted_overwritten_taken_for_lost_is_found() {
 }
 
 #[test]
-#[should_panic(expected = "somebody waits for ever")]
+#[should_panic(expected = "not ahead")]
 fn planted_a_log_that_runs_ahead_of_its_steps_is_found() {
     finds(Fault::NoRoomNeeded, Traffic { has_two_calls: true, ..FALLS_BEHIND });
 }
@@ -322,4 +316,22 @@ fn planted_no_second_look_misleads_a_core() {
 #[should_panic(expected = "somebody waits for ever")]
 fn planted_no_flush_is_found() {
     Traffic { packets: 4, lost: 0b0100, records: 4, flush: Flush::Never, ..FALLS_BEHIND }.check();
+}
+
+#[test]
+#[should_panic(expected = "stepped twice")]
+fn planted_a_number_looked_up_before_the_state_is_found() {
+    finds(Fault::NumberTooEarly, FALLS_BEHIND);
+}
+
+#[test]
+#[should_panic(expected = "what came")]
+fn planted_a_state_copied_before_its_steps_is_found() {
+    finds(Fault::StateTooEarly, FALLS_BEHIND);
+}
+
+#[test]
+#[should_panic(expected = "somebody waits for ever")]
+fn planted_a_core_that_leaves_while_others_may_ask_is_found() {
+    finds(Fault::LeavesEarly, FALLS_BEHIND);
 }

@@ -217,10 +217,11 @@ impl Replica {
 
     /// Asks a core for its state: one of those that are [ahead](Advance::Behind). Its answer is its state as
     /// stepped up to its [`Replica::next`], and that number, which is past what this core needs; how these
-    /// get here is the caller's. Asking twice, or another core when one does not answer, does no harm.
+    /// get here is the caller's, a [`Handover`](crate::Handover) say. Until the answer has come this core advances
+    /// no further. Asking twice, or another core when one does not answer, does no harm.
     pub fn ask(&self, core: usize) {
-        // Bits alone are passed: what goes with the answer is ordered by the way it takes.
-        self.asks[core].fetch_or(Cores::NONE.with(self.core).bits(), Ordering::Relaxed);
+        // Who sees the bit sees what was lent before.
+        self.asks[core].fetch_or(Cores::NONE.with(self.core).bits(), Ordering::Release);
     }
 
     /// The cores that have asked for this one's state since the last look. To be looked at between advances, also
@@ -231,7 +232,7 @@ impl Replica {
         if asks.load(Ordering::Relaxed) == 0 {
             return Cores::NONE;
         }
-        Cores::from_bits(asks.swap(0, Ordering::Relaxed))
+        Cores::from_bits(asks.swap(0, Ordering::Acquire))
     }
 
     /// Goes on at `seq` with the state of a core that has stepped up to there. Items that this core has recorded

@@ -12,9 +12,9 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::core_loop::{Core, ITEM_BYTES, flush, got, mail, packet};
+use crate::core_loop::{Core, cores, flush, got, packet};
 use crate::sync::{Fault, plant};
-use crate::{Advance, Counters, replicas};
+use crate::{Advance, Counters};
 
 /// Runs of a test that is given no other number.
 const RUNS: u64 = 2_000;
@@ -112,17 +112,11 @@ struct World<'a> {
 
 impl World<'_> {
     fn new(scenario: &Scenario) -> World<'_> {
-        let mail = mail(scenario.cores);
-        let replicas = replicas(scenario.cores, scenario.log_records, ITEM_BYTES).into_iter().enumerate();
+        let mut cores = cores(scenario.cores, scenario.log_records, scenario.packets);
+        cores.iter_mut().for_each(|core| core.has_two_calls = scenario.has_two_calls);
         World {
             scenario,
-            cores: replicas
-                .map(|(core, replica)| {
-                    let mut core = Core::new(core, replica, mail.clone());
-                    core.has_two_calls = scenario.has_two_calls;
-                    core
-                })
-                .collect(),
+            cores,
             stalled_until: vec![0; scenario.cores],
             seq: 0,
             burst: 0,
@@ -185,7 +179,7 @@ impl World<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.seq == self.scenario.packets && self.cores.iter().all(|core| core.next() == self.seq)
+        self.seq == self.scenario.packets && self.cores.iter().all(|core| core.is_over)
     }
 
     /// All have stepped what any got; where packets came late, that is what any core still had a use for.
@@ -317,7 +311,7 @@ fn planted_numbers_not_looked_at_are_found() {
 }
 
 #[test]
-#[should_panic(expected = "waits for ever")]
+#[should_panic(expected = "not ahead")]
 fn planted_a_log_that_runs_ahead_of_its_steps_is_found() {
     planted(Fault::NoRoomNeeded);
 }
@@ -338,4 +332,22 @@ fn planted_not_yet_taken_for_lost_is_found() {
 #[should_panic(expected = "came")]
 fn planted_overwritten_taken_for_lost_is_found() {
     planted(Fault::OverwrittenIsLost);
+}
+
+#[test]
+#[should_panic(expected = "stepped twice")]
+fn planted_a_number_looked_up_before_the_state_is_found() {
+    planted(Fault::NumberTooEarly);
+}
+
+#[test]
+#[should_panic(expected = "came")]
+fn planted_a_state_copied_before_its_steps_is_found() {
+    planted(Fault::StateTooEarly);
+}
+
+#[test]
+#[should_panic(expected = "waits for ever")]
+fn planted_a_core_that_leaves_while_others_may_ask_is_found() {
+    planted(Fault::LeavesEarly);
 }

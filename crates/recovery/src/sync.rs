@@ -2,22 +2,18 @@
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering, fence},
 };
 
-#[cfg(all(test, loom))]
-pub(crate) use loom::sync::Mutex;
-#[cfg(all(test, not(loom)))]
-pub(crate) use std::sync::Mutex;
-
 /// What a test may break, to see that it is found. Nothing is ever broken in a plain build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "some are broken in the tests' own cores"))]
 pub(crate) enum Fault {
     /// A record is overwritten without being taken away from its readers first.
     NoClaim,
@@ -41,6 +37,12 @@ pub(crate) enum Fault {
     NotYetIsLost,
     /// What a core has overwritten is taken for lost.
     OverwrittenIsLost,
+    /// The number that goes with a state was looked up a batch before the state was copied.
+    NumberTooEarly,
+    /// A state is copied when the number has gone on and the steps are still to be done.
+    StateTooEarly,
+    /// A core that has come to its end answers nobody any more.
+    LeavesEarly,
 }
 
 /// The ordering of a store that publishes.

@@ -5,7 +5,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core_loop::{Core, ITEM_BYTES, flush, got, item_of, mail, packet};
+use crate::core_loop::{self, Core, ITEM_BYTES, flush, got, item_of, packet};
 
 /// Brings the items of some sequence numbers.
 fn arrive(replica: &mut Replica, range: Range<u64>) -> Arrival {
@@ -313,10 +313,7 @@ const ENDLESS: u64 = 50_000_000;
 #[test]
 fn threads_agree() {
     let is_lost = |seq: u64| seq % 7 == 3 || seq % 1000 < 40;
-    let mail = mail(THREADS);
-    let replicas = replicas(THREADS, 32, ITEM_BYTES).into_iter().enumerate();
-    let mut cores: Vec<_> =
-        replicas.map(|(number, replica)| Core::new(number, replica, mail.clone())).collect();
+    let mut cores = core_loop::cores(THREADS, 32, PACKETS);
     for seq in (0..PACKETS).filter(|seq| !is_lost(*seq)) {
         cores[seq as usize % THREADS].queue.push_back(packet(seq, THREADS as u64 - 1));
     }
@@ -324,20 +321,12 @@ fn threads_agree() {
         core.queue.push_back(flush(PACKETS, THREADS as u64 - 1));
     }
     let delivered: Vec<_> = cores.iter().flat_map(|core| core.queue.clone()).collect();
-    let through = std::sync::atomic::AtomicUsize::new(0);
-    let through = &through;
     let cores: Vec<_> = thread::scope(|scope| {
         let run = |mut core: Core| {
             move || {
-                let mut is_through = false;
                 for _ in 0..ENDLESS {
                     core.turn(64, |ahead| ahead[0]);
-                    if !is_through && core.next() == PACKETS {
-                        is_through = true;
-                        through.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    }
-                    // Until then somebody may ask.
-                    if through.load(std::sync::atomic::Ordering::Relaxed) == THREADS {
+                    if core.is_over {
                         break;
                     }
                     thread::yield_now();
@@ -354,4 +343,19 @@ fn threads_agree() {
     for core in &cores {
         assert!(core.stepped == got, "{:?}", core.counters());
     }
+}
+
+/// By hand: what is lent is another's to overwrite, and comes back once, with the number.
+#[test]
+fn a_state_is_lent_and_comes_back_as_anothers() {
+    let [mut a, mut b]: [Handover<&str>; 2] = handovers(2).try_into().ok().expect("two");
+    b.answer(0, 5, |_| panic!("nothing is lent"));
+    a.lend("behind");
+    assert_eq!(a.back(), None);
+    b.answer(0, 7, |state| *state = "ahead");
+    b.answer(0, 8, |_| panic!("it is answered"));
+    assert_eq!((a.back(), a.back()), (Some((7, "ahead")), None));
+    a.lend("of no use");
+    assert_eq!((a.withdraw(), a.withdraw()), (Some("of no use"), None));
+    assert_eq!((a.leave(), a.leave(), b.leave(), a.leave()), (false, false, true, true));
 }

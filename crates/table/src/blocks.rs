@@ -365,6 +365,13 @@ impl<K: FlowKey> Blocks<K> {
         self.memory[begin..begin + self.lines].copy_from_slice(from);
     }
 
+    /// Copies all blocks of another table whose parts have the same types: as bytes, whoever has them.
+    pub(crate) fn copy_from(&mut self, other: &Blocks<K>) {
+        // As in `unpack`: all that may be read as a state was written as one.
+        assert!(other.shape == self.shape && other.len == self.len, "a table of other states or size");
+        self.memory.copy_from_slice(&other.memory);
+    }
+
     /// Takes the block from its flow, which has no state in any part any more.
     pub(crate) fn release(&mut self, block: u32) {
         debug_assert!(self.lives_until(block) == 0);

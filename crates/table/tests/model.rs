@@ -260,6 +260,61 @@ proptest! {
     }
 }
 
+/// Packets up to `at` in one table, which another becomes that has seen other packets; the rest in both.
+fn copied(
+    capacity: usize,
+    when_full: WhenFull,
+    packets: &[Packet],
+    at: usize,
+    fault: Option<Fault>,
+) -> [Trace; 2] {
+    let new = |fault| Driver::<FiveTuple>::new(capacity, when_full, 5, fault);
+    let (mut original, mut copy) = (new(None), new(fault));
+    let (before, after) = packets.split_at(at);
+    before.chunks(64).for_each(|batch| _ = original.batch(batch));
+    after.chunks(64).for_each(|batch| _ = copy.batch(batch));
+    copy.copy_from(&original);
+    [original, copy].map(|mut driver| {
+        let answers = after.chunks(64).flat_map(|batch| driver.batch(batch)).collect();
+        driver.settle(packets[packets.len() - 1].time_ns);
+        Trace { answers, departures: driver.departures }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases(100))
+    })]
+
+    /// A copy goes on as its original does, whatever was in it before.
+    #[test]
+    fn a_copy_goes_on_as_its_original(
+        capacity in prop_oneof![1..20usize, 20..150usize],
+        when_full in when_full(),
+        load_percent in 40..250usize,
+        lives in 1..30u64,
+        seed in any::<u64>(),
+        at_percent in 0..100usize,
+    ) {
+        let count = if cfg!(miri) { MIRI_PACKETS } else { 3_000 };
+        let packets = packets(capacity, load_percent, lives, seed, count);
+        let [original, copy] = copied(capacity, when_full, &packets, count * at_percent / 100, None);
+        prop_assert_eq!(original, copy);
+    }
+}
+
+/// A copy that is a step off is found where it matters which block is whose.
+#[test]
+#[cfg_attr(miri, ignore = "too few packets for it to matter")]
+fn a_copy_that_is_a_step_off_is_found() {
+    for when_full in [Reject, EvictOldest] {
+        let packets = packets(40, 120, 20, 3, 20_000);
+        let [original, copy] = copied(40, when_full, &packets, 1_000, Some(Fault::CopiesLate));
+        assert!(original != copy, "{when_full:?}");
+    }
+}
+
 /// An engine that gives blocks back where a batch ends is right each time, and differs.
 #[test]
 fn blocks_given_back_where_batches_end_would_leave_a_trace() {

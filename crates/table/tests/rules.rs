@@ -254,3 +254,28 @@ fn blocks_come_back_at_maintenance_and_not_before() {
 fn a_capacity_of_none_is_a_mistake() {
     Table::new(0, Reject, 0);
 }
+
+/// The other's flows and no more of its own; neither hears of the other's steps from then on.
+#[test]
+fn a_copy_has_the_others_flows_and_goes_its_own_way() {
+    let (mut one, mut other) = (Table::new(3, Reject, 7), Table::new(3, Reject, 7));
+    assert!(one.set(1, 0, 50) && other.set(2, 0, 60) && other.set(3, 0, 70));
+    one.table.copy_from(&other.table);
+    assert_eq!((one.holds([1, 2, 3]), one.table.len()), ([false, true, true], 2));
+    assert!(one.set(4, 0, 50) && !one.set(5, 0, 50));
+    assert_eq!((other.holds([2, 3, 4]), other.table.free()), ([true, true, false], 1));
+    one.table.check();
+    other.table.check();
+}
+
+#[test]
+#[should_panic(expected = "made otherwise")]
+fn a_copy_of_a_table_with_another_seed_is_a_mistake() {
+    Table::new(3, Reject, 7).table.copy_from(&Table::new(3, Reject, 8).table);
+}
+
+#[test]
+#[should_panic(expected = "other states or size")]
+fn a_copy_of_a_table_of_another_size_is_a_mistake() {
+    Table::new(3, Reject, 7).table.copy_from(&Table::new(4, Reject, 7).table);
+}

@@ -62,6 +62,7 @@ fn contest(args: &BenchCompareArgs) -> Contest {
         descriptors: args.load.descriptors,
         is_shaped: args.load.shaped,
         dispatch_ns: args.load.dispatch_ns,
+        history: None,
         question: question(&args.load, args.searches, &args.latency.0),
     }
 }

@@ -5,19 +5,21 @@
 //!  a batch:   1 2 (3) 4 5 (6) 7 8
 //! ```
 //!
-//! What is lost is either stepped over, and counted, or looked for in the other cores' logs.
+//! What is lost is either stepped over, and counted, or looked for in the other cores' logs (`rebuild.rs`).
 
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
 
 use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
-use recovery::{Advance, Arrival, Gaps, Replica};
+use recovery::{Arrival, Gaps};
 use sequencer::{History, ItemLayout, Receiver, Rejected};
 use wire::{LinkType, Stamp};
 
 use super::line::Line;
-use crate::chain::ChainCore;
+use super::rebuild::Recovering;
+use super::run::Recovery;
+use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
 use crate::{BATCH_PACKETS, Batch};
 
@@ -39,14 +41,25 @@ pub struct HistoryCounters {
     pub recovered: u64,
     /// With recovery: packets that all cores lost, and none stepped.
     pub lost_to_all: u64,
+    /// With recovery: how often this core lagged by more than the others' logs hold, and went on with the state of
+    /// one of them.
+    pub rebuilt: u64,
+    /// Packets that it did not step itself, since that state had them.
+    pub skipped: u64,
+    /// Its own packets among them that came: they were dropped without a verdict.
+    pub overtaken: u64,
 }
 
 /// Puts what packets bring along between a core's own.
-pub(crate) struct External {
+pub struct External {
     core: usize,
     layout: ItemLayout,
     /// What packets' numbers are counted from.
     base: u64,
+    /// Added to what histories say of numbers and times.
+    origin: Stamp,
+    /// How many packets there are, where nobody tells this core beside its queue.
+    packets: Option<u64>,
     /// By the core that the sequencer sent a packet to, which the frame's entry says: this one, as a rule.
     receivers: Vec<Receiver>,
     steps: Steps,
@@ -58,13 +71,15 @@ pub(crate) struct External {
     pending: Option<Frame>,
     /// Own packets that wait for those before them.
     waiting: VecDeque<Frame>,
-    /// No packets of this core, to be given back.
+    /// What no function is to see, to be given back.
     not_taken: Vec<Frame>,
+    fates: [Fate; RECEIVED_PACKETS],
+    /// Numbers of packets that are stepped as history, as if their own core had lost them; ascending.
+    unanswered: Vec<u64>,
     /// The item of an own packet.
     own_item: Box<[u8]>,
     counters: HistoryCounters,
     last: Stamp,
-    behind: Option<u64>,
     is_done: bool,
 }
 
@@ -73,7 +88,20 @@ pub(super) enum Steps {
     /// What the core has itself.
     Own(Gaps),
     /// What any core has.
-    All(Box<Replica>),
+    All(Box<Recovering>),
+}
+
+impl Steps {
+    /// For cores with items of so many bytes.
+    pub(super) fn for_cores(recovery: Recovery, cores: usize, item_bytes: usize) -> Vec<Steps> {
+        match recovery.records(cores) {
+            None => (0..cores).map(|_| Steps::Own(Gaps::default())).collect(),
+            Some(records) => {
+                let parts = Recovering::for_cores(cores, records, item_bytes);
+                parts.into_iter().map(|recovering| Steps::All(Box::new(recovering))).collect()
+            }
+        }
+    }
 }
 
 /// What a core leaves behind.
@@ -82,8 +110,6 @@ pub(crate) struct ExternalEnd {
     pub counters: HistoryCounters,
     /// Of the last step.
     pub last: Stamp,
-    /// The packet of which no core could tell any more what it was, if it came so far.
-    pub behind: Option<u64>,
 }
 
 impl External {
@@ -106,6 +132,8 @@ impl External {
             own_item: vec![0; layout.item_len()].into(),
             layout,
             base,
+            origin: Stamp::default(),
+            packets: None,
             receivers: vec![Receiver::starting_at(base); senders],
             steps,
             line,
@@ -113,36 +141,84 @@ impl External {
             received: VecDeque::with_capacity(RECEIVED_PACKETS),
             pending: None,
             not_taken: Vec::with_capacity(RECEIVED_PACKETS),
+            fates: [Fate::Drop(EngineDrop::NotTaken); RECEIVED_PACKETS],
+            unanswered: Vec::new(),
             counters: HistoryCounters::default(),
             last: Stamp::default(),
-            behind: None,
             is_done: false,
         }
+    }
+
+    /// One for each of `cores` cores that run `chain`, for whoever feeds them himself: packets 0 to `packets`, each with
+    /// its history, and then an end. `origin` is added to what histories say of numbers and times, so that flows can
+    /// live on while packets come once more.
+    pub fn for_cores(
+        chain: &Chain,
+        cores: usize,
+        recovery: Recovery,
+        packets: u64,
+        origin: Stamp,
+    ) -> Vec<External> {
+        let layout = ItemLayout::new(chain.history_bytes());
+        let line = Arc::new(Line::new(cores));
+        let core = |(core, steps)| {
+            let mut external = External::new(core, cores, layout.clone(), 0, steps, Arc::clone(&line));
+            (external.origin, external.packets) = (origin, Some(packets));
+            external
+        };
+        Steps::for_cores(recovery, cores, layout.item_len()).into_iter().enumerate().map(core).collect()
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> HistoryCounters {
+        self.end().counters
+    }
+
+    /// Packets of other cores that were stepped here.
+    #[inline]
+    pub fn replayed(&self) -> u64 {
+        self.counters.replayed
+    }
+
+    /// Whether own packets wait here, for what other cores know or have.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
+    }
+
+    /// The same that steps packets with these numbers, ascending, as history, and gives no verdict on them.
+    pub(super) fn without_answers(mut self, unanswered: Vec<u64>) -> External {
+        self.unanswered = unanswered;
+        self
     }
 
     pub(crate) fn end(&self) -> ExternalEnd {
         let mut counters = self.counters;
         match &self.steps {
             Steps::Own(gaps) => counters.missed = gaps.missed(),
-            Steps::All(replica) => {
-                counters.recovered = replica.counters().recovered;
-                counters.lost_to_all = replica.counters().lost_to_all;
+            Steps::All(recovering) => {
+                let of_all = recovering.replica.counters();
+                (counters.recovered, counters.lost_to_all) = (of_all.recovered, of_all.lost_to_all);
+                (counters.rebuilt, counters.skipped) = (of_all.rebuilt, of_all.skipped);
             }
         }
-        ExternalEnd { counters, last: self.last, behind: self.behind }
+        ExternalEnd { counters, last: self.last }
     }
 
     fn turn(&mut self, port: &mut impl Port, batch: &mut Batch) -> Received {
         let floor = self.line.floor(self.core);
         let found = self.receive_frames(port);
-        if matches!(self.steps, Steps::All(_)) {
-            self.go_on(batch);
+        if !self.drop_overtaken() {
+            return Received::Idle;
         }
-        while self.behind.is_none() && self.take_in(port, batch) {}
+        self.go_on(batch);
+        while self.is_going() && self.take_in(port, batch) {}
         let has_all = self.received.is_empty() && self.pending.is_none();
         let is_over = match found {
             // As it was left by who fed the queue.
-            Received::End => has_all && self.silence(self.line.floor(self.core), true),
+            Received::End => {
+                let end = self.packets.unwrap_or_else(|| self.line.floor(self.core));
+                has_all && self.silence(end, true) && self.leave()
+            }
             _ => {
                 if has_all && found == Received::Idle {
                     self.silence(floor, false);
@@ -156,7 +232,7 @@ impl External {
                 self.is_done = true;
                 Received::End
             }
-            () if self.behind.is_some() || self.line.is_down() => Received::End,
+            () if self.line.is_down() => Received::End,
             () => Received::Idle,
         }
     }
@@ -189,14 +265,20 @@ impl External {
             }
             Look::Rejected(reason) => {
                 self.counters.rejected[reason as usize] += 1;
-                self.not_taken.push(frame);
+                self.give_back(frame, EngineDrop::NotTaken);
             }
             Look::Flush => {
                 self.counters.flushes += 1;
-                self.not_taken.push(frame);
+                self.give_back(frame, EngineDrop::NotTaken);
+            }
+            Look::Unanswered => self.give_back(frame, EngineDrop::NotTaken),
+            Look::Overtaken(own) => {
+                strip(&mut frame, own, self.origin);
+                self.counters.overtaken += 1;
+                self.give_back(frame, EngineDrop::Overtaken);
             }
             Look::Own { own, at } => {
-                strip(&mut frame, own);
+                strip(&mut frame, own, self.origin);
                 match at {
                     Some(at) => batch.frames[at] = frame,
                     None => self.waiting.push_back(frame),
@@ -208,7 +290,19 @@ impl External {
 
     /// Records what a packet brings, and puts into the batch what can be stepped now.
     fn look(&mut self, frame: &Frame, bytes: &[u8], is_new: bool, batch: &mut Batch) -> Look {
-        let Self { layout, receivers, steps, base, counters, own_item, waiting, last, behind, .. } = self;
+        let Self {
+            layout,
+            receivers,
+            steps,
+            base,
+            origin,
+            counters,
+            own_item,
+            waiting,
+            last,
+            unanswered,
+            ..
+        } = self;
         let history = match History::parse(bytes, layout) {
             Ok(history) => history,
             Err(reason) => return Look::Rejected(reason),
@@ -221,52 +315,109 @@ impl External {
             return Look::Rejected(reason);
         }
         let own = (!history.is_flush()).then(|| Own::of(&history));
+        let answered = own.filter(|own| unanswered.binary_search(&own.stamp.seq).is_err());
         let (first, count) = (history.first_seq(), history.count());
         let end = first + count as u64 + u64::from(own.is_some());
-        let mut entries = Entries { layout, waiting, counters, last, own, own_at: None, batch };
+        let headers = match own {
+            // Its own item is needed for the log, or to be stepped.
+            Some(Own { stamp, link, offset }) if matches!(steps, Steps::All(_)) || answered.is_none() => {
+                let headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
+                layout.write(&headers, stamp.time_ns, own_item);
+                Some(headers)
+            }
+            _ => None,
+        };
+        let item = |index| if index < count { history.item_bytes(index) } else { &own_item[..] };
+        let mut entries =
+            Entries { layout, origin: *origin, waiting, counters, last, own: answered, own_at: None, batch };
         match steps {
             Steps::Own(gaps) => {
                 for seq in gaps.arrive(first - *base..end - *base).map(|seq| seq + *base) {
-                    let index = (seq - first) as usize;
-                    entries.push(seq, if index < count { history.item_bytes(index) } else { &[] });
+                    entries.push(seq, item((seq - first) as usize));
                 }
             }
-            Steps::All(replica) => {
-                if let Some(Own { stamp, link, offset }) = own {
-                    let headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
-                    layout.write(&headers, stamp.time_ns, own_item);
+            Steps::All(recovering) => {
+                if let Some(own) = own.filter(|own| own.stamp.seq - *base < recovering.replica.next()) {
+                    return Look::Overtaken(own);
                 }
-                let item = |index| if index < count { history.item_bytes(index) } else { &own_item[..] };
                 let items = (0..(end - first) as usize).map(item);
                 let step = |seq, item: &[u8]| entries.push(seq + *base, item);
-                let (arrival, advance) = replica.receive(first - *base, items, room, step);
-                if let Advance::Behind { seq, .. } = advance {
-                    *behind = Some(seq + *base);
-                }
+                let (arrival, advance) = recovering.replica.receive(first - *base, items, room, step);
+                recovering.note(advance);
                 if arrival == Arrival::Full {
                     return Look::Full;
                 }
             }
         }
-        match own {
-            None => Look::Flush,
-            Some(own) => Look::Own { own, at: entries.own_at },
+        let at = entries.own_at;
+        if let (Some(headers), Some(at)) = (headers, at) {
+            batch.headers[at] = headers;
+            batch.parsed |= 1 << at;
         }
+        match (own, answered) {
+            (None, _) => Look::Flush,
+            (Some(_), None) => Look::Unanswered,
+            (_, Some(own)) => Look::Own { own, at },
+        }
+    }
+
+    fn give_back(&mut self, frame: Frame, why: EngineDrop) {
+        self.fates[self.not_taken.len()] = Fate::Drop(why);
+        self.not_taken.push(frame);
+    }
+
+    /// Gives back own packets that this core had not come to when it went on with another's state; says whether it
+    /// has given back all.
+    fn drop_overtaken(&mut self) -> bool {
+        let Steps::All(recovering) = &self.steps else { return true };
+        let next = recovering.replica.next() + self.base + self.origin.seq;
+        while let Some(frame) = self.waiting.pop_front_if(|frame| frame.stamp.seq < next) {
+            self.counters.overtaken += 1;
+            self.give_back(frame, EngineDrop::Overtaken);
+            if self.not_taken.len() == RECEIVED_PACKETS {
+                return false;
+            }
+        }
+        true
     }
 
     /// Steps on from the logs.
     fn go_on(&mut self, batch: &mut Batch) {
-        let Self { layout, steps: Steps::All(replica), base, counters, waiting, last, behind, .. } = self
+        let Self { layout, steps: Steps::All(recovering), base, origin, counters, waiting, last, .. } = self
         else {
             return;
         };
         let room = BATCH_PACKETS - batch.len();
-        let mut entries = Entries { layout, waiting, counters, last, own: None, own_at: None, batch };
-        if let Advance::Behind { seq, .. } =
-            replica.advance(room, |seq, item| entries.push(seq + *base, item))
-        {
-            *behind = Some(seq + *base);
+        let mut entries =
+            Entries { layout, origin: *origin, waiting, counters, last, own: None, own_at: None, batch };
+        let advance = recovering.replica.advance(room, |seq, item| entries.push(seq + *base, item));
+        recovering.note(advance);
+    }
+
+    /// Whether nothing keeps this core from stepping on.
+    fn is_going(&self) -> bool {
+        match &self.steps {
+            Steps::Own(_) => true,
+            Steps::All(recovering) => recovering.is_going(),
         }
+    }
+
+    /// Everything is stepped: says whether nobody needs this core any more.
+    fn leave(&mut self) -> bool {
+        match &mut self.steps {
+            Steps::Own(_) => true,
+            Steps::All(recovering) => recovering.leave(),
+        }
+    }
+
+    /// Gives and takes states between two batches; says whether there is anything to go on with.
+    fn exchange(&mut self, chain: &mut ChainCore) -> bool {
+        let Steps::All(recovering) = &mut self.steps else { return true };
+        let can_go_on = recovering.exchange(chain, &mut self.last);
+        if !can_go_on && self.line.is_down() {
+            recovering.give_up(chain);
+        }
+        can_go_on
     }
 
     /// Nothing comes that brings an item below `floor`; at the end, nothing at all. Says whether everything is
@@ -281,7 +432,8 @@ impl External {
                 }
                 true
             }
-            Steps::All(replica) => {
+            Steps::All(recovering) => {
+                let replica = &mut recovering.replica;
                 replica.arrive(floor, iter::empty::<&[u8]>());
                 is_end && replica.next() >= floor
             }
@@ -297,6 +449,10 @@ enum Look {
     Full,
     Rejected(Rejected),
     Flush,
+    /// It was stepped, as history.
+    Unanswered,
+    /// The state has it already.
+    Overtaken(Own),
     Own {
         own: Own,
         /// Where in the batch it belongs; nowhere as long as it has to wait.
@@ -320,15 +476,21 @@ impl Own {
 }
 
 /// Leaves the packet, as the sequencer got it.
-fn strip(frame: &mut Frame, Own { stamp, link, offset }: Own) {
+fn strip(frame: &mut Frame, Own { stamp, link, offset }: Own, origin: Stamp) {
     let data = frame.data();
     frame.set_data(data.start + offset..data.end);
-    (frame.stamp, frame.link) = (stamp, link);
+    (frame.stamp, frame.link) = (since(origin, stamp), link);
+}
+
+#[inline]
+fn since(origin: Stamp, stamp: Stamp) -> Stamp {
+    Stamp { seq: origin.seq + stamp.seq, time_ns: origin.time_ns + stamp.time_ns }
 }
 
 /// Entries of a batch, in the order of their numbers.
 struct Entries<'a> {
     layout: &'a ItemLayout,
+    origin: Stamp,
     waiting: &'a mut VecDeque<Frame>,
     counters: &'a mut HistoryCounters,
     last: &'a mut Stamp,
@@ -344,12 +506,15 @@ impl Entries<'_> {
         let at = self.batch.len();
         if let Some(own) = self.own.filter(|own| own.stamp.seq == seq) {
             self.own_at = Some(at);
-            self.batch.frames.push(Frame::without_bytes(own.stamp));
-        } else if let Some(frame) = self.waiting.pop_front_if(|frame| frame.stamp.seq == seq) {
+            self.batch.frames.push(Frame::without_bytes(since(self.origin, own.stamp)));
+        } else if let Some(frame) =
+            self.waiting.pop_front_if(|frame| frame.stamp.seq == self.origin.seq + seq)
+        {
             self.batch.frames.push(frame);
         } else {
             let time_ns = self.layout.read_into(item, &mut self.batch.headers[at]);
-            self.batch.frames.push(Frame::without_bytes(Stamp { seq, time_ns }));
+            let stamp = since(self.origin, Stamp { seq, time_ns });
+            self.batch.frames.push(Frame::without_bytes(stamp));
             self.batch.history |= 1 << at;
             self.counters.replayed += 1;
         }
@@ -358,11 +523,14 @@ impl Entries<'_> {
 }
 
 impl Custody for External {
-    fn receive(&mut self, port: &mut impl Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
-        let received = self.turn(port, batch);
-        let fates = [Fate::Drop(EngineDrop::NotTaken); RECEIVED_PACKETS];
+    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        let received = match self.exchange(chain) {
+            true => self.turn(port, batch),
+            false if self.line.is_down() => Received::End,
+            false => Received::Idle,
+        };
         let not_taken = self.not_taken.len();
-        match port.send(&mut self.not_taken, &fates[..not_taken]) {
+        match port.send(&mut self.not_taken, &self.fates[..not_taken]) {
             Ok(()) => received,
             // The collector left, and says why.
             Err(Closed) => Received::End,

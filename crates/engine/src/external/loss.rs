@@ -35,7 +35,7 @@ impl Loss {
     }
 
     /// Whether the packet is lost that is the `index`-th for this core.
-    pub(crate) fn hits(&self, core: usize, index: u64) -> bool {
+    pub fn hits(&self, core: usize, index: u64) -> bool {
         let drawn = hash_bytes(&index.to_le_bytes(), hash_bytes(&core.to_le_bytes(), self.seed));
         // As many bits as a fraction has.
         ((drawn >> 11) as f64) < self.share.0 * (1u64 << 53) as f64

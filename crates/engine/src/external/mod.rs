@@ -6,6 +6,7 @@
 //! | `sequencing` | a capture's packets with history before them |
 //! | `arrivals` | what comes to the cores: files merged, or a capture sequenced on the way, less what is lost |
 //! | `custody` | one core: history in front of its own packets, losses recovered or counted |
+//! | `rebuild` | a core that lags by more than the logs goes on with another's state |
 //! | `run`, `verify` | all cores, and the comparison with one |
 
 mod arrivals;
@@ -13,6 +14,7 @@ mod custody;
 mod files;
 mod line;
 mod loss;
+mod rebuild;
 mod run;
 mod sequencing;
 #[cfg(test)]
@@ -20,8 +22,8 @@ mod tests;
 mod verify;
 
 pub use arrivals::InputError;
-pub use custody::HistoryCounters;
-pub(crate) use custody::{External, ExternalEnd};
+pub(crate) use custody::ExternalEnd;
+pub use custody::{External, HistoryCounters};
 pub use files::{core_file, core_files};
 pub use loss::{Loss, LossShare, LossShareError};
 pub use run::{ExternalInput, ExternalPackets, HistoryOutcome, Recovery, replay_external};

@@ -3,7 +3,6 @@ use std::sync::atomic::Ordering;
 
 use io::Feeder;
 use io::capture::CaptureReader;
-use recovery::{Gaps, replicas};
 use sequencer::ItemLayout;
 
 use super::Sequencing;
@@ -58,6 +57,8 @@ pub struct HistoryOutcome {
     pub lost: u64,
     /// By core.
     pub cores: Vec<HistoryCounters>,
+    /// Numbers of packets that came and have no verdict, ascending: see [`HistoryCounters::overtaken`].
+    pub overtaken: Vec<u64>,
 }
 
 /// Runs `chain` with a replica on each core over packets that come with history, with one pinned thread per core,
@@ -80,15 +81,17 @@ pub fn replay_external<E: Send>(
     };
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    let manner = Manner { recovery, speed, egress: plan.egress };
+    let manner = Manner { recovery, speed, egress: plan.egress, unanswered: Vec::new() };
     run(chain, arrivals, chains, manner, progress, see)
 }
 
-/// What `single` makes of all that any core gets, in the order of sequence numbers.
+/// What `single` makes of all that any core gets, in the order of sequence numbers; `unanswered` packets it steps as if
+/// their own core had lost them.
 pub(super) fn replay_all<E: Send>(
     chain: &Chain,
     plan: &Plan,
     input: ExternalInput,
+    unanswered: &[u64],
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
@@ -98,7 +101,8 @@ pub(super) fn replay_all<E: Send>(
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
-    let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress };
+    let unanswered = unanswered.to_vec();
+    let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress, unanswered };
     run(chain, arrivals, vec![core], manner, progress, see)
 }
 
@@ -125,6 +129,8 @@ struct Manner {
     recovery: Recovery,
     speed: Option<Speed>,
     egress: Egress,
+    /// See [`External::without_answers`].
+    unanswered: Vec<u64>,
 }
 
 /// On as many cores as there are chains: either each gets its own packets, or one gets all.
@@ -132,24 +138,18 @@ fn run<E: Send>(
     chain: &Chain,
     arrivals: Arrivals,
     chains: Vec<ChainCore>,
-    Manner { recovery, speed, egress }: Manner,
+    Manner { recovery, speed, egress, unanswered }: Manner,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
     let (cores, senders) = (chains.len(), arrivals.cores());
     let layout = ItemLayout::new(chain.history_bytes());
     let line = Arc::new(Line::new(senders));
-    let steps: Vec<Steps> = match records(recovery, cores) {
-        None => (0..cores).map(|_| Steps::Own(Gaps::default())).collect(),
-        Some(records) => {
-            let replicas = replicas(cores, records, layout.item_len());
-            replicas.into_iter().map(|replica| Steps::All(Box::new(replica))).collect()
-        }
-    };
+    let steps = Steps::for_cores(recovery, cores, layout.item_len());
     let base = arrivals.base();
     let keeper = |(core, steps)| {
         let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
-        Keeper::External(Box::new(external))
+        Keeper::External(Box::new(external.without_answers(unanswered.clone())))
     };
     let keepers = steps.into_iter().enumerate().map(keeper).collect();
     let ends = egress.ends(cores, io::replay_restamped);
@@ -163,13 +163,15 @@ fn run<E: Send>(
     Ok(outcome)
 }
 
-/// Records of each core's log. As many as packets can be on their way, so that without long stretches of losses no
-/// core lags by more.
-fn records(recovery: Recovery, cores: usize) -> Option<usize> {
-    match recovery {
-        Recovery::On => Some(cores * (io::QUEUE_FRAMES_MAX + 2 * crate::BATCH_PACKETS)),
-        Recovery::Records(records) => Some(records),
-        Recovery::Off => None,
+impl Recovery {
+    /// Records of each core's log. As many as packets can be on their way, so that without long stretches of losses
+    /// no core lags by more.
+    pub(super) fn records(self, cores: usize) -> Option<usize> {
+        match self {
+            Recovery::On => Some(cores * (io::QUEUE_FRAMES_MAX + 2 * crate::BATCH_PACKETS)),
+            Recovery::Records(records) => Some(records),
+            Recovery::Off => None,
+        }
     }
 }
 

@@ -37,7 +37,7 @@ impl HistoryCheck {
 ///
 /// The one core takes packets from all files, and from histories what no file has: so without losses it is `single`
 /// over the packets as they were before they were sequenced, and with losses `single` over those that were not lost
-/// to all.
+/// to all. Packets that came and have no verdict, since their core was rebuilt, it steps as history, too.
 ///
 /// Opens the input twice, and twice more where an answer differs. Holds 16 bytes per packet.
 ///
@@ -51,14 +51,15 @@ pub fn verify_external(
 ) -> Result<Verified, VerifyError> {
     let plan = &Plan { egress: Egress::Ordered, ..plan.clone() };
     let mut answers: Vec<(u64, u64)> = Vec::new();
-    let single = replay_all(chain, plan, open_input()?, progress, &mut |seen| {
+    let other = replay_external(chain, plan, open_input()?, progress, &mut |seen| {
         answers.push((seen.stamp.seq, fingerprint(seen, Fields::empty())));
         Ok(())
     })
     .map_err(VerifyError::Run)?;
+    let unanswered = other.history.as_ref().map_or(&[][..], |history| &history.overtaken);
     let (mut different, mut at) = (0, 0);
     let mut mismatch: Option<(u64, Answer)> = None;
-    let other = replay_external(chain, plan, open_input()?, progress, &mut |seen| {
+    let single = replay_all(chain, plan, open_input()?, unanswered, progress, &mut |seen| {
         if answers.get(at) != Some(&(seen.stamp.seq, fingerprint(seen, Fields::empty()))) {
             different += 1;
             mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, Fields::empty())));
@@ -74,7 +75,7 @@ pub fn verify_external(
         return Err(VerifyError::Packets { strategy: plan.strategy.name(), single, other });
     }
     let first = match mismatch {
-        Some((seq, other)) if !stopped => explain(chain, plan, open_input, seq, other)?,
+        Some((seq, single)) if !stopped => explain(chain, plan, open_input, seq, single)?,
         _ => None,
     };
     let functions = if stopped || other.cores.is_empty() { 0 } else { chain.functions.len() };
@@ -103,29 +104,29 @@ fn check(single: &RunOutcome, other: &RunOutcome) -> Option<HistoryCheck> {
     Some(HistoryCheck { outcome: other.history.clone()?, lost_to_all })
 }
 
-/// Does the first run once more up to packet `seq`, for its whole answer.
+/// Does the first run once more up to packet `seq`, for its whole answer; `None` if it has none this time.
 fn explain(
     chain: &Chain,
     plan: &Plan,
     open_input: &dyn Fn() -> Result<ExternalInput, InputError>,
     seq: u64,
-    other: Answer,
+    single: Answer,
 ) -> Result<Option<Mismatch>, VerifyError> {
     let mut found = None;
     let mut see = |seen: &Seen<'_>| {
         if seen.stamp.seq < seq {
             return Ok(());
         }
-        found = Some(answer(seen, Fields::empty()));
+        found = (seen.stamp.seq == seq).then(|| answer(seen, Fields::empty()));
         Err(())
     };
-    let again = replay_all(chain, plan, open_input()?, &Progress::default(), &mut see);
+    let again = replay_external(chain, plan, open_input()?, &Progress::default(), &mut see);
     if let Err(RunError::OutOfMemory { cores, bytes }) = again {
         return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
     }
     let input = open_input()?;
     let flow = flow_of(chain, open(chain, plan, input.packets, input.loss)?, seq)?;
-    Ok(found.map(|single| Mismatch { number: seq + 1, flow, single, other }))
+    Ok(found.map(|other| Mismatch { number: seq + 1, flow, single, other }))
 }
 
 /// The flow of packet `seq` as it came.

@@ -1,4 +1,4 @@
-use engine::Registry;
+use engine::{Loss, Registry};
 use proptest::prelude::*;
 use strategy::Strategy;
 use traffic::Model;
@@ -7,6 +7,7 @@ use wire::LinkType;
 use io::capture::Record;
 
 use super::*;
+use crate::packets_with_history;
 use crate::search::{Limits, search};
 use crate::stopwatch::Spent;
 
@@ -66,6 +67,7 @@ impl Virtual {
             frames: 256 + SPARE_FRAMES,
             has_latency: true,
             dispatch_ns: 0,
+            may_wait: false,
         };
         let offered = run.schedule.packets();
         let mut meters: Vec<Fixed> = (0..cores).map(|_| Fixed(PACKET_NS)).collect();
@@ -204,4 +206,33 @@ fn what_cannot_be_measured_is_refused() {
     let plan = Plan::new(&mixed, Strategy::Rss, 2).expect("shared states");
     let refused = check_virtual(&mixed, &plan).expect_err("cores have memory in common");
     assert!(refused.to_string().contains("shared states of"), "{refused}");
+}
+
+/// History in packets: each packet is accounted for, whatever is lost and dropped, and replicas that recover agree.
+#[test]
+fn histories_in_packets_lead_all_replicas_to_one_state() {
+    let chain = chain("heavy-hitters");
+    let plan = Plan::new(&chain, Strategy::Scr, 3).expect("a plan");
+    let trace = trace("uniform:packets=3000,flows=50");
+    let settings = Settings { clock: Clock::Virtual, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
+    for (has_recovery, share, pps) in
+        [(true, "0", 1e9), (true, "0.01", 1e5), (true, "0.1", 1e9), (false, "0.01", 1e5)]
+    {
+        let loss = Some(Loss::new(share.parse().expect("a share"), 7));
+        let how = InPackets { has_recovery, loss };
+        let offered = packets_with_history(&chain, &plan, &trace, how).expect("packets");
+        let mut bench = Bench::new(&chain, &plan, offered, settings).expect("a bench");
+        bench.warm_up(&NEVER).expect("a trial");
+        let trial = bench.trial(pps, 5_000, false, &NEVER).expect("a trial");
+        let lost = 3_000 - trial.offered;
+        assert_eq!(lost > 0, share != "0", "{lost} of the trace's packets");
+        assert_eq!(trial.dropped() > 0, pps == 1e9, "{share}");
+        let mut traces = bench.cores.iter_mut().map(|core| {
+            core.settle(bench.next);
+            let stage = core.stage(0);
+            (stage.digest(bench.next), stage.audit(bench.next), stage.counters().flows.created)
+        });
+        let first = traces.next().expect("a core");
+        assert_eq!(traces.all(|trace| trace == first), has_recovery, "{share} lost");
+    }
 }

@@ -25,7 +25,7 @@ pub(super) struct External {
 /// One core's external ports.
 ///
 /// Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pool {
     ports: PortTable,
     /// External addresses of which this core has ports, ascending.
@@ -45,7 +45,7 @@ impl Pool {
     ) -> Vec<Pool> {
         let ports = PortTable::new(addresses, range);
         let empty = || Pool {
-            ports: ports.clone(),
+            ports: ports.share(),
             addresses: Vec::new(),
             free: (0..2 * addresses).map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
         };
@@ -148,7 +148,7 @@ fn scaled(random: u64, count: usize) -> usize {
 /// All accesses are relaxed. An entry is one word, so that a read is never of two halves, and whoever
 /// has read it needs nothing else that its writer wrote: there is nothing to order. A core sees its own
 /// writes at once, and the others' soon.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct PortTable {
     entries: Arc<[AtomicU64]>,
     range: PortRange,
@@ -156,10 +156,23 @@ struct PortTable {
 
 const TAKEN: u64 = 1 << 48;
 
+/// A table of its own with what is in this one.
+impl Clone for PortTable {
+    fn clone(&self) -> PortTable {
+        let entries = self.entries.iter().map(|entry| AtomicU64::new(entry.load(Ordering::Relaxed)));
+        PortTable { entries: entries.collect(), range: self.range }
+    }
+}
+
 impl PortTable {
     fn new(addresses: usize, range: PortRange) -> PortTable {
         let entries = (0..2 * addresses * range.len()).map(|_| AtomicU64::new(0)).collect();
         PortTable { entries, range }
+    }
+
+    /// The same table once more.
+    fn share(&self) -> PortTable {
+        PortTable { entries: Arc::clone(&self.entries), range: self.range }
     }
 
     /// Counts through addresses and protocols.

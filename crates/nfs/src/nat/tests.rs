@@ -42,6 +42,20 @@ fn tcp(flags: u8, src: &str, dst: &str) -> Headers {
     Headers { tcp_flags: flags, ..packet(protocol::TCP, src, dst) }
 }
 
+/// A replica that is rebuilt gives out what the other would have, and the other hears nothing of it.
+#[test]
+fn a_clone_of_the_pool_shares_nothing_with_it() {
+    let nat: Nat = function(SMALL);
+    let mut pool = nat.pool();
+    let (host, other) = (([10, 0, 0, 1], 4000), ([10, 0, 0, 2], 4000));
+    let first = pool.take(protocol::UDP, host, None).unwrap();
+    let mut copy = pool.clone();
+    let second = copy.take(protocol::UDP, other, None).unwrap();
+    assert_eq!((copy.inside(first), copy.inside(second)), (Some(host), Some(other)));
+    assert_eq!((pool.inside(first), pool.inside(second)), (Some(host), None));
+    assert_eq!(pool.take(protocol::UDP, other, None), Some(second));
+}
+
 /// What becomes of a packet: its ends as it leaves, or why it does not.
 fn outcome(rig: &mut Rig<Nat>, time_ms: u64, headers: &Headers) -> String {
     match rig.packet(ms(time_ms), headers) {

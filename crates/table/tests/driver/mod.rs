@@ -119,16 +119,19 @@ pub enum Fault {
     GivesBackPerBatch,
     /// Does maintenance where a batch ends, not where it is due.
     MaintainsPerBatch,
+    /// Copies a table a step late.
+    CopiesLate,
 }
 
 /// What should be in the table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Model {
     flows: BTreeMap<u32, Flow>,
     /// Flows that have a block and no state.
     stateless: BTreeSet<u32>,
 }
 
+#[derive(Clone)]
 struct Flow {
     slot: Slot,
     /// State and deadline.
@@ -212,6 +215,17 @@ impl<K: Numbered> Driver<K> {
             rejected: 0,
             evicted: 0,
             round: None,
+        }
+    }
+
+    /// Becomes the same as another.
+    pub fn copy_from(&mut self, other: &Driver<K>) {
+        self.table.copy_from(&other.table);
+        self.model = other.model.clone();
+        (self.rejected, self.evicted, self.round) = (other.rejected, other.evicted, other.round);
+        self.departures.clone_from(&other.departures);
+        if self.fault == Some(Fault::CopiesLate) {
+            self.table.count_steps(1);
         }
     }
 

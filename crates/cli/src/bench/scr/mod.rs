@@ -11,8 +11,8 @@ use engine::{Chain, Registry};
 use io::Trace;
 use measure::search::Limits;
 use measure::{
-    Check, Clock, Comparison, Contest, CostError, CostQuestion, ForecastQuestion, Labels, Point, Question,
-    Series, TrialError,
+    Check, Clock, Comparison, Contest, CostError, CostQuestion, ForecastQuestion, HistoryCost, Labels, Point,
+    Question, Series, TrialError,
 };
 use schemars::JsonSchema;
 use sequencer::{ETHERNET_LEN, HEADER_LEN, ItemLayout};
@@ -55,8 +55,8 @@ struct FigureReport {
     figure: &'static str,
     /// What it shows.
     title: &'static str,
-    /// A chart each. In figure 9 the series are amounts of compute, under `scr`; in figure 11 they are what the model
-    /// predicts for `scr` and what was measured.
+    /// A chart each. In figure 9 the series are amounts of compute, under `scr`; in figure 10b they are losses, with
+    /// recovery off and on; in figure 11 they are what the model predicts for `scr` and what was measured.
     charts: Vec<Chart>,
 }
 
@@ -69,6 +69,9 @@ struct Chart {
     comparison: Comparison,
     /// Figure 10a: what a link would let through with the history in each packet; else empty.
     links: Vec<LinkPoint>,
+    /// Figure 10b: what a packet and an item of its history cost where history is in a log, in packets, and in packets
+    /// and recorded for recovery, none being lost; else empty.
+    history: Vec<HistoryCost>,
 }
 
 /// What a link of 100 Gbit/s would let through if packets brought their history over it. Computed, not measured.
@@ -151,6 +154,15 @@ fn charts(
                 None => charts.push(Chart { name: "synthetic".to_owned(), ..run.compared(relabelled)? }),
                 Some(chart) => chart.comparison.series.extend(run.compared(relabelled)?.comparison.series),
             },
+            Figure::Loss => {
+                let name = run.name();
+                match charts.last_mut().filter(|chart| chart.name == name) {
+                    None => charts.push(Chart { history: run.history_costs()?, ..run.compared(relabelled)? }),
+                    Some(chart) => {
+                        chart.comparison.series.extend(run.compared(relabelled)?.comparison.series)
+                    }
+                }
+            }
             Figure::History => {
                 let chart = run.compared(|comparison, _| comparison)?;
                 charts.push(Chart { links: run.links(), ..chart });
@@ -210,6 +222,7 @@ impl Run<'_> {
             descriptors: 256,
             is_shaped: false,
             dispatch_ns: self.args.dispatch_ns,
+            history: self.contestants.history,
             question: Question {
                 limits: Limits::default(),
                 searches: self.args.searches(),
@@ -221,8 +234,8 @@ impl Run<'_> {
         let comparison =
             measure::compare(&self.chain, self.trace(), &contest, self.labels(), self.stop, &mut tell)
                 .map_err(Failure::usage)?;
-        let comparison = change(comparison, &self.contestants.name);
-        Ok(Chart { name: self.name(), comparison, links: Vec::new() })
+        let comparison = change(comparison, self.contestants.series.unwrap_or(&self.contestants.name));
+        Ok(Chart { name: self.name(), comparison, links: Vec::new(), history: Vec::new() })
     }
 
     /// What the model predicts, and what it has not seen.
@@ -279,7 +292,22 @@ impl Run<'_> {
                 costs.replay_ns
             )],
         };
-        Ok(Some(Chart { name: self.name(), comparison, links: Vec::new() }))
+        Ok(Some(Chart { name: self.name(), comparison, links: Vec::new(), history: Vec::new() }))
+    }
+
+    /// What history costs in each place; nothing after an interruption.
+    fn history_costs(&self) -> Result<Vec<HistoryCost>, Failure> {
+        let question = CostQuestion {
+            cores: self.contestants.cores.clone(),
+            unseen_cores: Vec::new(),
+            packets: self.args.trial_packets(),
+            rounds: 2 * self.args.searches() + 1,
+        };
+        match measure::history_costs(&self.chain, self.trace(), &question, self.stop) {
+            Err(CostError::Trial(TrialError::Interrupted)) => Ok(Vec::new()),
+            Err(CostError::Trial(defect)) => Err(Failure::check(defect)),
+            costs => costs.map_err(Failure::usage),
+        }
     }
 
     /// The link's rate with the history of so many cores in each packet.

@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use engine::Loss;
+use measure::InPackets;
 use strategy::Strategy;
 
 /// A figure of the paper (State-Compute Replication, NSDI'25).
@@ -12,11 +14,12 @@ pub enum Figure {
     Conntrack,
     Compute,
     History,
+    Loss,
     Model,
 }
 
 /// One comparison: a program over traffic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Contestants {
     /// What the program is called, and its chain file.
     pub name: String,
@@ -25,6 +28,10 @@ pub struct Contestants {
     pub model: String,
     pub strategies: Vec<Strategy>,
     pub cores: Vec<usize>,
+    /// How packets bring their history along; `None`: it is in a log.
+    pub history: Option<InPackets>,
+    /// What the series is called, where a chart has several of one strategy.
+    pub series: Option<&'static str>,
 }
 
 /// How much is measured.
@@ -43,11 +50,12 @@ const PROGRAMS: [(&str, &[usize]); 5] = [
     ("ddos", &[1, 2, 4, 7, 10, 14]),
     ("heavy-hitters", &[1, 2, 4, 7]),
     ("policer", &[1, 2, 4, 7]),
-    ("port-knock", &[1, 2, 4, 7, 10, 14]),
+    (PORT_KNOCK, &[1, 2, 4, 7, 10, 14]),
     (CONNTRACK, &[1, 2, 4, 7]),
 ];
 
 const CONNTRACK: &str = "conntrack";
+const PORT_KNOCK: &str = "port-knock";
 
 const MODELS: [&str; 3] = ["university", "backbone", "datacenter"];
 
@@ -62,13 +70,29 @@ const SHORT_FRAME_BYTES: usize = 60;
 /// Accesses of the synthetic function, one after the other, in memory that stays in the first cache.
 const ACCESSES: [usize; 6] = [0, 16, 32, 64, 128, 256];
 
+/// Figure 10b: what its series are called, whether losses are recovered, and the share of packets that is lost.
+const LOSSES: [(&str, bool, &str); 5] = [
+    ("off, 0", false, "0"),
+    ("on, 0", true, "0"),
+    ("on, 0.01%", true, "0.0001"),
+    ("on, 0.1%", true, "0.001"),
+    ("on, 1%", true, "0.01"),
+];
+
+/// As many as all programs were run on.
+const LOSS_CORES: [usize; 4] = [1, 2, 4, 7];
+
+/// Any: the same packets are lost in each run.
+const LOSS_SEED: u64 = 1;
+
 impl Figure {
-    pub const EACH: [Figure; 6] = [
+    pub const EACH: [Figure; 7] = [
         Figure::SingleFlow,
         Figure::Programs,
         Figure::Conntrack,
         Figure::Compute,
         Figure::History,
+        Figure::Loss,
         Figure::Model,
     ];
 
@@ -80,6 +104,7 @@ impl Figure {
             Figure::Conntrack => "7",
             Figure::Compute => "9",
             Figure::History => "10a",
+            Figure::Loss => "10b",
             Figure::Model => "11",
         }
     }
@@ -92,6 +117,7 @@ impl Figure {
             Figure::Conntrack => "Throughput of the connection tracker",
             Figure::Compute => "Growing compute, dispatch as it is",
             Figure::History => "Short packets, on which history weighs most",
+            Figure::Loss => "Loss recovery off and on, and packets lost",
             Figure::Model => "Predicted and measured throughput of scr",
         }
     }
@@ -124,10 +150,16 @@ impl Figure {
                 policer.model = with_frames("university", size.packets, SHORT_FRAME_BYTES);
                 vec![policer]
             }
+            Figure::Loss => {
+                let some = if size.is_quick { 1 } else { PROGRAMS.len() };
+                let ported = PROGRAMS.iter().filter(|(name, _)| !size.is_quick || *name == PORT_KNOCK);
+                let all =
+                    ported.take(some).flat_map(|program| LOSSES.iter().map(move |loss| (program, loss)));
+                all.map(|((name, _), loss)| with_losses(size, name, &LOSS_CORES, loss)).collect()
+            }
             Figure::Model => {
                 let of = |(name, cores): &(&'static str, &[usize])| {
-                    let model = if *name == CONNTRACK { "datacenter" } else { "university" };
-                    contestants(size, name, cores, model, &[Strategy::Scr])
+                    contestants(size, name, cores, model_of(name), &[Strategy::Scr])
                 };
                 let some = if size.is_quick { 2 } else { PROGRAMS.len() };
                 PROGRAMS[..some].iter().map(of).collect()
@@ -150,6 +182,29 @@ fn contestants(
         model: with_frames(model, size.packets, frame_bytes),
         strategies: strategies.to_vec(),
         cores: cores_of(size, cores),
+        history: None,
+        series: None,
+    }
+}
+
+/// The tracker was run over the trace of a data center alone.
+fn model_of(program: &str) -> &'static str {
+    if program == CONNTRACK { "datacenter" } else { "university" }
+}
+
+/// Under `scr`, with history in the packets.
+fn with_losses(
+    size: &Size<'_>,
+    program: &str,
+    cores: &[usize],
+    (series, has_recovery, share): &(&'static str, bool, &str),
+) -> Contestants {
+    let model = model_of(program);
+    let loss = Loss::new(share.parse().expect("a share"), LOSS_SEED);
+    Contestants {
+        history: Some(InPackets { has_recovery: *has_recovery, loss: Some(loss) }),
+        series: Some(series),
+        ..contestants(size, program, cores, model, &[Strategy::Scr])
     }
 }
 
@@ -163,6 +218,8 @@ fn synthetic(size: &Size<'_>, accesses: usize) -> Contestants {
         model: with_frames("university", size.packets, FRAME_BYTES),
         strategies: vec![Strategy::Scr],
         cores: cores_of(size, &[1, 2, 4, 7]),
+        history: None,
+        series: None,
     }
 }
 
@@ -213,8 +270,8 @@ mod tests {
         let count = |figure: Figure, is_quick| {
             figure.contestants(&Size { packets: 1_000, is_quick, cores: &[] }).len()
         };
-        assert_eq!(Figure::EACH.map(|figure| count(figure, false)), [5, 12, 3, 6, 1, 5]);
-        assert_eq!(Figure::EACH.map(|figure| count(figure, true)), [1, 4, 1, 3, 1, 2]);
+        assert_eq!(Figure::EACH.map(|figure| count(figure, false)), [5, 12, 3, 6, 1, 25, 5]);
+        assert_eq!(Figure::EACH.map(|figure| count(figure, true)), [1, 4, 1, 3, 1, 5, 2]);
         let asked = Size { packets: 1_000, is_quick: false, cores: &[1, 3] };
         assert!(Figure::Programs.contestants(&asked).iter().all(|one| one.cores == [1, 3]));
     }

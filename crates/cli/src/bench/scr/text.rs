@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use measure::{Comparison, Series};
+use measure::{Comparison, HistoryCost, Series};
 
 use super::{FigureReport, ScrBench};
 use crate::bench::compare::{item, wrapped};
-use crate::output::{count, heading, table};
+use crate::output::{count, heading, plural, table};
 
 pub fn render(bench: &ScrBench) -> String {
     let mut text = String::new();
@@ -43,10 +43,28 @@ fn figure_text<'a>(figure: &'a FigureReport, told: &mut BTreeSet<&'a str>) -> St
             text += "computed: with the history in each packet, a link of 100 Gbit/s lets through\n";
             text += &table(&["cores", "frame bytes", "Mpps"], &rows, 0);
         }
+        if !chart.history.is_empty() {
+            text += "ns for a packet of a core's own, nothing lost, and for each item of history\n";
+            text += &history(&chart.history);
+        }
         let new = chart.comparison.findings.iter().filter(|finding| told.insert(finding));
         new.for_each(|finding| text += &item(finding));
     }
     text
+}
+
+/// A row for each place of the history, a column for each number of cores.
+fn history(costs: &[HistoryCost]) -> String {
+    let cores = costs[0].packet_ns.iter().map(|time| plural(time.cores as u64, "core"));
+    let header: Vec<String> =
+        ["history in".to_owned()].into_iter().chain(cores).chain(["per item".to_owned()]).collect();
+    let row = |cost: &HistoryCost| {
+        let times = cost.packet_ns.iter().map(|time| &time.ns).chain([&cost.item_ns]);
+        let shown = times.map(|ns| format!("{:.1}", ns.median));
+        [cost.placement.name().to_owned()].into_iter().chain(shown).collect::<Vec<_>>()
+    };
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    table(&header, &costs.iter().map(row).collect::<Vec<_>>(), 0)
 }
 
 /// A row for each number of cores, a column for each strategy.
