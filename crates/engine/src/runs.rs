@@ -48,7 +48,8 @@ struct Place {
     until: u16,
 }
 
-const _: () = assert!(FOLLOWERS_MAX < u16::MAX as usize && HEADERS_MAX < u16::MAX as usize);
+const _: () = assert!(FOLLOWERS_MAX < u16::MAX as usize);
+const _: () = assert!(HEADERS_MAX < u16::MAX as usize);
 
 /// Followers that come one after the other and are alike.
 pub(crate) struct Alike<'a> {
