@@ -119,17 +119,16 @@ impl Batch {
         }
         let (own, ended) = (self.own(), self.ended());
         let packets = self.len();
-        let first_own = own.trailing_zeros() as usize;
-        match own >> first_own == all_bits(packets - first_own) {
-            // As where all history is behind some packet of this core: but for what came before the first.
-            true => drop(self.frames.drain(..first_own)),
-            false => {
-                let mut packet = 0;
-                self.frames.retain(|_| {
-                    packet += 1;
-                    own >> (packet - 1) & 1 == 1
-                });
-            }
+        let before_own = (own.trailing_zeros() as usize).min(packets);
+        if all_bits(packets) & !all_bits(before_own) == own {
+            // As where all history is behind some packet of this core, but for what came before the first.
+            self.frames.drain(..before_own);
+        } else {
+            let mut packet = 0;
+            self.frames.retain(|_| {
+                packet += 1;
+                own >> (packet - 1) & 1 == 1
+            });
         }
         self.live = all_bits(self.len());
         if ended != 0 {
