@@ -1,7 +1,5 @@
 //! Statements, one by one.
 
-use std::ops::RangeInclusive;
-
 use crate::ir::{Compute, Constant, FieldId, KeySet, Operand, Program, Statement, StatementKind, Unit, ones};
 use crate::semantics;
 
@@ -36,8 +34,8 @@ pub struct Run<'a> {
     at: usize,
     failure: Option<Failure>,
     output: Writer,
-    /// Stages whose statements are done; all of them without any.
-    stages: Option<RangeInclusive<u16>>,
+    /// The half of a stage whose statements are done; all of them without one.
+    half: Option<u16>,
 }
 
 impl<'a> Run<'a> {
@@ -46,9 +44,9 @@ impl<'a> Run<'a> {
         state: &'a mut State,
         phv: &'a mut Phv,
         input: &'a [u8],
-        stages: Option<RangeInclusive<u16>>,
+        half: Option<u16>,
     ) -> Run<'a> {
-        Run { program, state, phv, input, at: 0, failure: None, output: Writer::default(), stages }
+        Run { program, state, phv, input, at: 0, failure: None, output: Writer::default(), half }
     }
 
     pub fn position_bits(&self) -> usize {
@@ -90,8 +88,8 @@ impl<'a> Run<'a> {
         self.phv.values[field as usize] = value & ones(self.program.fields[field as usize].width);
     }
 
-    fn is_due(&self, stage: u16) -> bool {
-        self.stages.as_ref().is_none_or(|stages| stages.contains(&stage))
+    fn is_due(&self, statement: &Statement) -> bool {
+        self.half.is_none_or(|half| half == statement.half())
     }
 
     fn body(&mut self, body: &[Statement]) -> Flow {
@@ -108,13 +106,13 @@ impl<'a> Run<'a> {
                 StatementKind::Leave => Flow::Leave,
                 StatementKind::Exit => Flow::Exit,
                 StatementKind::Apply { table, hit, action_run } => {
-                    if self.is_due(statement.stage) {
+                    if self.is_due(statement) {
                         self.look_up(*table, *hit, *action_run);
                     }
                     self.act(*table)
                 }
                 kind => {
-                    if self.is_due(statement.stage) {
+                    if self.is_due(statement) {
                         self.simple(kind);
                     }
                     if self.failure.is_some() { Flow::Exit } else { Flow::Next }

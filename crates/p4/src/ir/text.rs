@@ -213,7 +213,8 @@ impl Program {
             let _ = writeln!(text, "  {what} {name}: read in {reads}, written in {writes}: {memory}");
         }
         for renamed in &layout.renamed {
-            let _ = writeln!(text, "  renamed {} to {}", self.field(renamed.field), self.field(renamed.to));
+            let (field, to) = (self.field(renamed.field), self.field(renamed.to));
+            let _ = writeln!(text, "  renamed {field} to {to} in {}", renamed.stage);
         }
         for note in &layout.notes {
             let _ = writeln!(text, "  note: {note}");

@@ -3,7 +3,7 @@
 //! A stage looks keys up once, in all its tables at a time, between two runs of operations:
 //!
 //! ```text
-//! | up to 4 dependent operations | tables, muTables, registers, meters | up to 8 dependent operations |
+//! | up to 4 dependent operations | tables, muTables, registers, counters, meters | up to 8 dependent operations |
 //! ```
 //!
 //! So a key that depends on what a table gave is looked up in a later stage, and so is what stands under a condition
@@ -34,7 +34,7 @@ const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
 pub fn run(program: &mut Program) {
     own_actions(program);
     for body in bodies_mut(program) {
-        visit_mut(body, &mut |statement| statement.stage = 0);
+        visit_mut(body, &mut |statement| (statement.stage, statement.before) = (0, false));
     }
     settle(program);
 }
@@ -116,7 +116,7 @@ struct Stages {
     register_writes: Vec<u32>,
     counters: Vec<u32>,
     meters: Vec<u32>,
-    /// Of every statement, in the order in which they are walked.
+    /// Half of every statement, in the order in which they are walked; 0 where it has none yet.
     statements: Vec<u32>,
 }
 
@@ -234,16 +234,16 @@ impl Stages {
     }
 }
 
-/// Statements, without those that hold others.
-fn collect(body: &[Statement], stages: &mut Vec<u32>) {
+/// Halves of statements, 0 of those that hold others.
+fn collect(body: &[Statement], halves: &mut Vec<u32>) {
     for statement in body {
-        stages.push(statement.stage.into());
+        halves.push(if statement.stage == 0 { 0 } else { statement.half().into() });
         match &statement.kind {
             StatementKind::If { then, otherwise, .. } => {
-                collect(then, stages);
-                collect(otherwise, stages);
+                collect(then, halves);
+                collect(otherwise, halves);
             }
-            StatementKind::Scope { body } => collect(body, stages),
+            StatementKind::Scope { body } => collect(body, halves),
             _ => {}
         }
     }
@@ -259,9 +259,10 @@ fn count(body: &[Statement]) -> usize {
 fn write_stages(program: &mut Program, stages: &Stages) -> bool {
     fn write(body: &mut [Statement], stages: &mut impl Iterator<Item = u32>, changed: &mut bool) {
         for statement in body {
-            let stage = stages.next().unwrap_or_default() as u16;
-            *changed |= statement.stage != stage;
-            statement.stage = stage;
+            let half = stages.next().unwrap_or_default() as u16;
+            let place = (half / 2, half > 0 && half.is_multiple_of(2));
+            *changed |= (statement.stage, statement.before) != place;
+            (statement.stage, statement.before) = place;
             match &mut statement.kind {
                 StatementKind::If { then, otherwise, .. } => {
                     write(then, stages, changed);
@@ -299,9 +300,23 @@ fn stage_of(time: u32) -> u32 {
     time / SLOTS + 1
 }
 
+/// The half of a time.
+fn half_of(time: u32) -> u32 {
+    2 * stage_of(time) + u32::from(time % SLOTS >= MATCH)
+}
+
 /// The first time in a stage.
 fn start_of(stage: u32) -> u32 {
     stage.saturating_sub(1) * SLOTS + u32::from(stage > 0)
+}
+
+/// The first time for an operation in a half; 0 if that is none.
+fn start_of_half(half: u32) -> u32 {
+    match half {
+        0 => 0,
+        half if half.is_multiple_of(2) => start_of(half / 2),
+        half => start_of(half / 2) + MATCH,
+    }
 }
 
 impl Walk<'_> {
@@ -376,17 +391,24 @@ impl Walk<'_> {
             self.read[field as usize] = self.read[field as usize].max(time)
         });
         kind.writes(self.program, &mut |field| self.written[field as usize] = time);
-        self.stages.statements[number] = self.stages.statements[number].max(stage_of(time));
+        self.stages.statements[number] = self.stages.statements[number].max(half_of(time));
         self.last = self.last.max(time);
     }
 
-    /// The first time behind `ready`, in this stage at the earliest, at which an operation is done.
-    fn operation(ready: u32, stage: u32) -> u32 {
-        let time = (ready + 1).max(start_of(stage));
+    /// The first time behind `ready`, not before `from`, at which an operation is done.
+    fn operation(ready: u32, from: u32) -> u32 {
+        let time = (ready + 1).max(from);
         match time % SLOTS {
             0 | MATCH => time + 1,
             _ => time,
         }
+    }
+
+    /// The same for a write to state: behind the look-ups of its stage, since one of them may read what it writes.
+    fn write(ready: u32, from: u32) -> u32 {
+        let time = Self::operation(ready, from);
+        let start = time - time % SLOTS;
+        time.max(start + MATCH + 1)
     }
 
     /// The same for a look-up.
@@ -402,44 +424,44 @@ impl Walk<'_> {
         let time = match kind {
             StatementKind::MuRead { table, .. } => {
                 let stage = &mut self.stages.mu_reads[*table as usize];
-                let time = Self::look_up(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::RegisterRead { register, .. } => {
                 let stage = &mut self.stages.register_reads[*register as usize];
-                let time = Self::look_up(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::ExecuteMeter { meter, .. } => {
                 let stage = &mut self.stages.meters[*meter as usize];
-                let time = Self::look_up(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::MuWrite { table, .. } => {
                 // Not before it is read: state goes back in a pipeline, not on.
                 let reads = self.stages.mu_reads[*table as usize];
-                let time = Self::operation(ready, pinned.max(reads));
+                let time = Self::write(ready, start_of_half(pinned).max(start_of(reads)));
                 let stage = &mut self.stages.mu_writes[*table as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::RegisterWrite { register, .. } => {
                 let reads = self.stages.register_reads[*register as usize];
-                let time = Self::operation(ready, pinned.max(reads));
+                let time = Self::write(ready, start_of_half(pinned).max(start_of(reads)));
                 let stage = &mut self.stages.register_writes[*register as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::Count { counter, .. } => {
                 let stage = &mut self.stages.counters[*counter as usize];
-                let time = Self::operation(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
-            _ => Self::operation(ready, pinned),
+            _ => Self::operation(ready, start_of_half(pinned)),
         };
         self.note(kind, number, time);
     }
@@ -452,7 +474,7 @@ impl Walk<'_> {
         let ready = self.ready(&kind);
         let pinned = self.stages.statements[number];
         let stage = &mut self.stages.tables[table as usize];
-        let time = Self::look_up(ready, pinned.max(*stage));
+        let time = Self::look_up(ready, (pinned / 2).max(*stage));
         *stage = (*stage).max(stage_of(time));
         self.note(&kind, number, time);
         let control = std::mem::replace(&mut self.control, time);
