@@ -180,57 +180,16 @@ impl Stages {
         let first = mu_tables.iter().map(|place| place.reads).filter(|stage| *stage > 0).min();
         let last = mu_tables.iter().map(|place| place.writes).max().unwrap_or_default();
         let span = first.map_or(0, |first| if last == 0 { 0 } else { (last + 1).saturating_sub(first) });
-        let notes = self.notes(program, &mu_tables, &registers);
         Layout {
             stages: all as u16,
             egress_from: ingress as u16 + 1,
             tables: self.tables.iter().map(|stage| *stage as u16).collect(),
-            notes,
+            notes: Vec::new(),
             mu_tables,
             registers,
             span,
             renamed: program.layout.as_ref().map(|layout| layout.renamed.clone()).unwrap_or_default(),
         }
-    }
-}
-
-impl Stages {
-    /// What does not fit a pipeline, or does not mean there what it means in order.
-    fn notes(&self, program: &Program, mu_tables: &[MuPlace], registers: &[MuPlace]) -> Vec<String> {
-        let mut notes = Vec::new();
-        for (register, place) in program.registers.iter().zip(registers) {
-            if place.memory == Memory::FlowState {
-                let (name, reads, writes) = (&register.name, place.reads, place.writes);
-                notes.push(format!(
-                    "register {name} is read in stage {reads} and written from stage {writes}, which a register \
-                     cannot be; declare a muTable"
-                ));
-            }
-        }
-        let names = program.registers.iter().map(|register| ("register", &register.name));
-        let written = names.zip(registers.iter().map(|place| u32::from(place.writes)));
-        let names = program.counters.iter().map(|counter| ("counter", &counter.name));
-        let counted = names.zip(self.counters.iter().copied());
-        let names = program.meters.iter().map(|meter| ("meter", &meter.name));
-        let metered = names.zip(self.meters.iter().copied());
-        let single =
-            program.mu_tables.iter().zip(mu_tables).filter(|(_, place)| place.memory == Memory::Register);
-        let single = single.map(|(table, place)| (("muTable", &table.name), u32::from(place.writes)));
-        for ((kind, name), stage) in written.chain(counted).chain(metered).chain(single) {
-            let mut flows = program.mu_tables.iter().zip(mu_tables);
-            let around = flows.find(|(_, place)| {
-                let region = u32::from(place.reads)..=u32::from(place.writes);
-                place.memory == Memory::FlowState && region.contains(&stage)
-            });
-            if let Some((table, place)) = around {
-                let (flow, reads, writes) = (&table.name, place.reads, place.writes);
-                notes.push(format!(
-                    "{kind} {name} is written in stage {stage}: a packet that is done over, from stage {reads} to \
-                     {writes} of muTable {flow}, writes it again"
-                ));
-            }
-        }
-        notes
     }
 }
 
