@@ -15,7 +15,10 @@ use crate::ir::{Program, Standard, Statement, Target};
 
 use execute::Run;
 
-pub use meter::Rates;
+pub use bits::Writer;
+pub use execute::drawn;
+pub use hash::hash;
+pub use meter::{Marker, Rates};
 pub use state::{ControlError, Dump, DumpedArray, DumpedEntry, DumpedTable, State};
 pub use table::TableEntry;
 
@@ -85,6 +88,12 @@ impl Machine {
         let mut phv = self.parse(port, bytes, time_ns);
         self.ingress(&mut phv, None);
         self.leave(&phv)
+    }
+
+    /// The same as [`parse`](Machine::parse) for the packet of this number, from 1.
+    pub fn parse_numbered(&mut self, number: u64, port: u16, bytes: &[u8], time_ns: u64) -> Phv {
+        self.packets = number - 1;
+        self.parse(port, bytes, time_ns)
     }
 
     /// The packet as the parser leaves it, with checksums verified.

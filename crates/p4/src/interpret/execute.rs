@@ -129,10 +129,7 @@ impl<'a> Run<'a> {
         let program = self.program;
         let declared = &program.tables[table as usize];
         let keys: Vec<u128> = declared.keys.iter().map(|key| self.value(key.value)).collect();
-        let entries = &self.state.tables[table as usize];
-        let found = entries.look_up(&keys);
-        let is_hit = found.is_some();
-        let call = found.unwrap_or(&entries.default);
+        let (is_hit, call) = self.state.look_up(table, &keys);
         let action = call.action;
         for (field, argument) in program.actions[action as usize].parameters.iter().zip(&call.arguments) {
             self.phv.values[*field as usize] = argument.value;
@@ -334,15 +331,19 @@ impl<'a> Run<'a> {
         writer
     }
 
-    /// Drawn from the packet's number and how many were drawn for it before: the same in every run.
     fn draw(&mut self) -> u128 {
         self.phv.draws += 1;
-        let half = |salt: u64| {
-            let mut x = self.phv.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.phv.draws << 32 ^ salt;
-            x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            u128::from(x ^ x >> 31)
-        };
-        half(1) << 64 | half(2)
+        drawn(self.phv.number, self.phv.draws)
     }
+}
+
+/// What is drawn for a packet, by its number and how many were drawn for it so far: the same in every run.
+pub fn drawn(number: u64, draws: u64) -> u128 {
+    let half = |salt: u64| {
+        let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ draws << 32 ^ salt;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u128::from(x ^ x >> 31)
+    };
+    half(1) << 64 | half(2)
 }

@@ -1,0 +1,4 @@
+//! Compiled programs on the models give what the reference gives.
+
+mod examples;
+mod support;
