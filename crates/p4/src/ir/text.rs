@@ -172,7 +172,8 @@ impl Program {
         for statement in body {
             text.push_str(&indent);
             if statement.stage > 0 {
-                let _ = write!(text, "{}| ", statement.stage);
+                let mark = if statement.before { "<" } else { "" };
+                let _ = write!(text, "{mark}{}| ", statement.stage);
             }
             match &statement.kind {
                 StatementKind::If { condition, then, otherwise } => {

@@ -15,7 +15,8 @@
 //! with the statements that it has, gives what the program gives.
 
 use crate::ir::{
-    Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind, visit_mut,
+    Compute, Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind,
+    visit_mut,
 };
 
 /// Dependent operations before a stage looks keys up: those of a gateway.
@@ -33,6 +34,7 @@ const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
 /// Runs the pass.
 pub fn run(program: &mut Program) {
     own_actions(program);
+    own_conditions(program);
     for body in bodies_mut(program) {
         visit_mut(body, &mut |statement| (statement.stage, statement.before) = (0, false));
     }
@@ -98,6 +100,66 @@ fn copied(program: &mut Program, action: u32) -> u32 {
     });
     program.actions.push(copy);
     program.actions.len() as u32 - 1
+}
+
+/// Gives each `if` a condition that is written once: stages read it one by one, when it may have changed.
+fn own_conditions(program: &mut Program) {
+    let mut writes = vec![0_u32; program.fields.len()];
+    for body in program.bodies() {
+        count_writes(program, body, &mut writes);
+    }
+    let mut fields = std::mem::take(&mut program.fields);
+    let is_own = |id: FieldId, field: &Field| match field.kind {
+        FieldKind::Temporary => writes[id as usize] <= 1,
+        FieldKind::Parameter => false,
+        _ => writes[id as usize] == 0,
+    };
+    let mut copied = |condition: &mut Operand, before: &mut Vec<Statement>| {
+        let Operand::Field(id) = *condition else { return };
+        if is_own(id, &fields[id as usize]) {
+            return;
+        }
+        let to = fields.len() as FieldId;
+        fields.push(Field { name: format!("%{to}"), width: 1, kind: FieldKind::Temporary });
+        let value = Compute::Copy { from: Operand::Field(id) };
+        before.push(StatementKind::Compute { to, value }.into());
+        *condition = Operand::Field(to);
+    };
+    for body in bodies_mut(program) {
+        with_conditions(body, &mut copied);
+    }
+    program.fields = fields;
+}
+
+fn count_writes(program: &Program, body: &[Statement], writes: &mut [u32]) {
+    for statement in body {
+        match &statement.kind {
+            StatementKind::If { then, otherwise, .. } => {
+                count_writes(program, then, writes);
+                count_writes(program, otherwise, writes);
+            }
+            StatementKind::Scope { body } => count_writes(program, body, writes),
+            kind => kind.writes(program, &mut |field| writes[field as usize] += 1),
+        }
+    }
+}
+
+/// Shows each condition, and takes statements to put before its `if`.
+fn with_conditions(body: &mut Vec<Statement>, with: &mut dyn FnMut(&mut Operand, &mut Vec<Statement>)) {
+    let mut out = Vec::with_capacity(body.len());
+    for mut statement in std::mem::take(body) {
+        match &mut statement.kind {
+            StatementKind::If { condition, then, otherwise } => {
+                with(condition, &mut out);
+                with_conditions(then, with);
+                with_conditions(otherwise, with);
+            }
+            StatementKind::Scope { body } => with_conditions(body, with),
+            _ => {}
+        }
+        out.push(statement);
+    }
+    *body = out;
 }
 
 fn bodies_mut(program: &mut Program) -> impl Iterator<Item = &mut Vec<Statement>> {

@@ -17,3 +17,23 @@ fn port_knocking_over_a_capture() {
         assert!(differences.is_equal(), "{name}: {differences:?}");
     }
 }
+
+#[test]
+fn status() {
+    for name in ["port_knocking", "syn_cookie", "nat_lb", "elephant", "stateful_firewall", "token_bucket", "mac_learning"] {
+        match image_of(lowered(name), &entries(name)) {
+            Err(error) => eprintln!("{name}: {error}"),
+            Ok(image) => {
+                eprintln!("{name}: {} stages {} words {:?}", image.stages(), image.words(), image.tables());
+                for model in Model::NAMES {
+                    let model = Model::named(model).unwrap();
+                    let frames = repeated(&stf_frames(name), 50);
+                    match try_run(&image, &model, &every_cycle(), &frames) {
+                        Ok((report, differences)) => eprintln!("  {} resub {} wb {} cycles {} {differences:?}", model.name(), report.resubmissions, report.writebacks, report.cycles),
+                        Err(error) => eprintln!("  {error}"),
+                    }
+                }
+            }
+        }
+    }
+}
