@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use p4::interpret::Output;
+use p4::interpret::{Machine, Output};
+use p4::uses::Object;
 
 use super::image::Image;
 use super::object::State;
@@ -66,10 +67,16 @@ impl Check {
         Check { flows, ..Check::default() }
     }
 
-    /// Runs the reference over the same packets, and compares. Cost: a run of the reference.
-    pub fn finish(self, image: &Image, packets: &[Input<'_>], outcome: &Outcome<State>) -> Differences {
+    /// Runs the reference over the same packets, and compares. The reference is the program as it was written,
+    /// through no pass, with the entries that the image has. Cost: a run of it.
+    pub fn finish(
+        self,
+        image: &Image,
+        mut reference: Machine,
+        packets: &[Input<'_>],
+        outcome: &Outcome<State>,
+    ) -> Differences {
         let mut found = Differences::default();
-        let mut reference = image.machine().clone();
         for (number, packet) in packets.iter().enumerate() {
             let fate = self.packets.get(number).cloned().unwrap_or_default();
             if matches!(fate, Fate::Lost) {
@@ -161,18 +168,13 @@ fn difference(expected: &Fate, fate: &Fate) -> Option<String> {
 }
 
 /// The first state that differs from the reference's.
-fn state_difference(
-    image: &Image,
-    reference: &p4::interpret::Machine,
-    outcome: &Outcome<State>,
-) -> Option<String> {
+fn state_difference(image: &Image, reference: &Machine, outcome: &Outcome<State>) -> Option<String> {
     image.objects.iter().zip(&outcome.tables).find_map(|(held, found)| {
         let mut expected = held.contents(reference);
         let mut found = found.clone();
         // A register's places are 0 from the start, whether written or not.
         let is_held = |_: &u64, state: &mut State| {
-            !matches!(held.used.object, p4::uses::Object::Register(_))
-                || state[..held.words].iter().any(|w| *w != 0)
+            !matches!(held.used.object, Object::Register(_)) || state[..held.words].iter().any(|w| *w != 0)
         };
         expected.retain(is_held);
         found.retain(is_held);

@@ -39,6 +39,18 @@ impl<'a, const W: usize> Compiled<'a, W> {
         self.image.arrive(&parsed, number + 1, input.time_ns, &mut phv);
         Arrival { phv, bytes: input.wire_len, time_ns: input.time_ns }
     }
+
+    /// What ports get of a packet that leaves the pipeline with this header vector.
+    pub fn outputs(
+        &self,
+        machine: &mut Machine,
+        number: u64,
+        input: &Input<'_>,
+        phv: &[u64; W],
+    ) -> Vec<Output> {
+        let parsed = machine.parse_numbered(number + 1, input.port, input.bytes, input.time_ns);
+        self.image.leave(machine, parsed, phv)
+    }
 }
 
 impl<const W: usize> Program for Compiled<'_, W> {
@@ -158,27 +170,27 @@ fn run<const W: usize>(
     let numbered = (0..).zip(packets);
     let arrivals: Vec<Arrival<[u64; W]>> =
         numbered.map(|(number, packet)| program.arrival(&mut machine, number, packet)).collect();
-    let mut departures = Departures { image, machine, packets, watcher };
+    let mut departures = Departures { program: &program, machine, packets, watcher };
     Ok(emulate(&program, model, options, arrivals, &mut departures)?)
 }
 
 /// Puts packets together that leave.
-struct Departures<'a, W> {
-    image: &'a Image,
+struct Departures<'a, Watch, const W: usize> {
+    program: &'a Compiled<'a, W>,
     machine: Machine,
     packets: &'a [Input<'a>],
-    watcher: &'a mut W,
+    watcher: &'a mut Watch,
 }
 
-impl<const W: usize, Watch: Watcher> Observer<[u64; W], State> for Departures<'_, Watch> {
+impl<const W: usize, Watch: Watcher> Observer<[u64; W], State> for Departures<'_, Watch, W> {
     fn departed(&mut self, packet: &Packet<[u64; W], State>, _cycle: u64) {
         if !self.watcher.wants_outputs() {
             return;
         }
-        let input = self.packets[packet.number as usize];
-        let parsed = self.machine.parse_numbered(packet.number + 1, input.port, input.bytes, input.time_ns);
-        let outputs = self.image.leave(&mut self.machine, parsed, &packet.phv);
-        let keys = |table| self.image.key(table, &packet.phv);
+        let Departures { program, machine, packets, .. } = self;
+        let input = &packets[packet.number as usize];
+        let outputs = program.outputs(machine, packet.number, input, &packet.phv);
+        let keys = |table| program.key(table, &packet.phv);
         self.watcher.departed(packet.number, outputs, &keys);
     }
 

@@ -1,4 +1,7 @@
 //! Compiled programs on the models give what the reference gives.
 
+mod adverse;
 mod examples;
+mod operations;
+mod planted;
 mod support;

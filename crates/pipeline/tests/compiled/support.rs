@@ -9,7 +9,7 @@ use p4::interpret::Machine;
 use p4::ir::Program;
 use p4::{passes, stf};
 use paceline_pipeline::compiled::{Check, CompileError, Differences, Image, Input, RunError, emulate_p4};
-use paceline_pipeline::{Line, Model, Options, Pacing, Report, WhenFull};
+use paceline_pipeline::{Consistency, Line, Model, Options, Pacing, RapidOptions, Report, WhenFull};
 
 /// The examples that a pipeline can run.
 pub const EXAMPLES: [&str; 6] =
@@ -55,21 +55,38 @@ pub fn lowered_text(name: &str, text: &str) -> Program {
     }
 }
 
-/// A compiled program with the entries of a test file.
-pub fn image_of(mut program: Program, entries: &str) -> Result<Image, CompileError> {
-    passes::compile(&mut program);
-    with_entries(program, entries)
+/// A program, as it is and compiled, with the entries of a test file.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub reference: Machine,
+    pub image: Image,
 }
 
-pub fn with_entries(program: Program, entries: &str) -> Result<Image, CompileError> {
-    let mut machine = Machine::new(program);
-    stf::run(&mut machine, entries).expect("entries");
-    Image::new(machine)
-}
+impl Subject {
+    pub fn new(program: Program, entries: &str) -> Result<Subject, CompileError> {
+        Subject::compiled_by(program, entries, passes::compile)
+    }
 
-/// An example with the entries of its test file.
-pub fn image(name: &str) -> Image {
-    image_of(lowered(name), &entries(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    /// The same with passes of one's own.
+    pub fn compiled_by(
+        program: Program,
+        entries: &str,
+        compile: impl Fn(&mut Program),
+    ) -> Result<Subject, CompileError> {
+        let mut compiled = program.clone();
+        compile(&mut compiled);
+        let machine = |program| {
+            let mut machine = Machine::new(program);
+            stf::run(&mut machine, entries).expect("entries");
+            machine
+        };
+        Ok(Subject { reference: machine(program), image: Image::new(machine(compiled))? })
+    }
+
+    /// An example with the entries of its test file.
+    pub fn example(name: &str) -> Subject {
+        Subject::new(lowered(name), &entries(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
 }
 
 pub fn entries(name: &str) -> String {
@@ -148,19 +165,25 @@ pub fn every_cycle() -> Options {
     }
 }
 
-pub fn run(image: &Image, model: &Model, options: &Options, frames: &[Frame]) -> (Report, Differences) {
-    try_run(image, model, options, frames).unwrap_or_else(|error| panic!("{}: {error}", image.name()))
+pub fn run(subject: &Subject, model: &Model, options: &Options, frames: &[Frame]) -> (Report, Differences) {
+    let name = subject.image.name();
+    try_run(subject, model, options, frames).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 pub fn try_run(
-    image: &Image,
+    subject: &Subject,
     model: &Model,
     options: &Options,
     frames: &[Frame],
 ) -> Result<(Report, Differences), RunError> {
     let packets = inputs(frames);
-    let mut check = Check::new(image);
-    let outcome = emulate_p4(image, model, options, &packets, &mut check)?;
-    let differences = check.finish(image, &packets, &outcome);
+    let mut check = Check::new(&subject.image);
+    let outcome = emulate_p4(&subject.image, model, options, &packets, &mut check)?;
+    let differences = check.finish(&subject.image, subject.reference.clone(), &packets, &outcome);
     Ok((outcome.report, differences))
+}
+
+/// RAPID with one consistency for all tables.
+pub fn rapid(consistency: Consistency) -> Model {
+    Model::Rapid(RapidOptions { consistency: Some(consistency), ..RapidOptions::default() })
 }
