@@ -60,6 +60,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Check, compile and run programs in P4-16 with tables that the data plane writes
     P4(crate::p4::P4Args),
+    /// Emulate stateful pipelines in hardware, cycle by cycle
+    Emulate(crate::emulate::EmulateArgs),
     /// Measure on this machine
     Bench(BenchArgs),
 }

@@ -4,6 +4,7 @@
 mod address;
 mod args;
 mod bench;
+mod emulate;
 mod failure;
 mod functions;
 mod generate;
@@ -11,6 +12,7 @@ mod inspect;
 mod output;
 mod p4;
 mod packets;
+mod page;
 mod plan;
 mod run;
 #[cfg(test)]
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Nfs(args) => functions::command(&args),
         Command::Plan(args) => plan::command(&args),
         Command::P4(args) => p4::command(&args),
+        Command::Emulate(args) => emulate::command(&args),
         Command::Bench(args) => bench::command(&args),
     };
     result.unwrap_or_else(|failure| failure.report())

@@ -63,3 +63,8 @@ fn p4_is_documented() {
     check::<crate::p4::P4Run>("p4-run.schema.json");
     check::<::p4::ir::Program>("p4-ir.schema.json");
 }
+
+#[test]
+fn emulate_is_documented() {
+    check::<crate::emulate::SweepReport>("emulate-sweep.schema.json");
+}

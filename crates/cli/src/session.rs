@@ -83,7 +83,7 @@ pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsSer
     Ok(server)
 }
 
-/// A bar on the terminal that follows the reading of a file; none where there is no terminal, and none
+/// A bar on the terminal that follows the reading of a file, or runs; none where there is no terminal, and none
 /// before it would be of use.
 pub struct Bar {
     bar: ProgressBar,
@@ -99,9 +99,18 @@ const PACKETS_PER_UPDATE: u64 = 4096;
 
 impl Bar {
     pub fn new(what: &str, size_bytes: Option<u64>) -> Bar {
-        let is_shown = size_bytes.is_some() && std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(size_bytes, ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
+        Bar::with_template(what, size_bytes, "{msg} {wide_bar} {bytes}/{total_bytes} {eta}")
+    }
+
+    /// For so many runs.
+    pub fn counting(what: &str, runs: u64) -> Bar {
+        Bar::with_template(what, Some(runs), "{msg} {wide_bar} {pos}/{len} {eta}")
+    }
+
+    fn with_template(what: &str, size: Option<u64>, template: &str) -> Bar {
+        let is_shown = size.is_some() && std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_message(what.to_owned());
         Bar { bar, begin: Instant::now(), is_due: Cell::new(is_shown) }
@@ -113,6 +122,16 @@ impl Bar {
             return;
         }
         self.bar.set_position(progress.read_bytes.load(Ordering::Relaxed));
+        self.show();
+    }
+
+    /// Called after each run.
+    pub fn next(&self) {
+        self.bar.inc(1);
+        self.show();
+    }
+
+    fn show(&self) {
         if self.is_due.get() && self.begin.elapsed() > QUIET {
             self.is_due.set(false);
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -39,6 +39,8 @@ pub struct Chip<P: Program> {
     pub lost: Vec<(u64, DropCause)>,
     /// By stage, tables that are no function's and read there.
     atoms: Vec<Vec<usize>>,
+    /// A bit for each stage that has any of these.
+    stages_with_atoms: u32,
     atoms_are: Atoms,
     program_stages: usize,
 }
@@ -66,6 +68,10 @@ impl<P: Program> Chip<P> {
             }
         }
         functions.sort_by_key(|function| function.spec.read_stage);
+        let stages_with_atoms = atoms
+            .iter()
+            .zip(0..)
+            .fold(0, |bits, (tables, stage)| bits | u32::from(!tables.is_empty()) << stage);
         let program_stages = program.stages();
         let (pool, lost) = (Pool::new(0), Vec::with_capacity(256));
         Chip {
@@ -76,6 +82,7 @@ impl<P: Program> Chip<P> {
             stats: Stats::default(),
             lost,
             atoms,
+            stages_with_atoms,
             atoms_are,
             program_stages,
         }
@@ -144,7 +151,7 @@ impl<P: Program> Chip<P> {
         if stage >= self.program_stages {
             return;
         }
-        if self.atoms[stage].is_empty() {
+        if self.stages_with_atoms >> stage & 1 == 0 {
             return self.program.step(stage, &mut self.pool.get_mut(packet).phv);
         }
         self.enter_with_atoms(stage, packet);

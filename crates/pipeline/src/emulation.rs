@@ -32,6 +32,14 @@ pub enum EmulateError {
     Stuck(#[from] Stuck),
 }
 
+/// Whether `program` can run on a model so. [`emulate`] asks first.
+///
+/// # Errors
+/// [`SetupError`] says what does not go together.
+pub fn check<P: Program>(program: &P, model: &Model, options: &Options) -> Result<(), SetupError> {
+    Setup::check(program, model, options).map(|_| ())
+}
+
 /// Runs `program` on a model over `arrivals`, up to the last packet's departure. Deterministic but for
 /// [`Report::cycles_per_second`]; after the start nothing is allocated unless the observer does.
 ///

@@ -110,6 +110,8 @@ pub(crate) struct Kernel<P: Program, S> {
     /// The packet that has arrived and waits for the first stage.
     arrived: Handle,
     last_departure: u64,
+    /// When a packet last came or went.
+    last_progress: u64,
 }
 
 impl<P: Program, S: Scheme<P>> Kernel<P, S> {
@@ -127,6 +129,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             simulated: 0,
             arrived: Handle::NONE,
             last_departure: 0,
+            last_progress: 0,
         }
     }
 
@@ -138,20 +141,17 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
     ) -> Result<Report, Stuck> {
         let start = Instant::now();
         let mut port = Port::new(self.options.line, arrivals);
-        let (mut last_progress, mut progress) = (0, 0);
         loop {
             self.arrive(&mut port);
             self.one_cycle(observer);
-            let is_empty = self.chip.pool.len() == 0;
-            if is_empty && port.due().is_none() && self.scheme.is_idle() {
-                break;
+            if self.chip.pool.len() == 0 {
+                match port.due() {
+                    Some(due) => self.wait(due),
+                    None if self.scheme.is_idle() => break,
+                    None => {}
+                }
             }
-            if is_empty && let Some(due) = port.due() {
-                self.wait(due);
-                last_progress = self.cycle;
-            } else if self.progress() != progress {
-                (progress, last_progress) = (self.progress(), self.cycle);
-            } else if self.cycle - last_progress > self.options.patience_cycles {
+            if self.cycle - self.last_progress > self.options.patience_cycles {
                 return Err(self.stuck());
             }
         }
@@ -167,6 +167,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         if let Some(phv) = port.take(self.cycle) {
             self.arrived = self.chip.insert(phv, self.chip.stats.packets_in, self.cycle);
             self.chip.stats.packets_in += 1;
+            self.last_progress = self.cycle;
         }
     }
 
@@ -178,8 +179,9 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         self.scheme.comb(&mut self.chip);
         self.advance(observer);
         self.scheme.tick();
-        for (number, cause) in self.chip.lost.drain(..) {
-            observer.dropped(number, cause);
+        if !self.chip.lost.is_empty() {
+            self.chip.lost.drain(..).for_each(|(number, cause)| observer.dropped(number, cause));
+            self.last_progress = self.cycle;
         }
         self.cycle += 1;
         self.simulated += 1;
@@ -216,7 +218,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
                     chip.stats.packets_out += 1;
                     chip.stats.latency.saturating_record(self.cycle - packet.arrived);
                     chip.pool.remove(moving);
-                    self.last_departure = self.cycle;
+                    (self.last_departure, self.last_progress) = (self.cycle, self.cycle);
                 }
                 None => {}
             }
@@ -234,6 +236,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         if due > self.cycle && self.cycle > quiet_since && self.scheme.is_idle() {
             self.cycle = due;
         }
+        self.last_progress = self.cycle;
     }
 
     fn stuck(&self) -> Stuck {
@@ -243,11 +246,6 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             packets: self.chip.pool.len(),
             patience_cycles: self.options.patience_cycles,
         }
-    }
-
-    #[inline]
-    fn progress(&self) -> u64 {
-        self.chip.stats.packets_in + self.chip.stats.packets_out + self.chip.stats.drops.iter().sum::<u64>()
     }
 
     fn look(&self) -> Snapshot {

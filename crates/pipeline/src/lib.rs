@@ -49,7 +49,7 @@ mod state;
 mod tests;
 pub mod trace;
 
-pub use emulation::{EmulateError, Outcome, emulate};
+pub use emulation::{EmulateError, Outcome, check, emulate};
 pub use kernel::{Observer, Stuck};
 pub use options::{BlockingOptions, Model, Options, RapidOptions, SetupError, WhenFull};
 pub use packets::{Handle, Packet};

@@ -89,8 +89,10 @@ impl<State: Copy + Default + PartialEq> Lane<State> {
         let packets = usize::from(for_read.packet.is_some());
         self.read.take(self.table, for_read, chip);
         let for_write = &mut ring.download(self.write_stage).signals;
-        signals += for_write.len();
-        for_write.drain(..).for_each(|signal| self.write.take(&signal));
+        if !for_write.is_empty() {
+            signals += for_write.len();
+            for_write.drain(..).for_each(|signal| self.write.take(&signal));
+        }
         ring.taken(signals, packets);
     }
 

@@ -105,6 +105,9 @@ impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
         download: &mut Download<State>,
         chip: &mut Chip<P>,
     ) {
+        if download.signals.is_empty() && download.packet.is_none() {
+            return;
+        }
         for signal in download.signals.drain(..) {
             let Signal::Writeback { key, state, is_dirty } = signal else { continue };
             chip.tables[table].set(key, state);

@@ -70,6 +70,8 @@ pub struct Ring<State> {
     signals: usize,
     /// Packets likewise.
     packets: usize,
+    /// A bit for each node that has something on the bus before it, or waiting in it.
+    active: u32,
     /// By function, its heartbeats under way: bit n is the one of n cycles ago, unless it was lost.
     beats: Vec<u32>,
 }
@@ -147,10 +149,10 @@ impl<State: Copy> Ring<State> {
             functions += 1;
         }
         let buses = nodes.iter().map(|_| bus()).collect();
-        Ring { nodes, buses, turn: 0, phase: 0, signals: 0, packets: 0, beats: vec![0; functions] }
+        Ring { nodes, buses, turn: 0, phase: 0, signals: 0, packets: 0, active: 0, beats: vec![0; functions] }
     }
 
-    /// All nodes send. Returns how many sent more than heartbeats.
+    /// All nodes send: those that have something to. Returns how many sent more than heartbeats.
     ///
     /// Node 0 goes first: a node has to know whether there will be room for its packet in the one before it, which
     /// is where packets go.
@@ -159,21 +161,37 @@ impl<State: Copy> Ring<State> {
         if self.has_nothing() {
             return 0;
         }
-        let mut busy = 0;
-        let mut has_room = true;
-        let mut bus = self.turn;
-        for (number, node) in self.nodes.iter_mut().enumerate() {
-            busy += u64::from(node.send(number, &mut self.buses[bus], self.phase, has_room));
-            if let Some(place) = node.place
-                && node.has_waiting()
-                && !F::HEEDLESS_HEARTBEAT
-            {
-                self.beats[place.function] &= !place.beat();
+        let (mut busy, mut next_active) = (0, 0);
+        let mut active = self.active;
+        while active != 0 {
+            let number = active.trailing_zeros() as usize;
+            active &= active - 1;
+            let next = if number == 0 { self.nodes.len() - 1 } else { number - 1 };
+            // Of node 0 only signals go on.
+            let next_has_room = number == 0 || !self.nodes[next].from_ring.is_full();
+            let bus = self.bus(number);
+            let node = &mut self.nodes[number];
+            let sends = node.send(number, &mut self.buses[bus], self.phase, next_has_room);
+            busy += u64::from(sends);
+            next_active |= u32::from(sends) << next;
+            if node.has_waiting() {
+                next_active |= 1 << number;
+                if let Some(place) = node.place
+                    && !F::HEEDLESS_HEARTBEAT
+                {
+                    self.beats[place.function] &= !place.beat();
+                }
             }
-            has_room = !node.from_ring.is_full();
-            bus = if bus + 1 == self.buses.len() { 0 } else { bus + 1 };
         }
+        self.active = next_active;
         busy
+    }
+
+    /// The bus before a node.
+    #[inline]
+    fn bus(&self, node: usize) -> usize {
+        let bus = self.turn + node;
+        if bus >= self.buses.len() { bus - self.buses.len() } else { bus }
     }
 
     /// Whether heartbeats alone are under way.
@@ -205,6 +223,7 @@ impl<State: Copy> Ring<State> {
     /// The stage of node `from` hands over a signal for that of node `to`.
     pub fn signal(&mut self, from: usize, to: usize, signal: Signal<State>) {
         self.nodes[from].upload.push((to, signal));
+        self.active |= 1 << from;
         self.signals += 1;
     }
 
@@ -212,6 +231,7 @@ impl<State: Copy> Ring<State> {
     pub fn send_back(&mut self, from: usize, packet: Handle) -> bool {
         let has_room = self.nodes[from].from_pipeline.push(packet);
         self.packets += usize::from(has_room);
+        self.active |= 1 << from;
         has_room
     }
 
@@ -253,7 +273,7 @@ impl<State: Copy> Ring<State> {
     /// By node: packets that wait from the pipeline and from the ring, and what is on the bus before it.
     pub fn held(&self) -> impl Iterator<Item = Held> + '_ {
         self.nodes.iter().enumerate().map(|(number, node)| {
-            let bus = &self.buses[(self.turn + number) % self.buses.len()];
+            let bus = &self.buses[self.bus(number)];
             Held {
                 from_pipeline: node.from_pipeline.iter().collect(),
                 from_ring: node.from_ring.iter().collect(),

@@ -2,9 +2,10 @@
 
 use measure::{Clock, Comparison, LatencyPoint, Point, Series, TraceSummary};
 
-use super::figures::{percent, shorten, single, spread, spread_mpps};
-use super::markup::{Element, element};
-use super::svg::{
+use super::figures::{single, spread, spread_mpps};
+use crate::page::markup::{Element, element};
+use crate::page::numbers::{percent, shorten};
+use crate::page::svg::{
     Axis, Margins, Plot, STYLES, WIDTH, bar, canvas, label, line, marker, polyline, style_class, with_tip,
     with_unit,
 };
@@ -237,14 +238,6 @@ pub fn skew(trace: &TraceSummary) -> Element {
     }
     drawing = drawing.child(line((left, 20.0), (left, floor), "axis"));
     drawing.child(label(((left + right) / 2.0, height - 5.0), "middle", "title", "share of the packets, %"))
-}
-
-/// A piece of the line of a series, for the legend.
-pub fn swatch(style: usize, is_filled: bool) -> Element {
-    let sample = element("svg").attr("viewBox", "0 0 36 14").attr("aria-hidden", "true").class("swatch");
-    sample
-        .child(polyline(&[(1.0, 7.0), (35.0, 7.0)], &format!("series {}", style_class(style))))
-        .child(marker((18.0, 7.0), style, is_filled))
 }
 
 /// A bar, for the legend.

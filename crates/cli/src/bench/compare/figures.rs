@@ -1,8 +1,8 @@
-//! What all three forms say about a point, and how they write numbers.
+//! What all three forms say about a point.
 
 use measure::{Comparison, Point, Series};
 
-use crate::output::count;
+use crate::page::numbers::decimal;
 
 /// The series of a strategy, if it was compared.
 pub fn series<'a>(comparison: &'a Comparison, strategy: &str) -> Option<&'a Series> {
@@ -59,46 +59,10 @@ pub fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or("-".to_owned(), |ratio| format!("{}x", decimal(ratio)))
 }
 
-/// A rate or a time, with two places or as many as a small one needs.
-pub fn decimal(value: f64) -> String {
-    match value.abs() {
-        size if !size.is_finite() => "-".to_owned(),
-        // Nothing that is measured is so little.
-        size if size < 1e-9 => "0".to_owned(),
-        size if size >= 999_999.5 => format!("{value:.2e}"),
-        size if size >= 1e4 && value > 0.0 => count(value.round() as u64),
-        size if size >= 0.095 => format!("{value:.2}"),
-        size if size >= 0.000_95 => format!("{value:.4}"),
-        _ => format!("{value:.2e}"),
-    }
-}
-
-/// A share as a percentage; small ones with the places that they need, so that a loss never looks like none.
-pub fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent.abs() {
-        size if !size.is_finite() => "-".to_owned(),
-        0.0 => "0%".to_owned(),
-        size if size >= 1e6 => format!("{percent:.2e}%"),
-        size if size >= 0.95 => format!("{percent:.1}%"),
-        size if size >= 0.000_95 => format!("{percent:.3}%"),
-        _ => "<0.001%".to_owned(),
-    }
-}
-
 /// The loss limit, as short as it was given: `0.1%`.
 pub fn limit(comparison: &Comparison) -> String {
     let percent = format!("{:.6}", (comparison.loss_limit * 100.0).clamp(0.0, 100.0));
     format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
-}
-
-/// The first `most` characters, with an ellipsis for what is left out.
-pub fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    kept + "…"
 }
 
 #[cfg(test)]
@@ -106,13 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_places_they_need() {
-        let figures =
-            [0.0, 12.345, 9_999.5, 123_456.7, 0.0123, 0.000_001, 4e12, 1e-12, f64::NAN].map(decimal);
-        assert_eq!(figures, ["0", "12.35", "9999.50", "123,457", "0.0123", "1.00e-6", "4.00e12", "0", "-"]);
-        let shares = [0.0, 1.0, 0.0123, 0.001, 0.000_04, 1e-9].map(percent);
-        assert_eq!(shares, ["0%", "100.0%", "1.2%", "0.100%", "0.004%", "<0.001%"]);
+    fn what_there_is_nothing_to_compare_with_is_a_dash() {
         assert_eq!((ratio(None), ratio(Some(2.0))), ("-".into(), "2.00x".into()));
-        assert_eq!((shorten("rsspp", 5), shorten("dyssect", 5)), ("rsspp".into(), "dyss…".into()));
     }
 }

@@ -1,24 +1,24 @@
-//! The page: one file that needs no other, for screens of any width, paper, and eyes without colour.
+//! The page of a comparison.
 
 use measure::{Clock, Comparison, Point, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
-use super::figures::{decimal, limit, over_rss, over_single, percent, ratio, single, spread};
-use super::markup::{Element, element, script_json};
+use super::figures::{limit, over_rss, over_single, ratio, single, spread};
 use super::text::searches;
 use crate::output::{count, plural};
+use crate::page::markup::{Element, element};
+use crate::page::numbers::{decimal, percent};
+use crate::page::svg::swatch;
+use crate::page::{Row, data, folded, page, paragraph, section, table};
 
 /// A whole page, with the comparison's JSON in it.
 pub fn render_html(comparison: &Comparison) -> String {
     let title = format!("{}: strategies compared", comparison.chain);
-    let json = serde_json::to_string(comparison).unwrap_or_default();
-    let data =
-        element("script").attr("type", "application/json").attr("id", "comparison").raw(&script_json(&json));
     let body = element("body")
         .child(charts::patterns())
         .child(element("header").children(title_of(comparison)))
         .child(element("main").children(sections(comparison)))
-        .child(data);
+        .child(data("comparison", comparison));
     page(&title, &comparison.paceline, body)
 }
 
@@ -34,18 +34,6 @@ pub fn render_gallery(title: &str, comparisons: &[(String, &Comparison)]) -> Str
     let header = element("header").child(element("h1").text(title)).children(machine);
     let main = element("main").children(comparisons.iter().map(of));
     page(title, paceline, element("body").child(charts::patterns()).child(header).child(main))
-}
-
-fn page(title: &str, paceline: &str, body: Element) -> String {
-    let head = element("head")
-        .child(element("meta").attr("charset", "utf-8"))
-        .child(
-            element("meta").attr("name", "viewport").attr("content", "width=device-width, initial-scale=1"),
-        )
-        .child(element("meta").attr("name", "generator").attr("content", format!("paceline {paceline}")))
-        .child(element("title").text(title))
-        .child(element("style").raw(include_str!("page.css")));
-    format!("<!DOCTYPE html>\n{}\n", element("html").attr("lang", "en").child(head).child(body))
 }
 
 fn title_of(comparison: &Comparison) -> Vec<Element> {
@@ -75,14 +63,6 @@ fn sections(comparison: &Comparison) -> Vec<Element> {
     sections.extend(refused(comparison));
     sections.push(method(comparison));
     sections
-}
-
-fn section(title: &str) -> Element {
-    element("section").child(element("h2").text(title))
-}
-
-fn paragraph(class: &str, text: &str) -> Element {
-    element("p").class(class).text(text)
 }
 
 fn findings(comparison: &Comparison) -> Element {
@@ -122,7 +102,7 @@ fn legend<'a>(
     let item = |(style, series): (usize, &Series)| {
         let is_measured = series.points.iter().any(|point| point.clock == Clock::Measured);
         let name = format!("{}{}", series.strategy, more(series));
-        element("li").child(charts::swatch(style, is_measured)).child(element("span").text(name))
+        element("li").child(swatch(style, is_measured)).child(element("span").text(name))
     };
     element("ul").class("legend").children(series.map(item))
 }
@@ -176,31 +156,6 @@ fn skew(comparison: &Comparison) -> Element {
     let figure = element("figure").class("beside").child(charts::skew(&comparison.trace));
     let beside = element("figcaption").child(paragraph("note", caption));
     section("Skew of the trace").child(figure.child(beside))
-}
-
-/// A table of one kind of row; the first cell of a row is its heading. Columns of `words` may be broken.
-fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Row>) -> Element {
-    let worded = |cell: Element, column| if words.contains(&column) { cell.class("words") } else { cell };
-    let heading = |(column, text)| worded(element("th").attr("scope", "col"), column).text(text);
-    let headings = header.iter().enumerate().map(heading);
-    let body = rows.into_iter().map(|row| {
-        let cells = row.cells.iter().enumerate().map(|(column, text)| {
-            let cell = if column == 0 { element("th").attr("scope", "row") } else { element("td") };
-            worded(cell, column).text(text)
-        });
-        let tr = if row.begins { element("tr").class("begins") } else { element("tr") };
-        tr.children(cells)
-    });
-    let table = element("table")
-        .child(element("thead").child(element("tr").children(headings)))
-        .child(element("tbody").children(body));
-    element("div").class("scroll").attr("tabindex", 0).child(table)
-}
-
-struct Row {
-    cells: Vec<String>,
-    /// Whether something new begins: another strategy.
-    begins: bool,
 }
 
 fn tables(comparison: &Comparison) -> Option<Element> {
@@ -275,12 +230,6 @@ fn load_rows(series: &Series, point: &Point) -> Vec<Row> {
     };
     let row = |(core, load)| Row { cells: cells(core, load), begins: core == 0 };
     point.loads.iter().enumerate().map(row).collect()
-}
-
-/// A long table that opens when it is asked for, and on paper.
-fn folded(title: &str, header: &[&str], rows: Vec<Row>) -> Option<Element> {
-    let summary = element("summary").text(format!("{title} ({})", plural(rows.len() as u64, "row")));
-    (!rows.is_empty()).then(|| element("details").child(summary).child(table(header, &[], rows)))
 }
 
 fn refused(comparison: &Comparison) -> Option<Element> {

@@ -4,8 +4,6 @@ mod charts;
 mod csv;
 mod figures;
 mod html;
-mod markup;
-mod svg;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -2,8 +2,8 @@ use measure::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series,
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::figures::{decimal, percent};
 use super::{render_csv, render_gallery, render_html, render_text};
+use crate::page::numbers::{decimal, percent};
 
 /// Made up to show every form: strategies that end early, measured and virtual points, a refusal.
 const SAMPLE: &str = include_str!("../../../tests/comparison.json");

@@ -2,9 +2,10 @@
 
 use measure::{Comparison, Point, Series};
 
-use super::figures::{decimal, limit, over_rss, over_single, percent, ratio, shorten, spread};
-use super::markup::is_unprintable;
+use super::figures::{limit, over_rss, over_single, ratio, spread};
 use crate::output::{count, heading, plural, table};
+use crate::page::markup::is_unprintable;
+use crate::page::numbers::{decimal, percent, shorten};
 
 /// Columns of a line, the most.
 const COLUMNS: usize = 100;

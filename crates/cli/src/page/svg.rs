@@ -1,8 +1,8 @@
 //! Charts in SVG: scales, ticks, axes, lines with markers, labels that keep clear of one another. Colours,
 //! dashes and patterns are the style sheet's, by class.
 
-use super::figures::decimal;
 use super::markup::{Element, element};
+use super::numbers::decimal;
 
 /// Width of every chart in its own units. It suits a phone; wider screens scale it up.
 pub const WIDTH: f64 = 400.0;
@@ -304,6 +304,14 @@ fn at(coordinate: f64) -> String {
 /// `1.5 Mpps` and the like, for tips.
 pub fn with_unit(value: f64, unit: &str) -> String {
     format!("{} {unit}", decimal(value))
+}
+
+/// A piece of the line of a series, for the legend.
+pub fn swatch(style: usize, is_filled: bool) -> Element {
+    let sample = element("svg").attr("viewBox", "0 0 36 14").attr("aria-hidden", "true").class("swatch");
+    sample
+        .child(polyline(&[(1.0, 7.0), (35.0, 7.0)], &format!("series {}", style_class(style))))
+        .child(marker((18.0, 7.0), style, is_filled))
 }
 
 #[cfg(test)]

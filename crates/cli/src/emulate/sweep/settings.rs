@@ -1,0 +1,346 @@
+//! What is set for a run, and the axes of a grid along which it varies.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use pipeline::{BlockingOptions, Consistency, Model, RapidOptions, WhenFull};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::traffic::Traffic;
+
+/// One place of the grid. What a model does not have, such as queues in RAPID, does nothing there.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Settings {
+    /// `pisa`, `banzai`, `blocking`, `flowblaze`, `rapid`.
+    pub model: &'static str,
+    /// What arrives.
+    #[schemars(with = "String")]
+    pub traffic: Traffic,
+    /// Packets, at most.
+    pub packets: Option<u64>,
+    /// Bytes of every packet; without it their own.
+    pub packet_bytes: Option<u32>,
+    /// What traffic and updates are drawn with.
+    pub seed: u64,
+    /// Packets that update their flow's state, in percent.
+    pub update_percent: u32,
+    /// Stages from where the state is read to where it is written.
+    pub stages: usize,
+    /// Cycles that a packet spends in a stage.
+    pub stage_cycles: usize,
+    /// `strict`, `bs1`, `bs2` and so on for bounded staleness, `weak`.
+    #[schemars(with = "String")]
+    pub consistency: Level,
+    /// `60%` of the line's rate, or the highest load with a loss: `loss <= 0.1%`.
+    #[schemars(with = "String")]
+    pub load: Load,
+    /// Packets in RAPID's buffer for those sent back.
+    pub resubmitted_buffer: usize,
+    /// Packets in RAPID's PHV buffer.
+    pub phv_buffer: usize,
+    /// Flows in RAPID's dTable, and in each of its Block, Suspend and Schedule queues.
+    pub dirty_table: usize,
+    /// Packets in each of the two buffers of a ring node.
+    pub ring_buffer: usize,
+    /// After so many updates RAPID blocks a flow; none: it never does.
+    pub blocking_threshold: Option<u32>,
+    /// Flow queues before a function of `blocking` and `flowblaze`.
+    pub queues: usize,
+    /// Packets in each of them.
+    pub queue_depth: usize,
+    /// Whether packets for which there is no room wait instead of being lost.
+    pub lossless: bool,
+}
+
+/// How much is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(into = "String")]
+pub enum Load {
+    /// So many percent of the line's rate.
+    At(u32),
+    /// The most at which no larger share of the packets is lost.
+    Highest { loss: f64 },
+}
+
+/// [`Consistency`] as options have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(into = "String")]
+pub struct Level(pub Consistency);
+
+impl Settings {
+    /// The model with its buffers.
+    pub fn pipeline(&self) -> Model {
+        let blocking = BlockingOptions { queues: self.queues, depth: self.queue_depth };
+        match Model::named(self.model) {
+            Some(Model::Blocking(_)) => Model::Blocking(blocking),
+            Some(Model::FlowBlaze(_)) => Model::FlowBlaze(blocking),
+            Some(Model::Rapid(_)) | None => Model::Rapid(RapidOptions {
+                resubmitted_buffer: self.resubmitted_buffer,
+                dirty_table: self.dirty_table,
+                phv_buffer: self.phv_buffer,
+                block_queue: self.dirty_table,
+                suspend_queue: self.dirty_table,
+                schedule_queue: self.dirty_table,
+                ring_from_pipeline: self.ring_buffer,
+                ring_from_ring: self.ring_buffer,
+                blocking_threshold: self.blocking_threshold,
+                consistency: None,
+            }),
+            Some(stateless) => stateless,
+        }
+    }
+
+    pub fn when_full(&self) -> WhenFull {
+        if self.lossless { WhenFull::Stall } else { WhenFull::Drop }
+    }
+
+    /// The same run with what the model does not have set to one value: equal for settings that make no
+    /// difference, so that such a run is made once.
+    pub fn effective(&self) -> Settings {
+        let mut settings = self.clone();
+        let rapid = RapidOptions::default();
+        if !Axis::Pb.is_of(self.model) {
+            settings.consistency = Level(Consistency::Strict);
+            settings.resubmitted_buffer = rapid.resubmitted_buffer;
+            settings.phv_buffer = rapid.phv_buffer;
+            settings.dirty_table = rapid.dirty_table;
+            settings.ring_buffer = rapid.ring_from_ring;
+            settings.blocking_threshold = rapid.blocking_threshold;
+        }
+        if !Axis::Queues.is_of(self.model) {
+            let blocking = BlockingOptions::BLOCKING;
+            (settings.queues, settings.queue_depth) = (blocking.queues, blocking.depth);
+        }
+        settings
+    }
+}
+
+/// What can vary from run to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Axis {
+    /// The model
+    Model,
+    /// What arrives; where flows take turns, the gap between two packets of one
+    Traffic,
+    /// Packets
+    Packets,
+    /// Bytes of a packet
+    PacketBytes,
+    /// What is drawn with
+    Seed,
+    /// Share of the packets that update
+    UpdateRate,
+    /// Stages of the function
+    Stages,
+    /// Cycles of a stage
+    StageCycles,
+    /// Cycles of all stages of the function: how long an update takes
+    Latency,
+    /// Consistency
+    Consistency,
+    /// Load, or the loss at which the highest load is searched for
+    Load,
+    /// Size of the buffer for packets sent back
+    Rb,
+    /// Size of the PHV buffer
+    Pb,
+    /// Size of dTable and its queues
+    Dtable,
+    /// Size of the buffers of a ring node
+    RingBuffer,
+    /// Updates after which a flow is blocked
+    BlockingThreshold,
+    /// Flow queues
+    Queues,
+    /// Depth of a flow queue
+    QueueDepth,
+}
+
+impl Axis {
+    /// Those that are set one by one, in the order in which grids are gone through.
+    pub const SET: [Axis; 17] = [
+        Axis::Traffic,
+        Axis::Packets,
+        Axis::PacketBytes,
+        Axis::Seed,
+        Axis::Model,
+        Axis::Stages,
+        Axis::StageCycles,
+        Axis::UpdateRate,
+        Axis::Consistency,
+        Axis::Load,
+        Axis::Rb,
+        Axis::Pb,
+        Axis::Dtable,
+        Axis::RingBuffer,
+        Axis::BlockingThreshold,
+        Axis::Queues,
+        Axis::QueueDepth,
+    ];
+
+    /// Whether what varies along `other` varies along this one.
+    pub fn covers(self, other: Axis) -> bool {
+        self == other || self == Axis::Latency && matches!(other, Axis::Stages | Axis::StageCycles)
+    }
+
+    /// Whether it makes a difference to a model.
+    pub fn is_of(self, model: &str) -> bool {
+        match self {
+            Axis::Consistency
+            | Axis::Rb
+            | Axis::Pb
+            | Axis::Dtable
+            | Axis::RingBuffer
+            | Axis::BlockingThreshold => model == "rapid",
+            Axis::Queues | Axis::QueueDepth => matches!(model, "blocking" | "flowblaze"),
+            _ => true,
+        }
+    }
+
+    /// Below a chart.
+    pub fn title(self) -> &'static str {
+        match self {
+            Axis::Model => "model",
+            Axis::Traffic => "traffic",
+            Axis::Packets => "packets",
+            Axis::PacketBytes => "bytes of a packet",
+            Axis::Seed => "seed",
+            Axis::UpdateRate => "packets that update the state, %",
+            Axis::Stages => "stages of the function",
+            Axis::StageCycles => "cycles of a stage",
+            Axis::Latency => "state update latency, cycles",
+            Axis::Consistency => "consistency",
+            Axis::Load => "load",
+            Axis::Rb => "packets in RB",
+            Axis::Pb => "packets in PB",
+            Axis::Dtable => "flows in dTable",
+            Axis::RingBuffer => "packets in a ring buffer",
+            Axis::BlockingThreshold => "updates until a flow is blocked",
+            Axis::Queues => "flow queues",
+            Axis::QueueDepth => "packets in a flow queue",
+        }
+    }
+
+    /// The value along this axis, as an axis of a chart or a cell has it.
+    pub fn value(self, settings: &Settings) -> String {
+        let or = |number: Option<String>, other: &str| number.unwrap_or_else(|| other.to_owned());
+        match self {
+            Axis::Model => settings.model.to_owned(),
+            Axis::Traffic => match settings.traffic {
+                Traffic::Turns(gap) => gap.to_string(),
+                _ => settings.traffic.to_string(),
+            },
+            Axis::Packets => or(settings.packets.map(|packets| packets.to_string()), "all"),
+            Axis::PacketBytes => or(settings.packet_bytes.map(|bytes| bytes.to_string()), "own"),
+            Axis::Seed => settings.seed.to_string(),
+            Axis::UpdateRate => settings.update_percent.to_string(),
+            Axis::Stages => settings.stages.to_string(),
+            Axis::StageCycles => settings.stage_cycles.to_string(),
+            Axis::Latency => (settings.stages * settings.stage_cycles).to_string(),
+            Axis::Consistency => settings.consistency.to_string(),
+            Axis::Load => match settings.load {
+                Load::At(percent) => percent.to_string(),
+                Load::Highest { .. } => settings.load.to_string(),
+            },
+            Axis::Rb => settings.resubmitted_buffer.to_string(),
+            Axis::Pb => settings.phv_buffer.to_string(),
+            Axis::Dtable => settings.dirty_table.to_string(),
+            Axis::RingBuffer => settings.ring_buffer.to_string(),
+            Axis::BlockingThreshold => or(settings.blocking_threshold.map(|most| most.to_string()), "never"),
+            Axis::Queues => settings.queues.to_string(),
+            Axis::QueueDepth => settings.queue_depth.to_string(),
+        }
+    }
+
+    /// The value with what it is of, for names of series and charts.
+    pub fn named_value(self, settings: &Settings) -> String {
+        let value = self.value(settings);
+        match self {
+            Axis::Model | Axis::Consistency => value,
+            Axis::Traffic => match settings.traffic {
+                Traffic::Turns(gap) => format!("gap of {gap}"),
+                _ => value,
+            },
+            Axis::PacketBytes if settings.packet_bytes.is_none() => "own length".to_owned(),
+            Axis::PacketBytes => format!("{value} bytes"),
+            Axis::Packets => format!("{value} packets"),
+            Axis::Seed => format!("seed {value}"),
+            Axis::UpdateRate => format!("{value}% updates"),
+            Axis::Stages => format!("{value} stages"),
+            Axis::StageCycles | Axis::Latency => format!("{value} cycles"),
+            Axis::Load => settings.load.to_string(),
+            Axis::Rb => format!("RB {value}"),
+            Axis::Pb => format!("PB {value}"),
+            Axis::Dtable => format!("dTable {value}"),
+            Axis::RingBuffer => format!("ring {value}"),
+            Axis::BlockingThreshold if settings.blocking_threshold.is_none() => "never blocked".to_owned(),
+            Axis::BlockingThreshold => format!("blocked after {value}"),
+            Axis::Queues => format!("{value} queues"),
+            Axis::QueueDepth => format!("depth {value}"),
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Load::At(percent) => write!(f, "{percent}%"),
+            Load::Highest { loss: 0.0 } => f.write_str("no loss"),
+            Load::Highest { loss } => write!(f, "loss <= {}%", loss * 100.0),
+        }
+    }
+}
+
+impl From<Load> for String {
+    fn from(load: Load) -> String {
+        load.to_string()
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Consistency::Strict => f.write_str("strict"),
+            Consistency::BoundedStaleness(packets) => write!(f, "bs{packets}"),
+            Consistency::Weak => f.write_str("weak"),
+        }
+    }
+}
+
+impl From<Level> for String {
+    fn from(level: Level) -> String {
+        level.to_string()
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Level, String> {
+        let level = match text.to_ascii_lowercase().as_str() {
+            "strict" => Some(Consistency::Strict),
+            "weak" => Some(Consistency::Weak),
+            other => other.strip_prefix("bs").and_then(|k| k.parse().ok()).map(Consistency::BoundedStaleness),
+        };
+        level
+            .map(Level)
+            .ok_or_else(|| "strict, weak, or bs and how many stale packets may pass, such as bs2".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_as_they_are_written() {
+        for text in ["strict", "bs1", "bs12", "weak"] {
+            assert_eq!(text.parse::<Level>().map(|level| level.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "bs", "bs-1", "eventual"] {
+            assert!(text.parse::<Level>().is_err(), "{text}");
+        }
+    }
+}
