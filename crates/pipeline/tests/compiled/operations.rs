@@ -12,6 +12,7 @@ header h_t {
 }
 header tail_t { bit<16> left; }
 struct headers { h_t h; tail_t tail; }
+struct numbered_t { bit<128> wide; bit<8> times; }
 struct metadata { bit<128> sum; bit<32> seen; bit<8> colour; bit<16> drawn; }
 parser P(packet_in packet, out headers hdr, inout metadata meta, inout standard_metadata_t standard) {
     state start {
@@ -65,6 +66,10 @@ control Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_
         meta.seen = by_prefix.read(hdr);
         by_prefix.write(hdr, meta.seen + 1);
         hdr.h.out_b = meta.seen;
+        numbered_t entry = numbered.read(hdr);
+        hdr.h.wide = hdr.h.wide ^ entry.wide;
+        hdr.h.out_d = entry.times;
+        numbered.write(hdr, entry.wide + meta.sum, entry.times |+| 1);
         rates.execute_meter((bit<32>) hdr.h.port[2:0], meta.colour);
         random(meta.drawn, 16w3, 16w900);
         bit<16> mark = meta.drawn ^ (bit<16>) meta.colour;
