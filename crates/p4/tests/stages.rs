@@ -1,5 +1,7 @@
 //! Stages, one after the other, do what the program does; and a packet that is done over finds none of its edits.
 
+mod common;
+
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -160,4 +162,38 @@ fn what_depends_on_a_state_within_its_span_is_noted() {
     assert_ne!(depends, text);
     let notes = notes(&depends);
     assert!(notes.iter().any(|note| note.contains("register ingress.loads")), "{notes:?}");
+}
+
+/// Small programs, each with something that stages could put in another order than it is written in.
+#[test]
+fn stages_keep_the_order_of_what_depends_on_it() {
+    let fields = "bit<8> a; bit<8> b; bit<8> c; bit<8> d;";
+    let locals = "
+register<bit<8>>(4) sums;
+action to(bit<8> value) { hdr.h.b = value; meta.flag = 1; }
+table first { key = { hdr.h.a: ternary; } actions = { to; NoAction; } const entries = { 1: to(3); 2: to(1); } }
+table second { key = { hdr.h.b: ternary; } actions = { to; NoAction; } const entries = { 3: to(9); } }
+";
+    let programs = [
+        // A constant that is written behind a read is there early.
+        "sums.read(hdr.h.b, 1); sums.write(1, 7); sums.read(hdr.h.c, 1);",
+        // A condition that is written again before a later stage reads it.
+        "if (hdr.h.a == 1) { meta.flag = 1; } if (meta.flag == 1) { first.apply(); second.apply(); } meta.flag = 0;
+         if (meta.flag == 1) { hdr.h.d = 5; }",
+        // A condition that a table gives.
+        "first.apply(); if (meta.flag == 1) { second.apply(); hdr.h.d = hdr.h.b; } else { hdr.h.d = 1; }",
+        "if (hdr.h.a == 2) { hdr.h.c = 8; exit; } first.apply(); if (hdr.h.b == 3) { return; } second.apply(); hdr.h.d = 6;",
+    ];
+    for apply in programs {
+        let source = common::program(fields, "bit<1> flag;", locals, apply);
+        let program = common::lowered(&source);
+        let mut compiled = program.clone();
+        passes::compile(&mut compiled);
+        let (mut whole, mut staged_machine) = (Machine::new(program), Machine::new(compiled));
+        for number in 0..64 {
+            let bytes = [number % 4, number / 4 % 4, number / 16, 0];
+            let expected = whole.packet(1, &bytes, 0);
+            assert_eq!(staged(&mut staged_machine, 1, &bytes, None), expected, "{apply}: {bytes:?}");
+        }
+    }
 }

@@ -127,14 +127,14 @@ pub fn repeated(frames: &[Frame], times: usize) -> Vec<Frame> {
     out
 }
 
-/// The packets of all captures; none, and a word about it, where there are none.
+/// All captures: the project's own, and more where there are any; it is said where not.
 pub fn captures() -> Vec<(String, Trace)> {
-    let folder = root().join("../shared/captures");
-    let Ok(files) = fs::read_dir(&folder) else {
-        eprintln!("skipped: no captures in {}", folder.display());
-        return Vec::new();
-    };
-    let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    let mut paths = vec![root().join("captures/edge.pcap")];
+    let more = root().join("../shared/captures");
+    match fs::read_dir(&more) {
+        Ok(files) => paths.extend(files.map(|file| file.expect("a file").path())),
+        Err(_) => eprintln!("there are no captures in {}", more.display()),
+    }
     paths.retain(|path| path.to_string_lossy().contains(".pcap"));
     let read = |path: PathBuf| {
         let reader = CaptureReader::open(&path).expect("a capture");
