@@ -98,7 +98,7 @@ impl Held {
         }
         let markers: BTreeMap<u32, Marker> = match used.object {
             Object::Meter(at) => {
-                machine.state().markers(at).map(|(at, marker)| (at, marker.clone())).collect()
+                machine.state().markers(at).map(|(at, marker)| (at, *marker)).collect()
             }
             _ => BTreeMap::new(),
         };

@@ -151,9 +151,9 @@ pub fn emulate_p4(
 ) -> Result<Outcome<State>, RunError> {
     image.check(model)?;
     match image.words() {
-        ..=32 => run::<32>(image, model, options, packets, watcher),
-        ..=64 => run::<64>(image, model, options, packets, watcher),
-        ..=128 => run::<128>(image, model, options, packets, watcher),
+        0..=32 => run::<32>(image, model, options, packets, watcher),
+        33..=64 => run::<64>(image, model, options, packets, watcher),
+        65..=128 => run::<128>(image, model, options, packets, watcher),
         _ => run::<{ super::MAX_WORDS }>(image, model, options, packets, watcher),
     }
 }
