@@ -40,15 +40,11 @@ impl Segment {
         if self.packets > 0 || entering.is_some() {
             let row = &mut self.cells[self.at * self.stages..][..self.stages];
             let mut moving = entering;
-            let mut stage = self.first_stage;
-            for cell in row {
-                let entering = moving;
-                moving = *cell;
-                *cell = entering;
-                if entering.is_some() {
-                    chip.enter(stage, entering);
+            for (stage, cell) in row.iter_mut().enumerate() {
+                std::mem::swap(cell, &mut moving);
+                if cell.is_some() {
+                    chip.enter(self.first_stage + stage, *cell);
                 }
-                stage += 1;
             }
             self.packets = self.packets + usize::from(entering.is_some()) - usize::from(moving.is_some());
         }

@@ -28,6 +28,8 @@ pub struct Charts {
     pub charts: Vec<Chart>,
     /// Names of the lines, in the order of their styles.
     pub lines: Vec<String>,
+    /// What holds of all of them.
+    pub note: Option<&'static str>,
 }
 
 /// A point that stands in no grid, such as one of a formula, with its line.
@@ -115,7 +117,7 @@ pub fn draw(rows: &[&Row], look: &Look, extra: Option<Extra>) -> Charts {
             charts.push(Chart { name, drawing, height: HEIGHT });
         }
     }
-    Charts { charts, lines }
+    Charts { charts, lines, note: None }
 }
 
 /// A row with what is drawn of it.

@@ -28,6 +28,8 @@ pub struct Study {
     pub grid: Grid,
     /// Without one it depends on what varies.
     pub look: Option<Look>,
+    /// What holds of all charts, where it must be said.
+    pub note: Option<&'static str>,
     /// A line by a formula.
     pub extra: Option<Extra<'static>>,
 }
@@ -103,9 +105,10 @@ impl Figure {
         let study = |grid, x, lines: &[Axis], metrics: &[Metric]| Study {
             grid,
             look: Some(Look { x, lines: lines.to_vec(), metrics: metrics.to_vec() }),
+            note: None,
             extra: None,
         };
-        let highest = [Metric::Load, Metric::Mean];
+        let highest = &[Metric::Load, Metric::Mean];
         match self {
             Figure::Blocking => {
                 let grid = Grid {
@@ -138,7 +141,7 @@ impl Figure {
                 let loads = vec![NO_LOSS, Load::Highest { loss: 0.001 }];
                 let grid =
                     Grid { traffic: spaced(&[1, 2, 3]), packet_bytes: LENGTHS.to_vec(), loads, ..base };
-                vec![study(grid, Axis::Stages, &[Axis::Model, Axis::Load], &highest)]
+                vec![study(grid, Axis::Stages, &[Axis::Model, Axis::Load], highest)]
             }
             Figure::UpdateRate => {
                 let grid = Grid {
@@ -148,7 +151,7 @@ impl Figure {
                     loads: vec![NO_LOSS],
                     ..base
                 };
-                vec![study(grid, Axis::UpdateRate, &[Axis::Model, Axis::Stages], &highest)]
+                vec![study(grid, Axis::UpdateRate, &[Axis::Model, Axis::Stages], highest)]
             }
             Figure::Gap => {
                 let grid = Grid {
@@ -157,7 +160,7 @@ impl Figure {
                     loads: vec![NO_LOSS],
                     ..base
                 };
-                vec![study(grid, Axis::Traffic, &[Axis::Model, Axis::Stages], &highest)]
+                vec![study(grid, Axis::Traffic, &[Axis::Model, Axis::Stages], highest)]
             }
             Figure::Consistency => {
                 let bounded = (1..=4).map(Consistency::BoundedStaleness);
@@ -171,9 +174,11 @@ impl Figure {
                     ..base
                 };
                 let at_60 = Grid { loads: vec![Load::At(60)], ..grid.clone() };
+                let (lines, below) = (&[Axis::Traffic], &[Metric::Mean, Metric::SentBack]);
+                let below = study(at_60, Axis::Consistency, lines, below);
                 vec![
-                    study(grid, Axis::Consistency, &[Axis::Traffic], &highest),
-                    study(at_60, Axis::Consistency, &[Axis::Traffic], &[Metric::SentBack]),
+                    study(grid, Axis::Consistency, lines, &[Metric::Load]),
+                    Study { note: Some("At 60% load:"), ..below },
                 ]
             }
             Figure::Crossover => vec![crossover(base)],
@@ -200,7 +205,7 @@ fn crossover(base: Grid) -> Study {
     };
     let lines = vec![Axis::Model, Axis::BlockingThreshold];
     let look = Look { x: Axis::UpdateRate, lines, metrics: vec![Metric::Cycles] };
-    Study { grid, look: Some(look), extra: Some(("paper's formula", speculation_by_formula)) }
+    Study { grid, look: Some(look), note: None, extra: Some(("paper's formula", speculation_by_formula)) }
 }
 
 /// App. C, equation 3.

@@ -17,14 +17,14 @@ mod traffic;
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::args::{SweepArgs, Threshold, size, threshold};
 #[cfg(test)]
 pub use self::rows::Sweep as SweepReport;
 pub use self::settings::Level;
 
-use self::charts::{Look, draw};
+use self::charts::{Charts, Look, draw};
 use self::figures::{Figure, Study};
 use self::page::{Sheet, render_html, render_svg};
 use self::rows::{Row, Sweep, render_csv};
@@ -58,14 +58,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
     }
     let progress = session::interruptible(None);
     let threads = args.threads();
-    let points: Vec<&Settings> = tasks.iter().flat_map(|task| &task.points).collect();
-    let (different, places) = different(&points);
-    let loaded = Loaded::for_points(&different)?;
-    let bar = Bar::counting("sweeping", different.len() as u64);
-    let found = run_all(&different, &loaded, threads, &progress.stop, || bar.next())?;
-    drop(bar);
-    let mut places = places.into_iter();
-    let rows: Vec<Vec<Row>> = tasks.iter().map(|task| rows_of(task, &found, &mut places)).collect();
+    let rows = run(&tasks, threads, &progress.stop)?;
     let sheets = sheets(&tasks, &rows, args);
     let sweep = Sweep {
         paceline: env!("CARGO_PKG_VERSION"),
@@ -90,7 +83,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
 fn tasks(args: &SweepArgs) -> Result<Vec<Task>, Failure> {
     let studies = match args.figures().as_slice() {
         [] => {
-            vec![(None, Study { grid: args.grid(), look: None, extra: None })]
+            vec![(None, Study { grid: args.grid(), look: None, note: None, extra: None })]
         }
         figures => {
             let traffic = args.figure_traffic(figures)?;
@@ -111,6 +104,17 @@ fn tasks(args: &SweepArgs) -> Result<Vec<Task>, Failure> {
     let tasks: Vec<Task> = studies.into_iter().map(task).collect();
     tasks.iter().flat_map(|task| &task.points).try_for_each(check)?;
     Ok(tasks)
+}
+
+/// The rows of each task, as far as they were found before `stop`.
+fn run(tasks: &[Task], threads: usize, stop: &AtomicBool) -> Result<Vec<Vec<Row>>, Failure> {
+    let points: Vec<&Settings> = tasks.iter().flat_map(|task| &task.points).collect();
+    let (different, places) = different(&points);
+    let loaded = Loaded::for_points(&different)?;
+    let bar = Bar::counting("sweeping", different.len() as u64);
+    let found = run_all(&different, &loaded, threads, stop, || bar.next())?;
+    let mut places = places.into_iter();
+    Ok(tasks.iter().map(|task| rows_of(task, &found, &mut places)).collect())
 }
 
 /// Settings that differ in what the model has, and by place which they are.
@@ -146,7 +150,7 @@ fn sheets(tasks: &[Task], rows: &[Vec<Row>], args: &SweepArgs) -> Vec<Sheet> {
         let rows: Vec<&Row> = rows.iter().collect();
         let own = || Look::of(&rows, args.x_of(&rows), args.metrics());
         let look = task.study.look.clone().unwrap_or_else(own);
-        let charts = draw(&rows, &look, task.study.extra);
+        let charts = Charts { note: task.study.note, ..draw(&rows, &look, task.study.extra) };
         if last == Some(task.figure)
             && let Some(sheet) = sheets.last_mut()
         {

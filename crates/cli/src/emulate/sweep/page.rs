@@ -44,8 +44,9 @@ fn sheet(sheet: &Sheet) -> Element {
                 element("li").child(swatch(style, true)).child(element("span").text(name))
             });
         let legend = element("ul").class("legend").children(legend);
-        let charts = element("div").class("charts").children(charts.charts.iter().map(figure));
-        element("div").child(legend).child(charts)
+        let drawn = element("div").class("charts").children(charts.charts.iter().map(figure));
+        let note = charts.note.map(|note| paragraph("note", note));
+        element("div").children(note).child(legend).child(drawn)
     };
     section(&sheet.heading).children(sheet.groups.iter().map(of))
 }
@@ -82,6 +83,10 @@ pub fn render_svg(sheet: &Sheet) -> String {
     let mut parts = vec![label((GAP, GAP + 10.0), "start", "heading", &sheet.heading)];
     for group in &sheet.groups {
         let mut left = GAP;
+        if let Some(note) = group.note {
+            parts.push(label((left, top + 13.5), "start", "line", note));
+            left += note.chars().count() as f64 * 7.0;
+        }
         for (style, name) in group.lines.iter().enumerate() {
             let room = 56.0 + name.chars().count() as f64 * 7.0;
             if left + room > width {
@@ -112,5 +117,12 @@ pub fn render_svg(sheet: &Sheet) -> String {
         .child(element("style").raw(include_str!("drawing.css")))
         .child(paper)
         .children(parts);
-    format!("{drawing}\n")
+    without_tips(&format!("{drawing}\n"))
+}
+
+/// A drawing within a text shows no tips: they would be half of the file.
+fn without_tips(drawing: &str) -> String {
+    let mut parts = drawing.split("<title>");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |kept, part| kept + part.split_once("</title>").map_or(part, |(_, rest)| rest))
 }

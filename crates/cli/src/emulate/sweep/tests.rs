@@ -10,7 +10,7 @@ use pipeline::{
 use roxmltree::Document;
 
 use super::charts::{Look, draw};
-use super::figures::Figure;
+use super::figures::{Figure, Study};
 use super::grid::Grid;
 use super::metric::Metric;
 use super::page::{Sheet, render_html, render_svg};
@@ -18,20 +18,17 @@ use super::rows::{Row, Sweep, render_csv};
 use super::runs::{Loaded, check, run_all};
 use super::settings::{Axis, Level, Load, Settings};
 use super::traffic::Traffic;
+use super::{Task, different, run};
 use crate::args::Cli;
 
 /// All rows of a grid, without what depends on the machine.
 fn rows(grid: &Grid, threads: usize) -> Vec<Row> {
-    let points = grid.points();
-    let loaded = Loaded::for_points(&points).ok().expect("generated");
-    let found =
-        run_all(&points, &loaded, threads, &AtomicBool::new(false), || {}).ok().expect("no model is stuck");
-    let row = |(settings, found): (Settings, Option<super::Found>)| {
-        let found = found.expect("nothing cuts it off");
-        let report = found.report.map(timeless);
-        Row { figure: None, settings, load_percent: found.load_percent, report }
-    };
-    points.into_iter().zip(found).map(row).collect()
+    let study = Study { grid: grid.clone(), look: None, note: None, extra: None };
+    let task = Task { figure: None, points: grid.points(), study };
+    let mut rows = run(&[task], threads, &AtomicBool::new(false)).ok().expect("no model is stuck").remove(0);
+    assert_eq!(rows.len(), grid.len());
+    rows.iter_mut().for_each(|row| row.report = row.report.take().map(timeless));
+    rows
 }
 
 fn timeless(report: Report) -> Report {
@@ -127,7 +124,7 @@ fn what_is_interrupted_is_absent() {
 #[test]
 fn settings_that_make_no_difference_are_run_once() {
     let points = small().points();
-    let (different, places) = super::different(&points.iter().collect::<Vec<_>>());
+    let (different, places) = different(&points.iter().collect::<Vec<_>>());
     // Blocking has neither consistency nor a PHV buffer.
     assert_eq!((points.len(), different.len()), (96, 48 + 12));
     for (point, place) in points.iter().zip(places) {
@@ -220,6 +217,8 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
     let parsed = Document::parse(&drawing).expect("an SVG");
     assert_eq!(parsed.root_element().attribute("xmlns"), None, "roxmltree takes it as the namespace");
     assert!(parsed.root_element().tag_name().namespace().is_some());
+    let markers = drawing.matches("<polygon").count();
+    assert!(markers > 50 && !drawing.contains("<title>"), "{markers}");
     assert!(!drawing.contains("var(") && !drawing.contains("url(") && !drawing.contains("href"));
     let sweep = Sweep {
         paceline: "0",
