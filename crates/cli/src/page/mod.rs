@@ -55,7 +55,7 @@ pub fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Ro
     element("div").class("scroll").attr("tabindex", 0).child(table)
 }
 
-/// A row of a [`table`].
+/// A row of a [`table()`].
 pub struct Row {
     pub cells: Vec<String>,
     /// Whether something new begins, such as another strategy.

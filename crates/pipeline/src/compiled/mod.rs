@@ -4,7 +4,7 @@
 //! | | |
 //! |---|---|
 //! | [`Image`] | a compiled program with the entries of its tables |
-//! | [`Compiled`] | the same as a [`Program`], with header vectors of a fixed size |
+//! | [`Compiled`] | the same as a [`Program`](crate::Program), with header vectors of a fixed size |
 //! | [`emulate_p4`] | runs one over packets; [`Watcher`] sees what leaves |
 //! | [`Check`] | compares that with the reference, packet by packet and state by state |
 //!
