@@ -97,9 +97,7 @@ impl Held {
             return Err(CompileError::ManyEntries { object: used.object.describe(program), size });
         }
         let markers: BTreeMap<u32, Marker> = match used.object {
-            Object::Meter(at) => {
-                machine.state().markers(at).map(|(at, marker)| (at, *marker)).collect()
-            }
+            Object::Meter(at) => machine.state().markers(at).map(|(at, marker)| (at, *marker)).collect(),
             _ => BTreeMap::new(),
         };
         Ok(Held {
