@@ -26,7 +26,7 @@ pub enum Source {
     /// A number.
     Constant(u64),
     /// A number of more than 64 bits, by its place in the list of those.
-    Wide(u16),
+    Wide(u32),
 }
 
 /// Where a value goes: one word for up to 64 bits, else two.
@@ -171,7 +171,7 @@ impl Image {
             Source::Word(word) => u128::from(phv[usize::from(word)]),
             Source::Pair(word) => pair(phv, word),
             Source::Constant(value) => u128::from(value),
-            Source::Wide(at) => self.lists.wide[usize::from(at)],
+            Source::Wide(at) => self.lists.wide[at as usize],
         }
     }
 

@@ -68,7 +68,7 @@ pub struct Lowering<'a> {
     pub uses: &'a [Use],
     pub lists: Lists,
     ops: Vec<Op>,
-    wide: HashMap<u128, u16>,
+    wide: HashMap<u128, u32>,
     /// Jumps to behind the innermost scope, and to the end of the part.
     leaves: Vec<usize>,
     exits: Vec<usize>,
@@ -395,10 +395,11 @@ impl<'a> Lowering<'a> {
             Operand::Constant(constant) => match u64::try_from(constant.value) {
                 Ok(value) => Source::Constant(value),
                 Err(_) => {
-                    let at = *self.wide.entry(constant.value).or_insert(self.lists.wide.len() as u16);
-                    if usize::from(at) == self.lists.wide.len() {
-                        self.lists.wide.push(constant.value);
-                    }
+                    let wide = &mut self.lists.wide;
+                    let at = *self.wide.entry(constant.value).or_insert_with(|| {
+                        wide.push(constant.value);
+                        wide.len() as u32 - 1
+                    });
                     Source::Wide(at)
                 }
             },

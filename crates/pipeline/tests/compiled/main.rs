@@ -2,6 +2,7 @@
 
 mod adverse;
 mod examples;
+mod mutants;
 mod operations;
 mod planted;
 mod support;
