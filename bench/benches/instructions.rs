@@ -8,16 +8,16 @@
 use std::hint::black_box;
 
 use engine::run::{CoreCounters, turn};
-use engine::{Chain, ChainCore, Mover, Plan, Registry};
+use engine::{Chain, ChainCore, Forgotten, Mover, Past, Plan, Recalled, Registry, Replicator};
 use gungraun::prelude::*;
 use io::capture::Record;
-use io::{MemoryPort, Port, Trace};
+use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
 use strategy::Strategy;
 use table::{FlowTable, Layout, Slot, WhenFull};
-use wire::{Edits, LinkType};
+use wire::{Edits, Headers, LinkType};
 use zerocopy::IntoBytes;
 
 #[library_benchmark]
@@ -160,6 +160,28 @@ fn chain_shared(mut running: Running) -> Running {
 fn turns(mut turning: Turning) -> Turning {
     turning.turns();
     turning
+}
+
+// The same on one of seven cores that replicate state: for each packet of its own it steps six of others. Less what one
+// core alone takes, and divided by six, it is what an item of history costs.
+#[library_benchmark]
+#[bench::ddos_single(args = (1, "ddos", Spread::OneFlow), setup = Replicating::new)]
+#[bench::ddos(args = (7, "ddos", Spread::OneFlow), setup = Replicating::new)]
+#[bench::heavy_hitters_single(args = (1, "heavy-hitters", Spread::OneFlow), setup = Replicating::new)]
+#[bench::heavy_hitters(args = (7, "heavy-hitters", Spread::OneFlow), setup = Replicating::new)]
+#[bench::policer_single(args = (1, "policer", Spread::OneFlow), setup = Replicating::new)]
+#[bench::policer(args = (7, "policer", Spread::OneFlow), setup = Replicating::new)]
+#[bench::port_knock_single(args = (1, "port-knock", Spread::OneFlow), setup = Replicating::new)]
+#[bench::port_knock(args = (7, "port-knock", Spread::OneFlow), setup = Replicating::new)]
+#[bench::conntrack_single(args = (1, "conntrack", Spread::OneFlow), setup = Replicating::new)]
+#[bench::conntrack(args = (7, "conntrack", Spread::OneFlow), setup = Replicating::new)]
+#[bench::policer_flows_single(args = (1, "policer", Spread::ManyFlows), setup = Replicating::new)]
+#[bench::policer_flows(args = (7, "policer", Spread::ManyFlows), setup = Replicating::new)]
+#[bench::ddos_flows_single(args = (1, "ddos", Spread::ManyFlows), setup = Replicating::new)]
+#[bench::ddos_flows(args = (7, "ddos", Spread::ManyFlows), setup = Replicating::new)]
+fn replicas(mut replicating: Replicating) -> Replicating {
+    replicating.turns();
+    replicating
 }
 
 // What a sequencer does for a packet, less the bytes it puts before it.
@@ -358,13 +380,145 @@ impl Turning {
     }
 }
 
+/// Whose packets cores take in turn.
+#[derive(Clone, Copy)]
+enum Spread {
+    /// Of one connection, in one direction.
+    OneFlow,
+    /// Each of another.
+    ManyFlows,
+}
+
+impl Spread {
+    /// Packets in the order in which they come, over and over.
+    fn packet(self, number: u64) -> Vec<u8> {
+        match self {
+            Spread::ManyFlows => Kind::Tcp.frame((number % 700) as u16),
+            Spread::OneFlow => {
+                let mut frame = Kind::Tcp.frame(1);
+                // An acknowledgment of nothing new, with 18 more bytes.
+                frame[38..42].copy_from_slice(&(18 * number as u32).to_be_bytes());
+                frame
+            }
+        }
+    }
+}
+
+/// The first of some cores that replicate state.
+struct Replicating {
+    core: ChainCore,
+    port: Numbered,
+    batch: engine::Batch,
+    replicator: Replicator<Sprayed>,
+}
+
+impl Replicating {
+    fn new(cores: u64, function: &str, spread: Spread) -> Replicating {
+        let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
+        let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
+        let core = chain.core().expect("memory");
+        let frames: Vec<_> = (0..PACKETS as u64 * cores).map(|number| spread.packet(number)).collect();
+        let port = Numbered { port: port_of(frames.iter().step_by(cores as usize)), cores };
+        let replicator = Replicator::new(Sprayed::new(&chain, &frames), &chain, cores as usize, 0);
+        let mut replicating = Replicating { core, port, batch: engine::Batch::new(), replicator };
+        replicating.turns();
+        replicating
+    }
+
+    /// As many as take each own packet once.
+    fn turns(&mut self) {
+        let Self { core, port, batch, replicator } = self;
+        let mut counters = CoreCounters::default();
+        while counters.packets < PACKETS as u64 {
+            let received = turn(port, core, batch, &mut (), replicator, &mut counters);
+            black_box(received).expect("the port is open");
+        }
+    }
+}
+
+/// Packets that have every so many numbers.
+struct Numbered {
+    port: MemoryPort,
+    cores: u64,
+}
+
+impl Port for Numbered {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let begin = frames.len();
+        let received = self.port.receive(frames, max);
+        frames[begin..].iter_mut().for_each(|frame| frame.stamp.seq *= self.cores);
+        received
+    }
+
+    fn consumed(&self) -> u64 {
+        self.port.consumed()
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.port.bytes(frame)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.port.buffer_mut(frame)
+    }
+
+    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+        self.port.send(frames, fates)
+    }
+}
+
+/// What is known of all packets, over and over.
+struct Sprayed(Vec<(Recalled, Headers)>);
+
+impl Sprayed {
+    fn new(chain: &Chain, frames: &[Vec<u8>]) -> Sprayed {
+        let excerpt = chain.excerpt();
+        let headers_of =
+            |frame: &Vec<u8>| excerpt.of(&wire::parse(LinkType::Ethernet, frame, frame.len() as u32));
+        let mut before = headers_of(&frames[frames.len() - 1]);
+        let packet = |frame: &Vec<u8>| {
+            let headers = headers_of(frame);
+            let likeness = excerpt.likeness(&before, &headers);
+            before = headers;
+            (Recalled { time_ns: 1, likeness }, headers)
+        };
+        Sprayed(frames.iter().map(packet).collect())
+    }
+
+    fn packet(&self, seq: u64) -> &(Recalled, Headers) {
+        // One division for each, which a log has not.
+        &self.0[(seq % self.0.len() as u64) as usize]
+    }
+}
+
+impl Past for Sprayed {
+    #[inline]
+    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
+        Ok(self.packet(seq).0)
+    }
+
+    #[inline]
+    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
+        *headers = self.packet(seq).1;
+        Ok(())
+    }
+
+    fn end(&self) -> Option<u64> {
+        None
+    }
+}
+
 fn port() -> MemoryPort {
+    let frames: Vec<_> = (0..PACKETS as u16).map(|number| Kind::Udp.frame(number)).collect();
+    port_of(frames.iter())
+}
+
+fn port_of<'a>(frames: impl Iterator<Item = &'a Vec<u8>>) -> MemoryPort {
     let mut trace = Trace::default();
-    for number in 0..PACKETS as u16 {
-        let data = &Kind::Udp.frame(number)[..];
+    for data in frames {
         trace.push(&Record { time_ns: 1, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
     }
-    let all: Vec<u32> = (0..PACKETS as u32).collect();
+    let all: Vec<u32> = (0..trace.len() as u32).collect();
     MemoryPort::new(&trace, &all, 2 * PACKETS, Default::default())
 }
 
@@ -388,6 +542,6 @@ library_benchmark_group!(
     benchmarks = [history_next, history_prefix, history_parse, history_items]
 );
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
-library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, turns]);
+library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, turns, replicas]);
 
 main!(library_benchmark_groups = parsing, edits, keys, histories, tables, chains);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::run::{CoreCounters, turn};
-use engine::{Batch, Chain, ChainCore, FlowCounters, Forgotten, Past, Replicator};
+use engine::{Batch, Chain, ChainCore, FlowCounters, Forgotten, Past, Recalled, Replicator};
 use io::{Closed, Fate, Frame, Port, Received};
-use sequencer::ItemLayout;
+use sequencer::{Excerpt, Likeness};
 use wire::{Headers, LinkType, Stamp};
 
 use crate::draw::Draw;
@@ -188,7 +188,7 @@ impl Single {
 
 /// What the dispatcher has done.
 struct Dispatched {
-    layout: ItemLayout,
+    excerpt: Excerpt,
     headers: Vec<Headers>,
     stamps: Vec<Stamp>,
     sent: AtomicU64,
@@ -210,26 +210,39 @@ struct Remembered {
     cores: usize,
     dispatched: Arc<Dispatched>,
     memory: Memory,
-    item: Vec<u8>,
     asked: Option<u64>,
 }
 
+impl Remembered {
+    /// The headers and the time of a packet.
+    fn told(&self, seq: u64) -> Option<(Headers, u64)> {
+        let Remembered { core, cores, dispatched, memory, .. } = self;
+        let (sent, packets) = (dispatched.sent(), dispatched.packets());
+        let ask = Ask { core: *core as u64, cores: *cores as u64, seq, sent, packets };
+        let Told { headers_of, time_of } = memory(&ask)?;
+        let headers = headers_of.map_or(Headers::default(), |seq| dispatched.headers[seq as usize]);
+        Some((dispatched.excerpt.of(&headers), dispatched.stamps[time_of as usize].time_ns))
+    }
+}
+
 impl Past for Remembered {
-    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
-        let Remembered { core, cores, dispatched, memory, item, asked } = self;
-        let sent = dispatched.sent();
+    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
+        let sent = self.dispatched.sent();
         assert!(seq < sent, "packet {seq} is asked for, and {sent} were sent");
         // An own packet in between need not be asked for.
-        let is_next = asked.is_none_or(|last| (last..=last + 2).contains(&seq));
-        assert!(is_next, "{seq} is asked for after {asked:?}");
-        *asked = Some(seq);
-        let packets = dispatched.packets();
-        let ask = Ask { core: *core as u64, cores: *cores as u64, seq, sent, packets };
-        let Told { headers_of, time_of } = memory(&ask).ok_or(Forgotten { seq })?;
-        let headers = headers_of.map_or(Headers::default(), |seq| dispatched.headers[seq as usize]);
-        let time_ns = dispatched.stamps[time_of as usize].time_ns;
-        dispatched.layout.write(&headers, time_ns, item);
-        Ok((time_ns, item))
+        let is_next = self.asked.is_none_or(|last| (last..=last + 2).contains(&seq));
+        assert!(is_next, "{seq} is asked for after {:?}", self.asked);
+        self.asked = Some(seq);
+        let (headers, time_ns) = self.told(seq).ok_or(Forgotten { seq })?;
+        let before = seq.checked_sub(1).and_then(|before| self.told(before));
+        let likeness = |(before, _)| self.dispatched.excerpt.likeness(&before, &headers);
+        Ok(Recalled { time_ns, likeness: before.map_or(Likeness::None, likeness) })
+    }
+
+    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
+        assert_eq!(self.asked, Some(seq));
+        (*headers, _) = self.told(seq).ok_or(Forgotten { seq })?;
+        Ok(())
     }
 
     fn end(&self) -> Option<u64> {
@@ -311,7 +324,6 @@ impl Core {
             cores: *cores,
             dispatched: Arc::clone(dispatched),
             memory: Arc::clone(&history.memory),
-            item: vec![0; dispatched.layout.item_len()],
             asked: None,
         };
         Core {
@@ -358,7 +370,7 @@ impl Sprayed {
         let parse =
             |packet: &Packet| wire::parse(LinkType::Ethernet, &packet.bytes, packet.bytes.len() as u32);
         let dispatched = Arc::new(Dispatched {
-            layout: ItemLayout::new(self.chain.history_bytes()),
+            excerpt: self.chain.excerpt(),
             headers: self.packets.iter().map(parse).collect(),
             stamps: single.stamps.clone(),
             sent: AtomicU64::new(0),

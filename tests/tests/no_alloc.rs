@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::run::run;
-use engine::{Batch, Chain, Forgotten, Past, Plan, Publisher, Replicator};
+use engine::{Batch, Chain, Forgotten, Past, Plan, Publisher, Recalled, Replicator};
 use io::capture::CaptureReader;
 use io::{Collector, ReplayPort, replay};
 use paceline_conformance::counting::{Counting, allocations};
 use paceline_conformance::{captures, example, stock};
-use sequencer::ItemLayout;
+use sequencer::Likeness;
 use strategy::Strategy;
+use wire::Headers;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -149,14 +150,19 @@ fn a_cycle_of_a_compiled_program_does_not_allocate() {
     assert_eq!(over(5_000), over(20_000));
 }
 
-/// The history of packets: time and item of each.
+/// The history of packets.
 #[derive(Clone, Default)]
-struct Items(Arc<Vec<(u64, Vec<u8>)>>);
+struct Items(Arc<Vec<(Recalled, Headers)>>);
 
 impl Past for Items {
-    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
-        let (time_ns, item) = self.0.get(seq as usize).ok_or(Forgotten { seq })?;
-        Ok((*time_ns, item))
+    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
+        let (recalled, _) = self.0.get(seq as usize).ok_or(Forgotten { seq })?;
+        Ok(*recalled)
+    }
+
+    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
+        (_, *headers) = *self.0.get(seq as usize).ok_or(Forgotten { seq })?;
+        Ok(())
     }
 
     fn end(&self) -> Option<u64> {
@@ -212,19 +218,20 @@ fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
 
 /// The next packets, in turn for each core, and the history of all.
 fn spray(chain: &Chain, reader: &mut CaptureReader) -> (Items, Vec<ReplayPort>, Collector) {
-    let layout = ItemLayout::new(chain.history_bytes());
+    let excerpt = chain.excerpt();
     let (mut feeder, ports, collector) = replay(REPLICAS);
-    let mut items = Vec::new();
+    let mut items: Vec<(Recalled, Headers)> = Vec::new();
     while items.len() < SPRAYED
         && let Some(record) = reader.next().expect("whole")
     {
         let frame = feeder.take(&record).expect("open");
         let time_ns = frame.stamp.time_ns;
         let headers = wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len);
-        let mut item = vec![0; layout.item_len()];
-        layout.write(&headers, time_ns, &mut item);
+        let headers = excerpt.of(&headers);
+        let likeness = |(_, before): &(Recalled, Headers)| excerpt.likeness(before, &headers);
+        let likeness = items.last().map_or(Likeness::None, likeness);
         feeder.send(items.len() % REPLICAS, frame).expect("open");
-        items.push((time_ns, item));
+        items.push((Recalled { time_ns, likeness }, headers));
     }
     (Items(Arc::new(items)), ports, collector)
 }

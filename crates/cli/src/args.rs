@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::{LossShare, MAX_CORES, Speed};
+use engine::{Egress, LossShare, MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
 
 use crate::address::Address;
@@ -179,7 +179,10 @@ pub struct RunArgs {
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
-    /// Write the packets that leave (forwarded or sent back), in order of arrival, to this pcap; `-` is
+    /// In which order packets leave
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default())]
+    pub egress: EgressArg,
+    /// Write the packets that leave (forwarded or sent back), in the order of --egress, to this pcap; `-` is
     /// standard output, and the report then goes to standard error. A run that does not reach the end
     /// of its input leaves them in OUT.pcap.partial
     #[arg(long, value_name = "OUT.pcap")]
@@ -406,6 +409,8 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Measure a chain over packets in memory: rate, and time of each stage
     Chain(BenchChainArgs),
+    /// Measure what it costs that packets leave in order, and how far they do not otherwise
+    Egress(BenchEgressArgs),
     /// Find the maximum loss-free forwarding rate of a chain behind a simulated card, and latency below it
     Mlffr(BenchMlffrArgs),
     /// Compare strategies: that rate on several numbers of cores, with a page of charts
@@ -494,6 +499,28 @@ pub struct BenchMlffrArgs {
     /// Measure latency at these shares of the rate found; none for `--latency ''`
     #[arg(long, value_name = "SHARE,...", default_value = "0.5,0.8,0.95", value_parser = shares)]
     pub latency: Shares,
+    /// Write the figures as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct BenchEgressArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Scr)]
+    pub strategy: StrategyArg,
+    /// How many cores, each a pinned thread
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub cores: usize,
+    /// Runs in each order, which take turns; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 7,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    pub rounds: usize,
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -698,6 +725,20 @@ impl ValueEnum for StrategyArg {
             StrategyArg::RssPlusPlus,
             StrategyArg::Scr,
         ]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}
+
+/// [`Egress`] as clap sees it.
+#[derive(Clone, Copy, Default)]
+pub struct EgressArg(pub Egress);
+
+impl ValueEnum for EgressArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        const { &[EgressArg(Egress::ALL[0]), EgressArg(Egress::ALL[1])] }
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

@@ -3,7 +3,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::report::{CoreHistory, FunctionSummary, HistoryReport, RunReport, SharedFunction, Verdicts};
+use engine::report::{
+    CoreHistory, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction, Verdicts,
+};
 use engine::{
     ExternalInput, Input, Plan, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
 };
@@ -19,8 +21,9 @@ use crate::packets::{self, Packets, Setting};
 use crate::session::{self, Bar, INTERRUPTED};
 
 pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
-    let Setting { chain, plan, packets } =
+    let Setting { chain, mut plan, packets } =
         packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+    plan.egress = args.egress.0;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
     let source = Source::open(&packets, args.speed)?;
@@ -197,6 +200,9 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     text += &verdicts(report);
     text += &functions(report);
     text += &cores(report);
+    if let Some(report) = &report.egress.reordering {
+        text += &reordering(report);
+    }
     if let Some(report) = &report.history {
         text += &history(report);
     }
@@ -322,6 +328,24 @@ fn cores(report: &RunReport) -> String {
     let header = ["core", "packets", "bytes", "forward", "drop", "flows live", "share", "ns/packet"];
     let rows: Vec<_> = report.cores.iter().map(row).collect();
     heading("Cores") + &table(&header, &rows, 1)
+}
+
+/// How far packets left out of order.
+pub fn reordering(report: &ReorderingReport) -> String {
+    let counts = [report.packets, report.reordered];
+    let mut row: Vec<String> = counts.map(count).into();
+    row.push(percent(report.ratio));
+    // Beyond three TCP takes packets for lost.
+    let n3 = report.n_reordered.get(2).copied().unwrap_or(0);
+    let extents = [report.extent_p50, report.extent_p99, report.extent_max];
+    row.extend([n3, report.reordered_in_flow].into_iter().chain(extents).map(count));
+    let header =
+        ["left", "reordered", "share", "3-reordered", "in their flow", "extent p50", "p99", "largest"];
+    let mut text = heading("Reordering at the egress (RFC 4737)") + &table(&header, &[row], 0);
+    if report.extent_at_least > 0 {
+        text += &format!(" extents of {} are at least that\n", plural(report.extent_at_least, "packet"));
+    }
+    text
 }
 
 /// What became of packets because of their history.

@@ -52,6 +52,7 @@ fn plan_is_documented() {
 #[test]
 fn bench_is_documented() {
     check::<crate::bench::ChainBench>("bench-chain.schema.json");
+    check::<crate::bench::EgressBench>("bench-egress.schema.json");
     check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
     check::<crate::bench::TableBench>("bench-table.schema.json");
     check::<crate::bench::ScrBench>("bench-scr.schema.json");

@@ -114,15 +114,19 @@ impl Batch {
             return;
         }
         let (own, ended) = (self.own(), self.ended());
-        self.live = 0;
-        for (to, from) in bits(own).enumerate() {
-            self.frames.swap(to, from);
-            self.fates.swap(to, from);
-            self.live |= u64::from(ended >> from & 1 == 0) << to;
+        let mut packet = 0;
+        self.frames.retain(|_| {
+            packet += 1;
+            own >> (packet - 1) & 1 == 1
+        });
+        self.live = all_bits(self.len());
+        if ended != 0 {
+            for (to, from) in bits(own).enumerate() {
+                self.fates.swap(to, from);
+                self.live &= !((ended >> from & 1) << to);
+            }
+            self.fates[self.frames.len()..packet].fill(Fate::Forward);
         }
-        let left = own.count_ones() as usize;
-        self.fates[left..self.frames.len()].fill(Fate::Forward);
-        self.frames.truncate(left);
         self.history = 0;
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use io::Port;
 use nf::FiveTuple;
+use sequencer::Excerpt;
 use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{OutOfMemory, PARTS_MAX, WhenFull};
@@ -261,6 +262,15 @@ impl Chain {
     /// The bytes of [`Headers`] that an item of history holds: bit *i* for byte *i*.
     pub fn history_bytes(&self) -> u64 {
         self.reads().header_bytes()
+    }
+
+    /// What a core has to know of a packet that it did not get, and what makes the key of it, where there is one.
+    pub fn excerpt(&self) -> Excerpt {
+        let key = match &self.functions[..] {
+            [spec] => spec.function.info().sharding.fields,
+            _ => Fields::all(),
+        };
+        Excerpt::new(self.history_bytes(), key.header_bytes() & self.history_bytes())
     }
 
     /// Whether packets that are alike in what the chain reads differ in nothing but their steps, so that history

@@ -9,8 +9,8 @@ use zerocopy::IntoBytes;
 
 use crate::Batch;
 use crate::batch::bits;
-use crate::member::Runner;
 use crate::run::{Lap, Laps};
+use crate::runner::Runner;
 use crate::shared::{began_anew, weigh};
 use crate::stage::{FlowCounters, Group, StageCounters};
 

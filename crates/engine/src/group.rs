@@ -54,7 +54,14 @@ impl Located {
         hash: impl Fn(Short, &Headers) -> u32,
     ) {
         self.exact = 0;
+        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
         for packet in bits(packets) {
+            if has_key_of_last >> packet & 1 == 1 {
+                self.hashes[packet] = self.hashes[packet - 1];
+                self.shorts[packet] = self.shorts[packet - 1];
+                self.exact |= (self.exact >> (packet - 1) & 1) << packet;
+                continue;
+            }
             let headers = &batch.headers[packet];
             let short = K::of(headers).short();
             self.hashes[packet] = hash(short, headers);
@@ -135,9 +142,13 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Looks into the buckets, asks for the blocks.
     #[inline]
-    fn candidates(&mut self, packets: u64) {
+    fn candidates(&mut self, packets: u64, batch: &Batch) {
+        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
         for packet in bits(packets) {
-            self.located.slots[packet] = self.table.candidate(self.located.hashes[packet]);
+            self.located.slots[packet] = match has_key_of_last >> packet & 1 {
+                1 => self.located.slots[packet - 1],
+                _ => self.table.candidate(self.located.hashes[packet]),
+            };
         }
     }
 
@@ -145,8 +156,12 @@ impl<K: FlowKey> KeyGroup<K> {
     #[inline]
     fn resolve(&mut self, packets: u64, batch: &Batch) -> u64 {
         let mut hits = 0;
+        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
         for packet in bits(packets) {
-            let slot = self.locate(packet, batch);
+            let slot = match has_key_of_last >> packet & 1 {
+                1 => self.located.slots[packet - 1],
+                _ => self.locate(packet, batch),
+            };
             self.located.slots[packet] = slot;
             hits |= u64::from(slot.is_some()) << packet;
         }
@@ -229,7 +244,6 @@ impl<K: FlowKey> KeyGroup<K> {
             return self.one(packet, batch, port);
         }
         let span = batch.runs.span(packet);
-        let first = batch.frames[packet].stamp.seq;
         let mut step = span.start;
         while step < span.end {
             if step > 0 && !self.locate(packet, batch).is_some() {
@@ -238,10 +252,7 @@ impl<K: FlowKey> KeyGroup<K> {
                     break;
                 }
             }
-            let lent = (step > 0).then(|| {
-                let time_ns = batch.runs.times_ns(packet, step..step + 1)[0];
-                batch.lend(packet, Stamp { seq: first + u64::from(step), time_ns })
-            });
+            let lent = (step > 0).then(|| batch.lend(packet, step));
             batch.runs.stop_at(packet, 1);
             self.one(packet, batch, port);
             lent.into_iter().for_each(|lent| batch.give_back(packet, lent));
@@ -331,7 +342,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             return;
         }
         self.hash(rest, batch);
-        self.candidates(rest);
+        self.candidates(rest, batch);
         if !batch.runs.is_empty() {
             return self.process_runs(rest, batch, port, laps);
         }

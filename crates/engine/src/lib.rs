@@ -9,6 +9,7 @@
 //! | [`Sequencing`] | history put before the packets of a capture, for cores that get it from outside |
 //! | [`replay_external()`] | a chain on cores that get their history from outside, losses included |
 //! | [`verify()`] | the same under two strategies, compared packet by packet |
+//! | [`Egress`], [`Reordering`] | in which order packets leave, and how far that is from the one they came in |
 //! | [`Publisher`] | a core's counters, told while it works |
 //! | [`report`] | what a run has to tell, as data |
 
@@ -16,6 +17,7 @@ mod batch;
 mod chain;
 mod clocks;
 mod config;
+mod egress;
 mod external;
 mod follow;
 mod group;
@@ -29,9 +31,11 @@ mod passed;
 mod plan;
 mod publish;
 mod registry;
+mod reordering;
 mod replicate;
 pub mod report;
 pub mod run;
+mod runner;
 mod runs;
 mod session;
 mod shared;
@@ -47,6 +51,7 @@ pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
 pub use config::ConfigError;
 pub use control::Order;
+pub use egress::{Egress, EgressOutcome, Watch};
 pub use external::{
     ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError, Loss,
     LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
@@ -59,7 +64,8 @@ pub use pace::{Speed, SpeedError};
 pub use plan::{MAX_CORES, Plan, PlanError};
 pub use publish::Publisher;
 pub use registry::{Function, FunctionInfo, Registry};
-pub use replicate::{Forgotten, Past, Replicator};
+pub use reordering::{MAX_N, Reordered, Reordering};
+pub use replicate::{Forgotten, Past, Recalled, Replicator};
 pub use session::{Input, Progress, RunError, RunOutcome, Seen, pin, replay_capture};
 pub use stage::{FlowCounters, Stage, StageCounters, StageSpec};
 pub use striped::StripedBuilder;

@@ -1,19 +1,20 @@
 use std::any::Any;
 use std::mem;
 use std::ops::Range;
-use std::sync::Arc;
 
-use io::{Fate, Frame, Port};
-use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
+use io::Port;
+use nf::{NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Parcel, Part, Slot};
-use wire::{Edits, EditsMark, Headers, Stamp};
+use wire::{EditsMark, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::Batch;
 use crate::batch::bits;
 use crate::group::Located;
 use crate::group_builder::Pool;
-use crate::stage::{FlowCounters, StageCounters, StageSpec};
+use crate::runner::Runner;
+use crate::runs::Alike;
+use crate::stage::{FlowCounters, StageCounters};
 
 /// A flow's block, and the entry of the indirection table that brings the flow's packets here.
 #[derive(Clone, Copy)]
@@ -99,283 +100,6 @@ pub(crate) trait Member<K>: Send {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// A function's pools on a core: one, or one for each entry of the indirection table, of which those are here
-/// whose entry is.
-pub(crate) struct Pools<P>(Box<[Option<P>]>);
-
-impl<P> Pools<P> {
-    /// The same for all entries.
-    pub(crate) fn one(pool: P) -> Self {
-        Pools(Box::new([Some(pool)]))
-    }
-
-    /// By entry.
-    pub(crate) fn by_entry(pools: Vec<Option<P>>) -> Self {
-        Pools(pools.into())
-    }
-
-    /// The pool of an entry that is here.
-    #[inline(always)]
-    pub(crate) fn of(&mut self, entry: u16) -> &mut P {
-        let index = self.index(entry);
-        self.0[index].as_mut().expect("an entry's packets come where its pool is")
-    }
-
-    #[inline(always)]
-    pub(crate) fn peek(&self, entry: u16) -> Option<&P> {
-        self.0[self.index(entry)].as_ref()
-    }
-
-    /// The same, if it is here.
-    pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
-        self.0[self.index(entry)].as_mut()
-    }
-
-    /// The pool of an entry that goes; `None` if it is for all.
-    pub(crate) fn take(&mut self, entry: u16) -> Option<P> {
-        if self.0.len() == 1 { None } else { self.0[usize::from(entry)].take() }
-    }
-
-    /// The pool of an entry that comes.
-    pub(crate) fn put(&mut self, entry: u16, pool: P) {
-        let index = self.index(entry);
-        self.0[index] = Some(pool);
-    }
-
-    #[inline(always)]
-    fn index(&self, entry: u16) -> usize {
-        if self.0.len() == 1 { 0 } else { usize::from(entry) }
-    }
-}
-
-/// What every function on a core has, with a table or without.
-pub(crate) struct Runner<F: NetworkFunction> {
-    pub(crate) function: Arc<F>,
-    pub(crate) pools: Pools<F::Pool>,
-    index: u8,
-    /// Whether no function comes after it, which would read what it edits.
-    is_last: bool,
-    seed: u64,
-    /// Those of this core's packets, then those of history.
-    events: Box<[u64]>,
-    /// As they were before the step of a flow that may be refused.
-    events_before: Box<[u64]>,
-    drops: Box<[u64]>,
-    /// Where edits go that nobody makes.
-    no_edits: Edits,
-    packets: u64,
-    transmit_back: u64,
-    host: u64,
-}
-
-impl<F: NetworkFunction> Runner<F> {
-    pub(crate) fn new(function: Arc<F>, pools: Pools<F::Pool>, spec: StageSpec) -> Self {
-        Runner {
-            function,
-            pools,
-            index: spec.index,
-            is_last: spec.is_last,
-            // Functions of one chain draw different numbers for the same packet.
-            seed: hash_bytes(&[spec.index], spec.seed),
-            events: vec![0; 2 * F::EVENTS.len()].into(),
-            events_before: vec![0; 2 * F::EVENTS.len()].into(),
-            drops: vec![0; F::DROP_REASONS.len() + 1].into(),
-            no_edits: Edits::NONE,
-            packets: 0,
-            transmit_back: 0,
-            host: 0,
-        }
-    }
-
-    pub(crate) fn index(&self) -> usize {
-        self.index.into()
-    }
-
-    /// A pool that has come from this function on another core.
-    pub(crate) fn put_pool(&mut self, entry: u16, pool: Pool) {
-        let pool = pool.0.downcast().expect("this function's pool");
-        self.pools.put(entry, *pool);
-    }
-
-    #[inline(always)]
-    pub(crate) fn step(
-        &mut self,
-        flow: &mut Option<F::State>,
-        meta: &F::Meta,
-        packet: usize,
-        batch: &mut Batch,
-    ) -> Verdict {
-        self.step_at(batch.frames[packet].stamp, flow, meta, packet, batch)
-    }
-
-    /// The same as of another time than the packet's own.
-    #[inline(always)]
-    pub(crate) fn step_at(
-        &mut self,
-        stamp: Stamp,
-        flow: &mut Option<F::State>,
-        meta: &F::Meta,
-        packet: usize,
-        batch: &mut Batch,
-    ) -> Verdict {
-        let is_own = batch.is_own(packet);
-        self.packets += u64::from(is_own);
-        let pool = self.pools.of(batch.frames[packet].entry);
-        let edits = &mut batch.edits[packet];
-        let edited = if cfg!(debug_assertions) { edits.fields() } else { F::EDITS };
-        let mut cx = Cx::new(stamp, edits, pool, events_of::<F>(&mut self.events, is_own), self.seed);
-        let verdict = self.function.step(flow, meta, &mut cx);
-        debug_assert!(
-            (F::EDITS | edited).contains(batch.edits[packet].fields()),
-            "`{}` edits fields that its EDITS does not name, on which sharding relies",
-            F::NAME
-        );
-        verdict
-    }
-
-    /// Steps what another core has: nothing comes of it but the state.
-    #[inline(always)]
-    fn replay(&mut self, stamp: Stamp, flow: &mut Option<F::State>, meta: &F::Meta) {
-        let pool = self.pools.of(0);
-        let events = events_of::<F>(&mut self.events, false);
-        let mut cx = Cx::new(stamp, &mut self.no_edits, pool, events, self.seed);
-        let _ = self.function.step(flow, meta, &mut cx);
-        if !F::EDITS.is_empty() {
-            self.no_edits.clear();
-        }
-    }
-
-    /// Counts a packet that is not stepped.
-    pub(crate) fn skip(&mut self, packet: usize, batch: &Batch) {
-        self.packets += u64::from(batch.is_own(packet));
-    }
-
-    /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
-    /// neither its state nor its edits stay, nor what it counted.
-    #[cold]
-    pub(crate) fn reject(
-        &mut self,
-        state: &F::State,
-        meta: &F::Meta,
-        packet: usize,
-        edits_before: &EditsMark,
-        batch: &mut Batch,
-    ) -> Verdict {
-        batch.edits[packet].undo_to(edits_before);
-        self.events.copy_from_slice(&self.events_before);
-        let Frame { stamp, entry, .. } = batch.frames[packet];
-        let events = events_of::<F>(&mut self.events, batch.is_own(packet));
-        let edits = &mut batch.edits[packet];
-        let mut cx = Cx::new(stamp, edits, self.pools.of(entry), events, self.seed);
-        self.function.rejected(state, meta, &mut cx)
-    }
-
-    /// Notes what a step that [`Runner::reject`] takes back would change.
-    pub(crate) fn mark(&mut self, packet: usize, batch: &Batch) -> EditsMark {
-        self.events_before.copy_from_slice(&self.events);
-        batch.edits[packet].mark()
-    }
-
-    /// By index of the function's events, how many so far.
-    pub(crate) fn events(&self) -> &[u64] {
-        &self.events[..F::EVENTS.len()]
-    }
-
-    /// Packets that the function took as its business.
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// What the verdict means for the packet; a function that inspects payloads has the last word.
-    #[inline]
-    pub(crate) fn conclude(
-        &mut self,
-        packet: usize,
-        verdict: Verdict,
-        meta: &F::Meta,
-        batch: &mut Batch,
-        port: &dyn Port,
-    ) {
-        let verdict = match verdict {
-            // Payloads of history are elsewhere. No state depends on them: see `Plan`.
-            Verdict::Forward if F::INSPECTS && batch.is_own(packet) => {
-                self.inspect(packet, meta, batch, port)
-            }
-            verdict => verdict,
-        };
-        if verdict == Verdict::Forward {
-            if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
-                // The next function reads the packet as this one left it.
-                batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
-            }
-            return;
-        }
-        self.end(packet, verdict, batch);
-    }
-
-    fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {
-        let Batch { frames, headers, edits, .. } = batch;
-        let frame = &frames[packet];
-        let payload = payload(port.bytes(frame), &headers[packet]);
-        let mut no_pool = ();
-        let events = events_of::<F>(&mut self.events, true);
-        let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, events, self.seed);
-        self.function.inspect(payload, meta, &mut cx)
-    }
-
-    /// Ends the chain for a packet.
-    #[cold]
-    pub(crate) fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
-        let counted = u64::from(batch.is_own(packet));
-        let fate = match verdict {
-            Verdict::Forward => return,
-            Verdict::Drop(reason) => {
-                let unnamed = self.drops.len() - 1;
-                self.drops[usize::from(reason).min(unnamed)] += counted;
-                Fate::DropBy { function: self.index, reason }
-            }
-            Verdict::TransmitBack => {
-                self.transmit_back += counted;
-                Fate::TransmitBack
-            }
-            Verdict::Host => {
-                self.host += counted;
-                Fate::Host
-            }
-        };
-        batch.end(packet, fate);
-    }
-
-    pub(crate) fn counters(&self, flows: FlowCounters) -> StageCounters<'_> {
-        let ended = self.transmit_back + self.host + self.drops.iter().sum::<u64>();
-        StageCounters {
-            packets: self.packets,
-            forward: self.packets - ended,
-            transmit_back: self.transmit_back,
-            host: self.host,
-            drops: &self.drops,
-            events: self.events(),
-            flows,
-            live: flows.live(),
-            capacity: 0,
-        }
-    }
-}
-
-/// Where a step counts: what it counts of history others count, too.
-#[inline(always)]
-fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
-    let (own, history) = events.split_at_mut(F::EVENTS.len());
-    if is_own { own } else { history }
-}
-
-/// What a frame holds after its transport header, without link padding.
-fn payload<'a>(frame: &'a [u8], headers: &Headers) -> &'a [u8] {
-    let begin = usize::from(headers.payload_offset()).min(frame.len());
-    let end = (begin + usize::from(headers.payload_len())).min(frame.len());
-    &frame[begin..end]
-}
-
 /// A function with its part of the group's blocks.
 pub(crate) struct FunctionMember<F: NetworkFunction> {
     runner: Runner<F>,
@@ -422,7 +146,19 @@ impl<F: NetworkFunction> FunctionMember<F> {
     /// One packet of a flow that has a block.
     #[inline(always)]
     fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
-        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        self.hit_with_followers(packet, slot, 1..1, steps);
+    }
+
+    /// The same, and packets that follow it as long as the flow lives, with its state at hand; says how many of them.
+    #[inline(always)]
+    fn hit_with_followers(
+        &mut self,
+        packet: usize,
+        slot: Slot,
+        followers: Range<u16>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u16 {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return 0 };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
         let mut cell = steps.table.cell_mut(slot, self.part);
         let was_dead = cell.deadline_ns() <= now_ns && cell.state().is_some();
@@ -434,34 +170,47 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let mut flow = cell.state().copied();
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
-        match flow {
-            Some(state) => {
-                self.flows.created += u64::from(was_none);
-                let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
-                cell.set(state, now_ns.saturating_add(idle_timeout_ns));
+        let mut followed = 0;
+        if let Some(state) = &flow {
+            self.flows.created += u64::from(was_none);
+            let mut deadline_ns = now_ns.saturating_add(self.runner.function.idle_timeout_ns(state));
+            if !followers.is_empty() {
+                followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, followers, steps.batch);
             }
-            None if was_dead => steps.table.has_lost_a_state(slot),
-            None if was_none => (),
-            None => self.remove(slot, steps.table),
+            match flow {
+                Some(state) => cell.set(state, deadline_ns),
+                None => self.remove(slot, deadline_ns, steps.table),
+            }
+        } else if was_dead {
+            steps.table.has_lost_a_state(slot);
+        } else if !was_none {
+            let deadline_ns = cell.deadline_ns();
+            self.remove(slot, deadline_ns, steps.table);
         }
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        followed
     }
 
-    /// The steps of an entry and of those alike behind it, all of a flow that has a block.
+    /// The steps of an entry and of its followers, all of a flow that has a block.
+    #[inline(always)]
     fn hit_run(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let mut span = steps.batch.runs.span(packet);
         if span.start == 0 {
-            self.hit(packet, slot, steps);
-            span.start = 1;
+            span.start = 1 + self.hit_with_followers(packet, slot, 1..span.end, steps);
         }
-        let first = steps.batch.frames[packet].stamp.seq;
+        if span.start < span.end {
+            self.hit_rest(packet, slot, span, steps);
+        }
+    }
+
+    /// What is left of a run: of one that began earlier, or whose flow began or ended amidst.
+    #[inline(never)]
+    fn hit_rest(&mut self, packet: usize, slot: Slot, mut span: Range<u16>, steps: &mut Steps<'_, F::Key>) {
         while span.start < span.end {
             span.start += self.follow(packet, slot, span.clone(), steps);
             if span.start < span.end {
                 // A flow that begins, or was dead.
-                let time_ns = steps.batch.runs.times_ns(packet, span.start..span.start + 1)[0];
-                let stamp = Stamp { seq: first + u64::from(span.start), time_ns };
-                let lent = steps.batch.lend(packet, stamp);
+                let lent = steps.batch.lend(packet, span.start);
                 self.hit(packet, slot, steps);
                 steps.batch.give_back(packet, lent);
                 span.start += 1;
@@ -469,35 +218,19 @@ impl<F: NetworkFunction> FunctionMember<F> {
         }
     }
 
-    /// Steps followers as long as the flow lives, with its state at hand; says how many.
+    /// Steps followers as long as the flow lives; says how many.
     fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
-        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return span.len() as u16 };
-        let entry = steps.batch.frames[packet].stamp;
-        let cell = steps.table.cell(slot, self.part);
-        let (Some(state), mut deadline_ns) = (cell.state(), cell.deadline_ns()) else { return 0 };
-        let mut state = *state;
-        let mut done = span.start;
-        let mut is_gone = false;
-        for time_ns in steps.batch.runs.times_ns(packet, span.clone()) {
-            if deadline_ns <= *time_ns {
-                break;
-            }
-            let stamp = Stamp { seq: entry.seq + u64::from(done), time_ns: *time_ns };
-            let mut flow = Some(state);
-            self.runner.replay(stamp, &mut flow, &meta);
-            done += 1;
-            let Some(next) = flow else {
-                is_gone = true;
-                break;
-            };
-            state = next;
-            deadline_ns = time_ns.saturating_add(self.runner.function.idle_timeout_ns(&state));
+        let cell = steps.table.cell_mut(slot, self.part);
+        let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
+        if flow.is_none() {
+            return 0;
         }
-        steps.table.cell_mut(slot, self.part).set(state, deadline_ns);
-        if is_gone {
-            self.remove(slot, steps.table);
+        let followed = self.runner.follow(&mut flow, &mut deadline_ns, packet, span, steps.batch);
+        match flow {
+            Some(state) => cell.set(state, deadline_ns),
+            None => self.remove(slot, deadline_ns, steps.table),
         }
-        done - span.start
+        followed
     }
 
     #[inline]
@@ -506,10 +239,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
         cell.set(state, now_ns.saturating_add(idle_timeout_ns));
     }
 
-    /// A step has ended the flow.
+    /// A step has ended the flow, whose deadline was another before it.
     #[cold]
-    fn remove(&mut self, slot: Slot, table: &mut FlowTable<F::Key>) {
-        let deadline_ns = table.cell(slot, self.part).deadline_ns();
+    fn remove(&mut self, slot: Slot, deadline_ns: u64, table: &mut FlowTable<F::Key>) {
         self.departed = self.departed.wrapping_add(table.hash_flow(slot, deadline_ns));
         self.flows.removed += 1;
         table.cell_mut(slot, self.part).clear();
@@ -571,16 +303,16 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
-        let Some(meta) = F::project(&batch.headers[packet]) else { return span.len() as u16 };
-        let seq = batch.frames[packet].stamp.seq + u64::from(span.start);
-        let stamps = (seq..).zip(batch.runs.times_ns(packet, span));
-        let leaves_none = |(seq, time_ns): (u64, &u64)| {
-            let mut flow = None;
-            self.runner.replay(Stamp { seq, time_ns: *time_ns }, &mut flow, &meta);
-            flow.is_none()
-        };
-        // A step that leaves a state changed nothing else: it is done again where there is a block for it.
-        stamps.map(leaves_none).take_while(|is_none| *is_none).count() as u16
+        let mut replay = self.runner.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
+        let mut done = 0;
+        for Alike { headers, times_ns } in batch.followers(packet, span) {
+            let stepped = replay.steps_without_state(headers, times_ns);
+            done += stepped;
+            if stepped < times_ns.len() {
+                break;
+            }
+        }
+        done as u16
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {

@@ -6,7 +6,7 @@ use nf::{NetworkFunction, WhenShared};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
-use crate::member::Runner;
+use crate::runner::Runner;
 
 /// What passed of each key on one core.
 pub(crate) type Passed<K> = HashMap<Vec<u8>, PassedOf<K>>;

@@ -11,7 +11,7 @@ use table::OutOfMemory;
 use wire::{Fields, Headers, Stamp};
 
 use crate::chain::{Entries, Keeping, Spread};
-use crate::{Chain, ChainCore, Function, FunctionInfo};
+use crate::{Chain, ChainCore, Egress, Function, FunctionInfo};
 
 /// The most cores that a chain can be spread over: one entry of the smallest indirection table each.
 pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
@@ -32,6 +32,8 @@ pub struct Plan {
     pub indirection_entries: usize,
     /// When flows go from core to core, where the strategy has them move.
     pub rebalancing: Option<Rebalancing>,
+    /// In which order packets leave.
+    pub egress: Egress,
 }
 
 /// Why a chain cannot run as asked.
@@ -140,7 +142,8 @@ impl Plan {
         };
         let rebalancing = (strategy == Strategy::RssPlusPlus).then(Rebalancing::default);
         let indirection_entries = INDIRECTION_ENTRIES;
-        let plan = Plan { strategy, cores, hash_fields, shared, indirection_entries, rebalancing };
+        let egress = Egress::default();
+        let plan = Plan { strategy, cores, hash_fields, shared, indirection_entries, rebalancing, egress };
         let need_bytes = match plan.is_striped() {
             true => chain.striped_bytes(),
             false => chain.table_bytes(cores, &plan.shared),

@@ -9,9 +9,12 @@
 //! A batch is stepped as any other is: looked up in bulk, with blocks on their way ahead of the steps. So all that
 //! holds of a batch holds here: flows expire, and tables fill up, at the same step on every core.
 
+use std::collections::VecDeque;
+use std::ops::Range;
+
 use io::{Frame, Port, Received};
-use sequencer::ItemLayout;
-use wire::Stamp;
+use sequencer::Likeness;
+use wire::{Headers, Stamp};
 
 use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
@@ -19,15 +22,41 @@ use crate::{BATCH_PACKETS, Batch};
 
 /// What is known of packets that other cores have.
 pub trait Past: Send {
-    /// The time of packet number `seq`, ns, and its item of history, whose time is of no meaning. Asked in order; the
-    /// last one may be asked for again.
+    /// The next packet that is to be stepped. Asked in the order of packets; some need not be asked for.
     ///
     /// # Errors
     /// [`Forgotten`] if it is not known, or not any more.
-    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten>;
+    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten>;
+
+    /// Adds the times of packets of a range: of the first so many that are known, and each like the one before in
+    /// all.
+    #[inline]
+    fn repeats(&mut self, seqs: Range<u64>, times_ns: &mut Vec<u64>) {
+        for seq in seqs {
+            match self.recall(seq) {
+                Ok(Recalled { time_ns, likeness: Likeness::All }) => times_ns.push(time_ns),
+                _ => break,
+            }
+        }
+    }
+
+    /// Its headers as far as the chain reads them; of the packet that was asked for last.
+    ///
+    /// # Errors
+    /// As [`Past::recall`].
+    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten>;
 
     /// How many packets there were, once no more will come.
     fn end(&self) -> Option<u64>;
+}
+
+/// A packet, but for its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// When it came, ns.
+    pub time_ns: u64,
+    /// How much it is like the packet with the number before, whichever core has that.
+    pub likeness: Likeness,
 }
 
 /// A packet's headers are not known any more: the core lagged too far behind. What it steps from then on is not what
@@ -41,15 +70,16 @@ pub struct Forgotten {
 /// Puts the packets of other cores between a core's own.
 pub struct Replicator<P> {
     past: P,
-    layout: ItemLayout,
     /// Own packets that are received at once.
     own_packets: usize,
     /// The number of the next packet to be stepped.
     next: u64,
-    /// Own packets that wait for those before them, the next one last.
-    arrived: Vec<Frame>,
-    /// The item of the batch's last packet, where one entry may stand for several.
-    last: Option<Box<[u8]>>,
+    /// Own packets that wait for those before them.
+    arrived: VecDeque<Frame>,
+    /// Between the port and those.
+    received: Vec<Frame>,
+    /// Whether one entry may stand for several packets.
+    can_run: bool,
     forgotten: Option<Forgotten>,
     replayed: u64,
 }
@@ -57,17 +87,16 @@ pub struct Replicator<P> {
 impl<P: Past> Replicator<P> {
     /// For one of `cores` cores that run `chain`, from packet number `first` on.
     pub fn new(past: P, chain: &Chain, cores: usize, first: u64) -> Replicator<P> {
-        let layout = ItemLayout::new(chain.history_bytes());
-        let last = chain.can_run().then(|| vec![0; layout.item_len()].into());
+        let can_run = chain.can_run();
         // History that repeats itself takes no room in a batch.
-        let own_packets = if last.is_some() { BATCH_PACKETS } else { (BATCH_PACKETS / cores).max(1) };
+        let own_packets = if can_run { BATCH_PACKETS } else { (BATCH_PACKETS / cores).max(1) };
         Replicator {
             past,
-            layout,
             own_packets,
             next: first,
-            arrived: Vec::with_capacity(own_packets),
-            last,
+            arrived: VecDeque::with_capacity(own_packets),
+            received: Vec::with_capacity(own_packets),
+            can_run,
             forgotten: None,
             replayed: 0,
         }
@@ -86,66 +115,90 @@ impl<P: Past> Replicator<P> {
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
     fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
         while self.next < seq {
-            let (time_ns, item) = self.past.recall(self.next)?;
-            let packet = batch.len();
-            let repeats = match &mut self.last {
-                Some(last) if packet > 0 => {
-                    ItemLayout::are_alike(last, item) && batch.runs.push(packet - 1, time_ns)
-                }
-                _ => false,
+            let recalled = self.past.recall(self.next)?;
+            let packets = match recalled.likeness {
+                Likeness::All if self.can_run && !batch.is_empty() => self.follow_to(seq, batch) as u64,
+                _ => 0,
             };
-            if !repeats {
-                if packet == BATCH_PACKETS {
-                    return Ok(false);
-                }
-                self.layout.read_into(item, &mut batch.headers[packet]);
-                batch.history |= 1 << packet;
-                let stamp = Stamp { seq: self.next, time_ns };
-                begin(&mut self.last, item, Frame::without_bytes(stamp), batch);
+            if packets == 0 && !self.replay_one(recalled, batch)? {
+                return Ok(false);
             }
-            self.next += 1;
-            self.replayed += 1;
+            self.next += packets.max(1);
+            self.replayed += packets.max(1);
         }
         Ok(true)
     }
 
+    /// Has the batch's last entry stand for the next packets, too, as far as they are alike; says how many.
+    #[inline]
+    fn follow_to(&mut self, seq: u64, batch: &mut Batch) -> usize {
+        let Self { past, next, .. } = self;
+        let last = batch.len() - 1;
+        batch
+            .runs
+            .push_alike(last, |room, times_ns| past.repeats(*next..seq.min(*next + room as u64), times_ns))
+    }
+
+    /// The next packet, behind the last entry or as one more; says whether there was room.
+    #[inline]
+    fn replay_one(&mut self, recalled: Recalled, batch: &mut Batch) -> Result<bool, Forgotten> {
+        let Recalled { time_ns, likeness } = recalled;
+        let packet = batch.len();
+        let has_key_of_last = self.has_key_of_last(likeness, batch);
+        let headers = |headers: &mut Headers| self.past.headers(self.next, headers);
+        if has_key_of_last && batch.runs.push(packet - 1, time_ns, headers)? {
+            return Ok(true);
+        }
+        if packet == BATCH_PACKETS {
+            return Ok(false);
+        }
+        self.past.headers(self.next, &mut batch.headers[packet])?;
+        batch.history |= 1 << packet;
+        self.begin(Frame::without_bytes(Stamp { seq: self.next, time_ns }), has_key_of_last, batch);
+        Ok(true)
+    }
+
+    /// Whether the next packet has the key of the batch's last entry, behind whose packets it comes.
+    #[inline]
+    fn has_key_of_last(&self, likeness: Likeness, batch: &Batch) -> bool {
+        likeness != Likeness::None && self.can_run && !batch.is_empty()
+    }
+
+    /// One more entry of the batch.
+    #[inline]
+    fn begin(&self, frame: Frame, has_key_of_last: bool, batch: &mut Batch) {
+        if self.can_run {
+            batch.runs.begin(batch.len(), has_key_of_last);
+        }
+        batch.frames.push(frame);
+    }
+
     /// Own packets with what lies before each, as many as there is room for.
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Forgotten> {
-        while let Some(own) = self.arrived.last() {
+        while let Some(own) = self.arrived.front() {
             if !self.replay_to(own.stamp.seq, batch)? || batch.len() == BATCH_PACKETS {
                 return Ok(());
             }
-            let Some(own) = self.arrived.pop() else { return Ok(()) };
-            match self.last {
-                None => batch.frames.push(own),
-                Some(_) => {
-                    let (_, item) = self.past.recall(self.next)?;
-                    begin(&mut self.last, item, own, batch);
-                }
-            }
+            let has_key_of_last = self.can_run && {
+                let Recalled { likeness, .. } = self.past.recall(self.next)?;
+                self.has_key_of_last(likeness, batch)
+            };
+            let Some(own) = self.arrived.pop_front() else { return Ok(()) };
+            self.begin(own, has_key_of_last, batch);
             self.next += 1;
         }
         Ok(())
     }
 
+    /// As many that a batch is full even where some are left of what was received before.
     fn receive_own(&mut self, port: &mut impl Port) -> Received {
-        if !self.arrived.is_empty() {
-            return Received::Frames;
-        }
-        let received = port.receive(&mut self.arrived, self.own_packets);
-        self.arrived.reverse();
-        received
+        let received = match self.own_packets - self.arrived.len() {
+            0 => Received::Frames,
+            missing => port.receive(&mut self.received, missing),
+        };
+        self.arrived.extend(self.received.drain(..));
+        if self.arrived.is_empty() { received } else { Received::Frames }
     }
-}
-
-/// One more entry of the batch, which those alike may follow.
-#[inline]
-fn begin(last: &mut Option<Box<[u8]>>, item: &[u8], frame: Frame, batch: &mut Batch) {
-    if let Some(last) = last {
-        last.copy_from_slice(item);
-        batch.runs.begin(batch.len());
-    }
-    batch.frames.push(frame);
 }
 
 impl<P: Past> Custody for Replicator<P> {

@@ -10,9 +10,11 @@ use serde::Serialize;
 use wire::Malformed;
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
+use crate::egress::EgressOutcome;
 use crate::external::{HistoryCounters, HistoryOutcome};
 use crate::plan::{Plan, kib};
 use crate::publish::UNNAMED;
+use crate::reordering::Reordered;
 use crate::run::CoreCounters;
 use crate::session::RunOutcome;
 use crate::stage::{Stage, StageCounters};
@@ -57,6 +59,8 @@ pub struct RunReport {
     pub time_ran_back: TimeRanBack,
     /// What became of packets because of their history; null unless they came with one.
     pub history: Option<HistoryReport>,
+    /// How packets left.
+    pub egress: EgressReport,
     /// The program's memory while the tables were there.
     pub memory: MemoryReport,
     /// Whether the whole input was processed.
@@ -160,6 +164,70 @@ impl HistoryReport {
             lost: outcome.lost,
             rejected: by_reason.filter(|(_, packets)| *packets > 0).collect(),
             cores: outcome.cores.iter().enumerate().map(core).collect(),
+        }
+    }
+}
+
+/// How packets left.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct EgressReport {
+    /// In which order: `ordered`, as they came; `as-ready`, as cores were done with them.
+    pub order: String,
+    /// Batches that had to wait on their core since the way out was full: for an earlier packet of another core, where
+    /// packets leave in order, or for whoever takes packets.
+    pub blocked_batches: u64,
+    /// How far packets left out of the order in which they came; null where they were put into it.
+    pub reordering: Option<ReorderingReport>,
+}
+
+/// How far packets left out of order, by the metrics of RFC 4737. Those are counted that leave: forwarded, or sent back.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReorderingReport {
+    /// Packets that left.
+    pub packets: u64,
+    /// Packets that left after one that had come later (section 3.3).
+    pub reordered: u64,
+    /// Their share of all that left, 0 to 1 (section 4.1).
+    pub ratio: f64,
+    /// Packets that left after one of their own flow that had come later; flows by the 5-tuple with which packets leave.
+    pub reordered_in_flow: u64,
+    /// Reordering extent (section 4.2.2): from the first packet that overtook a reordered one to that, in packets that
+    /// left. Half of the reordered packets have at most this one, to three digits.
+    pub extent_p50: u64,
+    /// 99 of 100 have at most this one, to three digits.
+    pub extent_p99: u64,
+    /// The largest.
+    pub extent_max: u64,
+    /// Packets whose extent may be larger than it was counted; 0 for all packets that come from a capture.
+    pub extent_at_least: u64,
+    /// For n of 1, 2, and so on: packets that are n-reordered, the n that left just before having come later (section 5).
+    /// A TCP sender takes packets of its flow for lost from n = 3 on.
+    pub n_reordered: Vec<u64>,
+}
+
+impl EgressReport {
+    fn new(outcome: &EgressOutcome) -> EgressReport {
+        EgressReport {
+            order: outcome.egress.name().to_owned(),
+            blocked_batches: outcome.blocked_batches,
+            reordering: outcome.reordered.as_ref().map(ReorderingReport::new),
+        }
+    }
+}
+
+impl ReorderingReport {
+    /// What `reordered` tells.
+    pub fn new(reordered: &Reordered) -> ReorderingReport {
+        ReorderingReport {
+            packets: reordered.packets,
+            reordered: reordered.reordered,
+            ratio: reordered.reordered as f64 / reordered.packets.max(1) as f64,
+            reordered_in_flow: reordered.in_flow,
+            extent_p50: reordered.extent_p50,
+            extent_p99: reordered.extent_p99,
+            extent_max: reordered.extent_max,
+            extent_at_least: reordered.extent_at_least,
+            n_reordered: reordered.n_reordered.to_vec(),
         }
     }
 }
@@ -303,6 +371,7 @@ impl RunReport {
                 furthest_seconds: outcome.ran_back.furthest_ns as f64 / 1e9,
             },
             history: outcome.history.as_ref().map(HistoryReport::new),
+            egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),
             complete: error.is_none(),
             error,

@@ -1,24 +1,41 @@
-//! Packets that follow each other and are alike in all that the chain reads: one entry of a batch stands for all of
-//! them.
+//! Packets that follow each other and have one key: one entry of a batch stands for all of them.
 //!
-//! In a trace with a hot flow most of a packet's history is such. They have one key and one block, and what the
-//! function projects is the same: all that is left of a step is the step (SCR §3.1, Principle 3: replay decides how
-//! far replication scales).
+//! In a trace with a hot flow most of a packet's history is such. They have one block, and those that are alike in
+//! all that the chain reads have one projection as well: all that is left of a step is the step (SCR §3.1, Principle
+//! 3: replay decides how far replication scales).
 
 use std::ops::Range;
 
-use wire::{Edits, Stamp};
+use wire::{Edits, Headers, Stamp};
 
 use crate::BATCH_PACKETS;
 
 /// The most followers of a batch.
 const FOLLOWERS_MAX: usize = 4_096;
 
+/// The most headers of followers: what the nearest cache holds beside the rest.
+const HEADERS_MAX: usize = 128;
+
 /// The followers of each entry: history, whatever the entry is. Their sequence numbers follow the entry's.
 pub(crate) struct Runs {
     times_ns: Vec<u64>,
-    /// By entry, where its followers are in `times_ns`; of entries that have some.
+    /// By follower, whose headers it has.
+    owners: Vec<Owner>,
+    /// Of those that are not like the one before.
+    headers: Box<[Headers; HEADERS_MAX]>,
+    headers_len: usize,
+    /// By entry, where its followers are; of entries that have some.
     places: [Place; BATCH_PACKETS],
+    /// Bit *i*: entry *i* has the key of the entry before it.
+    has_key_of_last: u64,
+}
+
+/// Whose headers a follower has: those of its entry, or those with a number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Owner(u16);
+
+impl Owner {
+    const ENTRY: Owner = Owner(u16::MAX);
 }
 
 #[derive(Clone, Copy, Default)]
@@ -31,11 +48,24 @@ struct Place {
     until: u16,
 }
 
-const _: () = assert!(FOLLOWERS_MAX < u16::MAX as usize);
+const _: () = assert!(FOLLOWERS_MAX < u16::MAX as usize && HEADERS_MAX < u16::MAX as usize);
+
+/// Followers that come one after the other and are alike.
+pub(crate) struct Alike<'a> {
+    pub(crate) headers: &'a Headers,
+    pub(crate) times_ns: &'a [u64],
+}
 
 impl Runs {
     pub(crate) fn new() -> Runs {
-        Runs { times_ns: Vec::with_capacity(FOLLOWERS_MAX), places: [Place::default(); BATCH_PACKETS] }
+        Runs {
+            times_ns: Vec::with_capacity(FOLLOWERS_MAX),
+            owners: Vec::with_capacity(FOLLOWERS_MAX),
+            headers: Box::new([Headers::default(); HEADERS_MAX]),
+            headers_len: 0,
+            places: [Place::default(); BATCH_PACKETS],
+            has_key_of_last: 0,
+        }
     }
 
     /// Whether no entry has followers.
@@ -44,27 +74,60 @@ impl Runs {
         self.times_ns.is_empty()
     }
 
+    /// The entries that have the key of the one before, which need not be looked up again.
+    #[inline(always)]
+    pub(crate) fn has_key_of_last(&self) -> u64 {
+        self.has_key_of_last
+    }
+
     /// A new entry, without followers.
     #[inline]
-    pub(crate) fn begin(&mut self, packet: usize) {
+    pub(crate) fn begin(&mut self, packet: usize, has_key_of_last: bool) {
+        self.has_key_of_last |= u64::from(has_key_of_last) << packet;
         self.places[packet] = Place { first: self.times_ns.len() as u16, followers: 0, done: 0, until: 1 };
     }
 
-    /// One more follower of the last entry, if there is room.
+    /// One more follower of an entry, the last, with headers of its own; says whether there was room.
     #[inline]
-    pub(crate) fn push(&mut self, packet: usize, time_ns: u64) -> bool {
-        let has_room = self.times_ns.len() < FOLLOWERS_MAX;
-        if has_room {
-            self.times_ns.push(time_ns);
-            self.places[packet].followers += 1;
+    pub(crate) fn push<E>(
+        &mut self,
+        packet: usize,
+        time_ns: u64,
+        headers: impl FnOnce(&mut Headers) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Some(place) = self.headers.get_mut(self.headers_len) else { return Ok(false) };
+        if self.times_ns.len() == FOLLOWERS_MAX {
+            return Ok(false);
         }
-        has_room
+        headers(place)?;
+        self.places[packet].followers += 1;
+        self.times_ns.push(time_ns);
+        self.owners.push(Owner(self.headers_len as u16));
+        self.headers_len += 1;
+        Ok(true)
+    }
+
+    /// Followers of an entry, the last, that are alike to what came last: `times_ns` is given how many there is room
+    /// for, and where their times go. Says how many they were.
+    #[inline]
+    pub(crate) fn push_alike(&mut self, packet: usize, times_ns: impl FnOnce(usize, &mut Vec<u64>)) -> usize {
+        let Runs { times_ns: all, owners, places, .. } = self;
+        let place = &mut places[packet];
+        let owner = if place.followers == 0 { Owner::ENTRY } else { owners[owners.len() - 1] };
+        times_ns(FOLLOWERS_MAX - all.len(), all);
+        let followers = all.len() - owners.len();
+        place.followers += followers as u16;
+        owners.resize(all.len(), owner);
+        followers
     }
 
     /// Leaves no followers.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.times_ns.clear();
+        self.owners.clear();
+        self.headers_len = 0;
+        self.has_key_of_last = 0;
     }
 
     /// Steps of an entry that are to be done, from the first that is not.
@@ -114,36 +177,60 @@ impl Runs {
         self.places[packet].until = until;
     }
 
-    /// The times of followers, by the number of their step.
+    /// Where followers are, by the number of their step.
     #[inline]
-    pub(crate) fn times_ns(&self, packet: usize, steps: Range<u16>) -> &[u64] {
+    fn range(&self, packet: usize, steps: Range<u16>) -> Range<usize> {
         let first = usize::from(self.places[packet].first);
-        &self.times_ns[first + usize::from(steps.start) - 1..first + usize::from(steps.end) - 1]
+        first + usize::from(steps.start) - 1..first + usize::from(steps.end) - 1
     }
 
     /// The time of the last step to do now, if it is a follower's.
     pub(crate) fn last_ns(&self, packet: usize) -> Option<u64> {
         let until = self.places[packet].until;
-        (until > 1).then(|| self.times_ns(packet, until - 1..until)[0])
+        (until > 1).then(|| self.times_ns[self.range(packet, until - 1..until).start])
     }
 }
 
 /// What an entry was before one of its followers took its place.
 pub(crate) struct Lent {
-    pub(crate) stamp: Stamp,
-    pub(crate) edits: Edits,
-    pub(crate) fate: io::Fate,
-    pub(crate) live: u64,
-    pub(crate) history: u64,
+    stamp: Stamp,
+    headers: Headers,
+    edits: Edits,
+    fate: io::Fate,
+    live: u64,
+    history: u64,
     place: Place,
 }
 
 impl crate::Batch {
-    /// Has an entry stand for one of its followers, all alone.
-    pub(crate) fn lend(&mut self, packet: usize, stamp: Stamp) -> Lent {
+    /// Followers of an entry, by the number of their step.
+    #[inline(always)]
+    pub(crate) fn followers(&self, packet: usize, steps: Range<u16>) -> impl Iterator<Item = Alike<'_>> {
+        let range = self.runs.range(packet, steps);
+        let (mut times_ns, owners) = (&self.runs.times_ns[range.clone()], &self.runs.owners[range]);
+        owners.chunk_by(|one, other| one == other).map(move |alike| {
+            let (times, rest) = times_ns.split_at(alike.len());
+            times_ns = rest;
+            Alike { headers: self.headers_of(packet, alike[0]), times_ns: times }
+        })
+    }
+
+    #[inline(always)]
+    fn headers_of(&self, packet: usize, Owner(number): Owner) -> &Headers {
+        // That of the entry itself is beyond all.
+        self.runs.headers.get(usize::from(number)).unwrap_or(&self.headers[packet])
+    }
+
+    /// Has an entry stand for one of its followers, by the number of its step, all alone.
+    pub(crate) fn lend(&mut self, packet: usize, step: u16) -> Lent {
         let bit = 1 << packet;
+        let index = self.runs.range(packet, step..step + 1).start;
+        let headers = *self.headers_of(packet, self.runs.owners[index]);
+        let seq = self.frames[packet].stamp.seq + u64::from(step);
+        let stamp = Stamp { seq, time_ns: self.runs.times_ns[index] };
         let lent = Lent {
             stamp: std::mem::replace(&mut self.frames[packet].stamp, stamp),
+            headers: std::mem::replace(&mut self.headers[packet], headers),
             edits: std::mem::replace(&mut self.edits[packet], Edits::NONE),
             fate: self.fates[packet],
             live: self.live & bit,
@@ -160,6 +247,7 @@ impl crate::Batch {
     pub(crate) fn give_back(&mut self, packet: usize, lent: Lent) {
         let bit = 1 << packet;
         self.frames[packet].stamp = lent.stamp;
+        self.headers[packet] = lent.headers;
         self.edits[packet] = lent.edits;
         self.fates[packet] = lent.fate;
         self.live = self.live & !bit | lent.live;

@@ -9,7 +9,6 @@ use io::capture::CaptureReader;
 use io::{
     Closed, Collector, Done, EngineDrop, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order,
 };
-use sequencer::ItemLayout;
 use strategy::{Assign, Move};
 use table::OutOfMemory;
 use telemetry::Telemetry;
@@ -17,6 +16,7 @@ use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::chain::{Chain, ChainCore, Keeping};
+use crate::egress::{Egress, EgressOutcome};
 use crate::external::{External, ExternalEnd, HistoryOutcome, InputError};
 use crate::history::{HistoryReader, HistoryWriter, history};
 use crate::moving::Mover;
@@ -27,7 +27,7 @@ use crate::replicate::{Forgotten, Replicator};
 use crate::run::{self, CoreCounters, Custody, Moves};
 use crate::{BATCH_PACKETS, Batch};
 
-/// One packet as it comes out of a chain, in the order in which it went in.
+/// One packet as it comes out of a chain.
 #[derive(Debug)]
 pub struct Seen<'a> {
     /// Order and time.
@@ -93,6 +93,8 @@ pub struct RunOutcome {
     pub is_replicated: bool,
     /// What became of packets because of their history, where they came with one.
     pub history: Option<HistoryOutcome>,
+    /// How packets left.
+    pub egress: EgressOutcome,
 }
 
 impl RunOutcome {
@@ -109,6 +111,7 @@ impl RunOutcome {
             moves: Moves::default(),
             is_replicated: false,
             history: None,
+            egress: EgressOutcome::default(),
         }
     }
 
@@ -172,7 +175,7 @@ impl<E> RunError<E> {
 }
 
 /// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
-/// comes out, in order of arrival.
+/// comes out: in order of arrival, or as [`Plan::egress`] says.
 ///
 /// # Errors
 /// [`RunError`]; a capture that is cut short or corrupt is no error here but in the outcome.
@@ -201,9 +204,9 @@ pub(crate) fn replay_keeping<E: Send>(
         plan.cores_keeping(chain, keeping).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let (tell, keepers) = keepers(chain, plan);
     // A packet that waits for its flow is sent behind later ones.
-    let make = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
-    let ends = make(chains.len());
-    let job = Job { chains, keepers, ends, is_replicated: plan.is_replicated() };
+    let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
+    let ends = plan.egress.ends(chains.len(), ordered);
+    let job = Job { chains, keepers, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
     run_cores(job, |feeder| feed(input, feeder, assign, tell, progress), progress, see)
 }
 
@@ -213,13 +216,15 @@ pub(crate) struct Job {
     pub keepers: Vec<Keeper>,
     /// Of the port that packets come through.
     pub ends: (Feeder, Vec<ReplayPort>, Collector),
+    /// In which order they come out of it.
+    pub egress: Egress,
     /// Whether each core gets all flows.
     pub is_replicated: bool,
 }
 
 /// Runs each core on a thread of its own, and `feed` on another.
 pub(crate) fn run_cores<E: Send>(
-    Job { chains, keepers, ends: (feeder, ports, collector), is_replicated }: Job,
+    Job { chains, keepers, ends: (feeder, ports, collector), egress, is_replicated }: Job,
     feed: impl FnOnce(Feeder) -> Fed + Send,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
@@ -239,7 +244,7 @@ pub(crate) fn run_cores<E: Send>(
             })
             .collect();
         let feeding = scope.spawn(move || feed(feeder));
-        let mut collected = collect(collector, see);
+        let mut collected = collect(collector, egress, see);
         let elapsed = begin.elapsed();
 
         let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
@@ -295,6 +300,7 @@ pub(crate) fn run_cores<E: Send>(
             moves,
             is_replicated,
             history,
+            egress: collected.egress,
         })
     })
 }
@@ -423,7 +429,7 @@ fn keepers(chain: &Chain, plan: &Plan) -> (Tell, Vec<Keeper>) {
     if plan.is_replicated() {
         // As many as can be on their way, so that none is overwritten before the last core has read it.
         let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
-        let (writer, reader) = history(ItemLayout::new(chain.history_bytes()), records);
+        let (writer, reader) = history(chain.excerpt(), records);
         let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)));
         return (Tell::History(Box::new(writer)), (0..plan.cores).map(keeper).collect());
     }
@@ -496,11 +502,17 @@ pub fn pin(core: usize) {
 struct Collected<E> {
     packets: u64,
     last: Stamp,
+    egress: EgressOutcome,
     error: Option<E>,
 }
 
-fn collect<E>(mut collector: Collector, see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>) -> Collected<E> {
-    let mut collected = Collected { packets: 0, last: Stamp::default(), error: None };
+fn collect<E>(
+    mut collector: Collector,
+    egress: Egress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Collected<E> {
+    let (mut packets, mut last, mut error) = (0, Stamp::default(), None);
+    let mut watch = egress.watch();
     while let Some(done) = collector.collect() {
         let Done { frame, fate, sent } = &done;
         if *fate == Fate::Drop(EngineDrop::NotTaken) {
@@ -516,13 +528,16 @@ fn collect<E>(mut collector: Collector, see: &mut dyn FnMut(&Seen<'_>) -> Result
             entry: frame.entry,
             sent: *sent,
         };
-        if let Err(error) = see(&seen) {
+        if let Err(failed) = see(&seen) {
             // Dropping the collector makes every core end.
-            collected.error = Some(error);
-            return collected;
+            error = Some(failed);
+            break;
         }
-        collected.packets += 1;
-        collected.last = collector.release(done).0;
+        watch.see(&seen);
+        packets += 1;
+        last = last.max(collector.release(done).0);
     }
-    collected
+    let blocked_batches = collector.blocked_batches();
+    let egress = EgressOutcome { egress, blocked_batches, reordered: watch.reordered() };
+    Collected { packets, last, egress, error }
 }

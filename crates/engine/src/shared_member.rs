@@ -9,8 +9,9 @@ use zerocopy::IntoBytes;
 
 use crate::Batch;
 use crate::batch::bits;
-use crate::member::{Block, Member, Runner, Steps, hash_state};
+use crate::member::{Block, Member, Steps, hash_state};
 use crate::passed::{self, Passed};
+use crate::runner::Runner;
 use crate::shared::SharedStates;
 use crate::stage::{FlowCounters, StageCounters};
 

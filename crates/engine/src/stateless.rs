@@ -6,8 +6,8 @@ use wire::Stamp;
 
 use crate::Batch;
 use crate::batch::bits;
-use crate::member::Runner;
 use crate::run::{Lap, Laps};
+use crate::runner::Runner;
 use crate::stage::{FlowCounters, Group, StageCounters};
 
 /// A function that keeps no state: it has no table.

@@ -8,6 +8,7 @@ use thiserror::Error;
 use wire::Fields;
 
 use crate::chain::{Chain, Keeping};
+use crate::egress::Egress;
 use crate::external::{HistoryCheck, InputError};
 use crate::follow::{End, Ends};
 use crate::mask::masked;
@@ -139,6 +140,8 @@ impl From<CaptureError> for VerifyError {
 /// reaches the others is the same, and they must answer the same. What the shared ones promise is checked
 /// besides, and header fields that they edit, or that functions take from a pool, are left out.
 ///
+/// Answers are compared in order of arrival, whatever [`Plan::egress`] says.
+///
 /// Opens the input twice, and twice more where an answer differs. Holds 8 bytes per packet, 11 with shared
 /// states.
 ///
@@ -150,6 +153,7 @@ pub fn verify(
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
+    let plan = &Plan { egress: Egress::Ordered, ..plan.clone() };
     let single_plan = Plan::new(chain, Strategy::Single, 1)?;
     let has_shared = !plan.shared.is_empty();
     let mask = may_differ(chain, plan);

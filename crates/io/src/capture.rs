@@ -41,6 +41,7 @@ pub use packing::MAX_WINDOW_BYTES;
 pub use pcapng::{MAX_BLOCK_BYTES, MAX_INTERFACES};
 pub use reader::{CaptureReader, Record};
 pub use writer::CaptureWriter;
+pub(crate) use writer::{file_header, record_header};
 
 /// The longest packet that is read or written, in captured bytes; libpcap's own limit.
 pub const MAX_PACKET_BYTES: usize = 262_144;

@@ -24,7 +24,8 @@ pub use memory_port::MemoryPort;
 pub use packets::Packets;
 pub use port::{Closed, Done, EngineDrop, Fate, Port, Queue, Received};
 pub use replay::{
-    Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order, replay_restamped,
+    Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, replay, replay_as_ready,
+    replay_in_any_order, replay_restamped,
 };
 pub use trace::Trace;
 pub use waiting::Waiting;

@@ -2,37 +2,32 @@
 
 use std::sync::Arc;
 
-use engine::{Chain, Forgotten, Past};
+use engine::{Chain, Forgotten, Past, Recalled};
 use io::Trace;
 use io::nic::Pace;
-use sequencer::ItemLayout;
-use wire::Stamp;
+use sequencer::Likeness;
+use wire::{Headers, Stamp};
 
-/// An item of history for each packet of a trace, one behind the other: what a sequencer would have written. Cores
-/// read from here as they would from its log.
+/// What a sequencer would have written of each packet of a trace, round and round. Cores read from here as they would
+/// from its log.
 pub(crate) struct TraceHistory {
-    layout: ItemLayout,
-    items: Box<[u8]>,
-    packets: usize,
+    headers: Box<[Headers]>,
+    /// Of the first, to the last of the round before.
+    likenesses: Box<[Likeness]>,
 }
 
 impl TraceHistory {
     pub(crate) fn new(chain: &Chain, trace: &Trace) -> TraceHistory {
-        let layout = ItemLayout::new(chain.history_bytes());
-        let len = layout.item_len();
-        let mut items = vec![0; trace.len() * len].into_boxed_slice();
-        for (index, item) in items.chunks_mut(len).enumerate() {
+        let excerpt = chain.excerpt();
+        let headers_of = |index| {
             let record = trace.packet(index);
-            let headers = wire::parse(record.link, record.data, record.wire_len);
-            layout.write(&headers, record.time_ns, item);
-        }
-        TraceHistory { layout, items, packets: trace.len() }
-    }
-
-    #[inline]
-    fn item(&self, index: usize) -> &[u8] {
-        let len = self.layout.item_len();
-        &self.items[index * len..][..len]
+            excerpt.of(&wire::parse(record.link, record.data, record.wire_len))
+        };
+        let headers: Box<[Headers]> = (0..trace.len()).map(headers_of).collect();
+        let before = headers.iter().cycle().skip(headers.len().saturating_sub(1));
+        let likenesses =
+            before.zip(&headers).map(|(before, headers)| excerpt.likeness(before, headers)).collect();
+        TraceHistory { headers, likenesses }
     }
 }
 
@@ -45,35 +40,52 @@ pub(crate) struct TrialPast {
     pub(crate) origin: Stamp,
     /// How many there are.
     pub(crate) count: u32,
-    /// Which packet of the trace the next is, and its number in the trial.
-    next: (usize, u32),
+    /// Which packet of the trace the next is, in which round, and its number in the trial.
+    next: Place,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    index: usize,
+    round: u32,
+    number: u32,
 }
 
 impl TrialPast {
     pub(crate) fn new(history: Arc<TraceHistory>, pace: Pace, origin: Stamp, count: u32) -> TrialPast {
-        TrialPast { history, pace, origin, count, next: (0, 0) }
+        TrialPast { history, pace, origin, count, next: Place::default() }
     }
 
-    /// Which packet of the trace the trial's packet `number` is; numbers ascend.
+    /// Where the trial's packet `number` is in the trace; numbers ascend.
     #[inline]
-    fn index(&mut self, number: u32) -> usize {
-        let (mut index, next) = self.next;
-        index += (number - next) as usize;
-        while index >= self.history.packets {
-            index -= self.history.packets;
+    fn place(&mut self, number: u32) -> Place {
+        let packets = self.history.headers.len();
+        let place = &mut self.next;
+        place.index += (number - place.number) as usize;
+        place.number = number;
+        while place.index >= packets {
+            place.index -= packets;
+            place.round += 1;
         }
-        self.next = (index, number);
-        index
+        *place
     }
 }
 
 impl Past for TrialPast {
     /// Times are the trial's, not the trace's.
     #[inline]
-    fn recall(&mut self, seq: u64) -> Result<(u64, &[u8]), Forgotten> {
-        let number = (seq - self.origin.seq) as u32;
-        let index = self.index(number);
-        Ok((self.origin.time_ns + self.pace.arrival_ns(number), self.history.item(index)))
+    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
+        let Place { index, round, number } = self.place((seq - self.origin.seq) as u32);
+        let arrival_ns = self.pace.arrival_in_round_ns(round, index, number);
+        let likeness = self.history.likenesses[index];
+        Ok(Recalled { time_ns: self.origin.time_ns + arrival_ns, likeness })
+    }
+
+    #[inline]
+    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
+        let Place { index, .. } = self.place((seq - self.origin.seq) as u32);
+        *headers = self.history.headers[index];
+        Ok(())
     }
 
     fn end(&self) -> Option<u64> {

@@ -136,6 +136,19 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         core::ptr::null()
     }
 
+    /// Does the steps of several packets at once, which are alike in all but their times: as many of the first as it
+    /// can tell the outcome of without doing each. Says how many, 0 if none.
+    ///
+    /// Replicas use it for history (SCR §3.2), of which nothing is asked but the state: no verdict, edit or count. The
+    /// flow has to be as [`NetworkFunction::step`] leaves it, packet by packet: none of them may begin or end it, and
+    /// each but the first, for which that is known, must come before it has expired. For functions whose steps need
+    /// neither pool nor random numbers; times never run back.
+    /// [`check_leaps`](crate::check_leaps) compares it with steps.
+    #[inline]
+    fn leap(&self, _flow: &mut Option<Self::State>, _meta: &Self::Meta, _times_ns: &[u64]) -> usize {
+        0
+    }
+
     /// How long the flow may stay without a step before it expires, ns; asked after each step.
     /// `u64::MAX` is never.
     fn idle_timeout_ns(&self, state: &Self::State) -> u64;

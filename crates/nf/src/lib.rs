@@ -65,6 +65,7 @@ extern crate alloc;
 mod function;
 mod hash;
 mod key;
+mod leaps;
 mod reads;
 mod report;
 mod rig;
@@ -76,6 +77,7 @@ pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };
+pub use leaps::{LeapError, check_leaps};
 pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
 pub use report::FunctionReport;
 pub use rig::Rig;

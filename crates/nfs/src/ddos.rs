@@ -217,6 +217,25 @@ impl NetworkFunction for Ddos {
     }
 
     #[inline]
+    fn leap(&self, flow: &mut Option<State>, _: &SrcAddr, times_ns: &[u64]) -> usize {
+        let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };
+        let count = times_ns.len() as u64;
+        let SlidingCount { current, .. } = state.packets;
+        let can_leap = if state.is_blocked() {
+            !self.extend && last_ns < state.blocked_until_ns
+        } else {
+            let last = current.saturating_add(count);
+            let exceeds = state.packets.exceeds_throughout(self.threshold_packets, current + 1, last);
+            state.packets.has(last_ns, self.window_ns) && exceeds == Some(false)
+        };
+        if !can_leap {
+            return 0;
+        }
+        state.packets.add(count);
+        times_ns.len()
+    }
+
+    #[inline]
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         if state.is_blocked() { self.block_ns } else { self.window_ns.saturating_mul(2) }
     }

@@ -194,6 +194,29 @@ impl NetworkFunction for HeavyHitters {
     }
 
     #[inline]
+    fn leap(&self, flow: &mut Option<State>, meta: &Metered, times_ns: &[u64]) -> usize {
+        let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };
+        let (count, len) = (times_ns.len() as u64, u64::from(meta.l3_len));
+        // Fewer packets than 2^32 of less than 2^16 bytes.
+        let bytes = count * len;
+        let recent = &mut state.recent_bytes;
+        let lives_on = last_ns.saturating_sub(state.last_ns) < self.idle_ns;
+        let sums = [recent.current, state.bytes].map(|sum| sum.checked_add(bytes));
+        let ([Some(last), Some(all)], true, true) = (sums, lives_on, recent.has(last_ns, self.window_ns))
+        else {
+            return 0;
+        };
+        let exceeds = recent.exceeds_throughout(self.threshold_bytes, recent.current + len, last);
+        let Some(exceeds) = exceeds else { return 0 };
+        recent.current = last;
+        state.bytes = all;
+        state.packets = state.packets.saturating_add(count);
+        state.packets_over = state.packets_over.saturating_add(if exceeds { count } else { 0 });
+        state.last_ns = last_ns;
+        times_ns.len()
+    }
+
+    #[inline]
     fn idle_timeout_ns(&self, _: &State) -> u64 {
         self.idle_ns
     }

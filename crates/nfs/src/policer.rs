@@ -218,6 +218,11 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     }
 
     #[inline]
+    fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> usize {
+        self.bucket.take_each(flow, meta.l3_len.into(), times_ns)
+    }
+
+    #[inline]
     fn idle_timeout_ns(&self, state: &Debt) -> u64 {
         self.bucket.idle_timeout_ns(state)
     }

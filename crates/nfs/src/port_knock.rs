@@ -270,6 +270,21 @@ impl NetworkFunction for PortKnock {
     }
 
     #[inline]
+    fn leap(&self, flow: &mut Option<State>, meta: &Meta, times_ns: &[u64]) -> usize {
+        let Some(&last_ns) = times_ns.last() else { return 0 };
+        let can_leap = match flow {
+            Some(state) if self.is_open(state) => {
+                let lives_on = self.left_ns(state, last_ns) > 0;
+                state.last_ns = if lives_on { last_ns } else { state.last_ns };
+                lives_on
+            }
+            Some(_) => false,
+            None => !self.may_knock(meta),
+        };
+        if can_leap { times_ns.len() } else { 0 }
+    }
+
+    #[inline]
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         if self.is_open(state) { self.open_ns } else { self.step_ns }
     }
@@ -321,6 +336,15 @@ impl PortKnock {
             return Verdict::Forward;
         }
         Verdict::Drop(NOT_OPEN)
+    }
+
+    /// Whether the packet is the first knock of a sequence; no other of a source that has not begun one leaves a state.
+    #[inline]
+    fn may_knock(&self, meta: &Meta) -> bool {
+        self.ports.first() == Some(&meta.dst_port)
+            && meta.protocol == self.protocol
+            && meta.has_port != 0
+            && !self.allow.contains(meta.src.0)
     }
 
     /// Whether packets to `port` are for open sources only.

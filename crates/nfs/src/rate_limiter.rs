@@ -127,6 +127,11 @@ impl NetworkFunction for RateLimiter {
     }
 
     #[inline]
+    fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> usize {
+        self.bucket.take_each(flow, 1, times_ns)
+    }
+
+    #[inline]
     fn idle_timeout_ns(&self, state: &Debt) -> u64 {
         self.bucket.idle_timeout_ns(state)
     }

@@ -112,6 +112,41 @@ fn every_function_reads_what_it_declares() {
     for_each(&mut Check(nf::sample_headers(1).take(4_000).collect()));
 }
 
+/// Packets that a function leaps over, where it never leaps to another state than steps lead to.
+fn leapt<F: NetworkFunction>(options: &str) -> u64 {
+    let function = F::new(toml::from_str(options).unwrap()).unwrap();
+    let samples: Vec<Headers> = nf::sample_headers(2).take(4_000).collect();
+    match nf::check_leaps(&function, &samples) {
+        Ok(leapt) => leapt,
+        Err(error) => panic!("{}: {error}", F::NAME),
+    }
+}
+
+#[test]
+fn functions_leap_to_where_they_would_step() {
+    struct Check;
+    impl Visitor for Check {
+        fn visit<F: NetworkFunction>(&mut self) {
+            leapt::<F>(&documented_options::<F>());
+        }
+    }
+    for_each(&mut Check);
+    // Where windows end, thresholds are met and buckets run full or empty.
+    let counts = [
+        leapt::<crate::Ddos>("threshold_packets = 4\nwindow_ms = 1\nblock_ms = 2"),
+        leapt::<crate::Ddos>("threshold_packets = 3\nwindow_ms = 500\nblock_ms = 500\nextend = true"),
+        leapt::<crate::HeavyHitters>("threshold_bytes = 400\nwindow_ms = 1\nidle_ms = 2"),
+        leapt::<crate::HeavyHitters>("threshold_bytes = 400\nwindow_ms = 0\nidle_ms = 1"),
+        leapt::<crate::Policer>("rate_bytes_per_s = 1000000\nburst_bytes = 300"),
+        leapt::<crate::Policer>("rate_bytes_per_s = 100\nburst_bytes = 600"),
+        leapt::<crate::RateLimiter>("rate_packets_per_s = 1000\nburst_packets = 3"),
+        leapt::<crate::PortKnock>("ports = [80]\nopen_ms = 1"),
+        leapt::<crate::PortKnock>("ports = [80, 443]\nopen_ms = 0\nallow = [\"10.0.0.0/31\"]"),
+    ];
+    println!("{counts:?}");
+    assert!(counts.iter().all(|leapt| *leapt > 500), "{counts:?}");
+}
+
 #[test]
 fn every_option_is_documented_and_unknown_ones_are_refused() {
     struct Check;

@@ -74,6 +74,27 @@ impl TokenBucket {
         conforms
     }
 
+    /// The same for several packets of as many tokens each, as far as the flow surely lives and the bucket is not
+    /// full; says for how many.
+    #[inline]
+    pub(crate) fn take_each(&self, debt: &mut Option<Debt>, tokens: u64, times_ns: &[u64]) -> usize {
+        let Some(Debt { mut nanotokens, mut last_ns }) = *debt else { return 0 };
+        let cost_nanotokens = tokens * NANOTOKENS_PER_TOKEN;
+        let mut taken = 0;
+        for now_ns in times_ns {
+            let now = self.debt_at(&Debt { nanotokens, last_ns }, *now_ns);
+            let conforms = cost_nanotokens <= self.burst_nanotokens - now;
+            let after = if conforms { now + cost_nanotokens } else { now };
+            if now_ns.saturating_sub(last_ns) >= KEPT_NS || after == 0 {
+                break;
+            }
+            (nanotokens, last_ns) = (after, *now_ns);
+            taken += 1;
+        }
+        *debt = Some(Debt { nanotokens, last_ns });
+        taken
+    }
+
     /// The most tokens that conform in `elapsed_ns`: a full bucket, and what comes in.
     pub(crate) fn most(&self, elapsed_ns: u64) -> u128 {
         let nanotokens = u128::from(self.rate_nanotokens_per_ns) * u128::from(elapsed_ns);

@@ -57,9 +57,29 @@ impl SlidingCount {
         self.current = self.current.saturating_add(amount);
     }
 
-    /// Whether the estimate for the `window_ns` that end now is more than `limit`.
+    /// Whether `now_ns` is in the current window.
+    #[inline]
+    pub(crate) fn has(&self, now_ns: u64, window_ns: u64) -> bool {
+        now_ns.saturating_sub(self.start_ns) < window_ns
+    }
+
+    /// What [`SlidingCount::exceeds`] says all through a window in which the count goes from `first` to `last`, as far
+    /// as that does not depend on when: yes if the window alone is above the limit, no if it is not with all of the one
+    /// before.
+    #[inline]
+    pub(crate) fn exceeds_throughout(&self, limit: u64, first: u64, last: u64) -> Option<bool> {
+        if first > limit {
+            return Some(true);
+        }
+        self.previous.checked_add(last).is_some_and(|most| most <= limit).then_some(false)
+    }
+
+    /// Whether the estimate for the `window_ns` that end now is more than `limit`. A window is longer than nothing.
     #[inline]
     pub(crate) fn exceeds(&self, limit: u64, now_ns: u64, window_ns: u64) -> bool {
+        if let Some(answer) = self.exceeds_throughout(limit, self.current, self.current) {
+            return answer;
+        }
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         let remaining_ns = window_ns.saturating_sub(elapsed_ns);
         // All three multiplied by the window: u64 by u64 fits in u128, the sum of two may not.

@@ -162,17 +162,17 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Looks for a sequence number, and copies its item out. What `out` holds is an item only if
-    /// [`Found::Item`] comes back; otherwise it may hold parts of any.
+    /// Looks for a sequence number, and copies its item out, or as many of its first bytes as `out` has room for.
+    /// What `out` holds is an item only if [`Found::Item`] comes back; otherwise it may hold parts of any.
     ///
     /// [`Found::NotYet`] may be out of date at once; the others hold, but that an item and a loss may be
     /// overwritten later.
     ///
     /// # Panics
-    /// If `out` is not as long as the log's items.
+    /// If `out` is longer than the log's items.
     #[inline]
     pub fn read(&self, seq: u64, out: &mut [u8]) -> Found {
-        assert_eq!(out.len(), self.shared.item_bytes, "an item of another length");
+        assert!(out.len() <= self.shared.item_bytes, "longer than an item");
         let record = self.shared.record(seq);
         let (at, words) = record.split_first().expect("a record has a tag");
         let seen = at.load(acquire_unless(Fault::TagSeenRelaxed));

@@ -10,7 +10,7 @@ const WORDS: usize = size_of::<Headers>() / 8;
 const MAX_RUNS: usize = WORDS * 4;
 
 /// The bit of [`Headers::malformed_code`], the last byte.
-const MALFORMED_CODE: u64 = 1 << 63;
+pub(crate) const MALFORMED_CODE: u64 = 1 << 63;
 
 // The format is little-endian where it holds bytes of `Headers`; elsewhere these would not be the same.
 const _: () =
@@ -148,15 +148,6 @@ impl ItemLayout {
         load(item, 0)
     }
 
-    /// Whether two items of one layout differ in nothing but their times.
-    ///
-    /// # Panics
-    /// If one of them is shorter than a time.
-    #[inline]
-    pub fn are_alike(a: &[u8], b: &[u8]) -> bool {
-        a[Self::TIME_LEN..] == b[Self::TIME_LEN..]
-    }
-
     #[inline]
     fn runs(&self) -> &[Run] {
         &self.runs[..self.run_count]
@@ -197,19 +188,6 @@ mod tests {
     fn packed(headers: &Headers, time_ns: u64, mask: u64) -> Vec<u8> {
         let kept = headers.as_bytes().iter().enumerate().filter(|(i, _)| (mask | 1 << 63) >> i & 1 == 1);
         time_ns.to_le_bytes().into_iter().chain(kept.map(|(_, byte)| *byte)).collect()
-    }
-
-    /// Each byte counts, but for those of the time, in items of any length.
-    #[test]
-    fn items_are_alike_in_all_but_their_times() {
-        for len in 9..=ItemLayout::MAX_ITEM_LEN {
-            let item: Vec<u8> = (0..len as u8).collect();
-            for byte in 0..len {
-                let mut other = item.clone();
-                other[byte] ^= 0x80;
-                assert_eq!(ItemLayout::are_alike(&item, &other), byte < 8, "byte {byte} of {len}");
-            }
-        }
     }
 
     #[test]

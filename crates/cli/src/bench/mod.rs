@@ -3,6 +3,7 @@
 mod chain;
 pub mod compare;
 mod contest;
+mod egress;
 pub mod machine;
 pub mod mlffr;
 mod report;
@@ -17,11 +18,12 @@ use crate::failure::Failure;
 
 pub use self::scr::Figure;
 #[cfg(test)]
-pub use self::{chain::ChainBench, mlffr::MlffrBench, scr::ScrBench, table::TableBench};
+pub use self::{chain::ChainBench, egress::EgressBench, mlffr::MlffrBench, scr::ScrBench, table::TableBench};
 
 pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         BenchCommand::Chain(args) => chain::command(args),
+        BenchCommand::Egress(args) => egress::command(args),
         BenchCommand::Mlffr(args) => mlffr::command(args),
         BenchCommand::Compare(args) => contest::command(args),
         BenchCommand::Scr(args) => scr::command(args),

@@ -12,6 +12,7 @@ use super::custody::{External, HistoryCounters, Steps};
 use super::line::Line;
 use super::loss::Loss;
 use crate::chain::{Chain, ChainCore};
+use crate::egress::Egress;
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
 use crate::session::{Fed, FeedEnd, Job, Keeper, Progress, RunError, RunOutcome, Seen, run_cores};
@@ -60,7 +61,7 @@ pub struct HistoryOutcome {
 }
 
 /// Runs `chain` with a replica on each core over packets that come with history, with one pinned thread per core,
-/// and shows every packet to `see` as it comes out, in the order of sequence numbers. Packets whose history is bad
+/// and shows every packet to `see` as it comes out, in the order of sequence numbers, or as [`Plan::egress`] says. Packets whose history is bad
 /// are dropped, and counted in [`RunOutcome::history`].
 ///
 /// # Errors
@@ -79,7 +80,8 @@ pub fn replay_external<E: Send>(
     };
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    run(chain, arrivals, chains, recovery, speed, progress, see)
+    let manner = Manner { recovery, speed, egress: plan.egress };
+    run(chain, arrivals, chains, manner, progress, see)
 }
 
 /// What `single` makes of all that any core gets, in the order of sequence numbers.
@@ -96,7 +98,8 @@ pub(super) fn replay_all<E: Send>(
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
-    run(chain, arrivals, vec![core], Recovery::Off, None, progress, see)
+    let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress };
+    run(chain, arrivals, vec![core], manner, progress, see)
 }
 
 pub(super) fn open(
@@ -117,13 +120,19 @@ pub(super) fn open(
     }
 }
 
+/// How cores go about what they get.
+struct Manner {
+    recovery: Recovery,
+    speed: Option<Speed>,
+    egress: Egress,
+}
+
 /// On as many cores as there are chains: either each gets its own packets, or one gets all.
 fn run<E: Send>(
     chain: &Chain,
     arrivals: Arrivals,
     chains: Vec<ChainCore>,
-    recovery: Recovery,
-    speed: Option<Speed>,
+    Manner { recovery, speed, egress }: Manner,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
@@ -143,7 +152,8 @@ fn run<E: Send>(
         Keeper::External(Box::new(external))
     };
     let keepers = steps.into_iter().enumerate().map(keeper).collect();
-    let job = Job { chains, keepers, ends: io::replay_restamped(cores), is_replicated: true };
+    let ends = egress.ends(cores, io::replay_restamped);
+    let job = Job { chains, keepers, ends, egress, is_replicated: true };
     let mut lost = 0;
     let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
     let mut outcome = run_cores(job, feed, progress, see)?;

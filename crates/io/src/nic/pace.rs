@@ -62,9 +62,19 @@ impl Pace {
             Pace::AtOnce => 0,
             Pace::Even { gap_ps } => u64::from(number) * gap_ps / 1_000,
             Pace::Shaped(shape) => {
-                let (number, count) = (u64::from(number), shape.offsets_ns.len() as u64);
-                number / count * shape.round_ns + shape.offsets_ns[(number % count) as usize]
+                let count = shape.offsets_ns.len() as u32;
+                self.arrival_in_round_ns(number / count, (number % count) as usize, number)
             }
+        }
+    }
+
+    /// The same for whoever counts rounds through the trace, and so need not divide: packet `number` is number
+    /// `index` of the trace.
+    #[inline]
+    pub fn arrival_in_round_ns(&self, round: u32, index: usize, number: u32) -> u64 {
+        match self {
+            Pace::AtOnce | Pace::Even { .. } => self.arrival_ns(number),
+            Pace::Shaped(shape) => u64::from(round) * shape.round_ns + shape.offsets_ns[index],
         }
     }
 

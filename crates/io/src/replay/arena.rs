@@ -1,9 +1,10 @@
 //! Memory for frames: one circular buffer, taken at the front by the feeder, given back in the same
-//! order by the collector.
+//! order by the collector. Where frames leave in any order, [`Returns`] keeps note of what came back early.
 
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -95,11 +96,59 @@ impl Arena {
         (self.returned.load(Ordering::Relaxed) & (self.lines - 1)) as u32
     }
 
+    /// How many frames there can be at a time, at most.
+    pub(super) fn frames_max(&self) -> usize {
+        self.lines as usize / Place::lines_for(0)
+    }
+
     #[inline]
     fn region(&self, place: &Place) -> *mut u8 {
         assert_eq!(place.pool, self.id, "a frame of another port");
         let lines = &self.memory[place.first_line as usize..][..usize::from(place.lines)];
         lines.as_ptr().cast::<u8>().cast_mut()
+    }
+}
+
+/// The one who gives back in any order. What comes back ahead of its turn is noted, and goes back to the taker
+/// once all before it has: so the taker needs to know nothing of it, and a frame that stays out keeps no more
+/// from being taken than what was taken after it.
+pub(super) struct Returns {
+    arena: Arc<Arena>,
+    /// By the line on which they begin, how long regions are that came back early, lines; 0 elsewhere.
+    early: Box<[u16]>,
+}
+
+impl Returns {
+    /// Nobody else gives back to `arena` from now on. Takes 2 bytes for each line.
+    pub(super) fn new(arena: Arc<Arena>) -> Returns {
+        let early = vec![0; arena.lines as usize].into();
+        Returns { arena, early }
+    }
+
+    /// Takes back a region.
+    ///
+    /// # Panics
+    /// If it is another arena's.
+    #[inline]
+    pub(super) fn give_back(&mut self, place: Place) {
+        let Returns { arena, early } = self;
+        assert_eq!(place.pool, arena.id, "a frame of another port");
+        let noted = &mut early[place.first_line as usize];
+        debug_assert_eq!(*noted, 0, "there is one place for each region");
+        *noted = place.lines;
+        // Nobody else stores here, so what is read is what was stored last.
+        let before = arena.returned.load(Ordering::Relaxed);
+        let mut returned = before;
+        loop {
+            let lines = mem::take(&mut early[(returned & (arena.lines - 1)) as usize]);
+            if lines == 0 {
+                break;
+            }
+            returned += u64::from(lines);
+        }
+        if returned != before {
+            arena.returned.store(returned, Ordering::Release);
+        }
     }
 }
 
@@ -166,6 +215,63 @@ mod tests {
             }
         }
         assert!(taken > ROUNDS as u32 / 4);
+    }
+
+    /// The same where places come back in any order: as a taker has it, an arena whose oldest frame is out is full
+    /// when what was taken after it fills it.
+    #[test]
+    fn live_regions_never_overlap_in_whatever_order_they_come_back() {
+        let (mut taker, arena) = Arena::new(4096, 700);
+        let mut returns = Returns::new(Arc::clone(&arena));
+        let mut live: VecDeque<(Place, u8)> = VecDeque::new();
+        let (mut taken, mut overtook) = (0u32, 0u32);
+        for round in 0..ROUNDS {
+            match taker.take(round * 37 % 700) {
+                Some(mut place) => {
+                    let fill = round as u8;
+                    (place.offset, place.len) = (0, place.buffer_bytes() as u32);
+                    arena.buffer_mut(&mut place).fill(fill);
+                    live.push_back((place, fill));
+                    taken += 1;
+                }
+                None => {
+                    // All but the oldest, from the middle outwards, before the oldest itself.
+                    let next = if live.len() > 1 { 1 + round % (live.len() - 1) } else { 0 };
+                    let (place, _) = live.remove(next).expect("there is something to give back");
+                    overtook += u32::from(place.first_line != arena.next_back());
+                    returns.give_back(place);
+                }
+            }
+            for (place, fill) in &live {
+                assert!(arena.bytes(place).iter().all(|byte| byte == fill));
+            }
+        }
+        assert!(taken > ROUNDS as u32 / 4 && overtook > 0);
+        live.into_iter().for_each(|(place, _)| returns.give_back(place));
+        assert!(returns.early.iter().all(|lines| *lines == 0), "nothing stays behind");
+        assert_eq!(arena.returned.load(Ordering::Relaxed), taker.taken);
+    }
+
+    #[test]
+    fn an_early_return_makes_no_room_and_the_oldest_makes_it_for_all() {
+        let (mut taker, arena) = Arena::new(4 * LINE_BYTES, 2 * LINE_BYTES);
+        let mut returns = Returns::new(Arc::clone(&arena));
+        let first = taker.take(LINE_BYTES).expect("room");
+        let second = taker.take(LINE_BYTES).expect("room");
+        returns.give_back(second);
+        assert!(taker.take(0).is_none(), "its line lies behind one that is out");
+        returns.give_back(first);
+        let lines = |place: Option<Place>| place.map(|place| place.first_line);
+        assert_eq!([taker.take(LINE_BYTES), taker.take(LINE_BYTES)].map(lines), [Some(0), Some(2)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "another port")]
+    fn a_frame_of_another_arena_does_not_come_back() {
+        let (mut taker, _arena) = Arena::new(1024, 100);
+        let (_, other) = Arena::new(1024, 100);
+        let place = taker.take(10).expect("room");
+        Returns::new(other).give_back(place);
     }
 
     #[test]

@@ -1,14 +1,14 @@
-use std::collections::{HashMap, VecDeque};
 use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-
+use memory::LINE_BYTES;
 use ring::{Consumer, Producer, ring};
-use wire::{RanBack, Stamp, Stamper};
+use wire::{RanBack, Stamper};
 
 use super::arena::{Arena, Taker};
+use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
 use crate::{Closed, Done, Fate, Frame, Port, Queue, Received, Waiting};
 
@@ -21,6 +21,10 @@ const RING_FRAMES: usize = 1024;
 /// The most frames of one queue that can be between feeder and collector, beside those that its core has in hand.
 pub const QUEUE_FRAMES_MAX: usize = 2 * RING_FRAMES;
 
+/// The most packets that can be between feeder and collector, whatever their lengths: what is read as the bound on how
+/// far one packet gets ahead of another.
+pub const REPLAY_FRAMES_MAX: usize = ARENA_BYTES / LINE_BYTES;
+
 /// Makes the three ends of a port with `queues` queues, each of which sends packets in the order in which it gets
 /// them.
 pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
@@ -29,17 +33,26 @@ pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
 
 /// The same where a queue may send packets in any order.
 pub fn replay_in_any_order(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    let (feeder, ports, mut collector) = replay(queues);
-    collector.early = Early::Numbers(VecDeque::new());
-    (feeder, ports, collector)
+    ordered(replay(queues), Order::by_number)
 }
 
 /// The same where, besides, stamps are not the feeder's when frames are sent: they come out in the order in which
 /// they were taken in.
 pub fn replay_restamped(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    let (feeder, ports, mut collector) = replay(queues);
-    collector.early = Early::Places(HashMap::new());
-    (feeder, ports, collector)
+    ordered(replay(queues), Order::by_place)
+}
+
+/// The same where packets come out in the order in which queues send them. Queues may send in any order, and restamp.
+pub fn replay_as_ready(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    ordered(replay(queues), Order::as_ready)
+}
+
+/// With packets that come out in another order.
+fn ordered(
+    (feeder, ports, collector): (Feeder, Vec<ReplayPort>, Collector),
+    order: fn(&Arc<Arena>) -> Order,
+) -> (Feeder, Vec<ReplayPort>, Collector) {
+    (feeder, ports, collector.in_order(order))
 }
 
 fn sized(
@@ -52,14 +65,25 @@ fn sized(
     let mut ports = Vec::new();
     let broken = Arc::new(AtomicBool::new(false));
     let sent = Arc::new(CachePadded::new(AtomicU64::new(0)));
+    let blocked = Arc::new(AtomicU64::new(0));
     for _ in 0..queues {
         let (to_queue, receive) = ring(ring_frames);
         let (send, from_queue) = ring(ring_frames);
         to_queues.push(to_queue);
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
-        let sent = Arc::clone(&sent);
-        ports.push(ReplayPort { arena, broken, receive, send, held: 0, received: 0, sent, waited: 0 });
+        let (sent, blocked) = (Arc::clone(&sent), Arc::clone(&blocked));
+        ports.push(ReplayPort {
+            arena,
+            broken,
+            receive,
+            send,
+            held: 0,
+            received: 0,
+            sent,
+            blocked,
+            waited: 0,
+        });
     }
     let feeder = Feeder {
         taker,
@@ -69,7 +93,7 @@ fn sized(
         sent: vec![0; queues],
         to_queues,
     };
-    (feeder, ports, Collector { arena, broken, from_queues, next_seq: 0, likely: 0, early: Early::Never })
+    (feeder, ports, Collector::new(arena, broken, from_queues, blocked))
 }
 
 /// Where packets enter: copies them into the arena as a card's DMA would, stamps them, and sends
@@ -135,7 +159,7 @@ impl Feeder {
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
         self.sent[queue] += 1;
-        push(&mut self.to_queues[queue], &mut iter::once(frame), &self.broken)
+        push(&mut self.to_queues[queue], &mut iter::once(frame), &self.broken, || ())
     }
 
     /// Packets sent to a queue so far.
@@ -163,6 +187,8 @@ pub struct ReplayPort {
     received: u64,
     /// Frames that all queues have sent.
     sent: Arc<CachePadded<AtomicU64>>,
+    /// Batches that any queue could not send at once.
+    blocked: Arc<AtomicU64>,
     /// Frames that were in the ring at the last look.
     waited: usize,
     receive: Consumer<Frame>,
@@ -206,7 +232,10 @@ impl Port for ReplayPort {
             sent: first + index as u64,
         };
         let mut done = frames.drain(..).zip(fates).enumerate().map(done);
-        let outcome = push(&mut self.send, &mut done, &self.broken);
+        let blocked = || {
+            self.blocked.fetch_add(1, Ordering::Relaxed);
+        };
+        let outcome = push(&mut self.send, &mut done, &self.broken, blocked);
         // What was not sent dies here, and stays counted, so that those who wait for it hear of it.
         self.held -= fates.len() - done.len();
         outcome
@@ -227,112 +256,16 @@ impl Drop for ReplayPort {
     }
 }
 
-/// Where packets leave, in the order in which they entered.
-pub struct Collector {
-    arena: Arc<Arena>,
-    broken: Arc<AtomicBool>,
-    from_queues: Vec<Consumer<Done>>,
-    next_seq: u64,
-    /// The queue that had the last packet: packets come in trains.
-    likely: usize,
-    early: Early,
-}
-
-/// What came ahead of its turn, where queues send in any order.
-enum Early {
-    /// They do not.
-    Never,
-    /// From the next packet on.
-    Numbers(VecDeque<Option<Done>>),
-    /// By the place in memory, of which each frame has one of its own.
-    Places(HashMap<u32, Done>),
-}
-
-impl Collector {
-    /// The next packet, in order; waits for it. `None` when every queue has ended.
-    ///
-    /// A queue that went away with packets in its hands ends the collection there, since its packets
-    /// will never come: the count of packets tells.
-    pub fn collect(&mut self) -> Option<Done> {
-        let waiting = Waiting::default();
-        loop {
-            if let Some(done) = self.pop_next() {
-                self.next_seq += 1;
-                return Some(done);
-            }
-            let is_broken = self.broken.load(Ordering::Acquire);
-            let ended = is_broken || self.from_queues.iter().all(Consumer::is_abandoned);
-            if ended {
-                // What the last queue sent just before it ended.
-                let done = self.pop_next()?;
-                self.next_seq += 1;
-                return Some(done);
-            }
-            waiting.wait();
-        }
-    }
-
-    /// The packet's bytes.
-    pub fn bytes<'a>(&'a self, done: &'a Done) -> &'a [u8] {
-        self.arena.bytes(&done.frame.place)
-    }
-
-    /// Gives the packet's memory back.
-    pub fn release(&mut self, done: Done) -> (Stamp, Fate) {
-        let Done { frame, fate, .. } = done;
-        self.arena.give_back(frame.place);
-        (frame.stamp, fate)
-    }
-
-    fn pop_next(&mut self) -> Option<Done> {
-        match &mut self.early {
-            Early::Never => self.pop_from_queue(),
-            Early::Numbers(early) => {
-                for queue in &mut self.from_queues {
-                    while let Some(done) = queue.pop() {
-                        let ahead = (done.frame.stamp.seq - self.next_seq) as usize;
-                        if early.len() <= ahead {
-                            early.resize_with(ahead + 1, || None);
-                        }
-                        early[ahead] = Some(done);
-                    }
-                }
-                early.front_mut()?.take().inspect(|_| {
-                    early.pop_front();
-                })
-            }
-            Early::Places(early) => {
-                for queue in &mut self.from_queues {
-                    while let Some(done) = queue.pop() {
-                        early.insert(done.frame.place.first_line, done);
-                    }
-                }
-                early.remove(&self.arena.next_back())
-            }
-        }
-    }
-
-    fn pop_from_queue(&mut self) -> Option<Done> {
-        let queues = self.from_queues.len();
-        for queue in (self.likely..queues).chain(0..self.likely) {
-            let is_next = |done: &Done| done.frame.stamp.seq == self.next_seq;
-            if self.from_queues[queue].peek().is_some_and(is_next) {
-                self.likely = queue;
-                return self.from_queues[queue].pop();
-            }
-        }
-        None
-    }
-}
-
-/// Pushes all, as many at a time as fit, waiting while the ring is full. What is left when there is no
-/// more use in waiting stays in the iterator.
+/// Pushes all, as many at a time as fit, waiting while the ring is full, of which `blocked` hears the first time.
+/// What is left when there is no more use in waiting stays in the iterator.
 fn push<T>(
     ring: &mut Producer<T>,
     items: &mut impl ExactSizeIterator<Item = T>,
     broken: &AtomicBool,
+    blocked: impl FnOnce(),
 ) -> Result<(), Closed> {
     let waiting = Waiting::default();
+    let mut blocked = Some(blocked);
     while items.len() > 0 {
         if ring.is_abandoned() {
             return Err(Closed);
@@ -343,6 +276,9 @@ fn push<T>(
         }
         if broken.load(Ordering::Acquire) {
             return Err(Closed);
+        }
+        if let Some(blocked) = blocked.take() {
+            blocked();
         }
         waiting.wait();
     }

@@ -6,17 +6,21 @@
 //!     ▲   ├───────────────────────► ReplayPort 1 ──────────────────┤
 //!     │   └───────────────────────► ReplayPort … ──────────────────┴──► Collector
 //!     │                                                                    │
-//!     └────────────── the arena: bytes, given back in order ◄──────────────┘
+//!     └────────────── the arena: bytes, taken and given back in order ◄────┘
 //! ```
 //!
 //! Every frame comes out of the [`Collector`] once, dropped or not, in the order in which the
-//! [`Feeder`] took them: so the output is the same for any number of queues. Each arrow is a bounded
+//! [`Feeder`] took them: so the output is the same for any number of queues. Or, with [`replay_as_ready`], in
+//! the order in which queues send them: no packet waits for another. Each arrow is a bounded
 //! single-producer ring. A side that goes away, by ending or by panic, is noticed by the others; no
 //! one waits for ever.
 
 mod arena;
+mod collector;
 mod ends;
 
+pub use collector::Collector;
 pub use ends::{
-    Collector, Feeder, QUEUE_FRAMES_MAX, ReplayPort, replay, replay_in_any_order, replay_restamped,
+    Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, replay, replay_as_ready, replay_in_any_order,
+    replay_restamped,
 };

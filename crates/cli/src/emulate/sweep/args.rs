@@ -44,7 +44,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(Model::NAMES))]
     models: Vec<String>,
-    /// Instead of TRAFFIC, so many flows that take turns: packets of one come N packets apart, and update evenly
+    /// Instead of TRAFFIC, so many flows that take turns: packets of one come N packets of 64 bytes apart, and update
+    /// evenly
     #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "traffic",
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     gaps: Vec<u64>,

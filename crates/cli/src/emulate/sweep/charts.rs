@@ -40,7 +40,7 @@ const HEIGHT: f64 = 220.0;
 const MARGINS: Margins = Margins { left: 48.0, right: 16.0, top: 28.0, bottom: 40.0 };
 
 /// Room for names at the right, where all are so short.
-const NAME_ROOM: f64 = 82.0;
+const NAME_ROOM: f64 = 94.0;
 const NAME_CHARS: usize = 10;
 
 /// Values so many times as large as others need a logarithmic axis.

@@ -24,11 +24,16 @@ pub struct Found {
 /// What all runs need: the packets of each traffic.
 pub struct Loaded(HashMap<Key, Packets>);
 
-/// What packets depend on.
+/// What the packets of a traffic depend on.
 type Key = (Traffic, Option<u64>, Option<u32>, u64);
 
+/// Length and seed make a difference to what is drawn here; a capture is read once.
 fn key(point: &Settings) -> Key {
-    (point.traffic.clone(), point.packets, point.packet_bytes, point.seed)
+    let Settings { traffic, packets, packet_bytes, seed, .. } = point.clone();
+    match traffic {
+        Traffic::Spaced(_) => (traffic, packets, packet_bytes, seed),
+        _ => (traffic, packets, None, 0),
+    }
 }
 
 impl Loaded {

@@ -59,7 +59,7 @@ impl Traffic {
     pub fn load(settings: &Settings) -> Result<Packets, Failure> {
         let Settings { traffic, packets, packet_bytes, seed, .. } = settings;
         let many = packets.unwrap_or(PACKETS);
-        let mut all: Vec<Member> = match traffic {
+        let all: Vec<Member> = match traffic {
             Traffic::Spaced(number) => {
                 let stated = SPACED[number - 1];
                 // The spacing is in cycles: shorter packets have more of others between them.
@@ -70,9 +70,6 @@ impl Traffic {
             Traffic::Turns(gap) => (0..many).map(|number| packet(number % gap, 64)).collect(),
             Traffic::Named(name) => read(name, *packets)?,
         };
-        if let Some(bytes) = packet_bytes {
-            all.iter_mut().for_each(|member| member.bytes = *bytes);
-        }
         Ok(Packets::new(all, matches!(traffic, Traffic::Turns(_))))
     }
 }
@@ -145,7 +142,7 @@ impl Packets {
     /// turns: there each flow's updates come as evenly as they can.
     pub fn arrivals(&self, settings: &Settings) -> impl Iterator<Item = Arrival<SyntheticPhv>> {
         let percent = u64::from(settings.update_percent);
-        let seed = settings.seed;
+        let (seed, bytes) = (settings.seed, settings.packet_bytes);
         let flows = self.flows.max(1) as u64;
         let is_even = self.takes_turns;
         self.all.iter().zip(0..).map(move |(member, number): (&Member, u64)| {
@@ -156,7 +153,7 @@ impl Packets {
             };
             // Tags begin with 1.
             let phv = Synthetic::packet(member.flow, updates, number + 1);
-            Arrival { phv, bytes: member.bytes, time_ns: 0 }
+            Arrival { phv, bytes: bytes.unwrap_or(member.bytes), time_ns: 0 }
         })
     }
 }
@@ -223,6 +220,20 @@ mod tests {
         let frame = [0; 60];
         let record = Record { time_ns: 0, wire_len: 60, link, data: &frame };
         assert_ne!(member(&record, 0).flow, member(&record, 1).flow);
+    }
+
+    #[test]
+    fn packets_are_as_long_as_asked_for() {
+        for traffic in [Traffic::Spaced(3), Traffic::Turns(2), Traffic::named("uniform")] {
+            for (packet_bytes, least) in [(Some(200), 200), (None, 60)] {
+                let settings = Settings { packet_bytes, ..settings(traffic.clone(), 50) };
+                let packets = Traffic::load(&Settings { packet_bytes: None, ..settings.clone() });
+                let packets = packets.ok().expect("there is such traffic");
+                assert!(packets.arrivals(&settings).all(|arrival| arrival.bytes >= least));
+                let is_set = |arrival: Arrival<SyntheticPhv>| Some(arrival.bytes) == packet_bytes;
+                assert_eq!(packets.arrivals(&settings).all(is_set), packet_bytes.is_some());
+            }
+        }
     }
 
     #[test]

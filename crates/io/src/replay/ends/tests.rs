@@ -1,7 +1,7 @@
 use std::thread;
 
 use super::*;
-use wire::LinkType;
+use wire::{LinkType, Stamp};
 
 /// Interpreted, each byte takes its time.
 const LONGEST: usize = if cfg!(miri) { 100 } else { 1500 };
@@ -79,8 +79,7 @@ fn packets_come_out_in_the_order_in_which_they_went_in() {
 #[test]
 fn restamped_packets_come_out_in_the_order_in_which_they_went_in() {
     for queues in [1, 3] {
-        let (mut feeder, ports, mut collector) = small(queues);
-        collector.early = Early::Places(HashMap::new());
+        let (mut feeder, ports, mut collector) = ordered(small(queues), Order::by_place);
         thread::scope(|scope| {
             for mut port in ports {
                 scope.spawn(move || {
@@ -115,6 +114,249 @@ fn restamped_packets_come_out_in_the_order_in_which_they_went_in() {
             assert!(collector.collect().is_none());
         });
     }
+}
+
+/// Each comes out once, as it is; what one queue sends, in the order in which it does. Queues work at their own pace
+/// and send in an order of their own.
+#[test]
+fn packets_that_are_ready_leave_once_and_whole() {
+    for queues in [1, 2, 5] {
+        let (mut feeder, ports, mut collector) = ordered(small(queues), Order::as_ready);
+        thread::scope(|scope| {
+            for (queue, mut port) in ports.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let mut frames = Vec::new();
+                    loop {
+                        match port.receive(&mut frames, 1 + queue * 3) {
+                            Received::End => return,
+                            Received::Idle => thread::yield_now(),
+                            Received::Frames => {
+                                frames.reverse();
+                                let fates = vec![Fate::Forward; frames.len()];
+                                port.send(&mut frames, &fates).expect("open");
+                            }
+                        }
+                    }
+                });
+            }
+            scope.spawn(move || {
+                for seq in 0..PACKETS {
+                    let frame = feeder.take(&record(&content(seq))).expect("open");
+                    feeder.send((seq * seq % 7) as usize % queues, frame).expect("open");
+                }
+            });
+            let mut has_left = vec![false; PACKETS as usize];
+            for _ in 0..PACKETS {
+                let done = collector.collect().expect("not the end yet");
+                let seq = done.frame.stamp.seq;
+                assert_eq!(collector.bytes(&done), content(seq));
+                assert!(!std::mem::replace(&mut has_left[seq as usize], true), "packet {seq} left twice");
+                collector.release(done);
+            }
+            assert!(collector.collect().is_none());
+        });
+    }
+}
+
+/// One more packet for a queue, if there is room.
+fn take_one(feeder: &mut Feeder, queue: usize) -> bool {
+    let Some(place) = feeder.taker.take(LONGEST) else { return false };
+    let stamp = feeder.stamper.stamp(5);
+    let frame = Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, place };
+    feeder.send(queue, frame).expect("open");
+    true
+}
+
+/// Has a queue receive and send a packet, if there is one.
+fn send_one(port: &mut ReplayPort) -> bool {
+    let mut frames = Vec::new();
+    let received = port.receive(&mut frames, 1) == Received::Frames;
+    if received {
+        port.send(&mut frames, &[Fate::Forward]).expect("open");
+    }
+    received
+}
+
+/// Of two queues the first keeps its first packet. The other is never made to wait: it may be the one for which the
+/// first waits. What holds the window's bound is that no more packets are taken in.
+#[test]
+fn a_queue_that_stalls_fills_the_window_and_blocks_no_other() {
+    let (mut feeder, mut ports, mut collector) = ordered(small(2), Order::by_number);
+    let frame = feeder.take(&record(&content(0))).expect("open");
+    feeder.send(0, frame).expect("open");
+    let mut others = 0;
+    while take_one(&mut feeder, 1) {
+        others += 1;
+        assert!(send_one(&mut ports[1]));
+        assert!(collector.pop_next().is_none(), "the first packet is not ready");
+    }
+    assert!(others > 4, "more than the ring holds");
+    assert!(feeder.taker.take(LONGEST).is_none(), "nothing leaves, so nothing comes in");
+    assert_eq!(collector.blocked_batches(), 0);
+    assert!(send_one(&mut ports[0]));
+    for seq in 0..=others {
+        let done = collector.collect().expect("not the end yet");
+        assert_eq!(collector.release(done).0.seq, seq);
+    }
+    assert!(feeder.taker.take(LONGEST).is_some(), "all goes on");
+}
+
+/// The same where packets leave as they are ready: all others do, and that they cannot overtake the one that is
+/// kept by more than the arena holds.
+#[test]
+fn a_queue_that_stalls_keeps_no_packet_that_is_ready() {
+    let (mut feeder, mut ports, mut collector) = ordered(small(2), Order::as_ready);
+    let frame = feeder.take(&record(&content(0))).expect("open");
+    feeder.send(0, frame).expect("open");
+    let frames_max = feeder.arena.frames_max();
+    let mut others = 0;
+    while take_one(&mut feeder, 1) {
+        assert!(send_one(&mut ports[1]));
+        let done = collector.pop_next().expect("it is ready");
+        others += 1;
+        assert_eq!(collector.release(done).0.seq, others);
+    }
+    assert!(others > 4 && others < frames_max as u64, "{others} packets overtook one");
+    assert!(send_one(&mut ports[0]));
+    let done = collector.collect().expect("the one that was kept");
+    assert_eq!(collector.release(done).0.seq, 0);
+    assert!(feeder.taker.take(LONGEST).is_some(), "all goes on");
+}
+
+/// Where queues send in order, the ring of the one that is ahead is the window: its core waits, and that is counted.
+/// The stalled one goes on when that has happened.
+#[test]
+fn a_queue_that_is_ahead_waits_and_nothing_is_lost() {
+    let (mut feeder, ports, mut collector) = small(2);
+    let blocked = Arc::clone(&ports[0].blocked);
+    // As many as the rings hold: this thread feeds and then collects.
+    let packets = 9;
+    thread::scope(|scope| {
+        let mut ports = ports.into_iter();
+        let (mut stalls, mut goes_on) = (ports.next().expect("two"), ports.next().expect("two"));
+        scope.spawn(move || {
+            let mut frames = Vec::new();
+            while stalls.receive(&mut frames, 1) != Received::Frames {
+                thread::yield_now();
+            }
+            while blocked.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            stalls.send(&mut frames, &[Fate::Forward]).expect("open");
+            while stalls.receive(&mut frames, 1) != Received::End {
+                thread::yield_now();
+            }
+        });
+        scope.spawn(move || {
+            let mut sent = 0;
+            while sent < packets - 1 {
+                sent += u64::from(send_one(&mut goes_on));
+                thread::yield_now();
+            }
+            while goes_on.receive(&mut Vec::new(), 1) != Received::End {
+                thread::yield_now();
+            }
+        });
+        for seq in 0..packets {
+            let frame = feeder.take(&record(&[1])).expect("open");
+            feeder.send(usize::from(seq > 0), frame).expect("open");
+        }
+        drop(feeder);
+        for seq in 0..packets {
+            let done = collector.collect().expect("not the end yet");
+            assert_eq!(collector.release(done).0.seq, seq);
+        }
+        assert!(collector.collect().is_none());
+    });
+    assert!(collector.blocked_batches() > 0);
+}
+
+/// The numbers of packets as they come out where the first one's queue stalls until the others have sent theirs.
+fn behind_a_stall(order: fn(&Arc<Arena>) -> Order) -> Vec<u64> {
+    let (mut feeder, mut ports, mut collector) = ordered(small(2), order);
+    for queue in [0, 1, 1, 1] {
+        let frame = feeder.take(&record(&[1])).expect("open");
+        feeder.send(queue, frame).expect("open");
+    }
+    let mut left = Vec::new();
+    for queue in [1, 1, 1, 0] {
+        assert!(send_one(&mut ports[queue]));
+        while let Some(done) = collector.pop_next() {
+            left.push(done.frame.stamp.seq);
+            collector.release(done);
+        }
+    }
+    left
+}
+
+/// And the fault that all three might have, a packet that passes early, is what packets that need no order do.
+#[test]
+fn no_packet_passes_one_that_stalls_unless_it_may() {
+    let in_order: [fn(&Arc<Arena>) -> Order; 3] = [|_| Order::ByQueue, Order::by_number, Order::by_place];
+    for order in in_order {
+        assert_eq!(behind_a_stall(order), [0, 1, 2, 3]);
+    }
+    assert_eq!(behind_a_stall(Order::as_ready), [1, 2, 3, 0]);
+}
+
+/// Of what is there, the packet that was sent first leaves first, from whichever queue.
+#[test]
+fn packets_that_are_ready_leave_in_the_order_in_which_they_were_sent() {
+    let (mut feeder, mut ports, mut collector) = ordered(small(3), Order::as_ready);
+    let queues = [2, 0, 0, 1, 2, 1, 0, 2];
+    for queue in queues {
+        let frame = feeder.take(&record(&[1])).expect("open");
+        feeder.send(queue, frame).expect("open");
+    }
+    let turns = [0, 1, 2, 2, 0, 1, 0, 2];
+    turns.iter().for_each(|queue| assert!(send_one(&mut ports[*queue])));
+    let left: Vec<u64> = (0..8)
+        .map(|_| {
+            let done = collector.collect().expect("not the end yet");
+            assert_eq!(collector.bytes(&done), [1]);
+            collector.release(done).0.seq
+        })
+        .collect();
+    assert_eq!(left, [1, 3, 0, 4, 2, 5, 6, 7]);
+}
+
+/// Two queues that send by turns, each once it has heard of the other: a flow that goes to and fro between cores.
+#[test]
+fn a_packet_that_was_sent_after_another_had_been_leaves_after_it() {
+    let (mut feeder, ports, mut collector) = ordered(small(2), Order::as_ready);
+    let turn = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for (queue, mut port) in ports.into_iter().enumerate() {
+            let turn = &turn;
+            scope.spawn(move || {
+                let mut frames = Vec::new();
+                loop {
+                    match port.receive(&mut frames, 1) {
+                        Received::End => return,
+                        Received::Idle => thread::yield_now(),
+                        Received::Frames => {
+                            while turn.load(Ordering::Acquire) % 2 != queue as u64 {
+                                thread::yield_now();
+                            }
+                            port.send(&mut frames, &[Fate::Forward]).expect("open");
+                            turn.fetch_add(1, Ordering::AcqRel);
+                        }
+                    }
+                }
+            });
+        }
+        scope.spawn(move || {
+            for seq in 0..PACKETS {
+                let frame = feeder.take(&record(&[1])).expect("open");
+                feeder.send(seq as usize % 2, frame).expect("open");
+            }
+        });
+        for seq in 0..PACKETS {
+            let done = collector.collect().expect("not the end yet");
+            assert_eq!((done.sent, collector.release(done).0.seq), (seq, seq));
+        }
+        assert!(collector.collect().is_none());
+    });
 }
 
 /// Of two queues the first dies with the first packet that it gets. More packets follow than rings and
