@@ -1,6 +1,9 @@
-// Load balancing with address translation after SilkRoad (RAPID §6.4), four stages. The first knows the server of
-// every connection. For a new one the second finds the pool of its service, the third takes the pool's server with
-// fewer connections, and the fourth finds that server's address and writes it to the first.
+// Load balancing with address translation after SilkRoad (RAPID §6.4). The first stage knows the server of every
+// connection, and the pool of its service. The second takes the pool's server with fewer connections; for a new
+// connection the third finds that server's address and writes it to the first.
+//
+// What begins a connection is a SYN, and a SYN is what the second stage counts: not that the first did not know it,
+// since a packet that has read a stale state, and is done over, would have counted it twice.
 #include "headers.p4"
 
 struct metadata_t {
@@ -82,23 +85,27 @@ control NatLb(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             return;
         }
         connection_t connection = connections.read(hdr);
-        meta.server = connection.server;
-        if (connection.known == 0) {
-            services.apply();
+        services.apply();
+        if (meta.is_service) {
+            bit<32> load;
+            loads.read(load, (bit<32>) meta.pool);
+            meta.choice = load[31:16] <= load[15:0] ? 1w0 : 1w1;
+            if (hdr.tcp.flags & (TCP_SYN | TCP_ACK) == TCP_SYN) {
+                if (meta.choice == 0) {
+                    load[31:16] = load[31:16] |+| 1;
+                } else {
+                    load[15:0] = load[15:0] |+| 1;
+                }
+                loads.write((bit<32>) meta.pool, load);
+            }
+        }
+        if (connection.known == 1) {
+            meta.server = connection.server;
+        } else {
             if (!meta.is_service) {
                 mark_to_drop(standard_metadata);
                 return;
             }
-            bit<32> load;
-            loads.read(load, (bit<32>) meta.pool);
-            if (load[31:16] <= load[15:0]) {
-                load[31:16] = load[31:16] |+| 1;
-                meta.choice = 0;
-            } else {
-                load[15:0] = load[15:0] |+| 1;
-                meta.choice = 1;
-            }
-            loads.write((bit<32>) meta.pool, load);
             if (servers.apply().miss) {
                 return;
             }

@@ -1,6 +1,9 @@
-// SYN cookies (RAPID §6.4), three stages. The first holds the list of flows that are admitted or denied. The second
-// has a Bloom filter of flows that have sent a SYN. The third answers a new flow with a cookie, denies one that
-// repeats its SYN without an answer to the cookie, and admits one that answers; it writes the list in the first.
+// SYN cookies (RAPID §6.4). The first stage holds the list of flows that are admitted or denied, and a Bloom filter
+// of flows that have sent a SYN. The second answers a new flow with a cookie, denies one that repeats its SYN without
+// an answer to the cookie, and admits one that answers; it writes the list in the first. A third counts.
+//
+// The filter is asked for every packet, whatever the list says of its flow: a packet that has read a stale list, and
+// is done over, must not have told the filter what it would not have told it else.
 #include "headers.p4"
 
 const bit<2> UNKNOWN = 0;
@@ -105,25 +108,25 @@ control SynCookie(inout headers_t hdr, inout metadata_t meta, inout standard_met
             standard_metadata.egress_spec = 1;
             return;
         }
+        bit<32> index_a;
+        bit<32> index_b;
+        hash(index_a, HashAlgorithm.crc32, 32w0, FLOW, 32w65536);
+        hash(index_b, HashAlgorithm.crc16, 32w0, FLOW, 32w65536);
+        bloom_a.read(meta.first, index_a);
+        bloom_b.read(meta.second, index_b);
+        if (hdr.tcp.flags & (TCP_SYN | TCP_ACK) == TCP_SYN) {
+            bloom_a.write(index_a, 1);
+            bloom_b.write(index_b, 1);
+        }
         meta.verdict = acl.read(hdr);
         if (meta.verdict == ADMITTED) {
             standard_metadata.egress_spec = 1;
         } else if (meta.verdict == DENIED) {
             mark_to_drop(standard_metadata);
         } else {
-            bit<32> index_a;
-            bit<32> index_b;
-            hash(index_a, HashAlgorithm.crc32, 32w0, FLOW, 32w65536);
-            hash(index_b, HashAlgorithm.crc16, 32w0, FLOW, 32w65536);
             hash(meta.cookie, HashAlgorithm.crc32, 32w0, { hdr.ipv4.src_addr, hdr.ipv4.dst_addr, hdr.tcp.src_port,
                  hdr.tcp.dst_port, SEED }, 64w0x100000000);
             meta.answers = hdr.tcp.ack == meta.cookie + 1;
-            bloom_a.read(meta.first, index_a);
-            bloom_b.read(meta.second, index_b);
-            if (hdr.tcp.flags & (TCP_SYN | TCP_ACK) == TCP_SYN) {
-                bloom_a.write(index_a, 1);
-                bloom_b.write(index_b, 1);
-            }
             decide.apply();
         }
     }

@@ -113,6 +113,46 @@ fn a_cycle_of_a_pipeline_model_does_not_allocate() {
     }
 }
 
+/// Nor does a compiled program: hashes, tables, registers and states of flows included.
+#[test]
+fn a_cycle_of_a_compiled_program_does_not_allocate() {
+    use p4::interpret::Machine;
+    use pipeline::compiled::{Compiled, Image, Input};
+
+    let read = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/p4").join(name);
+        (path.display().to_string(), std::fs::read_to_string(&path).expect("an example"))
+    };
+    let (name, text) = read("syn_cookie.p4");
+    let (mut program, _) = p4::lower(&name, &text, &p4::Options::default()).expect("a program");
+    p4::passes::compile(&mut program);
+    let mut machine = Machine::new(program);
+    let image = Image::new(machine.clone()).expect("a program that pipelines can run");
+    let compiled = Compiled::<64>::new(&image);
+    let (_, test) = read("syn_cookie.stf");
+    let packet = |line: &str| p4::stf::from_hex(line.strip_prefix("packet 3 ")?);
+    let frames: Vec<Vec<u8>> = test.lines().filter_map(packet).collect();
+    assert!(!frames.is_empty());
+    let arrival = |number: usize| {
+        let bytes = &frames[number % frames.len()];
+        let input = Input { port: 0, bytes, wire_len: 64, time_ns: 0 };
+        compiled.arrival(&mut machine, number as u64, &input)
+    };
+    let trace: Vec<_> = (0..20_000).map(arrival).collect();
+    let model = pipeline::Model::named("rapid").expect("a model");
+    let when_full = pipeline::WhenFull::Stall;
+    let options = pipeline::Options { when_full, ..pipeline::Options::default() };
+    let over = |packets: usize| {
+        allocations(|| {
+            let packets = trace[..packets].iter().copied();
+            pipeline::emulate(&compiled, &model, &options, packets, &mut ()).expect("a run");
+        })
+    };
+    // What is hashed is put together in memory that grows once.
+    over(100);
+    assert_eq!(over(5_000), over(20_000));
+}
+
 /// The history of packets.
 #[derive(Clone, Default)]
 struct Items(Arc<Vec<(Recalled, Headers)>>);

@@ -61,7 +61,7 @@ pub enum Command {
     /// Check, compile and run programs in P4-16 with tables that the data plane writes
     P4(crate::p4::P4Args),
     /// Emulate stateful pipelines in hardware, cycle by cycle
-    Emulate(crate::emulate::EmulateArgs),
+    Emulate(Box<crate::emulate::EmulateArgs>),
     /// Measure on this machine
     Bench(BenchArgs),
 }

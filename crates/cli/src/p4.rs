@@ -140,17 +140,20 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program; its mistakes are the failure, and warnings go to standard error.
 fn lower(args: &SourceArgs) -> Result<Program, Failure> {
-    let path = &args.program;
+    read_program(&args.program, &args.include, &args.define)
+}
+
+/// The program; its mistakes are the failure, and warnings go to standard error.
+pub fn read_program(path: &Path, include: &[PathBuf], define: &[String]) -> Result<Program, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    let define = |define: &String| match define.split_once('=') {
+    let one = |define: &String| match define.split_once('=') {
         Some((name, value)) => (name.to_owned(), value.to_owned()),
         None => (define.clone(), "1".to_owned()),
     };
-    let defines = args.define.iter().map(define).collect();
-    let options = Options { include_dirs: args.include.clone(), defines, no_files: false };
+    let defines = define.iter().map(one).collect();
+    let options = Options { include_dirs: include.to_vec(), defines, no_files: false };
     match ::p4::lower(&path.display().to_string(), &text, &options) {
         Ok((program, warnings)) => {
             if warnings.warnings() > 0 {
@@ -197,7 +200,8 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn test(machine: &mut Machine, path: &Path) -> Result<StfReport, Failure> {
+/// Runs a test file.
+pub fn test(machine: &mut Machine, path: &Path) -> Result<StfReport, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
     stf::run(machine, &text).map_err(|error| failed(&error))

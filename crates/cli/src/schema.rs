@@ -67,5 +67,6 @@ fn p4_is_documented() {
 
 #[test]
 fn emulate_is_documented() {
+    check::<crate::emulate::Emulation>("emulate.schema.json");
     check::<crate::emulate::SweepReport>("emulate-sweep.schema.json");
 }

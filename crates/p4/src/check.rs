@@ -43,6 +43,7 @@ pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Progr
         statements: 0,
         calls: 0,
         path: String::new(),
+        in_mu_key: false,
         place: Where::Control,
         match_kinds: Vec::new(),
         main: None,
@@ -94,6 +95,8 @@ struct Checker<'a> {
     actions: Vec<(Rc<types::ActionEntity>, u32)>,
     /// How many operators deep the expression is whose sides are not always evaluated.
     conditions: u32,
+    /// Whether the expression is a key of a muTable, which is evaluated wherever that is used.
+    in_mu_key: bool,
 }
 
 impl Checker<'_> {

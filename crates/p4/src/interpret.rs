@@ -11,13 +11,14 @@ mod meter;
 mod state;
 mod table;
 
-use std::ops::RangeInclusive;
-
 use crate::ir::{Program, Standard, Statement, Target};
 
 use execute::Run;
 
-pub use meter::Rates;
+pub use bits::Writer;
+pub use execute::drawn;
+pub use hash::hash;
+pub use meter::{Marker, Rates};
 pub use state::{ControlError, Dump, DumpedArray, DumpedEntry, DumpedTable, State};
 pub use table::TableEntry;
 
@@ -86,7 +87,13 @@ impl Machine {
     pub fn packet(&mut self, port: u16, bytes: &[u8], time_ns: u64) -> Vec<Output> {
         let mut phv = self.parse(port, bytes, time_ns);
         self.ingress(&mut phv, None);
-        self.leave(&phv, None)
+        self.leave(&phv)
+    }
+
+    /// The same as [`parse`](Machine::parse) for the packet of this number, from 1.
+    pub fn parse_numbered(&mut self, number: u64, port: u16, bytes: &[u8], time_ns: u64) -> Phv {
+        self.packets = number - 1;
+        self.parse(port, bytes, time_ns)
     }
 
     /// The packet as the parser leaves it, with checksums verified.
@@ -115,13 +122,16 @@ impl Machine {
         phv
     }
 
-    /// The ingress: all of it, or what is in these stages.
-    pub fn ingress(&mut self, phv: &mut Phv, stages: Option<RangeInclusive<u16>>) {
-        Run::new(&self.program, &mut self.state, phv, &[], stages).block(&self.program.ingress);
+    /// The ingress: all of it, or what is in this half of a stage ([`Statement::half`]).
+    pub fn ingress(&mut self, phv: &mut Phv, half: Option<u16>) {
+        for half in halves(&self.program, half) {
+            rename(&self.program, phv, half, false);
+            Run::new(&self.program, &mut self.state, phv, &[], half).block(&self.program.ingress);
+        }
     }
 
     /// Egress and deparser, for each port that the packet goes to.
-    pub fn leave(&mut self, phv: &Phv, stages: Option<RangeInclusive<u16>>) -> Vec<Output> {
+    pub fn leave(&mut self, phv: &Phv) -> Vec<Output> {
         let mut renamed = phv.clone();
         let phv = &mut renamed;
         restore(&self.program, phv, false);
@@ -135,15 +145,10 @@ impl Machine {
             }
         };
         let copies = ports.into_iter().filter(|(port, ..)| *port != DROP_PORT);
-        copies.filter_map(|copy| self.copy(phv, copy, stages.clone())).collect()
+        copies.filter_map(|copy| self.copy(phv, copy)).collect()
     }
 
-    fn copy(
-        &mut self,
-        phv: &Phv,
-        (port, rid, kind): (u128, u128, u128),
-        stages: Option<RangeInclusive<u16>>,
-    ) -> Option<Output> {
+    fn copy(&mut self, phv: &Phv, (port, rid, kind): (u128, u128, u128)) -> Option<Output> {
         let mut phv = phv.clone();
         let program = &self.program;
         let Standard { egress_port, egress_rid, instance_type, egress_global_timestamp, egress_spec, .. } =
@@ -159,12 +164,15 @@ impl Machine {
         for (field, value) in values {
             set(program, &mut phv, field, value);
         }
-        let mut block = |body: &[Statement], phv: &mut Phv, stages| {
-            let mut run = Run::new(program, &mut self.state, phv, &[], stages);
+        let mut block = |body: &[Statement], phv: &mut Phv, half| {
+            let mut run = Run::new(program, &mut self.state, phv, &[], half);
             run.block(body);
             run.take_output()
         };
-        block(&program.egress, &mut phv, stages);
+        for half in halves(program, None) {
+            rename(program, &mut phv, half, true);
+            block(&program.egress, &mut phv, half);
+        }
         restore(program, &mut phv, true);
         if phv.values[egress_spec as usize] == DROP_PORT {
             return None;
@@ -173,6 +181,24 @@ impl Machine {
         let mut bytes = block(&program.deparser, &mut phv, None);
         bytes.extend_from_slice(&phv.payload);
         Some(Output { port: port as u16, bytes })
+    }
+}
+
+/// What a block is run in: the half that is asked for; else as a whole, or half by half where fields have copies.
+fn halves(program: &Program, half: Option<u16>) -> impl Iterator<Item = Option<u16>> + use<> {
+    let stages =
+        program.layout.as_ref().filter(|layout| !layout.renamed.is_empty()).map(|layout| layout.stages);
+    let each = stages.filter(|_| half.is_none()).map(|stages| (0..=2 * stages + 1).map(Some));
+    let whole = each.is_none().then_some(half);
+    each.into_iter().flatten().chain(whole)
+}
+
+/// Makes the copies of fields with which this half begins.
+fn rename(program: &Program, phv: &mut Phv, half: Option<u16>, in_egress: bool) {
+    for renamed in program.layout.iter().flat_map(|layout| &layout.renamed) {
+        if Some(renamed.half()) == half && renamed.in_egress == in_egress {
+            phv.values[renamed.to as usize] = phv.values[renamed.field as usize];
+        }
     }
 }
 

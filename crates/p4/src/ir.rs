@@ -180,6 +180,9 @@ pub struct Statement {
     /// In which stage of the pipeline it is done. An `if` has none: it stands for the condition of what is in it.
     #[serde(default)]
     pub stage: u16,
+    /// Whether it is done before that stage's look-ups.
+    #[serde(default)]
+    pub before: bool,
     /// What it does.
     #[serde(flatten)]
     pub kind: StatementKind,
@@ -187,7 +190,15 @@ pub struct Statement {
 
 impl From<StatementKind> for Statement {
     fn from(kind: StatementKind) -> Statement {
-        Statement { stage: 0, kind }
+        Statement { stage: 0, before: false, kind }
+    }
+}
+
+impl Statement {
+    /// Which half of which stage: that before the look-ups of stage `s` is `2s`, that with them and behind them
+    /// `2s + 1`.
+    pub fn half(&self) -> u16 {
+        2 * self.stage + u16::from(!self.before)
     }
 }
 
@@ -534,16 +545,25 @@ pub struct Layout {
     pub notes: Vec<String>,
 }
 
-/// A field and the copy that stands for it from where it is made to the end of its block. There the copy goes back
-/// into the field; of several for one field, the last one first.
+/// A field and the copy that stands for it from where it is made, before a stage's look-ups, to the end of the block.
+/// There the copy goes back into the field; of several for one field, the last one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Renamed {
     /// The field.
     pub field: FieldId,
     /// Its copy.
     pub to: FieldId,
+    /// The stage whose look-ups find the copy made.
+    pub stage: u16,
     /// Whether that is in the egress.
     pub in_egress: bool,
+}
+
+impl Renamed {
+    /// The half that begins with the copy: see [`Statement::half`].
+    pub fn half(&self) -> u16 {
+        2 * self.stage + 1
+    }
 }
 
 /// Where state is read and written.

@@ -7,6 +7,7 @@
 //! | [`ir`] | the representation: fields, operations, tables |
 //! | [`semantics`] | what operations give |
 //! | [`passes`] | folding, dead code, stages, renaming |
+//! | [`uses`] | how a program uses what it keeps, and what of that no pipeline can do |
 //! | [`interpret`] | the reference: one packet after the other |
 //! | [`stf`] | test files |
 //!
@@ -35,6 +36,7 @@ mod preprocess;
 pub mod semantics;
 mod source;
 pub mod stf;
+pub mod uses;
 
 pub use diagnostic::Diagnostics;
 pub use preprocess::Options;

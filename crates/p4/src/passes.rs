@@ -14,6 +14,7 @@ mod liveness;
 pub mod rename;
 
 use crate::ir::Program;
+use crate::uses;
 
 /// A pass.
 pub struct Pass {
@@ -41,9 +42,13 @@ pub const PASSES: [Pass; 4] = [
     Pass { name: "rename", doc: "keeps a re-submitted packet from its own edits", run: rename::run },
 ];
 
-/// Runs all passes. Cost: linear in the statements, times the stages of what is read in several places.
+/// Runs all passes, and notes what no pipeline can do. Cost: linear in the statements, times the stages of what is read in several places.
 pub fn compile(program: &mut Program) {
     for pass in &PASSES {
         (pass.run)(program);
+    }
+    let notes = uses::notes(program);
+    if let Some(layout) = &mut program.layout {
+        layout.notes.extend(notes);
     }
 }

@@ -8,6 +8,7 @@ use crate::ir::{Binary, ones};
 ///
 /// Operands have no bits past their width. The result has none past its own: `width`, 1 for comparisons, the sum
 /// for [`Binary::Concat`].
+#[inline]
 pub fn binary(op: Binary, a: u128, b: u128, width: u32, b_width: u32) -> u128 {
     let mask = ones(width);
     match op {
@@ -52,18 +53,21 @@ pub fn result_width(op: Binary, width: u32, b_width: u32) -> u32 {
 }
 
 /// From `from` bits to `to`.
+#[inline]
 pub fn resize(value: u128, from: u32, to: u32, is_signed: bool) -> u128 {
     let value = if is_signed { signed(value, from) as u128 } else { value };
     value & ones(to)
 }
 
 /// `into` with bits `high` to `low` replaced.
+#[inline]
 pub fn insert(into: u128, from: u128, high: u32, low: u32) -> u128 {
     let mask = ones(high - low + 1) << low;
     into & !mask | (from << low) & mask
 }
 
 /// As a number with a sign.
+#[inline]
 pub fn signed(value: u128, width: u32) -> i128 {
     let unused = 128 - width.clamp(1, 128);
     ((value << unused) as i128) >> unused

@@ -107,6 +107,16 @@ fn other_constructs_are_refused() {
     }
 }
 
+/// Keys are evaluated wherever the table is used: one that read its own table would never end.
+#[test]
+fn a_key_cannot_use_a_mu_table() {
+    let locals = "muTable other { keys = { hdr.h.a; } values = { bit<8> s; } }
+        muTable m { keys = { m.read(hdr); other.read(hdr); } values = { bit<8> s; } }";
+    let found = said(findings(&common::program("bit<8> a;", "", locals, "hdr.h.a = m.read(hdr);")));
+    let expected = "a key of a muTable cannot use a muTable (read it into metadata first)";
+    assert!(found.contains(&expected.to_owned()), "{found:?}");
+}
+
 #[test]
 fn mu_tables_are_checked() {
     let declare = |body: &str| {

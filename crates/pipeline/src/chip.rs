@@ -54,7 +54,11 @@ impl<P: Program> Chip<P> {
         is_function: impl Fn(&TableSpec) -> bool,
     ) -> Chip<P> {
         let specs = program.tables();
-        let tables = specs.iter().map(|spec| StateTable::new(spec.size)).collect();
+        let mut tables: Vec<StateTable<P::State>> =
+            specs.iter().map(|spec| StateTable::new(spec.size)).collect();
+        for (number, table) in tables.iter_mut().enumerate() {
+            program.entries(number).into_iter().for_each(|(key, state)| table.set(key, state));
+        }
         let mut atoms = vec![Vec::new(); stages];
         let mut functions = Vec::new();
         for (table, spec) in specs.iter().enumerate() {

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | [`Program`] | what a pipeline runs: a header vector, stages, tables with a stage to read and one to write |
 //! | [`programs`] | such programs, written by hand |
+//! | [`compiled`] | programs in P4 |
 //! | [`Reference`] | the same program without a pipeline: what every model is held to |
 //! | [`emulate`] | runs a program on a [`Model`] |
 //! | `kernel` | the cycle, the same for every model; `segment` the registers between stages |
@@ -27,6 +28,7 @@
 mod blocking;
 mod cam;
 mod chip;
+pub mod compiled;
 mod emulation;
 mod fifo;
 mod kernel;

@@ -1,5 +1,6 @@
 //! What a pipeline runs: the trait through which a compiled program, or one written by hand, plugs in.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use thiserror::Error;
@@ -48,6 +49,11 @@ pub trait Program {
     /// was read is no update.
     fn write(&self, table: usize, phv: &Self::Phv) -> Option<Self::State>;
 
+    /// What a table holds before the first packet, by key. Nothing, unless a control plane has put it there.
+    fn entries(&self, _table: usize) -> BTreeMap<u64, Self::State> {
+        BTreeMap::new()
+    }
+
     /// A number that stands for everything that leaves the pipeline: verdict and header fields.
     fn output(&self, phv: &Self::Phv) -> u64;
 }
@@ -88,6 +94,10 @@ impl<P: Program> Program for &P {
     #[inline]
     fn write(&self, table: usize, phv: &P::Phv) -> Option<P::State> {
         (**self).write(table, phv)
+    }
+
+    fn entries(&self, table: usize) -> BTreeMap<u64, P::State> {
+        (**self).entries(table)
     }
 
     #[inline]

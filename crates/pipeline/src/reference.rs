@@ -12,9 +12,9 @@ pub struct Reference<P: Program> {
 }
 
 impl<P: Program> Reference<P> {
-    /// With empty tables, which have no bound here.
+    /// With the program's entries in its tables, which have no bound here.
     pub fn new(program: P) -> Reference<P> {
-        let tables = vec![BTreeMap::new(); program.tables().len()];
+        let tables = (0..program.tables().len()).map(|table| program.entries(table)).collect();
         Reference { program, tables }
     }
 

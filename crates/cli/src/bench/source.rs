@@ -33,7 +33,8 @@ impl Source {
         if is_path && !name.contains(':') { Source::capture(path) } else { Source::model(name) }
     }
 
-    fn capture(path: &Path) -> Result<Source, Failure> {
+    /// The packets of a capture.
+    pub fn capture(path: &Path) -> Result<Source, Failure> {
         let trace = Trace::read(session::open(path)?).map_err(Failure::check)?;
         if trace.is_empty() {
             return Err(Failure::usage(format!("{} has no packets", path.display())));
@@ -41,7 +42,8 @@ impl Source {
         Ok(Source { trace, name: path.display().to_string() })
     }
 
-    fn model(text: &str) -> Result<Source, Failure> {
+    /// Packets by a model.
+    pub fn model(text: &str) -> Result<Source, Failure> {
         let model = Model::parse(text).map_err(Failure::usage)?;
         Ok(Source { trace: generate(&model), name: model.to_string() })
     }

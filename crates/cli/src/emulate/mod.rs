@@ -1,11 +1,15 @@
 //! `paceline emulate`: pipelines in hardware, cycle by cycle.
 
+mod run;
 mod sweep;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+#[cfg(test)]
+pub use self::run::Emulation;
+use self::run::RunArgs;
 use self::sweep::SweepArgs;
 #[cfg(test)]
 pub use self::sweep::SweepReport;
@@ -16,7 +20,9 @@ use crate::failure::Failure;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct EmulateArgs {
     #[command(subcommand)]
-    command: EmulateCommand,
+    command: Option<EmulateCommand>,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 #[derive(Subcommand)]
@@ -27,6 +33,7 @@ enum EmulateCommand {
 
 pub fn command(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     match &args.command {
-        EmulateCommand::Sweep(args) => sweep::command(args),
+        Some(EmulateCommand::Sweep(args)) => sweep::command(args),
+        None => run::command(&args.run),
     }
 }

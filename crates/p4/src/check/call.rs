@@ -269,12 +269,21 @@ impl Checker<'_> {
     }
 
     /// The values of a muTable's keys, as they are now.
-    fn mu_keys(&mut self, table: &Rc<MuTableEntity>) -> Option<Vec<Operand>> {
+    fn mu_keys(&mut self, table: &Rc<MuTableEntity>, span: Span) -> Option<Vec<Operand>> {
+        if self.in_mu_key {
+            self.sink
+                .error(span, "a key of a muTable cannot use a muTable")
+                .help("read it into metadata first");
+            return None;
+        }
         let declared = Rc::clone(&table.declared);
-        self.at_scope(table.scope, |checker| {
+        self.in_mu_key = true;
+        let keys = self.at_scope(table.scope, |checker| {
             let keys = declared.keys.iter().zip(&table.keys).map(|(key, ty)| checker.operand(key, ty));
             keys.collect()
-        })
+        });
+        self.in_mu_key = false;
+        keys
     }
 
     /// The first argument only says that keys come from the headers (RAPID Fig. 10).
@@ -298,7 +307,7 @@ impl Checker<'_> {
         if arguments.first().is_some_and(|argument| !self.is_headers(argument)) {
             return Value::Unknown;
         }
-        let Some(keys) = self.mu_keys(table) else { return Value::Unknown };
+        let Some(keys) = self.mu_keys(table, span) else { return Value::Unknown };
         let mut to = Vec::new();
         let mut places = Vec::new();
         for (_, ty) in &table.values.fields {
@@ -339,7 +348,7 @@ impl Checker<'_> {
             Some(place) => self.fields_as(&place, &types, span),
             None => values.iter().zip(&types).map(|(value, ty)| self.operand(value, ty)).collect(),
         };
-        let keys = self.mu_keys(table);
+        let keys = self.mu_keys(table, span);
         if let (Some(keys), Some(values)) = (keys, values) {
             self.emit(StatementKind::MuWrite { table: table.id, keys, values });
         }

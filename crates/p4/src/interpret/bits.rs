@@ -19,7 +19,7 @@ pub fn read(bytes: &[u8], at: usize, width: u32) -> Option<u128> {
 }
 
 /// Bytes that are filled bit by bit.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
     /// Bits in the last byte that are free.
@@ -41,6 +41,17 @@ impl Writer {
             self.free -= taken;
             left -= taken;
         }
+    }
+
+    /// Begins anew, in the memory that it has.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.free = 0;
+    }
+
+    /// The bytes so far, the last filled up with zeros.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// All bytes, the last filled up with zeros.

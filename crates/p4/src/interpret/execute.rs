@@ -1,7 +1,5 @@
 //! Statements, one by one.
 
-use std::ops::RangeInclusive;
-
 use crate::ir::{Compute, Constant, FieldId, KeySet, Operand, Program, Statement, StatementKind, Unit, ones};
 use crate::semantics;
 
@@ -36,8 +34,8 @@ pub struct Run<'a> {
     at: usize,
     failure: Option<Failure>,
     output: Writer,
-    /// Stages whose statements are done; all of them without any.
-    stages: Option<RangeInclusive<u16>>,
+    /// The half of a stage whose statements are done; all of them without one.
+    half: Option<u16>,
 }
 
 impl<'a> Run<'a> {
@@ -46,9 +44,9 @@ impl<'a> Run<'a> {
         state: &'a mut State,
         phv: &'a mut Phv,
         input: &'a [u8],
-        stages: Option<RangeInclusive<u16>>,
+        half: Option<u16>,
     ) -> Run<'a> {
-        Run { program, state, phv, input, at: 0, failure: None, output: Writer::default(), stages }
+        Run { program, state, phv, input, at: 0, failure: None, output: Writer::default(), half }
     }
 
     pub fn position_bits(&self) -> usize {
@@ -90,8 +88,8 @@ impl<'a> Run<'a> {
         self.phv.values[field as usize] = value & ones(self.program.fields[field as usize].width);
     }
 
-    fn is_due(&self, stage: u16) -> bool {
-        self.stages.as_ref().is_none_or(|stages| stages.contains(&stage))
+    fn is_due(&self, statement: &Statement) -> bool {
+        self.half.is_none_or(|half| half == statement.half())
     }
 
     fn body(&mut self, body: &[Statement]) -> Flow {
@@ -108,13 +106,13 @@ impl<'a> Run<'a> {
                 StatementKind::Leave => Flow::Leave,
                 StatementKind::Exit => Flow::Exit,
                 StatementKind::Apply { table, hit, action_run } => {
-                    if self.is_due(statement.stage) {
+                    if self.is_due(statement) {
                         self.look_up(*table, *hit, *action_run);
                     }
                     self.act(*table)
                 }
                 kind => {
-                    if self.is_due(statement.stage) {
+                    if self.is_due(statement) {
                         self.simple(kind);
                     }
                     if self.failure.is_some() { Flow::Exit } else { Flow::Next }
@@ -131,10 +129,7 @@ impl<'a> Run<'a> {
         let program = self.program;
         let declared = &program.tables[table as usize];
         let keys: Vec<u128> = declared.keys.iter().map(|key| self.value(key.value)).collect();
-        let entries = &self.state.tables[table as usize];
-        let found = entries.look_up(&keys);
-        let is_hit = found.is_some();
-        let call = found.unwrap_or(&entries.default);
+        let (is_hit, call) = self.state.look_up(table, &keys);
         let action = call.action;
         for (field, argument) in program.actions[action as usize].parameters.iter().zip(&call.arguments) {
             self.phv.values[*field as usize] = argument.value;
@@ -336,15 +331,19 @@ impl<'a> Run<'a> {
         writer
     }
 
-    /// Drawn from the packet's number and how many were drawn for it before: the same in every run.
     fn draw(&mut self) -> u128 {
         self.phv.draws += 1;
-        let half = |salt: u64| {
-            let mut x = self.phv.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.phv.draws << 32 ^ salt;
-            x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            u128::from(x ^ x >> 31)
-        };
-        half(1) << 64 | half(2)
+        drawn(self.phv.number, self.phv.draws)
     }
+}
+
+/// What is drawn for a packet, by its number and how many were drawn for it so far: the same in every run.
+pub fn drawn(number: u64, draws: u64) -> u128 {
+    let half = |salt: u64| {
+        let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ draws << 32 ^ salt;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u128::from(x ^ x >> 31)
+    };
+    half(1) << 64 | half(2)
 }

@@ -13,7 +13,7 @@ pub struct Rates {
     pub peak_burst: u64,
 }
 
-/// A marker. Tokens are counted in billionths, so that no fraction is lost between packets.
+/// A marker: a packet takes tokens of its buckets. Tokens are counted in billionths, so that no fraction is lost between packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Marker {
     rates: Rates,
@@ -29,6 +29,20 @@ impl Marker {
     pub fn new(rates: Rates) -> Marker {
         let full = |burst: u64| u128::from(burst) * BILLION;
         Marker { rates, committed: full(rates.committed_burst), peak: full(rates.peak_burst), seen_ns: 0 }
+    }
+
+    /// Its tokens and when it was last asked, as words.
+    pub fn memory(&self) -> [u64; 5] {
+        let low = |tokens: u128| tokens as u64;
+        let high = |tokens: u128| (tokens >> 64) as u64;
+        [low(self.committed), high(self.committed), low(self.peak), high(self.peak), self.seen_ns]
+    }
+
+    /// The same marker with the tokens that [`memory`](Marker::memory) gave.
+    pub fn remembering(&self, memory: [u64; 5]) -> Marker {
+        let [low, high, peak_low, peak_high, seen_ns] = memory;
+        let tokens = |low: u64, high: u64| u128::from(high) << 64 | u128::from(low);
+        Marker { rates: self.rates, committed: tokens(low, high), peak: tokens(peak_low, peak_high), seen_ns }
     }
 
     /// The colour of a packet of so many units: 0 green, 1 yellow, 2 red.

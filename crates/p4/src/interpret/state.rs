@@ -133,6 +133,49 @@ impl State {
         found.map(<[u128]>::to_vec)
     }
 
+    /// What a table says of these keys, and whether an entry matched.
+    #[inline]
+    pub fn look_up(&self, table: u32, keys: &[u128]) -> (bool, &ActionCall) {
+        let entries = &self.tables[table as usize];
+        let found = entries.look_up(keys);
+        (found.is_some(), found.unwrap_or(&entries.default))
+    }
+
+    /// The entries of a muTable that have all bits of their keys: keys and values.
+    pub fn mu_entries(&self, table: u32) -> impl Iterator<Item = (&[u128], &[u128])> {
+        let entries = &self.mu_tables[table as usize];
+        entries.exact.iter().map(|(keys, values)| (&keys[..], &values[..]))
+    }
+
+    /// The values of the entries with masks, in the order in which they were added.
+    pub fn masked_mu_entries(&self, table: u32) -> impl ExactSizeIterator<Item = &[u128]> {
+        self.mu_tables[table as usize].masked.iter().map(|(_, values)| &values[..])
+    }
+
+    /// Which of the entries with masks these keys find, if no other has all their bits.
+    pub fn masked_match(&self, program: &Program, table: u32, keys: &[u128]) -> Option<usize> {
+        let entries = &self.mu_tables[table as usize];
+        match entries.exact.contains_key(keys) {
+            true => None,
+            false => entries.masked_match(&program.mu_tables[table as usize], keys),
+        }
+    }
+
+    /// The places of a register that were written, from 0 on.
+    pub fn register_values(&self, register: u32) -> &[u128] {
+        &self.registers[register as usize]
+    }
+
+    /// Places of a counter that have counted: packets and bytes.
+    pub fn counts(&self, counter: u32) -> impl Iterator<Item = (u32, (u64, u64))> {
+        self.counters[counter as usize].iter().map(|(at, counts)| (*at, *counts))
+    }
+
+    /// The markers of a meter that have rates.
+    pub fn markers(&self, meter: u32) -> impl Iterator<Item = (u32, &Marker)> {
+        self.meters[meter as usize].iter().map(|(at, marker)| (*at, marker))
+    }
+
     /// The value of a register; 0 where nothing was written.
     pub fn register(&self, register: u32, index: u32) -> u128 {
         self.registers[register as usize].get(index as usize).copied().unwrap_or_default()

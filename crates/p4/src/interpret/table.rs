@@ -140,7 +140,7 @@ impl MuEntries {
     }
 
     /// Which of the masked entries a key matches: the first, or with `lpm` that of the longest prefix.
-    fn masked_match(&self, table: &MuTable, keys: &[u128]) -> Option<usize> {
+    pub fn masked_match(&self, table: &MuTable, keys: &[u128]) -> Option<usize> {
         let is_match = |(_, (entry, _)): &(usize, &Masked)| {
             entry.iter().zip(keys).all(|((value, mask), key)| key & mask == value & mask)
         };

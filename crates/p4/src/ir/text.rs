@@ -172,7 +172,8 @@ impl Program {
         for statement in body {
             text.push_str(&indent);
             if statement.stage > 0 {
-                let _ = write!(text, "{}| ", statement.stage);
+                let mark = if statement.before { "<" } else { "" };
+                let _ = write!(text, "{mark}{}| ", statement.stage);
             }
             match &statement.kind {
                 StatementKind::If { condition, then, otherwise } => {
@@ -213,7 +214,8 @@ impl Program {
             let _ = writeln!(text, "  {what} {name}: read in {reads}, written in {writes}: {memory}");
         }
         for renamed in &layout.renamed {
-            let _ = writeln!(text, "  renamed {} to {}", self.field(renamed.field), self.field(renamed.to));
+            let (field, to) = (self.field(renamed.field), self.field(renamed.to));
+            let _ = writeln!(text, "  renamed {field} to {to} in {}", renamed.stage);
         }
         for note in &layout.notes {
             let _ = writeln!(text, "  note: {note}");

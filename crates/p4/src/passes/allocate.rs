@@ -3,7 +3,7 @@
 //! A stage looks keys up once, in all its tables at a time, between two runs of operations:
 //!
 //! ```text
-//! | up to 4 dependent operations | tables, muTables, registers, meters | up to 8 dependent operations |
+//! | up to 4 dependent operations | tables, muTables, registers, counters, meters | up to 8 dependent operations |
 //! ```
 //!
 //! So a key that depends on what a table gave is looked up in a later stage, and so is what stands under a condition
@@ -15,7 +15,8 @@
 //! with the statements that it has, gives what the program gives.
 
 use crate::ir::{
-    Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind, visit_mut,
+    Compute, Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind,
+    visit_mut,
 };
 
 /// Dependent operations before a stage looks keys up: those of a gateway.
@@ -33,8 +34,9 @@ const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
 /// Runs the pass.
 pub fn run(program: &mut Program) {
     own_actions(program);
+    own_conditions(program);
     for body in bodies_mut(program) {
-        visit_mut(body, &mut |statement| statement.stage = 0);
+        visit_mut(body, &mut |statement| (statement.stage, statement.before) = (0, false));
     }
     settle(program);
 }
@@ -100,6 +102,66 @@ fn copied(program: &mut Program, action: u32) -> u32 {
     program.actions.len() as u32 - 1
 }
 
+/// Gives each `if` a condition that is written once: stages read it one by one, when it may have changed.
+fn own_conditions(program: &mut Program) {
+    let mut writes = vec![0_u32; program.fields.len()];
+    for body in program.bodies() {
+        count_writes(program, body, &mut writes);
+    }
+    let mut fields = std::mem::take(&mut program.fields);
+    let is_own = |id: FieldId, field: &Field| match field.kind {
+        FieldKind::Temporary => writes[id as usize] <= 1,
+        FieldKind::Parameter => false,
+        _ => writes[id as usize] == 0,
+    };
+    let mut copied = |condition: &mut Operand, before: &mut Vec<Statement>| {
+        let Operand::Field(id) = *condition else { return };
+        if is_own(id, &fields[id as usize]) {
+            return;
+        }
+        let to = fields.len() as FieldId;
+        fields.push(Field { name: format!("%{to}"), width: 1, kind: FieldKind::Temporary });
+        let value = Compute::Copy { from: Operand::Field(id) };
+        before.push(StatementKind::Compute { to, value }.into());
+        *condition = Operand::Field(to);
+    };
+    for body in bodies_mut(program) {
+        with_conditions(body, &mut copied);
+    }
+    program.fields = fields;
+}
+
+fn count_writes(program: &Program, body: &[Statement], writes: &mut [u32]) {
+    for statement in body {
+        match &statement.kind {
+            StatementKind::If { then, otherwise, .. } => {
+                count_writes(program, then, writes);
+                count_writes(program, otherwise, writes);
+            }
+            StatementKind::Scope { body } => count_writes(program, body, writes),
+            kind => kind.writes(program, &mut |field| writes[field as usize] += 1),
+        }
+    }
+}
+
+/// Shows each condition, and takes statements to put before its `if`.
+fn with_conditions(body: &mut Vec<Statement>, with: &mut dyn FnMut(&mut Operand, &mut Vec<Statement>)) {
+    let mut out = Vec::with_capacity(body.len());
+    for mut statement in std::mem::take(body) {
+        match &mut statement.kind {
+            StatementKind::If { condition, then, otherwise } => {
+                with(condition, &mut out);
+                with_conditions(then, with);
+                with_conditions(otherwise, with);
+            }
+            StatementKind::Scope { body } => with_conditions(body, with),
+            _ => {}
+        }
+        out.push(statement);
+    }
+    *body = out;
+}
+
 fn bodies_mut(program: &mut Program) -> impl Iterator<Item = &mut Vec<Statement>> {
     [&mut program.ingress, &mut program.egress]
         .into_iter()
@@ -116,7 +178,7 @@ struct Stages {
     register_writes: Vec<u32>,
     counters: Vec<u32>,
     meters: Vec<u32>,
-    /// Of every statement, in the order in which they are walked.
+    /// Half of every statement, in the order in which they are walked; 0 where it has none yet.
     statements: Vec<u32>,
 }
 
@@ -180,12 +242,11 @@ impl Stages {
         let first = mu_tables.iter().map(|place| place.reads).filter(|stage| *stage > 0).min();
         let last = mu_tables.iter().map(|place| place.writes).max().unwrap_or_default();
         let span = first.map_or(0, |first| if last == 0 { 0 } else { (last + 1).saturating_sub(first) });
-        let notes = self.notes(program, &mu_tables, &registers);
         Layout {
             stages: all as u16,
             egress_from: ingress as u16 + 1,
             tables: self.tables.iter().map(|stage| *stage as u16).collect(),
-            notes,
+            notes: Vec::new(),
             mu_tables,
             registers,
             span,
@@ -194,56 +255,16 @@ impl Stages {
     }
 }
 
-impl Stages {
-    /// What does not fit a pipeline, or does not mean there what it means in order.
-    fn notes(&self, program: &Program, mu_tables: &[MuPlace], registers: &[MuPlace]) -> Vec<String> {
-        let mut notes = Vec::new();
-        for (register, place) in program.registers.iter().zip(registers) {
-            if place.memory == Memory::FlowState {
-                let (name, reads, writes) = (&register.name, place.reads, place.writes);
-                notes.push(format!(
-                    "register {name} is read in stage {reads} and written from stage {writes}, which a register \
-                     cannot be; declare a muTable"
-                ));
-            }
-        }
-        let names = program.registers.iter().map(|register| ("register", &register.name));
-        let written = names.zip(registers.iter().map(|place| u32::from(place.writes)));
-        let names = program.counters.iter().map(|counter| ("counter", &counter.name));
-        let counted = names.zip(self.counters.iter().copied());
-        let names = program.meters.iter().map(|meter| ("meter", &meter.name));
-        let metered = names.zip(self.meters.iter().copied());
-        let single =
-            program.mu_tables.iter().zip(mu_tables).filter(|(_, place)| place.memory == Memory::Register);
-        let single = single.map(|(table, place)| (("muTable", &table.name), u32::from(place.writes)));
-        for ((kind, name), stage) in written.chain(counted).chain(metered).chain(single) {
-            let mut flows = program.mu_tables.iter().zip(mu_tables);
-            let around = flows.find(|(_, place)| {
-                let region = u32::from(place.reads)..=u32::from(place.writes);
-                place.memory == Memory::FlowState && region.contains(&stage)
-            });
-            if let Some((table, place)) = around {
-                let (flow, reads, writes) = (&table.name, place.reads, place.writes);
-                notes.push(format!(
-                    "{kind} {name} is written in stage {stage}: a packet that is done over, from stage {reads} to \
-                     {writes} of muTable {flow}, writes it again"
-                ));
-            }
-        }
-        notes
-    }
-}
-
-/// Statements, without those that hold others.
-fn collect(body: &[Statement], stages: &mut Vec<u32>) {
+/// Halves of statements, 0 of those that hold others.
+fn collect(body: &[Statement], halves: &mut Vec<u32>) {
     for statement in body {
-        stages.push(statement.stage.into());
+        halves.push(if statement.stage == 0 { 0 } else { statement.half().into() });
         match &statement.kind {
             StatementKind::If { then, otherwise, .. } => {
-                collect(then, stages);
-                collect(otherwise, stages);
+                collect(then, halves);
+                collect(otherwise, halves);
             }
-            StatementKind::Scope { body } => collect(body, stages),
+            StatementKind::Scope { body } => collect(body, halves),
             _ => {}
         }
     }
@@ -259,9 +280,10 @@ fn count(body: &[Statement]) -> usize {
 fn write_stages(program: &mut Program, stages: &Stages) -> bool {
     fn write(body: &mut [Statement], stages: &mut impl Iterator<Item = u32>, changed: &mut bool) {
         for statement in body {
-            let stage = stages.next().unwrap_or_default() as u16;
-            *changed |= statement.stage != stage;
-            statement.stage = stage;
+            let half = stages.next().unwrap_or_default() as u16;
+            let place = (half / 2, half > 0 && half.is_multiple_of(2));
+            *changed |= (statement.stage, statement.before) != place;
+            (statement.stage, statement.before) = place;
             match &mut statement.kind {
                 StatementKind::If { then, otherwise, .. } => {
                     write(then, stages, changed);
@@ -299,9 +321,23 @@ fn stage_of(time: u32) -> u32 {
     time / SLOTS + 1
 }
 
+/// The half of a time.
+fn half_of(time: u32) -> u32 {
+    2 * stage_of(time) + u32::from(time % SLOTS >= MATCH)
+}
+
 /// The first time in a stage.
 fn start_of(stage: u32) -> u32 {
     stage.saturating_sub(1) * SLOTS + u32::from(stage > 0)
+}
+
+/// The first time for an operation in a half; 0 if that is none.
+fn start_of_half(half: u32) -> u32 {
+    match half {
+        0 => 0,
+        half if half.is_multiple_of(2) => start_of(half / 2),
+        half => start_of(half / 2) + MATCH,
+    }
 }
 
 impl Walk<'_> {
@@ -376,17 +412,24 @@ impl Walk<'_> {
             self.read[field as usize] = self.read[field as usize].max(time)
         });
         kind.writes(self.program, &mut |field| self.written[field as usize] = time);
-        self.stages.statements[number] = self.stages.statements[number].max(stage_of(time));
+        self.stages.statements[number] = self.stages.statements[number].max(half_of(time));
         self.last = self.last.max(time);
     }
 
-    /// The first time behind `ready`, in this stage at the earliest, at which an operation is done.
-    fn operation(ready: u32, stage: u32) -> u32 {
-        let time = (ready + 1).max(start_of(stage));
+    /// The first time behind `ready`, not before `from`, at which an operation is done.
+    fn operation(ready: u32, from: u32) -> u32 {
+        let time = (ready + 1).max(from);
         match time % SLOTS {
             0 | MATCH => time + 1,
             _ => time,
         }
+    }
+
+    /// The same for a write to state: behind the look-ups of its stage, since one of them may read what it writes.
+    fn write(ready: u32, from: u32) -> u32 {
+        let time = Self::operation(ready, from);
+        let start = time - time % SLOTS;
+        time.max(start + MATCH + 1)
     }
 
     /// The same for a look-up.
@@ -402,44 +445,44 @@ impl Walk<'_> {
         let time = match kind {
             StatementKind::MuRead { table, .. } => {
                 let stage = &mut self.stages.mu_reads[*table as usize];
-                let time = Self::look_up(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::RegisterRead { register, .. } => {
                 let stage = &mut self.stages.register_reads[*register as usize];
-                let time = Self::look_up(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::ExecuteMeter { meter, .. } => {
                 let stage = &mut self.stages.meters[*meter as usize];
-                let time = Self::look_up(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::MuWrite { table, .. } => {
                 // Not before it is read: state goes back in a pipeline, not on.
                 let reads = self.stages.mu_reads[*table as usize];
-                let time = Self::operation(ready, pinned.max(reads));
+                let time = Self::write(ready, start_of_half(pinned).max(start_of(reads)));
                 let stage = &mut self.stages.mu_writes[*table as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::RegisterWrite { register, .. } => {
                 let reads = self.stages.register_reads[*register as usize];
-                let time = Self::operation(ready, pinned.max(reads));
+                let time = Self::write(ready, start_of_half(pinned).max(start_of(reads)));
                 let stage = &mut self.stages.register_writes[*register as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::Count { counter, .. } => {
                 let stage = &mut self.stages.counters[*counter as usize];
-                let time = Self::operation(ready, pinned.max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
-            _ => Self::operation(ready, pinned),
+            _ => Self::operation(ready, start_of_half(pinned)),
         };
         self.note(kind, number, time);
     }
@@ -452,7 +495,7 @@ impl Walk<'_> {
         let ready = self.ready(&kind);
         let pinned = self.stages.statements[number];
         let stage = &mut self.stages.tables[table as usize];
-        let time = Self::look_up(ready, pinned.max(*stage));
+        let time = Self::look_up(ready, (pinned / 2).max(*stage));
         *stage = (*stage).max(stage_of(time));
         self.note(&kind, number, time);
         let control = std::mem::replace(&mut self.control, time);

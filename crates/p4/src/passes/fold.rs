@@ -75,7 +75,7 @@ impl Folder<'_> {
     }
 
     fn statement(&self, statement: Statement, known: &mut Known, folded: &mut Vec<Statement>) {
-        let stage = statement.stage;
+        let (stage, before) = (statement.stage, statement.before);
         match statement.kind {
             StatementKind::Compute { to, value } => {
                 let computed = self.computed(to, &value).map(Operand::Constant);
@@ -84,7 +84,7 @@ impl Folder<'_> {
                     Compute::Copy { from } => known.set(to, from),
                     _ => known.forget(to),
                 }
-                folded.push(Statement { stage, kind: StatementKind::Compute { to, value } });
+                folded.push(Statement { stage, before, kind: StatementKind::Compute { to, value } });
             }
             StatementKind::If { condition: Operand::Constant(constant), then, otherwise } => {
                 let taken = if constant.value == 1 { then } else { otherwise };
@@ -104,7 +104,11 @@ impl Folder<'_> {
                 *known = after_then;
                 known.held.retain(|field, held| after_otherwise.held.get(field) == Some(held));
                 if !then.is_empty() || !otherwise.is_empty() {
-                    folded.push(Statement { stage, kind: StatementKind::If { condition, then, otherwise } });
+                    folded.push(Statement {
+                        stage,
+                        before,
+                        kind: StatementKind::If { condition, then, otherwise },
+                    });
                 }
             }
             StatementKind::Scope { body } => {
@@ -114,13 +118,13 @@ impl Folder<'_> {
                     self.program.visit_writes(&body, &mut |field| {
                         known.forget(field);
                     });
-                    folded.push(Statement { stage, kind: StatementKind::Scope { body } });
+                    folded.push(Statement { stage, before, kind: StatementKind::Scope { body } });
                 } else {
                     folded.extend(body);
                 }
             }
             kind => {
-                let statement = Statement { stage, kind };
+                let statement = Statement { stage, before, kind };
                 self.program.visit_writes(std::slice::from_ref(&statement), &mut |field| {
                     known.forget(field);
                 });

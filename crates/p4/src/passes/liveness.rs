@@ -5,12 +5,12 @@ use crate::ir::{FieldId, Operand, Program, Statement, StatementKind};
 /// A bit for each field.
 pub type Live = Vec<bool>;
 
-/// Walks backwards through the statements of some stages.
+/// Walks backwards through the statements of some halves of stages.
 pub struct Liveness<'a> {
     /// The program.
     pub program: &'a Program,
-    /// Statements of earlier stages are as if they were not there.
-    pub from_stage: u16,
+    /// Statements of earlier halves are as if they were not there.
+    pub from_half: u16,
     /// What is live where the block ends.
     pub at_end: Live,
 }
@@ -55,7 +55,7 @@ impl Liveness<'_> {
     }
 
     fn own(&self, statement: &Statement, live: &mut Live) {
-        if statement.stage < self.from_stage {
+        if statement.half() < self.from_half {
             return;
         }
         statement.kind.writes(self.program, &mut |field: FieldId| live[field as usize] = false);

@@ -2,58 +2,58 @@
 //!
 //! A packet that has read a stale state is submitted anew to the stage that reads it, as it is: with what stages
 //! behind that one have written into it. So a field that these write, and that is read there or later before it is
-//! written for sure, is copied in the stage that reads the state; from there on the copy is written and read, and
-//! takes the field's place where the block ends. Done over, the copy is made over, from the field as it was.
+//! written for sure, is copied where the stage looks up; from there on the copy is written and read, and takes the
+//! field's place where the block ends. Done over, the copy is made over, from the field as it was.
+//!
+//! A packet that comes to the stage has its key by then. So what is done over begins with the look-ups of the stage
+//! that reads, and ends before those of the stage behind the one that writes.
+
+use std::ops::RangeInclusive;
 
 use crate::ir::{
-    Compute, Field, FieldId, FieldKind, Memory, Operand, Program, Renamed, Statement, StatementKind,
-    visit_mut,
+    Field, FieldId, FieldKind, Memory, Operand, Program, Renamed, Statement, StatementKind, visit_mut,
 };
 
-use super::allocate::settle;
 use super::liveness::{Live, Liveness};
-
-/// Rounds at most: renaming may move what other muTables need.
-const MAX_ROUNDS: usize = 16;
 
 /// Runs the pass.
 pub fn run(program: &mut Program) {
-    for _ in 0..MAX_ROUNDS {
-        let Some((stage, fields)) = needed(program) else { return };
-        for field in fields {
-            rename(program, field, stage);
+    let Some(layout) = &program.layout else { return };
+    let flows = layout.mu_tables.iter().filter(|place| place.memory == Memory::FlowState);
+    let mut places: Vec<(u16, u16)> = flows.map(|place| (place.reads, place.writes)).collect();
+    places.sort_unstable();
+    for (reads, writes) in places {
+        for field in changed(program, &region(reads, writes)) {
+            rename(program, field, reads);
         }
-        settle(program);
     }
 }
 
-/// The first stage to which packets are submitted anew, and fields that they must not find changed there.
-fn needed(program: &Program) -> Option<(u16, Vec<FieldId>)> {
-    let layout = program.layout.as_ref()?;
-    let flows = layout.mu_tables.iter().filter(|place| place.memory == Memory::FlowState);
-    let mut regions: Vec<(u16, u16)> = flows.map(|place| (place.reads, place.writes)).collect();
-    regions.sort_unstable();
-    regions.into_iter().find_map(|(reads, writes)| {
-        let fields = changed(program, reads, writes);
-        (!fields.is_empty()).then_some((reads, fields))
-    })
+/// Halves of stages ([`Statement::half`]) that are done over for a state that is read and written in these stages.
+pub fn region(reads: u16, writes: u16) -> RangeInclusive<u16> {
+    2 * reads + 1..=2 * writes + 2
 }
 
-/// Fields that stages write which are done over, and that are read there before they are written.
-pub(super) fn changed(program: &Program, reads: u16, writes: u16) -> Vec<FieldId> {
+/// Fields that are written in these halves, and that are read there or later before they are written.
+fn changed(program: &Program, region: &RangeInclusive<u16>) -> Vec<FieldId> {
     let mut live = live_at_end(program);
-    let whole = |from_stage, at_end: &Live| Liveness { program, from_stage, at_end: at_end.clone() };
+    let whole = |from_half, at_end: &Live| Liveness { program, from_half, at_end: at_end.clone() };
     for body in [&program.deparser, &program.compute_checksum] {
         let end = live.clone();
         whole(0, &end).body(body, &mut live, &end);
     }
     for body in [&program.egress, &program.ingress] {
         let end = live.clone();
-        whole(reads, &end).body(body, &mut live, &end);
+        whole(*region.start(), &end).body(body, &mut live, &end);
+    }
+    for renamed in program.layout.iter().flat_map(|layout| layout.renamed.iter().rev()) {
+        if renamed.half() >= *region.start() && std::mem::take(&mut live[renamed.to as usize]) {
+            live[renamed.field as usize] = true;
+        }
     }
     let mut written = vec![false; program.fields.len()];
     for body in program.bodies() {
-        mark_written(program, body, reads, writes, &mut written);
+        mark_written(program, body, region, &mut written);
     }
     (0..)
         .zip(live.iter().zip(&written))
@@ -72,15 +72,15 @@ fn live_at_end(program: &Program) -> Live {
     live
 }
 
-fn mark_written(program: &Program, body: &[Statement], reads: u16, writes: u16, written: &mut [bool]) {
+fn mark_written(program: &Program, body: &[Statement], region: &RangeInclusive<u16>, written: &mut [bool]) {
     for statement in body {
         match &statement.kind {
             StatementKind::If { then, otherwise, .. } => {
-                mark_written(program, then, reads, writes, written);
-                mark_written(program, otherwise, reads, writes, written);
+                mark_written(program, then, region, written);
+                mark_written(program, otherwise, region, written);
             }
-            StatementKind::Scope { body } => mark_written(program, body, reads, writes, written),
-            kind if (reads..=writes).contains(&statement.stage) => {
+            StatementKind::Scope { body } => mark_written(program, body, region, written),
+            kind if region.contains(&statement.half()) => {
                 kind.writes(program, &mut |field| written[field as usize] = true);
             }
             _ => {}
@@ -88,79 +88,59 @@ fn mark_written(program: &Program, body: &[Statement], reads: u16, writes: u16, 
     }
 }
 
-/// Copies the field before the first statement of its block that writes it from this stage on, and writes the copy
-/// from there on.
+/// Gives the field a copy, made where this stage looks up, which all that is done from there on uses.
 fn rename(program: &mut Program, field: FieldId, stage: u16) {
     let declared = &program.fields[field as usize];
     let copy = Field { name: format!("{}'", declared.name), width: declared.width, kind: FieldKind::Renamed };
     program.fields.push(copy);
     let to = program.fields.len() as FieldId - 1;
-    let egress_from = program.layout.as_ref().map_or(u16::MAX, |layout| layout.egress_from);
-    let in_egress = stage >= egress_from;
-    let block = if in_egress { &program.egress } else { &program.ingress };
-    let at = split(program, block, field);
+    let in_egress = program.layout.as_ref().is_some_and(|layout| stage >= layout.egress_from);
+    let renamed = Renamed { field, to, stage, in_egress };
 
     let mut body = std::mem::take(if in_egress { &mut program.egress } else { &mut program.ingress });
     let mut tables = Vec::new();
-    program.visit(&body[at..], &mut |kind| {
-        if let StatementKind::Apply { table, .. } = kind
-            && !tables.contains(table)
+    let mut look_ups = body.clone();
+    visit_mut(&mut look_ups, &mut |statement| {
+        if let StatementKind::Apply { table, .. } = statement.kind
+            && !tables.contains(&(table, statement.half()))
         {
-            tables.push(*table);
+            tables.push((table, statement.half()));
         }
     });
-    replace(&mut body[at..], field, to);
-    for table in tables {
+    replace(&mut body, &renamed);
+    for (table, half) in tables {
         let declared = &mut program.tables[table as usize];
-        declared.keys.iter_mut().for_each(|key| replace_operand(&mut key.value, field, to));
+        if half >= renamed.half() {
+            declared.keys.iter_mut().for_each(|key| replace_operand(&mut key.value, &renamed));
+        }
         for action in declared.actions.clone() {
-            replace(&mut program.actions[action as usize].body, field, to);
+            replace(&mut program.actions[action as usize].body, &renamed);
         }
     }
-    let value = Compute::Copy { from: Operand::Field(field) };
-    body.insert(at, Statement { stage, kind: StatementKind::Compute { to, value } });
     *if in_egress { &mut program.egress } else { &mut program.ingress } = body;
     if let Some(layout) = &mut program.layout {
-        layout.renamed.push(Renamed { field, to, in_egress });
+        layout.renamed.push(renamed);
     }
 }
 
-/// Where in the block the copy goes: before the first statement that writes the field. To the very front if the
-/// block may end before, or a table is used on both sides: either would miss the copy.
-fn split(program: &Program, block: &[Statement], field: FieldId) -> usize {
-    let writes = |statement: &Statement| {
-        let mut found = false;
-        program.visit_writes(std::slice::from_ref(statement), &mut |written| found |= written == field);
-        found
-    };
-    let at = block.iter().position(writes).unwrap_or_default();
-    let tables = |body: &[Statement]| {
-        let (mut tables, mut has_exit) = (Vec::new(), false);
-        program.visit(body, &mut |kind| match kind {
-            StatementKind::Apply { table, .. } => tables.push(*table),
-            StatementKind::Exit => has_exit = true,
-            _ => {}
-        });
-        (tables, has_exit)
-    };
-    let (before, has_exit) = tables(&block[..at]);
-    let (after, _) = tables(&block[at..]);
-    if has_exit || before.iter().any(|table| after.contains(table)) { 0 } else { at }
-}
-
-fn replace(body: &mut [Statement], from: FieldId, to: FieldId) {
+fn replace(body: &mut [Statement], renamed: &Renamed) {
     visit_mut(body, &mut |statement| {
-        statement.kind.operands_mut(&mut |operand| replace_operand(operand, from, to));
+        // What holds others has no half, and its condition is written once, before them all.
+        let is_holder = matches!(statement.kind, StatementKind::If { .. } | StatementKind::Scope { .. });
+        if is_holder || statement.half() < renamed.half() {
+            return;
+        }
+        statement.kind.operands_mut(&mut |operand| replace_operand(operand, renamed));
         statement.kind.targets_mut(&mut |target| {
-            if *target == from {
-                *target = to;
+            if *target == renamed.field {
+                *target = renamed.to;
             }
         });
     });
 }
 
-fn replace_operand(operand: &mut Operand, from: FieldId, to: FieldId) {
-    if *operand == Operand::Field(from) {
-        *operand = Operand::Field(to);
+fn replace_operand(operand: &mut Operand, renamed: &Renamed) {
+    if *operand == Operand::Field(renamed.field) {
+        *operand = Operand::Field(renamed.to);
     }
 }

@@ -159,7 +159,7 @@ struct Bytes(Option<u32>);
 
 /// Updates after which a flow is blocked, or never.
 #[derive(Clone, Debug)]
-struct Threshold(Option<u32>);
+pub struct Threshold(pub Option<u32>);
 
 /// All figures at once.
 const ALL: &str = "all";
@@ -264,7 +264,7 @@ fn figure_parser() -> impl TypedValueParser {
     PossibleValuesParser::new(Figure::EACH.map(Figure::number).into_iter().chain([ALL]))
 }
 
-fn size() -> RangedU64ValueParser<usize> {
+pub fn size() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::<usize>::new().range(1..=1 << 20)
 }
 
@@ -276,7 +276,7 @@ fn packet_bytes(text: &str) -> Result<Bytes, String> {
     }
 }
 
-fn threshold(text: &str) -> Result<Threshold, String> {
+pub fn threshold(text: &str) -> Result<Threshold, String> {
     match text.parse() {
         Ok(updates) => Ok(Threshold(Some(updates))),
         _ if text == "never" => Ok(Threshold(None)),

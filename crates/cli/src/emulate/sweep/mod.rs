@@ -19,9 +19,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use self::args::SweepArgs;
+pub use self::args::{SweepArgs, Threshold, size, threshold};
 #[cfg(test)]
 pub use self::rows::Sweep as SweepReport;
+pub use self::settings::Level;
 
 use self::charts::{Charts, Look, draw};
 use self::figures::{Figure, Study};

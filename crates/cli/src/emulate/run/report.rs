@@ -1,0 +1,209 @@
+//! What is said of a run.
+
+use pipeline::compiled::Differences;
+use pipeline::{Consistency, Report, TableSpec};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::sweep::Level;
+use crate::output::{count, heading, percent, plural, table};
+use crate::page::markup::element;
+use crate::page::{Row, data, folded, page, paragraph, section, table as html_table};
+
+/// The JSON of `paceline emulate --json`. Documented by `docs/emulate.schema.json`; fields are added, never renamed
+/// or removed.
+#[derive(Serialize, JsonSchema)]
+pub struct Emulation {
+    /// Version of Paceline.
+    pub paceline: &'static str,
+    /// What was asked for.
+    pub command: String,
+    /// What arrived: the capture or the model of traffic.
+    pub source: String,
+    /// Stages of the pipeline.
+    pub stages: usize,
+    /// Cycles that a packet spends in each.
+    pub stage_cycles: usize,
+    /// Where the program keeps state.
+    pub tables: Vec<Place>,
+    /// What the model did.
+    #[serde(flatten)]
+    pub report: Report,
+    /// How that compares with the reference, if it was asked for.
+    pub check: Option<Compared>,
+}
+
+/// A table that packets read and write.
+#[derive(Serialize, JsonSchema)]
+pub struct Place {
+    /// Its name in the program.
+    pub name: String,
+    /// The stage that reads it, from 1.
+    pub reads: usize,
+    /// The last stage that writes it.
+    pub writes: usize,
+    /// `strict`, `bs1` and so on for bounded staleness, `weak`.
+    pub consistency: String,
+    /// Entries at most.
+    pub size: usize,
+}
+
+impl Place {
+    pub fn of(spec: &TableSpec, consistency: Option<Consistency>) -> Place {
+        Place {
+            name: spec.name.clone(),
+            reads: spec.read_stage + 1,
+            writes: spec.write_stage + 1,
+            consistency: match spec.is_atom() {
+                true => "at once".to_owned(),
+                false => Level(consistency.unwrap_or(spec.consistency)).to_string(),
+            },
+            size: spec.size,
+        }
+    }
+}
+
+/// What differs from the reference, which takes the packets that were not lost one after the other.
+#[derive(Serialize, JsonSchema)]
+pub struct Compared {
+    /// Packets that were compared.
+    pub packets: u64,
+    /// Those of which the reference sends something else.
+    pub differ: u64,
+    /// The first difference, in words.
+    pub first: Option<String>,
+    /// The first state that differs, in words.
+    pub state: Option<String>,
+}
+
+impl From<Differences> for Compared {
+    fn from(found: Differences) -> Compared {
+        Compared { packets: found.compared, differ: found.packets, first: found.first, state: found.state }
+    }
+}
+
+impl Compared {
+    pub fn is_equal(&self) -> bool {
+        self.differ == 0 && self.first.is_none() && self.state.is_none()
+    }
+
+    fn says(&self) -> String {
+        if self.is_equal() {
+            return format!("{} and all states are the reference's", plural(self.packets, "packet"));
+        }
+        let (differ, packets) = (count(self.differ), plural(self.packets, "packet"));
+        let mut text = format!("{differ} of {packets} differ from the reference");
+        for what in self.first.iter().chain(&self.state) {
+            text += &format!("\n  {what}");
+        }
+        text
+    }
+}
+
+impl Emulation {
+    /// Names and values, in groups.
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        let report = &self.report;
+        let latency = &report.latency_cycles;
+        vec![
+            ("cycles", count(report.cycles)),
+            ("packets in", count(report.packets_in)),
+            ("packets out", count(report.packets_out)),
+            ("lost", format!("{} ({})", count(report.lost()), percent(report.loss()))),
+            ("packets per cycle", format!("{:.4}", report.throughput)),
+            ("offered per cycle", format!("{:.4}", report.offered)),
+            ("latency, mean cycles", format!("{:.1}", latency.mean)),
+            ("latency, median", count(latency.p50)),
+            ("latency, 99% within", count(latency.p99)),
+            ("latency, most", count(latency.max)),
+            ("cycles stalled", count(report.stalls)),
+            ("packets sent back", count(report.resubmissions)),
+            ("states written back", count(report.writebacks)),
+            ("ring in use", percent(report.ring_utilisation)),
+            ("cycles a second", count(report.cycles_per_second as u64)),
+        ]
+    }
+
+    fn places(&self) -> Vec<Vec<String>> {
+        let row = |place: &Place| {
+            let (reads, writes) = (place.reads.to_string(), place.writes.to_string());
+            vec![place.name.clone(), place.consistency.clone(), reads, writes, count(place.size as u64)]
+        };
+        self.tables.iter().map(row).collect()
+    }
+
+    fn losses(&self) -> Vec<Vec<String>> {
+        let drops = self.report.drops.iter().map(|(cause, lost)| vec![cause.replace('_', " "), count(*lost)]);
+        let refused = self.report.states_refused.iter();
+        let refused =
+            refused.map(|(table, keys)| vec![format!("new keys that {table} refused"), count(*keys)]);
+        drops.chain(refused).collect()
+    }
+
+    fn occupancy(&self) -> Vec<Vec<String>> {
+        let used = self.report.occupancy_max.iter().filter(|(_, most)| **most > 0);
+        used.map(|(buffer, most)| vec![buffer.clone(), count(*most)]).collect()
+    }
+
+    fn title(&self) -> String {
+        let Report { program, model, .. } = &self.report;
+        let stages = plural(self.stages as u64, "stage");
+        format!("{program} on {model}, {stages} of {} cycles", self.stage_cycles)
+    }
+}
+
+const PLACES: [&str; 5] = ["state", "consistency", "read in", "written in", "entries"];
+const LOSSES: [&str; 2] = ["lost", "packets"];
+const OCCUPANCY: [&str; 2] = ["buffer", "most"];
+
+/// The report for the terminal.
+pub fn render_text(emulation: &Emulation) -> String {
+    let mut text = format!("{}; {}\n", emulation.title(), emulation.source);
+    let groups = [
+        (&PLACES[..], emulation.places(), 2),
+        (&LOSSES[..], emulation.losses(), 1),
+        (&OCCUPANCY[..], emulation.occupancy(), 1),
+    ];
+    let figures: Vec<Vec<String>> =
+        emulation.figures().into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    text += &heading("what came of it");
+    text += &table(&["", "value"], &figures, 1);
+    for (names, rows, left) in groups {
+        if !rows.is_empty() {
+            text += "\n";
+            text += &table(names, &rows, left);
+        }
+    }
+    if let Some(check) = &emulation.check {
+        text += &format!("\ncheck: {}\n", check.says());
+    }
+    text
+}
+
+/// The report as a page.
+pub fn render_html(emulation: &Emulation) -> String {
+    let rows = |cells: Vec<Vec<String>>| cells.into_iter().map(|cells| Row { cells, begins: false });
+    let figures = emulation.figures().into_iter().map(|(name, value)| vec![name.to_owned(), value]);
+    let mut main = element("main");
+    main = main.child(section("What came of it").child(html_table(
+        &["", "value"],
+        &[],
+        rows(figures.collect()),
+    )));
+    let groups = [
+        ("Where state is", &PLACES[..], emulation.places()),
+        ("What was lost", &LOSSES[..], emulation.losses()),
+    ];
+    for (title, names, cells) in groups.into_iter().filter(|(_, _, cells)| !cells.is_empty()) {
+        main = main.child(section(title).child(html_table(names, &[], rows(cells))));
+    }
+    if let Some(check) = &emulation.check {
+        main = main.child(section("Compared with the reference").child(paragraph("lead", &check.says())));
+    }
+    let occupancy = rows(emulation.occupancy()).collect();
+    main = main.children(folded("The most that each buffer held", &OCCUPANCY, occupancy));
+    let lead = paragraph("lead", &emulation.command);
+    let header = element("header").child(element("h1").text(emulation.title())).child(lead);
+    let body = element("body").child(header).child(main).child(data("emulation", emulation));
+    page(&emulation.title(), emulation.paceline, body)
+}

@@ -1,0 +1,88 @@
+//! `paceline emulate` with one program, as a user meets it.
+
+use support::{Folder, json, paceline, stderr, stdout};
+
+mod support;
+
+const KNOCKING: &str = "examples/p4/port_knocking.p4";
+const CAPTURE: [&str; 2] = ["--pcap", "captures/edge.pcap"];
+
+fn emulate(program: &str, options: &[&str]) -> std::process::Output {
+    let words: Vec<&str> = ["emulate", program].into_iter().chain(options.iter().copied()).collect();
+    paceline(&words)
+}
+
+#[test]
+fn a_program_runs_and_is_checked() {
+    let folder = Folder::new("emulate");
+    let html = folder.file("run.html");
+    let options =
+        ["--check", "--consistency", "strict", "--when-full", "stall", "--json", "-", "--html", &html];
+    let run = emulate(KNOCKING, &[&CAPTURE[..], &options].concat());
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let found = json(&run);
+    for field in ["cycles", "packets_in", "packets_out", "resubmissions", "writebacks"] {
+        assert!(found[field].is_u64(), "{field} in {found}");
+    }
+    for field in ["p50", "p99", "max"] {
+        assert!(found["latency_cycles"][field].as_u64() >= Some(36), "{field} in {found}");
+    }
+    assert!(found["throughput"].is_f64() && found["cycles_per_second"].is_f64());
+    assert!(found["drops"].is_object() && found["occupancy_max"].is_object());
+    assert_eq!(found["packets_in"], found["check"]["packets"]);
+    assert_eq!((found["stages"].as_u64(), found["tables"][0]["writes"].as_u64()), (Some(2), Some(2)));
+    assert!(std::fs::read_to_string(&html).expect("a page").starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+fn what_leaves_is_written() {
+    let folder = Folder::new("emulate-out");
+    let out = folder.file("out.pcap");
+    let run = emulate(KNOCKING, &[&CAPTURE[..], &["--when-full", "stall", "--out", &out]].concat());
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let reference = json(&paceline(&[&["p4", "run", KNOCKING, "--json", "-"], &CAPTURE[..]].concat()));
+    let again = json(&paceline(&["p4", "run", KNOCKING, "--json", "-", "--pcap", &out]));
+    assert_eq!(again["packets"], reference["packets_out"]);
+}
+
+#[test]
+fn registers_are_shown_cycle_by_cycle() {
+    let run = emulate(KNOCKING, &[&CAPTURE[..], &["--trace-cycles", "3..5", "--packets", "20"]].concat());
+    let text = stdout(&run);
+    assert!(
+        text.contains("cycle 3\n") && text.contains("cycle 4\n") && !text.contains("cycle 5\n"),
+        "{text}"
+    );
+    assert!(text.contains("port_knocking.p4 on rapid, 2 stages of 18 cycles"), "{text}");
+}
+
+#[test]
+fn the_synthetic_program_is_checked() {
+    let traffic = ["--traffic", "zipf:flows=4,packets=2000,a=1.2", "--check", "--when-full", "stall"];
+    let strict = emulate("synthetic", &[&traffic[..], &["--stages", "3", "--update-rate", "50"]].concat());
+    assert_eq!(strict.status.code(), Some(0), "{}", stderr(&strict));
+    // Stale packets pass: that is found, and why it may be is said.
+    let weak = emulate("synthetic", &[&traffic[..], &["--consistency", "weak"]].concat());
+    assert_eq!(weak.status.code(), Some(1));
+    assert!(stderr(&weak).contains("only strict promises"), "{}", stderr(&weak));
+}
+
+#[test]
+fn what_cannot_run_is_refused_by_name() {
+    let refused = [
+        ("examples/p4/mac_learning.p4", &CAPTURE[..], "muTable ingress.stations"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--model", "banzai"], "muTable ingress.port_knocking"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--stages", "1"], "the program takes 2 stages"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--update-rate", "3"], "--update-rate"),
+        (KNOCKING, &["--traffic", "no-such-model"], "no-such-model"),
+        (KNOCKING, &[], "--pcap"),
+        ("synthetic", &["--traffic", "uniform", "--stf", "x.stf"], "--stf"),
+        ("no-such.p4", &CAPTURE[..], "no-such.p4"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--trace-cycles", "5..5"], "100..110"),
+    ];
+    for (program, options, said) in refused {
+        let run = emulate(program, options);
+        assert_eq!(run.status.code(), Some(2), "{program} {options:?}");
+        assert!(stderr(&run).contains(said), "{program} {options:?}: {}", stderr(&run));
+    }
+}

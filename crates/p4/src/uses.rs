@@ -1,0 +1,308 @@
+//! How a program uses what it keeps from packet to packet, and what of that no pipeline can do.
+//!
+//! A pipeline asks a muTable, register, counter or meter once for each packet, under one key, and writes it under
+//! that key. What lies between the read and the write of a muTable of several stages is done once even if the packet
+//! is done over (RAPID §4.2): so what it is asked must not depend on the state that may have been stale.
+//!
+//! Keys are compared by value numbers: two are one if they are computed in the same way from the same values.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::ir::{FieldId, Operand, Program, Statement, StatementKind};
+
+mod walk;
+
+/// Something that keeps state, as an index in the list of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Object {
+    /// A muTable.
+    MuTable(u32),
+    /// A register.
+    Register(u32),
+    /// A counter.
+    Counter(u32),
+    /// A meter.
+    Meter(u32),
+}
+
+impl Object {
+    /// Which object a statement uses, if it uses one.
+    pub fn of(kind: &StatementKind) -> Option<Object> {
+        match *kind {
+            StatementKind::MuRead { table, .. } | StatementKind::MuWrite { table, .. } => {
+                Some(Object::MuTable(table))
+            }
+            StatementKind::RegisterRead { register, .. } | StatementKind::RegisterWrite { register, .. } => {
+                Some(Object::Register(register))
+            }
+            StatementKind::Count { counter, .. } => Some(Object::Counter(counter)),
+            StatementKind::ExecuteMeter { meter, .. } => Some(Object::Meter(meter)),
+            _ => None,
+        }
+    }
+
+    /// What it is, and its name in the program.
+    pub fn describe(self, program: &Program) -> String {
+        match self {
+            Object::MuTable(at) => format!("muTable {}", program.mu_tables[at as usize].name),
+            Object::Register(at) => format!("register {}", program.registers[at as usize].name),
+            Object::Counter(at) => format!("counter {}", program.counters[at as usize].name),
+            Object::Meter(at) => format!("meter {}", program.meters[at as usize].name),
+        }
+    }
+}
+
+/// How an object is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Which.
+    pub object: Object,
+    /// The stage that looks it up; that which writes it first if none does.
+    pub reads: u16,
+    /// The last stage that writes it; that which reads it if none does.
+    pub writes: u16,
+    /// Whether packets change it.
+    pub is_written: bool,
+    /// Whether a packet may write it that has not read it.
+    pub is_written_unread: bool,
+    /// muTables of several stages between whose read and write it is, and on whose state it depends what it is
+    /// asked.
+    pub follows: Vec<u32>,
+}
+
+impl Use {
+    /// Whether it is written in a later stage than it is read.
+    pub fn is_flow_state(&self) -> bool {
+        self.is_written && self.reads != self.writes
+    }
+}
+
+/// What a pipeline cannot do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// One packet uses an object under two keys.
+    TwoKeys(Object),
+    /// A state is read behind its write.
+    ReadBehindWrite(Object),
+    /// A state of several stages is written by a packet that has not read it.
+    WrittenUnread(Object),
+    /// A register is written in a later stage than it is read, or in several.
+    NotARegister {
+        /// Which.
+        object: Object,
+        /// Where it is read.
+        reads: u16,
+        /// Where it is written.
+        writes: u16,
+    },
+    /// Two states of several stages share one.
+    SpansMeet {
+        /// The one that is read first.
+        first: Object,
+        /// The other.
+        second: Object,
+        /// A stage of both.
+        stage: u16,
+    },
+    /// The egress keeps state.
+    InEgress(Object),
+}
+
+impl Fault {
+    /// In words, and what to do about it.
+    pub fn describe(&self, program: &Program) -> String {
+        let name = |object: &Object| object.describe(program);
+        match self {
+            Fault::TwoKeys(object) => format!(
+                "{} is used twice by one packet, under two keys or counted again; a pipeline uses one entry for a packet: \
+                 write under the key that was read",
+                name(object)
+            ),
+            Fault::ReadBehindWrite(object) => format!(
+                "{} is read behind its write; keep what was written in metadata instead",
+                name(object)
+            ),
+            Fault::WrittenUnread(object) => format!(
+                "{} may be written by a packet that has not read it; read it first, under the same key",
+                name(object)
+            ),
+            Fault::NotARegister { object, reads, writes } => format!(
+                "{} is read in stage {reads} and written from stage {writes}, which a register cannot be; declare a \
+                 muTable",
+                name(object)
+            ),
+            Fault::SpansMeet { first, second, stage } => format!(
+                "{} and {} are both between read and write in stage {stage}, and a packet that is done over for one \
+                 would write the other twice; read the second behind the write of the first, or make one of both",
+                name(first),
+                name(second)
+            ),
+            Fault::InEgress(object) => {
+                format!("{} is used in the egress; a pipeline keeps state in the ingress only", name(object))
+            }
+        }
+    }
+}
+
+/// All that a program keeps, and what of it no pipeline can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// What the ingress uses, by the stage that looks it up.
+    pub objects: Vec<Use>,
+    /// What cannot be done.
+    pub faults: Vec<Fault>,
+}
+
+impl Uses {
+    /// What a compiled program uses. Cost: linear in the statements, times the fields where branches meet.
+    pub fn of(program: &Program) -> Uses {
+        if program.layout.is_none() {
+            return Uses::default();
+        }
+        let mut places = Places::default();
+        places.collect(program, &program.ingress);
+        let found = walk::walk(program, &|object| places.is_flow_state(object));
+        let mut uses = Uses { objects: Vec::new(), faults: found.faults };
+        for (object, place) in &places.found {
+            uses.objects.push(place.as_use(*object, found.blind.contains(object)));
+        }
+        uses.objects.sort_by_key(|used| (used.reads, used.object));
+        uses.follow(&found.depends);
+        uses.check_spans();
+        uses.check_egress(program);
+        uses
+    }
+
+    /// Finds what depends on a state within its span.
+    fn follow(&mut self, depends: &HashMap<Object, u64>) {
+        let spans: HashMap<u32, (u16, u16)> = self
+            .objects
+            .iter()
+            .filter(|used| used.is_flow_state())
+            .filter_map(|used| match used.object {
+                Object::MuTable(table) => Some((table, (used.reads, used.writes))),
+                _ => None,
+            })
+            .collect();
+        for used in self.objects.iter_mut().filter(|used| !used.is_flow_state()) {
+            let depends = depends.get(&used.object).copied().unwrap_or_default();
+            let is_within = |(table, (reads, writes)): &(&u32, &(u16, u16))| {
+                depends & walk::bit(**table) != 0 && (*reads..=*writes).contains(&used.reads)
+            };
+            used.follows = spans.iter().filter(is_within).map(|(table, _)| *table).collect();
+            used.follows.sort_unstable();
+        }
+    }
+
+    fn check_spans(&mut self) {
+        for used in &self.objects {
+            if used.is_flow_state() && !matches!(used.object, Object::MuTable(_)) {
+                let Use { object, reads, writes, .. } = *used;
+                self.faults.push(Fault::NotARegister { object, reads, writes });
+            }
+        }
+        let spans: Vec<&Use> = self.objects.iter().filter(|used| used.is_flow_state()).collect();
+        for pair in spans.windows(2) {
+            if pair[1].reads <= pair[0].writes {
+                let (first, second, stage) = (pair[0].object, pair[1].object, pair[1].reads);
+                self.faults.push(Fault::SpansMeet { first, second, stage });
+            }
+        }
+    }
+
+    fn check_egress(&mut self, program: &Program) {
+        let mut found = BTreeSet::new();
+        program.visit(&program.egress, &mut |kind| found.extend(Object::of(kind)));
+        self.faults.extend(found.into_iter().map(Fault::InEgress));
+    }
+}
+
+/// In which stages objects are used.
+#[derive(Default)]
+struct Places {
+    found: HashMap<Object, Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    reads: Option<u16>,
+    first_write: Option<u16>,
+    last_write: Option<u16>,
+}
+
+impl Place {
+    fn as_use(&self, object: Object, is_written_unread: bool) -> Use {
+        let reads = self.reads.or(self.first_write).unwrap_or_default();
+        let writes = self.last_write.unwrap_or(reads);
+        let is_written = self.last_write.is_some();
+        Use { object, reads, writes, is_written, is_written_unread, follows: Vec::new() }
+    }
+}
+
+impl Places {
+    fn is_flow_state(&self, object: Object) -> bool {
+        self.found.get(&object).is_some_and(|place| place.as_use(object, false).is_flow_state())
+    }
+
+    fn collect(&mut self, program: &Program, body: &[Statement]) {
+        for statement in body {
+            match &statement.kind {
+                StatementKind::If { then, otherwise, .. } => {
+                    self.collect(program, then);
+                    self.collect(program, otherwise);
+                }
+                StatementKind::Scope { body } => self.collect(program, body),
+                StatementKind::Apply { table, .. } => {
+                    for action in &program.tables[*table as usize].actions {
+                        self.collect(program, &program.actions[*action as usize].body);
+                    }
+                }
+                kind => self.note(kind, statement.stage),
+            }
+        }
+    }
+
+    fn note(&mut self, kind: &StatementKind, stage: u16) {
+        let Some(object) = Object::of(kind) else { return };
+        let place = self.found.entry(object).or_default();
+        let is_counted = matches!(object, Object::Counter(_) | Object::Meter(_));
+        let is_write = matches!(kind, StatementKind::MuWrite { .. } | StatementKind::RegisterWrite { .. });
+        if !is_write {
+            place.reads = Some(stage);
+        }
+        if is_write || is_counted {
+            place.first_write = Some(place.first_write.map_or(stage, |first| first.min(stage)));
+            place.last_write = place.last_write.max(Some(stage));
+        }
+    }
+}
+
+/// Notes on a compiled program: what no pipeline can do, and what RAPID cannot.
+pub fn notes(program: &Program) -> Vec<String> {
+    let uses = Uses::of(program);
+    let mut notes: Vec<String> = uses.faults.iter().map(|fault| fault.describe(program)).collect();
+    for used in uses.objects.iter().filter(|used| used.is_written) {
+        for table in &used.follows {
+            let (name, table) = (used.object.describe(program), Object::MuTable(*table).describe(program));
+            notes.push(follows(&name, &table));
+        }
+    }
+    notes
+}
+
+/// Why a pipeline that does packets over cannot have such an object.
+pub fn follows(object: &str, table: &str) -> String {
+    format!(
+        "{object} lies between the read and the write of {table}, and what it is asked depends on the state read \
+         there: a packet that is done over may have asked for what was never so; ask it for every packet, or behind \
+         the write"
+    )
+}
+
+/// The operand's field.
+fn field_of(operand: Operand) -> Option<FieldId> {
+    match operand {
+        Operand::Field(field) => Some(field),
+        Operand::Constant(_) => None,
+    }
+}

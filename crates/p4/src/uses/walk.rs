@@ -1,0 +1,300 @@
+//! A walk through the ingress in the order of the program: which values are one, and what depends on which state.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::ir::{Compute, FieldId, Operand, Program, Statement, StatementKind};
+
+use super::{Fault, Object, field_of};
+
+/// What was found.
+#[derive(Default)]
+pub struct Found {
+    /// What no pipeline can do.
+    pub faults: Vec<Fault>,
+    /// Objects that a packet may write without having read them.
+    pub blind: BTreeSet<Object>,
+    /// For each object, the muTables on whose state it depends what it is asked.
+    pub depends: HashMap<Object, u64>,
+}
+
+/// Walks through the ingress.
+pub fn walk(program: &Program, is_flow_state: &dyn Fn(Object) -> bool) -> Found {
+    let mut walk = Walk {
+        program,
+        is_flow_state,
+        found: Found::default(),
+        next: 1,
+        computed: HashMap::new(),
+        left: Vec::new(),
+        left_taint: 0,
+        exit_taint: 0,
+    };
+    // All fields are 0 when a packet arrives, but for what the parser wrote.
+    let values = program.fields.iter().map(|_| walk.fresh()).collect();
+    let state = State { values, taints: vec![0; program.fields.len()], asked: HashMap::new() };
+    walk.body(&program.ingress, state, 0);
+    walk.found
+}
+
+/// muTables on whose state something depends, a bit for each; the last stands for all from there on.
+type Taint = u64;
+
+/// The bit of a muTable.
+pub fn bit(table: u32) -> u64 {
+    1 << table.min(63)
+}
+
+/// Number of a value.
+type Value = u32;
+
+/// What is known at a place of the program.
+#[derive(Clone)]
+struct State {
+    values: Vec<Value>,
+    taints: Vec<Taint>,
+    /// For each object, how a packet may have used it by now; absent if it has not.
+    asked: HashMap<Object, BTreeSet<Asked>>,
+}
+
+/// How a packet has used an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    keys: Option<Vec<Value>>,
+    is_read: bool,
+    is_written: bool,
+}
+
+struct Walk<'a> {
+    program: &'a Program,
+    is_flow_state: &'a dyn Fn(Object) -> bool,
+    found: Found,
+    next: Value,
+    /// Numbers of what was computed, by how.
+    computed: HashMap<String, Value>,
+    /// States where the innermost scope was left.
+    left: Vec<State>,
+    /// What decides whether a packet has left the innermost scope by now.
+    left_taint: Taint,
+    /// What decides whether it has left the block.
+    exit_taint: Taint,
+}
+
+impl Walk<'_> {
+    fn fresh(&mut self) -> Value {
+        self.next += 1;
+        self.next
+    }
+
+    fn number(&mut self, how: String) -> Value {
+        if let Some(value) = self.computed.get(&how) {
+            return *value;
+        }
+        let value = self.fresh();
+        self.computed.insert(how, value);
+        value
+    }
+
+    fn value(&mut self, state: &State, operand: Operand) -> Value {
+        match operand {
+            Operand::Field(field) => state.values[field as usize],
+            Operand::Constant(constant) => self.number(format!("{constant}")),
+        }
+    }
+
+    fn taint(&self, state: &State, operands: impl IntoIterator<Item = Operand>, control: Taint) -> Taint {
+        let fields = operands.into_iter().filter_map(field_of);
+        let control = control | self.left_taint | self.exit_taint;
+        fields.fold(control, |taint, field| taint | state.taints[field as usize])
+    }
+
+    /// Walks through statements; gives what is known behind them, unless they never end.
+    fn body(&mut self, body: &[Statement], state: State, control: Taint) -> Option<State> {
+        let mut state = state;
+        for statement in body {
+            state = self.statement(&statement.kind, state, control)?;
+        }
+        Some(state)
+    }
+
+    fn statement(&mut self, kind: &StatementKind, mut state: State, control: Taint) -> Option<State> {
+        match kind {
+            StatementKind::If { condition, then, otherwise } => {
+                let inside = self.taint(&state, [*condition], control);
+                let then = self.body(then, state.clone(), inside);
+                let otherwise = self.body(otherwise, state, inside);
+                self.join(then.into_iter().chain(otherwise))
+            }
+            StatementKind::Scope { body } => self.scope([&body[..]].into_iter(), state, control),
+            StatementKind::Leave => {
+                self.left_taint |= control;
+                self.left.push(state);
+                None
+            }
+            StatementKind::Exit => {
+                self.exit_taint |= control;
+                None
+            }
+            StatementKind::Apply { table, hit, action_run } => {
+                let declared = &self.program.tables[*table as usize];
+                let inside = self.taint(&state, declared.keys.iter().map(|key| key.value), control);
+                for field in hit.iter().chain(action_run) {
+                    self.set(&mut state, *field, None, inside);
+                }
+                let actions = declared.actions.iter().map(|at| &self.program.actions[*at as usize]);
+                for parameter in actions.clone().flat_map(|action| &action.parameters) {
+                    self.set(&mut state, *parameter, None, inside);
+                }
+                self.scope(actions.map(|action| &action.body[..]), state, inside)
+            }
+            kind => {
+                self.simple(kind, &mut state, control);
+                Some(state)
+            }
+        }
+    }
+
+    /// Bodies of which one is run, and that may be left.
+    fn scope<'b>(
+        &mut self,
+        bodies: impl Iterator<Item = &'b [Statement]>,
+        state: State,
+        control: Taint,
+    ) -> Option<State> {
+        let outer = std::mem::take(&mut self.left);
+        let outer_taint = self.left_taint;
+        let mut ends = Vec::new();
+        for body in bodies {
+            ends.extend(self.body(body, state.clone(), control));
+        }
+        let left = std::mem::replace(&mut self.left, outer);
+        self.left_taint = outer_taint;
+        self.join(ends.into_iter().chain(left))
+    }
+
+    /// What is known where paths meet.
+    fn join(&mut self, states: impl Iterator<Item = State>) -> Option<State> {
+        let states: Vec<State> = states.collect();
+        let (first, others) = states.split_first()?;
+        let mut joined = first.clone();
+        let mut met: HashMap<Vec<Value>, Value> = HashMap::new();
+        for field in 0..joined.values.len() {
+            if others.iter().any(|other| other.values[field] != joined.values[field]) {
+                let values = states.iter().map(|state| state.values[field]).collect();
+                joined.values[field] = match met.get(&values) {
+                    Some(value) => *value,
+                    None => {
+                        let value = self.fresh();
+                        met.insert(values, value);
+                        value
+                    }
+                };
+            }
+            joined.taints[field] |= others.iter().fold(0, |taint, other| taint | other.taints[field]);
+        }
+        let objects: BTreeSet<Object> = states.iter().flat_map(|state| state.asked.keys().copied()).collect();
+        for object in objects {
+            let unused = || BTreeSet::from([Asked::default()]);
+            let ways =
+                states.iter().flat_map(|state| state.asked.get(&object).cloned().unwrap_or_else(unused));
+            joined.asked.insert(object, ways.collect());
+        }
+        Some(joined)
+    }
+
+    fn set(&mut self, state: &mut State, field: FieldId, value: Option<Value>, taint: Taint) {
+        state.values[field as usize] = value.unwrap_or_else(|| self.fresh());
+        state.taints[field as usize] = taint;
+    }
+
+    fn simple(&mut self, kind: &StatementKind, state: &mut State, control: Taint) {
+        if let Some(object) = Object::of(kind) {
+            self.ask(object, kind, state, control);
+        }
+        let mut read = Vec::new();
+        kind.reads(self.program, &mut |field| read.push(Operand::Field(field)));
+        let mut taint = self.taint(state, read, control);
+        if let StatementKind::MuRead { table, .. } = kind
+            && (self.is_flow_state)(Object::MuTable(*table))
+        {
+            taint |= bit(*table);
+        }
+        let value = match kind {
+            StatementKind::Compute { to, value } => Some(self.compute(state, *to, *value)),
+            _ => None,
+        };
+        let mut written = Vec::new();
+        kind.writes(self.program, &mut |field| written.push(field));
+        for field in written {
+            self.set(state, field, value, taint);
+        }
+    }
+
+    fn compute(&mut self, state: &State, to: FieldId, value: Compute) -> Value {
+        if let Compute::Copy { from } = value {
+            return self.value(state, from);
+        }
+        let operands: Vec<Value> = value.operands().map(|operand| self.value(state, operand)).collect();
+        let widths: Vec<u32> = value.operands().map(|operand| self.program.width(operand)).collect();
+        let how = match value {
+            Compute::Copy { .. } => String::new(),
+            Compute::Resize { signed, .. } => format!("resize {signed}"),
+            Compute::Not { .. } => "not".to_owned(),
+            Compute::Negate { .. } => "negate".to_owned(),
+            Compute::Slice { high, low, .. } => format!("slice {high} {low}"),
+            Compute::Insert { high, low, .. } => format!("insert {high} {low}"),
+            Compute::Binary { by, .. } => format!("{by:?}"),
+            Compute::Select { .. } => "select".to_owned(),
+        };
+        let width = self.program.fields[to as usize].width;
+        self.number(format!("{how} {operands:?} {widths:?} {width}"))
+    }
+
+    /// A packet uses an object.
+    fn ask(&mut self, object: Object, kind: &StatementKind, state: &mut State, control: Taint) {
+        let (keys, values): (&[Operand], &[Operand]) = match kind {
+            StatementKind::MuRead { keys, .. } => (keys, &[]),
+            StatementKind::MuWrite { keys, values, .. } => (keys, values),
+            StatementKind::RegisterWrite { index, value, .. } => {
+                (std::slice::from_ref(index), std::slice::from_ref(value))
+            }
+            StatementKind::RegisterRead { index, .. }
+            | StatementKind::Count { index, .. }
+            | StatementKind::ExecuteMeter { index, .. } => (std::slice::from_ref(index), &[]),
+            _ => return,
+        };
+        let taint = self.taint(state, keys.iter().chain(values).copied(), control);
+        *self.found.depends.entry(object).or_default() |= taint;
+        let keys: Vec<Value> = keys.iter().map(|key| self.value(state, *key)).collect();
+        let is_write = matches!(kind, StatementKind::MuWrite { .. } | StatementKind::RegisterWrite { .. });
+        let is_counted = matches!(object, Object::Counter(_) | Object::Meter(_));
+        let ways = state.asked.entry(object).or_insert_with(|| BTreeSet::from([Asked::default()]));
+        let mut faults = Vec::new();
+        for way in std::mem::take(ways) {
+            if way.keys.as_ref().is_some_and(|before| *before != keys) {
+                faults.push(Fault::TwoKeys(object));
+            }
+            if is_counted && way.is_read {
+                faults.push(Fault::TwoKeys(object));
+            }
+            if is_write && !way.is_read {
+                self.found.blind.insert(object);
+                if (self.is_flow_state)(object) {
+                    faults.push(Fault::WrittenUnread(object));
+                }
+            }
+            if !is_write && way.is_written && (self.is_flow_state)(object) {
+                faults.push(Fault::ReadBehindWrite(object));
+            }
+            ways.insert(Asked {
+                keys: Some(keys.clone()),
+                is_read: way.is_read || !is_write,
+                is_written: way.is_written || is_write,
+            });
+        }
+        for fault in faults {
+            if !self.found.faults.contains(&fault) {
+                self.found.faults.push(fault);
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What no pipeline can do is found, by name; what one can is not.
+
+mod common;
+
+use common::{lowered, program};
+use paceline_p4::passes;
+use paceline_p4::uses::{Fault, Object, Uses};
+
+const FIELDS: &str = "bit<8> a; bit<8> b; bit<8> c; bit<8> d;";
+const METADATA: &str = "bit<8> x; bit<8> y; bit<8> z;";
+const FLOWS: &str = "
+muTable flows { keys = { hdr.h.a; } values = { bit<8> v; } size = 16; }
+muTable others { keys = { hdr.h.b; } values = { bit<8> v; } size = 16; }
+register<bit<8>>(256) sums;
+counter(256, CounterType.packets) counts;
+action to(bit<8> value) { meta.y = value; }
+table second { key = { meta.x: exact; } actions = { to; NoAction; } }
+action on(bit<8> value) { meta.z = value; }
+table third { key = { meta.y: exact; } actions = { on; NoAction; } }
+";
+
+fn uses(apply: &str) -> Uses {
+    let mut program = lowered(&program(FIELDS, METADATA, FLOWS, apply));
+    passes::compile(&mut program);
+    Uses::of(&program)
+}
+
+fn faults(apply: &str) -> Vec<Fault> {
+    uses(apply).faults
+}
+
+const MU: Object = Object::MuTable(0);
+const SUMS: Object = Object::Register(0);
+
+#[test]
+fn one_entry_for_a_packet_is_found_however_its_key_is_written() {
+    let one = "meta.x = flows.read(hdr); second.apply(); bit<8> key = hdr.h.a; hdr.h.a = key;
+               flows.write(hdr, meta.y);";
+    assert_eq!(faults(one), []);
+    // On each path there is one key, and where they meet it is still one.
+    let either = "if (hdr.h.c == 1) { hdr.h.a = hdr.h.b; } meta.x = flows.read(hdr); second.apply();
+                  if (meta.y == 3) { flows.write(hdr, 1); } else { flows.write(hdr, 2); }";
+    assert_eq!(faults(either), []);
+    let computed = "sums.read(meta.x, (bit<32>) (hdr.h.a + 1)); meta.y = hdr.h.a + 1;
+                    sums.write((bit<32>) meta.y, meta.x |+| 1);";
+    assert_eq!(faults(computed), []);
+}
+
+#[test]
+fn two_keys_are_found() {
+    let changed =
+        "meta.x = flows.read(hdr); hdr.h.a = hdr.h.a + 1; second.apply(); flows.write(hdr, meta.y);";
+    assert_eq!(faults(changed), [Fault::TwoKeys(MU)]);
+    let on_one_path = "meta.x = flows.read(hdr); if (hdr.h.c == 1) { hdr.h.a = 0; } second.apply();
+                       flows.write(hdr, meta.y);";
+    assert_eq!(faults(on_one_path), [Fault::TwoKeys(MU)]);
+    let registers = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.write((bit<32>) hdr.h.b, meta.x);";
+    assert_eq!(faults(registers), [Fault::TwoKeys(SUMS)]);
+    let counted = "counts.count((bit<32>) hdr.h.a); counts.count((bit<32>) hdr.h.a);";
+    assert_eq!(faults(counted), [Fault::TwoKeys(Object::Counter(0))]);
+    // One path counts here, the other there: a packet counts once.
+    let once =
+        "if (hdr.h.c == 1) { counts.count((bit<32>) hdr.h.a); } else { counts.count((bit<32>) hdr.h.b); }";
+    assert_eq!(faults(once), []);
+}
+
+#[test]
+fn reads_and_writes_have_an_order() {
+    let unread = "if (hdr.h.c == 1) { meta.x = flows.read(hdr); } second.apply(); flows.write(hdr, meta.y);";
+    assert_eq!(faults(unread), [Fault::WrittenUnread(MU)]);
+    let behind =
+        "meta.x = flows.read(hdr); second.apply(); flows.write(hdr, meta.y); hdr.h.d = flows.read(hdr);";
+    assert!(faults(behind).contains(&Fault::ReadBehindWrite(MU)), "{:?}", faults(behind));
+    // In one stage what was written is read.
+    let at_once = "meta.x = flows.read(hdr); flows.write(hdr, meta.x + 1); hdr.h.d = flows.read(hdr);";
+    assert_eq!(faults(at_once), []);
+    let late = "sums.read(meta.x, (bit<32>) hdr.h.a); second.apply(); sums.write((bit<32>) hdr.h.a, meta.y);";
+    assert_eq!(faults(late), [Fault::NotARegister { object: SUMS, reads: 1, writes: 2 }]);
+}
+
+#[test]
+fn spans_that_meet_are_found() {
+    let meet = "meta.x = flows.read(hdr); second.apply(); meta.z = others.read(hdr); third.apply();
+                flows.write(hdr, meta.y); others.write(hdr, meta.z);";
+    let found = faults(meet);
+    assert!(matches!(found[..], [Fault::SpansMeet { .. }]), "{found:?}");
+    let program = lowered(&program(FIELDS, METADATA, FLOWS, meet));
+    let said = found[0].describe(&program);
+    assert!(said.contains("muTable ingress.flows") && said.contains("muTable ingress.others"), "{said}");
+}
+
+/// What a register in the span is asked must not depend on the state, be it by its key, its value or whether it is
+/// asked at all.
+#[test]
+fn what_follows_a_state_is_found() {
+    let follows = |apply: &str| {
+        let uses = uses(apply);
+        assert_eq!(uses.faults, [], "{apply}");
+        uses.objects.iter().find(|used| used.object == SUMS).expect("it is used").follows.clone()
+    };
+    let around =
+        |ask: &str| format!("meta.x = flows.read(hdr); {ask} second.apply(); flows.write(hdr, meta.y);");
+    let independent =
+        around("sums.read(hdr.h.d, (bit<32>) hdr.h.b); sums.write((bit<32>) hdr.h.b, hdr.h.d + 1);");
+    assert!(follows(&independent).is_empty());
+    let by_value = around("sums.read(hdr.h.d, (bit<32>) hdr.h.b); sums.write((bit<32>) hdr.h.b, meta.x);");
+    assert_eq!(follows(&by_value), [0]);
+    let by_condition = around(
+        "if (meta.x == 3) { hdr.h.c = 1; } sums.read(hdr.h.d, (bit<32>) hdr.h.b);
+                               if (hdr.h.c == 1) { sums.write((bit<32>) hdr.h.b, 1); }",
+    );
+    assert_eq!(follows(&by_condition), [0]);
+    let by_key =
+        "meta.x = flows.read(hdr); second.apply(); sums.read(hdr.h.d, (bit<32>) meta.y); third.apply();
+                  flows.write(hdr, meta.z + meta.y);";
+    assert!(faults(by_key).is_empty(), "{:?}", faults(by_key));
+    assert_eq!(
+        follows(
+            "meta.x = flows.read(hdr); if (meta.x == 9) { return; } second.apply();
+                        sums.read(hdr.h.d, (bit<32>) hdr.h.b); flows.write(hdr, meta.y);"
+        ),
+        [0]
+    );
+    // Behind the span it may.
+    let behind = "meta.x = flows.read(hdr); second.apply(); flows.write(hdr, meta.y); third.apply();
+                  sums.read(hdr.h.d, (bit<32>) meta.z);";
+    assert!(follows(behind).is_empty());
+}

@@ -1,0 +1,194 @@
+//! What leaves a pipeline and what it leaves behind, compared with the reference.
+
+use std::collections::HashMap;
+
+use p4::interpret::{Machine, Output};
+use p4::uses::Object;
+
+use super::image::Image;
+use super::object::State;
+use super::run::{Input, Watcher};
+use crate::emulation::Outcome;
+use crate::report::DropCause;
+
+/// Compares a run with the reference, which takes the packets that were not lost in order of arrival.
+///
+/// What packets of one flow see of its state is the same where consistency is strict. A register, counter or meter
+/// that flows share may be asked in another order than the packets arrived in.
+#[derive(Debug, Default)]
+pub struct Check {
+    packets: Vec<Fate>,
+    /// By table and key, the last packet that left.
+    last: HashMap<(usize, u64), u64>,
+    /// Packets that left behind a later one of their flow.
+    disorder: Option<(u64, u64)>,
+    /// Tables of several stages: their packets keep their order.
+    flows: Vec<usize>,
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, Default)]
+enum Fate {
+    #[default]
+    Inside,
+    Lost,
+    /// It left: a hash of what ports got, how many they were, and the first port.
+    Left(u64, usize, Option<u16>),
+    Twice,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Packets that were compared.
+    pub compared: u64,
+    /// Packets of which the reference sends something else.
+    pub packets: u64,
+    /// The first of them, in words.
+    pub first: Option<String>,
+    /// The first state that differs, in words.
+    pub state: Option<String>,
+    /// Packets that were lost, which the reference did not get.
+    pub lost: u64,
+}
+
+impl Differences {
+    /// Whether there is none.
+    pub fn is_equal(&self) -> bool {
+        self.packets == 0 && self.first.is_none() && self.state.is_none()
+    }
+}
+
+impl Check {
+    /// For a run of this program.
+    pub fn new(image: &Image) -> Check {
+        let tables = image.tables().iter().enumerate();
+        let flows = tables.filter(|(_, table)| !table.is_atom()).map(|(at, _)| at).collect();
+        Check { flows, ..Check::default() }
+    }
+
+    /// Runs the reference over the same packets, and compares. The reference is the program as it was written,
+    /// through no pass, with the entries that the image has. Cost: a run of it.
+    pub fn finish(
+        self,
+        image: &Image,
+        mut reference: Machine,
+        packets: &[Input<'_>],
+        outcome: &Outcome<State>,
+    ) -> Differences {
+        let mut found = Differences::default();
+        for (number, packet) in packets.iter().enumerate() {
+            let fate = self.packets.get(number).cloned().unwrap_or_default();
+            if matches!(fate, Fate::Lost) {
+                found.lost += 1;
+                continue;
+            }
+            let mut phv =
+                reference.parse_numbered(number as u64 + 1, packet.port, packet.bytes, packet.time_ns);
+            reference.ingress(&mut phv, None);
+            let expected = left(&reference.leave(&phv));
+            found.compared += 1;
+            let difference = difference(&expected, &fate);
+            if let Some(difference) = difference {
+                found.packets += 1;
+                found.first.get_or_insert(format!("packet {number}: {difference}"));
+            }
+        }
+        if let Some((number, before)) = self.disorder {
+            found.first.get_or_insert(format!("packet {number} left behind packet {before} of its flow"));
+        }
+        found.state = state_difference(image, &reference, outcome);
+        found
+    }
+}
+
+impl Watcher for Check {
+    fn wants_outputs(&self) -> bool {
+        true
+    }
+
+    fn departed(&mut self, number: u64, outputs: Vec<Output>, keys: &dyn Fn(usize) -> Option<u64>) {
+        let fate = self.fate(number);
+        *fate = match fate {
+            Fate::Inside => left(&outputs),
+            _ => Fate::Twice,
+        };
+        for table in &self.flows {
+            let Some(key) = keys(*table) else { continue };
+            if let Some(before) = self.last.insert((*table, key), number)
+                && before > number
+            {
+                self.disorder.get_or_insert((number, before));
+            }
+        }
+    }
+
+    fn dropped(&mut self, number: u64, _: DropCause) {
+        *self.fate(number) = Fate::Lost;
+    }
+}
+
+impl Check {
+    fn fate(&mut self, number: u64) -> &mut Fate {
+        let at = number as usize;
+        if at >= self.packets.len() {
+            self.packets.resize(at + 1, Fate::Inside);
+        }
+        &mut self.packets[at]
+    }
+}
+
+fn left(outputs: &[Output]) -> Fate {
+    let mut hash = 0;
+    for output in outputs {
+        hash = nf::hash_bytes(&output.bytes, hash ^ u64::from(output.port) << 32 ^ outputs.len() as u64);
+    }
+    Fate::Left(hash, outputs.len(), outputs.first().map(|output| output.port))
+}
+
+fn difference(expected: &Fate, fate: &Fate) -> Option<String> {
+    let Fate::Left(hash, sent, port) = expected else { return None };
+    let what = |sent: &usize, port: &Option<u16>| match port {
+        Some(port) => format!("sends {sent} to ports, {port} first"),
+        None => "sends nothing".to_owned(),
+    };
+    match fate {
+        Fate::Left(other, _, _) if other == hash => None,
+        Fate::Left(_, other_sent, other_port) if (other_sent, other_port) == (sent, port) => {
+            Some(format!("the reference {} with other bytes", what(sent, port)))
+        }
+        Fate::Left(_, other_sent, other_port) => {
+            let (expected, got) = (what(sent, port), what(other_sent, other_port));
+            Some(format!("the reference {expected}, the pipeline {got}"))
+        }
+        Fate::Inside => Some("it never left".to_owned()),
+        Fate::Twice => Some("it left twice".to_owned()),
+        Fate::Lost => None,
+    }
+}
+
+/// The first state that differs from the reference's.
+fn state_difference(image: &Image, reference: &Machine, outcome: &Outcome<State>) -> Option<String> {
+    image.objects.iter().zip(&outcome.tables).find_map(|(held, found)| {
+        let mut expected = held.contents(reference);
+        let mut found = found.clone();
+        // A register's places are 0 from the start, whether written or not.
+        let is_held = |_: &u64, state: &mut State| {
+            !matches!(held.used.object, Object::Register(_)) || state[..held.words].iter().any(|w| *w != 0)
+        };
+        expected.retain(is_held);
+        found.retain(is_held);
+        let name = held.used.object.describe(reference.program());
+        let differs = expected.iter().find(|(key, state)| found.get(key) != Some(state));
+        if let Some((key, state)) = differs {
+            let words = |state: &State| format!("{:x?}", &state[..held.words]);
+            let got = found.get(key).map_or("nothing".to_owned(), words);
+            return Some(format!(
+                "{name}: for key {key:#x} the reference holds {}, the pipeline {got}",
+                words(state)
+            ));
+        }
+        let surplus = found.keys().find(|key| !expected.contains_key(key))?;
+        Some(format!("{name}: the pipeline holds key {surplus:#x}, which the reference does not"))
+    })
+}

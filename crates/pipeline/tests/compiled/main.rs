@@ -1,0 +1,8 @@
+//! Compiled programs on the models give what the reference gives.
+
+mod adverse;
+mod examples;
+mod mutants;
+mod operations;
+mod planted;
+mod support;
