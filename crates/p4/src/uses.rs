@@ -1,7 +1,9 @@
 //! How a program uses what it keeps from packet to packet, and what of that no pipeline can do.
 //!
 //! A pipeline asks a muTable, register, counter or meter once for each packet, under one key, and writes it under
-//! that key. What lies between the read and the write of a muTable of several stages is done once even if the packet
+//! that key. Only a muTable or register that is written in the stage that reads it may be read there under a second
+//! key as well: the memory of a stage can have two ports for reads, and nothing happens between them and the write.
+//! What lies between the read and the write of a muTable of several stages is done once even if the packet
 //! is done over (RAPID §4.2): so what it is asked must not depend on the state that may have been stale.
 //!
 //! Keys are compared by value numbers: two are one if they are computed in the same way from the same values.
@@ -10,6 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::ir::{FieldId, Operand, Program, Statement, StatementKind};
 
+mod ports;
 mod walk;
 
 /// Something that keeps state, as an index in the list of its kind.
@@ -52,11 +55,14 @@ impl Object {
     }
 }
 
-/// How an object is used.
+/// How an object is used under one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Which.
     pub object: Object,
+    /// The keys of the reads under a second key; none where this is the object's first or only key, which is that
+    /// under which packets write.
+    pub second_key: Vec<Vec<Operand>>,
     /// The stage that looks it up; that which writes it first if none does.
     pub reads: u16,
     /// The last stage that writes it; that which reads it if none does.
@@ -71,17 +77,31 @@ pub struct Use {
 }
 
 impl Use {
+    /// Whether this is a second key of the object.
+    pub fn is_second_key(&self) -> bool {
+        !self.second_key.is_empty()
+    }
+
     /// Whether it is written in a later stage than it is read.
     pub fn is_flow_state(&self) -> bool {
         self.is_written && self.reads != self.writes
+    }
+
+    /// The same object where it is read under another key.
+    fn under_second_key(&self, second_key: Vec<Vec<Operand>>) -> Use {
+        Use { second_key, is_written_unread: false, ..self.clone() }
     }
 }
 
 /// What a pipeline cannot do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// One packet uses an object under two keys.
+    /// One packet uses a state of several stages under two keys.
     TwoKeys(Object),
+    /// One packet writes under two keys, or uses more than two, or one key field is two of them in turn.
+    Ports(Object),
+    /// One packet is counted or marked twice.
+    CountedTwice(Object),
     /// A state is read behind its write.
     ReadBehindWrite(Object),
     /// A state of several stages is written by a packet that has not read it.
@@ -114,10 +134,18 @@ impl Fault {
         let name = |object: &Object| object.describe(program);
         match self {
             Fault::TwoKeys(object) => format!(
-                "{} is used twice by one packet, under two keys or counted again; a pipeline uses one entry for a packet: \
-                 write under the key that was read",
+                "{} is written in a later stage than it is read, and used under two keys by one packet; a pipeline holds \
+                 packets back by one key: use that for reads and writes, or write in the stage that reads",
                 name(object)
             ),
+            Fault::Ports(object) => format!(
+                "{} is used under too many keys by one packet; a stage's memory is read under two keys at most, each \
+                 computed in a field of its own, and written under one of them",
+                name(object)
+            ),
+            Fault::CountedTwice(object) => {
+                format!("{} is used twice by one packet; count in one place, under a condition", name(object))
+            }
             Fault::ReadBehindWrite(object) => format!(
                 "{} is read behind its write; keep what was written in metadata instead",
                 name(object)
@@ -164,9 +192,11 @@ impl Uses {
         let found = walk::walk(program, &|object| places.is_flow_state(object));
         let mut uses = Uses { objects: Vec::new(), faults: found.faults };
         for (object, place) in &places.found {
-            uses.objects.push(place.as_use(*object, found.blind.contains(object)));
+            let first = place.as_use(*object, found.blind.contains(object));
+            let second = found.second_keys.get(object).map(|keys| first.under_second_key(keys.clone()));
+            uses.objects.extend([first].into_iter().chain(second));
         }
-        uses.objects.sort_by_key(|used| (used.reads, used.object));
+        uses.objects.sort_by_key(|used| (used.reads, used.object, used.is_second_key()));
         uses.follow(&found.depends);
         uses.check_spans();
         uses.check_egress(program);
@@ -235,7 +265,8 @@ impl Place {
         let reads = self.reads.or(self.first_write).unwrap_or_default();
         let writes = self.last_write.unwrap_or(reads);
         let is_written = self.last_write.is_some();
-        Use { object, reads, writes, is_written, is_written_unread, follows: Vec::new() }
+        let (second_key, follows) = (Vec::new(), Vec::new());
+        Use { object, second_key, reads, writes, is_written, is_written_unread, follows }
     }
 }
 

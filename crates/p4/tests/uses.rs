@@ -54,14 +54,54 @@ fn two_keys_are_found() {
     let on_one_path = "meta.x = flows.read(hdr); if (hdr.h.c == 1) { hdr.h.a = 0; } second.apply();
                        flows.write(hdr, meta.y);";
     assert_eq!(faults(on_one_path), [Fault::TwoKeys(MU)]);
-    let registers = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.write((bit<32>) hdr.h.b, meta.x);";
-    assert_eq!(faults(registers), [Fault::TwoKeys(SUMS)]);
     let counted = "counts.count((bit<32>) hdr.h.a); counts.count((bit<32>) hdr.h.a);";
-    assert_eq!(faults(counted), [Fault::TwoKeys(Object::Counter(0))]);
+    assert_eq!(faults(counted), [Fault::CountedTwice(Object::Counter(0))]);
     // One path counts here, the other there: a packet counts once.
     let once =
         "if (hdr.h.c == 1) { counts.count((bit<32>) hdr.h.a); } else { counts.count((bit<32>) hdr.h.b); }";
     assert_eq!(faults(once), []);
+}
+
+/// What is written in the stage that reads it may be read there under a second key, whichever comes first.
+#[test]
+fn a_second_key_is_for_reads_in_one_stage() {
+    let second_keys = |apply: &str| {
+        let uses = uses(apply);
+        assert_eq!(uses.faults, [], "{apply}");
+        let second = uses.objects.iter().filter(|used| used.is_second_key());
+        second.map(|used| (used.object, used.second_key.len(), used.is_written_unread)).collect::<Vec<_>>()
+    };
+    let learns = "hdr.h.c = flows.read(hdr); hdr.h.a = hdr.h.b; hdr.h.d = flows.read(hdr);";
+    assert_eq!(second_keys(learns), [(MU, 1, false)]);
+    let behind = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.write((bit<32>) hdr.h.b, meta.x);";
+    assert_eq!(second_keys(behind), [(SUMS, 1, false)]);
+    let first = "sums.read(meta.x, (bit<32>) hdr.h.b); sums.read(meta.y, (bit<32>) hdr.h.a);
+                 if (meta.y != 3) { sums.write((bit<32>) hdr.h.b, meta.x |+| 1); }";
+    let found = uses(first);
+    let names = |used: &&paceline_p4::uses::Use| (used.is_second_key(), used.is_written);
+    assert_eq!(
+        found.objects.iter().filter(|used| used.object == SUMS).map(|used| names(&used)).collect::<Vec<_>>(),
+        [(false, true), (true, true)]
+    );
+    // The keys of one path are not those of the other.
+    let paths = "if (hdr.h.c == 1) { sums.read(meta.x, (bit<32>) hdr.h.a); } else { sums.read(meta.x, (bit<32>) hdr.h.b); }
+                 hdr.h.d = meta.x;";
+    assert_eq!(second_keys(paths), []);
+}
+
+#[test]
+fn more_than_two_keys_and_two_writes_are_found() {
+    let three = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.read(meta.y, (bit<32>) hdr.h.b);
+                 sums.read(meta.z, (bit<32>) hdr.h.c); hdr.h.d = meta.x + meta.y + meta.z;";
+    assert_eq!(faults(three), [Fault::Ports(SUMS)]);
+    let writes = "sums.write((bit<32>) hdr.h.a, 1); sums.write((bit<32>) hdr.h.b, 1);";
+    assert_eq!(faults(writes), [Fault::Ports(SUMS)]);
+    // A second port gives what was there before the packet.
+    let behind_write = "sums.write((bit<32>) hdr.h.a, 1); sums.read(hdr.h.d, (bit<32>) hdr.h.b);";
+    assert_eq!(faults(behind_write), [Fault::ReadBehindWrite(SUMS)]);
+    let many: String =
+        (0..3_000).map(|at| format!("sums.read(meta.x, 32w{at}); hdr.h.d = hdr.h.d ^ meta.x;")).collect();
+    assert_eq!(faults(&many), [Fault::Ports(SUMS)]);
 }
 
 #[test]

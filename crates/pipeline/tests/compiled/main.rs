@@ -5,4 +5,5 @@ mod examples;
 mod mutants;
 mod operations;
 mod planted;
+mod ports;
 mod support;
