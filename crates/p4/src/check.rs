@@ -190,23 +190,21 @@ impl Checker<'_> {
         Operand::Field(to)
     }
 
-    /// `to = from`; where `from` was computed just now, it is computed there.
+    /// `to = from`; where `from` is a temporary that was made just now, `to` is made there.
     fn copy(&mut self, to: FieldId, from: Operand) {
         if let Operand::Field(from) = from
             && self.program.fields[from as usize].kind == FieldKind::Temporary
-            && let Some(Statement { kind: StatementKind::Compute { to: last, .. }, .. }) =
-                self.body.last_mut()
-            && *last == from
+            && let Some(last) = self.body.last_mut()
         {
-            *last = to;
-            return;
-        }
-        if let Operand::Field(from) = from
-            && let Some(Statement { kind: StatementKind::MuRead { to: read, .. }, .. }) = self.body.last_mut()
-            && read[..] == [from]
-        {
-            read[0] = to;
-            return;
+            let made = match &mut last.kind {
+                StatementKind::Compute { to: made, .. } => Some(made),
+                StatementKind::MuRead { to: made, .. } if made.len() == 1 => made.first_mut(),
+                _ => None,
+            };
+            if let Some(made) = made.filter(|made| **made == from) {
+                *made = to;
+                return;
+            }
         }
         if Operand::Field(to) != from {
             self.emit(StatementKind::Compute { to, value: Compute::Copy { from } });
