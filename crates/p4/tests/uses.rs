@@ -81,12 +81,15 @@ fn reads_and_writes_have_an_order() {
 #[test]
 fn spans_that_meet_are_found() {
     let meet = "meta.x = flows.read(hdr); second.apply(); meta.z = others.read(hdr); third.apply();
-                flows.write(hdr, meta.y); others.write(hdr, meta.z);";
+                flows.write(hdr, meta.y + meta.z); others.write(hdr, meta.z + meta.x);";
     let found = faults(meet);
     assert!(matches!(found[..], [Fault::SpansMeet { .. }]), "{found:?}");
     let program = lowered(&program(FIELDS, METADATA, FLOWS, meet));
     let said = found[0].describe(&program);
     assert!(said.contains("muTable ingress.flows") && said.contains("muTable ingress.others"), "{said}");
+    // Where the second does not wait for the first, it comes first.
+    let apart = meet.replace("meta.z + meta.x", "hdr.h.c");
+    assert_eq!(faults(&apart), []);
 }
 
 /// What a register in the span is asked must not depend on the state, be it by its key, its value or whether it is
