@@ -20,6 +20,7 @@ use crate::ast::{Declaration, Name};
 use crate::diagnostic::{Sink, nearest};
 use crate::ir::{Compute, Field, FieldId, FieldKind, Operand, Program, Statement, StatementKind};
 use crate::source::Span;
+use crate::uses::Object;
 
 use types::Entity;
 
@@ -32,14 +33,27 @@ pub const MAX_STATEMENTS: usize = 1 << 17;
 /// Controls apply controls so deep at most.
 const MAX_CALLS: usize = 16;
 
-/// Checks a program and lowers it. What comes out is of use only if there were no errors.
-pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Program {
+/// Where the program names something that keeps state.
+#[derive(Clone, Copy, Debug)]
+pub struct Mention {
+    /// What.
+    pub object: Object,
+    /// Where.
+    pub span: Span,
+    /// Whether it is declared there; else it is used.
+    pub is_declaration: bool,
+}
+
+/// Checks a program and lowers it. What comes out is of use only if there were no errors. Where state is named is
+/// told beside it.
+pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> (Program, Vec<Mention>) {
     let program = Program { name: name.to_owned(), ..Program::default() };
     let mut checker = Checker {
         sink,
         program,
         scopes: vec![HashMap::new()],
         body: Vec::new(),
+        mentions: Vec::new(),
         statements: 0,
         calls: 0,
         path: String::new(),
@@ -61,7 +75,7 @@ pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Progr
     if !checker.sink.is_full() {
         checker.architecture();
     }
-    checker.program
+    (checker.program, checker.mentions)
 }
 
 /// What is being checked: not everything may be called everywhere.
@@ -82,6 +96,7 @@ struct Checker<'a> {
     scopes: Vec<HashMap<Rc<str>, Entity>>,
     /// Where statements go.
     body: Vec<Statement>,
+    mentions: Vec<Mention>,
     statements: usize,
     calls: usize,
     /// What names of fields and tables begin with.
@@ -167,6 +182,14 @@ impl Checker<'_> {
             }
             std::cmp::Ordering::Greater => {}
         }
+    }
+
+    fn declares(&mut self, object: Object, span: Span) {
+        self.mentions.push(Mention { object, span, is_declaration: true });
+    }
+
+    fn uses(&mut self, object: Object, span: Span) {
+        self.mentions.push(Mention { object, span, is_declaration: false });
     }
 
     fn new_field(&mut self, name: String, width: u32, kind: FieldKind, span: Span) -> FieldId {

@@ -212,7 +212,7 @@ fn those_that_need_each_other_are_refused() {
     assert_eq!(
         notes[..],
         [
-            "muTable ingress.state0 and muTable ingress.state1 are both between read and write in stage 1, and a packet \
+            "muTable ingress.state0 (test.p4:14:9) and muTable ingress.state1 (test.p4:30:9) are both between read and write in stage 1, and a packet \
           that is done over for one would write the other twice; read the second behind the write of the first, or \
           make one of both"
         ]
