@@ -10,7 +10,7 @@
 //! that does. Every statement goes as early as that allows. An object is in one stage, the latest in which a
 //! statement needs it: a table, a register; a muTable is read in one stage, and may be written from any later one
 //! (RAPID §5.1): written in the stage that reads it, it is a register, else a table of flow states. Two of these
-//! whose stages meet are laid one behind the other ([`spans`]).
+//! whose stages meet are laid one behind the other.
 //!
 //! Statements of one stage are done in the order of the program. So running the stages one after the other, each
 //! with the statements that it has, gives what the program gives.
