@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use tables::{
-    Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Meter, MuTable,
-    Register, Table, TableKey, Unit,
+    Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Mentions, Meter,
+    MuTable, Register, SourcePlace, Table, TableKey, Unit,
 };
 pub use text::Line;
 pub use visit::visit_mut;

@@ -10,10 +10,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::ir::{FieldId, Operand, Program, Statement, StatementKind};
+use crate::ir::{FieldId, Mentions, Operand, Program, SourcePlace, Statement, StatementKind};
 
 mod ports;
 mod walk;
+
+/// Uses of an object that are named at most.
+const MAX_PLACES: usize = 6;
 
 /// Something that keeps state, as an index in the list of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,13 +47,47 @@ impl Object {
         }
     }
 
-    /// What it is, and its name in the program.
+    /// What it is, its name in the program, and where it is declared.
     pub fn describe(self, program: &Program) -> String {
+        let (kind, name) = match self {
+            Object::MuTable(at) => ("muTable", &program.mu_tables[at as usize].name),
+            Object::Register(at) => ("register", &program.registers[at as usize].name),
+            Object::Counter(at) => ("counter", &program.counters[at as usize].name),
+            Object::Meter(at) => ("meter", &program.meters[at as usize].name),
+        };
+        match &self.mentions(program).declared {
+            SourcePlace { line: 0, .. } => format!("{kind} {name}"),
+            declared => format!("{kind} {name} ({declared})"),
+        }
+    }
+
+    /// The same, and where the program uses it.
+    fn describe_uses(self, program: &Program) -> String {
+        let used = &self.mentions(program).used;
+        let places: Vec<String> = used.iter().take(MAX_PLACES).map(SourcePlace::to_string).collect();
+        let more = if used.len() > MAX_PLACES { ", ..." } else { "" };
+        match places.is_empty() {
+            true => self.describe(program),
+            false => format!("{}, used at {}{more},", self.describe(program), places.join(", ")),
+        }
+    }
+
+    /// Where the program names it.
+    pub fn mentions(self, program: &Program) -> &Mentions {
         match self {
-            Object::MuTable(at) => format!("muTable {}", program.mu_tables[at as usize].name),
-            Object::Register(at) => format!("register {}", program.registers[at as usize].name),
-            Object::Counter(at) => format!("counter {}", program.counters[at as usize].name),
-            Object::Meter(at) => format!("meter {}", program.meters[at as usize].name),
+            Object::MuTable(at) => &program.mu_tables[at as usize].mentions,
+            Object::Register(at) => &program.registers[at as usize].mentions,
+            Object::Counter(at) => &program.counters[at as usize].mentions,
+            Object::Meter(at) => &program.meters[at as usize].mentions,
+        }
+    }
+
+    pub(crate) fn mentions_mut(self, program: &mut Program) -> &mut Mentions {
+        match self {
+            Object::MuTable(at) => &mut program.mu_tables[at as usize].mentions,
+            Object::Register(at) => &mut program.registers[at as usize].mentions,
+            Object::Counter(at) => &mut program.counters[at as usize].mentions,
+            Object::Meter(at) => &mut program.meters[at as usize].mentions,
         }
     }
 }
@@ -132,32 +169,33 @@ impl Fault {
     /// In words, and what to do about it.
     pub fn describe(&self, program: &Program) -> String {
         let name = |object: &Object| object.describe(program);
+        let uses = |object: &Object| object.describe_uses(program);
         match self {
             Fault::TwoKeys(object) => format!(
                 "{} is written in a later stage than it is read, and used under two keys by one packet; a pipeline holds \
                  packets back by one key: use that for reads and writes, or write in the stage that reads",
-                name(object)
+                uses(object)
             ),
             Fault::Ports(object) => format!(
                 "{} is used under too many keys by one packet; a stage's memory is read under two keys at most, each \
                  computed in a field of its own, and written under one of them",
-                name(object)
+                uses(object)
             ),
             Fault::CountedTwice(object) => {
-                format!("{} is used twice by one packet; count in one place, under a condition", name(object))
+                format!("{} is used twice by one packet; count in one place, under a condition", uses(object))
             }
             Fault::ReadBehindWrite(object) => format!(
                 "{} is read behind its write; keep what was written in metadata instead",
-                name(object)
+                uses(object)
             ),
             Fault::WrittenUnread(object) => format!(
                 "{} may be written by a packet that has not read it; read it first, under the same key",
-                name(object)
+                uses(object)
             ),
             Fault::NotARegister { object, reads, writes } => format!(
                 "{} is read in stage {reads} and written from stage {writes}, which a register cannot be; declare a \
                  muTable",
-                name(object)
+                uses(object)
             ),
             Fault::SpansMeet { first, second, stage } => format!(
                 "{} and {} are both between read and write in stage {stage}, and a packet that is done over for one \
@@ -166,7 +204,7 @@ impl Fault {
                 name(second)
             ),
             Fault::InEgress(object) => {
-                format!("{} is used in the egress; a pipeline keeps state in the ingress only", name(object))
+                format!("{} is used in the egress; a pipeline keeps state in the ingress only", uses(object))
             }
         }
     }

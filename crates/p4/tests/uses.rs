@@ -121,12 +121,15 @@ fn reads_and_writes_have_an_order() {
 #[test]
 fn spans_that_meet_are_found() {
     let meet = "meta.x = flows.read(hdr); second.apply(); meta.z = others.read(hdr); third.apply();
-                flows.write(hdr, meta.y); others.write(hdr, meta.z);";
+                flows.write(hdr, meta.y + meta.z); others.write(hdr, meta.z + meta.x);";
     let found = faults(meet);
     assert!(matches!(found[..], [Fault::SpansMeet { .. }]), "{found:?}");
     let program = lowered(&program(FIELDS, METADATA, FLOWS, meet));
     let said = found[0].describe(&program);
     assert!(said.contains("muTable ingress.flows") && said.contains("muTable ingress.others"), "{said}");
+    // Where the second does not wait for the first, it comes first.
+    let apart = meet.replace("meta.z + meta.x", "hdr.h.c");
+    assert_eq!(faults(&apart), []);
 }
 
 /// What a register in the span is asked must not depend on the state, be it by its key, its value or whether it is
@@ -165,4 +168,52 @@ fn what_follows_a_state_is_found() {
     let behind = "meta.x = flows.read(hdr); second.apply(); flows.write(hdr, meta.y); third.apply();
                   sums.read(hdr.h.d, (bit<32>) meta.z);";
     assert!(follows(behind).is_empty());
+}
+
+/// Refusals say where an object is declared, and where it is used.
+#[test]
+fn faults_name_places() {
+    let apply = "sums.read(meta.x, (bit<32>) hdr.h.a);\n    sums.write((bit<32>) hdr.h.b, meta.x);";
+    let text = program(FIELDS, METADATA, FLOWS, apply);
+    let program = {
+        let mut program = lowered(&text);
+        passes::compile(&mut program);
+        program
+    };
+    // Line and column of the name in each of these, counted here.
+    let place = |around: &str| {
+        let at = text.find(around).expect("it is there") + around.find("sums").expect("a name");
+        let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        format!("test.p4:{}:{}", text[..at].matches('\n').count() + 1, at - line_start + 1)
+    };
+    let (declared, read, written) = (place("(256) sums;"), place("sums.read"), place("sums.write"));
+    let notes = &program.layout.as_ref().expect("stages").notes;
+    let expected = format!(
+        "register ingress.sums ({declared}), used at {read}, {written}, is used twice by one packet, under two keys or \
+         counted again; a pipeline uses one entry for a packet: write under the key that was read"
+    );
+    assert_eq!(notes[..], [expected]);
+}
+
+/// Files that are included do not move what stands behind them; what a macro is given is where it is written.
+#[test]
+fn places_are_in_their_files() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4");
+    let path = folder.join("stateful_firewall.p4");
+    let text = std::fs::read_to_string(&path).expect("an example").replacen(
+        "meta.state = connections.read(hdr);",
+        "LOOK_UP(connections)",
+        1,
+    );
+    let text = format!("#define LOOK_UP(TABLE) meta.state = TABLE.read(hdr);\n{text}");
+    let options = paceline_p4::Options::default();
+    let (program, _) = paceline_p4::lower(&path.display().to_string(), &text, &options).expect("no mistakes");
+    let line_of =
+        |part: &str| 1 + text.lines().position(|line| line.contains(part)).expect("it is there") as u32;
+    let named = &program.mu_tables[0].mentions;
+    let place = |place: &paceline_p4::ir::SourcePlace| (place.file.clone(), place.line, place.column);
+    let expected = |line: &str, column: u32| ("stateful_firewall.p4".to_owned(), line_of(line), column);
+    assert_eq!(place(&named.declared), expected("muTable connections", 13));
+    let used: Vec<_> = named.used.iter().map(place).collect();
+    assert_eq!(used, [expected("LOOK_UP(connections)", 17), expected("connections.write", 13)]);
 }

@@ -1,6 +1,7 @@
 //! Compiled programs on the models give what the reference gives.
 
 mod adverse;
+mod chained;
 mod examples;
 mod mutants;
 mod operations;
