@@ -18,8 +18,9 @@ use crate::report::DropCause;
 #[derive(Debug, Default)]
 pub struct Check {
     packets: Vec<Fate>,
-    /// By table and key, the last packet that left.
-    last: HashMap<(usize, u64), u64>,
+    /// By the keys in all tables of several stages, the last packet that left. Packets that one of them tells apart
+    /// may pass each other there.
+    last: HashMap<Vec<Option<u64>>, u64>,
     /// Packets that left behind a later one of their flow.
     disorder: Option<(u64, u64)>,
     /// Tables of several stages: their packets keep their order.
@@ -113,13 +114,12 @@ impl Watcher for Check {
             Fate::Inside => left(&outputs),
             _ => Fate::Twice,
         };
-        for table in &self.flows {
-            let Some(key) = keys(*table) else { continue };
-            if let Some(before) = self.last.insert((*table, key), number)
-                && before > number
-            {
-                self.disorder.get_or_insert((number, before));
-            }
+        let flow: Vec<Option<u64>> = self.flows.iter().map(|table| keys(*table)).collect();
+        if flow.iter().any(Option::is_some)
+            && let Some(before) = self.last.insert(flow, number)
+            && before > number
+        {
+            self.disorder.get_or_insert((number, before));
         }
     }
 
