@@ -1,9 +1,9 @@
-// Load balancing with address translation after SilkRoad (RAPID §6.4). The first stage knows the server of every
-// connection, and the pool of its service. The second takes the pool's server with fewer connections, and the third
-// finds that server's address. The fourth finds the way there; a new connection whose server can be reached is then
-// written to the first.
+// Load balancing with address translation after SilkRoad (RAPID §6.4). The first stage finds the pool of a service, the
+// second takes the pool's server with fewer connections, and the third finds that server's address. Unless the third
+// knows the connection: it has the servers of those. The fourth finds the way there; a new connection whose server can
+// be reached is then written to the third.
 //
-// What begins a connection is a SYN, and a SYN is what the second stage counts: not that the first did not know it,
+// What begins a connection is a SYN, and a SYN is what the second stage counts: not that the third did not know it,
 // since a packet that has read a stale state, and is done over, would have counted it twice.
 #include "headers.p4"
 
@@ -74,9 +74,8 @@ control NatLb(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         }
         actions = {
             use_server;
-            drop;
+            NoAction;
         }
-        default_action = drop();
         size = 512;
     }
 
@@ -115,17 +114,13 @@ control NatLb(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
                 }
                 loads.write((bit<32>) meta.pool, load);
             }
+            servers.apply();
         }
         if (connection.known == 1) {
             meta.server = connection.server;
-        } else {
-            if (!meta.is_service) {
-                mark_to_drop(standard_metadata);
-                return;
-            }
-            if (servers.apply().miss) {
-                return;
-            }
+        } else if (meta.server == 0) {
+            mark_to_drop(standard_metadata);
+            return;
         }
         if (routes.apply().miss) {
             return;

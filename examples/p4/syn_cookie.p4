@@ -42,28 +42,23 @@ control SynCookie(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     register<bit<1>>(65536) bloom_a;
     register<bit<1>>(65536) bloom_b;
-    counter(4, CounterType.packets) decisions;
 
     action drop() {
         mark_to_drop(standard_metadata);
-        decisions.count(0);
     }
 
     action deny() {
         mark_to_drop(standard_metadata);
-        decisions.count(1);
         acl.write(hdr, DENIED);
     }
 
     action admit() {
         standard_metadata.egress_spec = 1;
-        decisions.count(2);
         acl.write(hdr, ADMITTED);
     }
 
     // The SYN goes back where it came from as a SYN/ACK whose number is the cookie.
     action answer() {
-        decisions.count(3);
         mac_t mac = hdr.ethernet.src_addr;
         hdr.ethernet.src_addr = hdr.ethernet.dst_addr;
         hdr.ethernet.dst_addr = mac;

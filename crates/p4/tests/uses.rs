@@ -173,7 +173,7 @@ fn what_follows_a_state_is_found() {
 /// Refusals say where an object is declared, and where it is used.
 #[test]
 fn faults_name_places() {
-    let apply = "sums.read(meta.x, (bit<32>) hdr.h.a);\n    sums.write((bit<32>) hdr.h.b, meta.x);";
+    let apply = "sums.write((bit<32>) hdr.h.b, 1);\n    sums.read(hdr.h.d, (bit<32>) hdr.h.a);";
     let text = program(FIELDS, METADATA, FLOWS, apply);
     let program = {
         let mut program = lowered(&text);
@@ -189,8 +189,8 @@ fn faults_name_places() {
     let (declared, read, written) = (place("(256) sums;"), place("sums.read"), place("sums.write"));
     let notes = &program.layout.as_ref().expect("stages").notes;
     let expected = format!(
-        "register ingress.sums ({declared}), used at {read}, {written}, is used twice by one packet, under two keys or \
-         counted again; a pipeline uses one entry for a packet: write under the key that was read"
+        "register ingress.sums ({declared}), used at {written}, {read}, is read behind its write; keep what was written \
+         in metadata instead"
     );
     assert_eq!(notes[..], [expected]);
 }

@@ -10,7 +10,7 @@
 //! that does. Every statement goes as early as that allows. An object is in one stage, the latest in which a
 //! statement needs it: a table, a register; a muTable is read in one stage, and may be written from any later one
 //! (RAPID §5.1): written in the stage that reads it, it is a register, else a table of flow states. Two of these
-//! whose stages meet are laid one behind the other.
+//! whose stages meet are laid one behind the other, and each is read as late as takes no more stages.
 //!
 //! Statements of one stage are done in the order of the program. So running the stages one after the other, each
 //! with the statements that it has, gives what the program gives.
@@ -20,6 +20,7 @@ use crate::ir::{
     visit_mut,
 };
 
+mod late;
 mod spans;
 
 use spans::Order;
@@ -43,12 +44,14 @@ pub fn run(program: &mut Program) {
     settle(program);
 }
 
-/// Gives stages, the earliest that there are; later ones only where spans would meet.
+/// Gives stages, the earliest that there are; later ones only for tables of flow states.
 fn settle(program: &mut Program) {
     let mut stages = Stages::new(program);
     let is_settled = stages.settle(program, &Order::default());
-    if is_settled && let Some(apart) = spans::apart(program, &stages) {
-        stages = apart;
+    if is_settled {
+        let apart = spans::apart(program, &stages);
+        let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
+        stages = late::read_late(program, apart, order);
     }
     write_stages(program, &stages);
     let mut layout = stages.layout();

@@ -12,10 +12,10 @@ use crate::ir::Program;
 use super::Stages;
 
 /// Most spans that are told apart. A pipeline of 16 stages has room for 8.
-const MAX_SPANS: usize = 16;
+pub(super) const MAX_SPANS: usize = 16;
 
 /// What is asked of stages beyond what the program needs.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Order {
     /// For each muTable, the first stage that may read it.
     from: Vec<u32>,
@@ -29,7 +29,7 @@ pub(super) struct Order {
 
 impl Order {
     /// Keeps what has one stage in one stage: what it waits for, its read waits for too.
-    fn of(stages: &Stages) -> Order {
+    pub(super) fn of(stages: &Stages) -> Order {
         let in_one = |reads: &[u32], writes: &[u32]| {
             reads.iter().zip(writes).map(|(reads, writes)| reads == writes).collect()
         };
@@ -40,6 +40,13 @@ impl Order {
             mu_registers: in_one(&stages.mu_reads, &stages.mu_writes),
             registers: in_one(&stages.register_reads, &stages.register_writes),
         }
+    }
+
+    /// The same, and this muTable is not read before this stage.
+    pub(super) fn reading(&self, table: u32, from: u32) -> Order {
+        let mut order = self.clone();
+        order.from[table as usize] = from;
+        order
     }
 
     /// The first stage that may read a muTable, as far as is known.
@@ -60,15 +67,15 @@ impl Order {
 }
 
 /// A muTable of several stages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    table: u32,
-    reads: u32,
-    writes: u32,
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub table: u32,
+    pub reads: u32,
+    pub writes: u32,
 }
 
 /// Those of the ingress, by the stages that read them.
-fn spans(stages: &Stages) -> Vec<Span> {
+pub(super) fn spans(stages: &Stages) -> Vec<Span> {
     let places = (0..).zip(stages.mu_reads.iter().zip(&stages.mu_writes));
     let spans = places.map(|(table, (reads, writes))| Span { table, reads: *reads, writes: *writes });
     let is_span = |span: &Span| 0 < span.reads && span.reads < span.writes && span.writes <= stages.ingress;
@@ -77,13 +84,13 @@ fn spans(stages: &Stages) -> Vec<Span> {
     spans
 }
 
-fn meet(spans: &[Span]) -> bool {
+pub(super) fn meet(spans: &[Span]) -> bool {
     spans.windows(2).any(|pair| pair[1].reads <= pair[0].writes)
 }
 
 /// Stages in which no spans meet, where they do in these, which are the earliest; `None` if they do not, or must.
 /// Cost: a few walks through the program for each span.
-pub(super) fn apart(program: &Program, stages: &Stages) -> Option<Stages> {
+pub(super) fn apart(program: &Program, stages: &Stages) -> Option<(Stages, Order)> {
     let spans = spans(stages);
     if !meet(&spans) || spans.len() > MAX_SPANS {
         return None;
@@ -94,7 +101,7 @@ pub(super) fn apart(program: &Program, stages: &Stages) -> Option<Stages> {
     let by_write = chain(&spans, &needs, |span| (span.writes, span.reads))?;
     let is_one = by_read == by_write;
     let orders = [Some(by_read), (!is_one).then_some(by_write)].into_iter().flatten();
-    orders.filter_map(|order| laid_out(program, stages, &order)).min_by_key(|stages| stages.all)
+    orders.filter_map(|order| laid_out(program, stages, &order)).min_by_key(|(stages, _)| stages.all)
 }
 
 /// For each span, which others' reads its write needs. `None` if stages do not settle.
@@ -102,8 +109,7 @@ fn needs(program: &Program, stages: &Stages, spans: &[Span]) -> Option<Vec<Vec<b
     let mut needs = vec![vec![false; spans.len()]; spans.len()];
     for (read, late) in spans.iter().enumerate() {
         // Behind all that there is, so that what moves, moves there.
-        let mut order = Order::of(stages);
-        order.from[late.table as usize] = stages.ingress + 1;
+        let order = Order::of(stages).reading(late.table, stages.ingress + 1);
         let mut moved = stages.clone();
         if !moved.settle(program, &order) {
             return None;
@@ -130,12 +136,12 @@ fn chain<K: Ord>(spans: &[Span], needs: &[Vec<bool>], key: impl Fn(&Span) -> K) 
 }
 
 /// Stages with the spans in this order.
-fn laid_out(program: &Program, stages: &Stages, tables: &[u32]) -> Option<Stages> {
+fn laid_out(program: &Program, stages: &Stages, tables: &[u32]) -> Option<(Stages, Order)> {
     let mut order = Order::of(stages);
     for pair in tables.windows(2) {
         order.behind[pair[1] as usize] = Some(pair[0]);
     }
     let mut laid_out = stages.clone();
     let is_settled = laid_out.settle(program, &order);
-    (is_settled && !meet(&spans(&laid_out))).then_some(laid_out)
+    (is_settled && !meet(&spans(&laid_out))).then_some((laid_out, order))
 }
