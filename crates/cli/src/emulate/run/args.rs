@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use pipeline::{BlockingOptions, Line, Model, Options, Pacing, RapidOptions, WhenFull};
 
 use super::super::sweep::{Level, Threshold, size, threshold};
+use crate::ports::PortOf;
 
 const NOTES: &str = "\
 What runs:
@@ -18,6 +19,7 @@ What runs:
 Examples:
   paceline emulate examples/p4/port_knocking.p4 --pcap captures/edge.pcap --check
   paceline emulate examples/p4/nat_lb.p4 --stf examples/p4/nat_lb.stf --traffic university --model blocking
+  paceline emulate examples/p4/stateful_firewall.p4 --pcap captures/edge.pcap --port-of 192.0.2.0/24=0 --port 1
   paceline emulate synthetic --stages 4 --update-rate 30 --traffic zipf --load 60
   paceline emulate examples/p4/syn_cookie.p4 --pcap captures/edge.pcap --trace-cycles 100..110";
 
@@ -45,9 +47,13 @@ pub struct RunArgs {
     /// So many packets at most
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub packets: Option<usize>,
-    /// The port that packets come in by
+    /// The port that packets come in by, all but those of --port-of
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..511))]
     pub port: u16,
+    /// The port of the packets from a source: an IPv4 or IPv6 prefix (the longest counts), an address, or a MAC
+    /// address, which goes before those. May be given several times; packets from elsewhere come in by --port
+    #[arg(long, value_name = "SOURCE=PORT")]
+    pub port_of: Vec<PortOf>,
     /// A test file (see docs/p4.md): entries of tables, groups of ports, rates of meters. Run before the packets
     #[arg(long, value_name = "FILE")]
     pub stf: Option<PathBuf>,

@@ -76,13 +76,17 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
 /// What one kind of program has and the other has not.
 fn check_options(args: &RunArgs, is_synthetic: bool) -> Result<(), Failure> {
     let refused = match is_synthetic {
-        true => [("--stf", args.stf.is_some()), ("--out", args.out.is_some())],
-        false => [("--update-rate", args.update_rate.is_some()), ("", false)],
+        true => vec![
+            ("--stf", args.stf.is_some()),
+            ("--out", args.out.is_some()),
+            ("--port-of", !args.port_of.is_empty()),
+        ],
+        false => vec![("--update-rate", args.update_rate.is_some())],
     };
     let Some((option, _)) = refused.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let (what, whose) = match is_synthetic {
         true => (
-            "the synthetic program has no tables and sends no packets",
+            "the synthetic program has no tables and no ports, and sends no packets",
             "Leave it out, or name a program in P4.",
         ),
         false => ("a program in P4 says itself which packets update", "Leave it out, or run `synthetic`."),

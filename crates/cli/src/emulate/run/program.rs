@@ -15,6 +15,7 @@ use crate::bench::source::Source;
 use crate::failure::Failure;
 use crate::output::plural;
 use crate::p4::{read_program, test};
+use crate::ports::Ports;
 
 pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure> {
     let program = read_program(path, &args.include, &args.define)?;
@@ -23,7 +24,7 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure>
     let reference = machine(program, args)?;
     let image = Image::new(machine(compiled, args)?)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let packets = packets(args, source)?;
+    let packets = packets(args, &Ports::new(args.port, &args.port_of)?, source)?;
     let mut watching = Watching::new(args, &image, &packets)?;
     let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
@@ -53,7 +54,7 @@ fn machine(program: ::p4::ir::Program, args: &RunArgs) -> Result<Machine, Failur
 }
 
 /// The packets; times that run back are those of the packet before.
-fn packets<'a>(args: &RunArgs, source: &'a Source) -> Result<Vec<Input<'a>>, Failure> {
+fn packets<'a>(args: &RunArgs, ports: &Ports, source: &'a Source) -> Result<Vec<Input<'a>>, Failure> {
     let count = source.trace.len().min(args.packets.unwrap_or(usize::MAX));
     let mut time_ns = 0;
     let mut packets = Vec::with_capacity(count);
@@ -66,7 +67,8 @@ fn packets<'a>(args: &RunArgs, source: &'a Source) -> Result<Vec<Input<'a>>, Fai
             return Err(Failure::usage(message));
         }
         time_ns = record.time_ns.max(time_ns);
-        packets.push(Input { port: args.port, bytes: record.data, wire_len: record.wire_len, time_ns });
+        let port = ports.of(record.data, record.wire_len);
+        packets.push(Input { port, bytes: record.data, wire_len: record.wire_len, time_ns });
     }
     Ok(packets)
 }
