@@ -68,6 +68,23 @@ fn the_synthetic_program_is_checked() {
 }
 
 #[test]
+fn queues_have_sizes_of_their_own() {
+    let traffic = ["--traffic", "zipf:flows=64,packets=3000,a=0.9", "--pacing", "every-cycle", "--json", "-"];
+    let lost = |size: &[&str]| {
+        let run =
+            emulate("synthetic", &[&traffic[..], &["--stages", "4", "--update-rate", "60"], size].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        let found = json(&run);
+        (found["drops"]["dirty_table_full"].as_u64(), found["occupancy_max"]["flows.block_queue"].as_u64())
+    };
+    assert!(matches!(lost(&[]), (None, Some(10..=64))), "{:?}", lost(&[]));
+    // The smallest of dTable and its queues bounds how many flows are dirty.
+    for queue in ["--block-queue", "--suspend-queue", "--schedule-queue", "--dtable"] {
+        assert!(matches!(lost(&[queue, "3"]), (Some(_), Some(3))), "{queue}: {:?}", lost(&[queue, "3"]));
+    }
+}
+
+#[test]
 fn what_cannot_run_is_refused_by_name() {
     let refused = [
         ("examples/p4/mac_learning.p4", &CAPTURE[..], "muTable ingress.stations"),
@@ -76,6 +93,7 @@ fn what_cannot_run_is_refused_by_name() {
         (KNOCKING, &["--pcap", "captures/edge.pcap", "--update-rate", "3"], "--update-rate"),
         (KNOCKING, &["--traffic", "no-such-model"], "no-such-model"),
         (KNOCKING, &[], "--pcap"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--block-queue", "0"], "0 is not in 1..=1048576"),
         ("synthetic", &["--traffic", "uniform", "--stf", "x.stf"], "--stf"),
         ("no-such.p4", &CAPTURE[..], "no-such.p4"),
         (KNOCKING, &["--pcap", "captures/edge.pcap", "--trace-cycles", "5..5"], "100..110"),
