@@ -140,7 +140,8 @@ pub struct SweepArgs {
     /// Write a page of charts, which needs no other file; `-` as with --csv
     #[arg(long, value_name = "OUT.html")]
     pub html: Option<PathBuf>,
-    /// Write the charts as SVG into this folder, which is made if it is not there: fig13.svg and so on, or sweep.svg
+    /// Write the charts as SVG into this folder, which is made if it is not there: fig13.svg and so on, or sweep.svg.
+    /// After an interruption those that are not whole are left as they were
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 }

@@ -212,8 +212,7 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
     let rows = sample();
     let look = Look::of(&rows.iter().collect::<Vec<_>>(), Axis::UpdateRate, vec![Metric::Load, Metric::Mean]);
     let groups = vec![draw(&rows.iter().collect::<Vec<_>>(), &look, Some(("a <formula>", |_| 3.0)))];
-    let sheets =
-        [Sheet { name: "sweep".to_owned(), heading: "<Charts> & more".to_owned(), groups, columns: 2 }];
+    let sheets = [Sheet { heading: "<Charts> & more".to_owned(), groups, columns: 2, is_whole: true }];
     let drawing = render_svg(&sheets[0]);
     let parsed = Document::parse(&drawing).expect("an SVG");
     assert_eq!(parsed.root_element().attribute("xmlns"), None, "roxmltree takes it as the namespace");
