@@ -68,6 +68,36 @@ fn the_synthetic_program_is_checked() {
 }
 
 #[test]
+fn all_latencies_and_buffers_are_told() {
+    let traffic = ["--traffic", "zipf:flows=20,packets=3000,a=1.1", "--pacing", "every-cycle", "--json", "-"];
+    let firewall = ["examples/p4/stateful_firewall.p4", "--port-of=10.0.0.0/8=0", "--port=1", "--pb=20"];
+    let runs: [&[&str]; 4] = [
+        &["synthetic", "--stages=3", "--pb=20", "--suspend-queue=8", "--ring-from-ring=3"],
+        &["synthetic", "--model=blocking", "--queue-depth=9"],
+        &["synthetic", "--model=pisa"],
+        &firewall,
+    ];
+    for run in runs {
+        let found = json(&paceline(&[&["emulate"], run, &traffic].concat()));
+        let steps = found["latency_distribution"].as_array().expect("steps").clone();
+        let of = |name: &str| found["latency_cycles"][name].as_u64().expect("cycles");
+        let at = |cycles: u64| steps.iter().find(|step| step["cycles"].as_u64() >= Some(cycles));
+        let share = |cycles| at(cycles).and_then(|step| step["share"].as_f64()).expect("a share");
+        assert_eq!(steps.last().map(|step| step["cycles"].as_u64()), Some(Some(of("max"))), "{run:?}");
+        assert!(share(of("max")) == 1.0 && share(of("p50")) >= 0.5 && share(of("p99")) >= 0.99, "{run:?}");
+        let (most, sizes) = (found["occupancy_max"].as_object(), found["buffer_sizes"].as_object());
+        let (most, sizes) = (most.expect("buffers"), sizes.expect("sizes"));
+        assert!(most.keys().eq(sizes.keys()), "{run:?}: {most:?} {sizes:?}");
+        assert!(most.iter().all(|(name, most)| most.as_u64() <= sizes[name].as_u64()), "{run:?}");
+        let size =
+            |end: &str| sizes.iter().find(|(name, _)| name.ends_with(end)).map(|(_, size)| size.as_u64());
+        let is_rapid = found["model"] == "rapid";
+        assert_eq!(size(".pb"), is_rapid.then_some(Some(20)), "{run:?}");
+        assert_eq!(size(".flow_queue"), (found["model"] == "blocking").then_some(Some(9)), "{run:?}");
+    }
+}
+
+#[test]
 fn queues_have_sizes_of_their_own() {
     let traffic = ["--traffic", "zipf:flows=64,packets=3000,a=0.9", "--pacing", "every-cycle", "--json", "-"];
     let lost = |size: &[&str]| {

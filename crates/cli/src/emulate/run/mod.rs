@@ -1,9 +1,14 @@
 //! `paceline emulate`: one program on one model.
 
 mod args;
+mod buffers;
+mod charts;
+mod latencies;
 mod program;
 mod report;
 mod synthetic;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,6 +19,7 @@ pub use self::args::RunArgs;
 #[cfg(test)]
 pub use self::report::Emulation;
 
+use self::latencies::Latencies;
 use self::report::{Compared, Place, render_html, render_text};
 use crate::bench::mlffr::command_line;
 use crate::bench::source::Source;
@@ -26,6 +32,7 @@ const SYNTHETIC: &str = "synthetic";
 /// What a run gave.
 struct Run {
     report: Report,
+    latencies: Latencies,
     tables: Vec<TableSpec>,
     program_stages: usize,
     check: Option<Compared>,
@@ -60,6 +67,8 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             .iter()
             .map(|spec| Place::of(spec, args.consistency.map(|level| level.0)))
             .collect(),
+        latency_distribution: run.latencies.steps(),
+        buffer_sizes: report::buffer_sizes(&model, &run.report),
         report: run.report,
         check: run.check,
     };
