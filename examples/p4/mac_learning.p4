@@ -1,5 +1,7 @@
 // A switch that learns where stations are: the port of a source address is written to the table that destination
 // addresses are looked up in. What is not known goes to all ports of group 1, but not back.
+//
+// One stage reads the table under both addresses and writes it under the source: its memory has two ports for reads.
 #include "headers.p4"
 
 struct metadata_t {

@@ -1,6 +1,7 @@
 // Load balancing with address translation after SilkRoad (RAPID §6.4). The first stage knows the server of every
-// connection, and the pool of its service. The second takes the pool's server with fewer connections; for a new
-// connection the third finds that server's address and writes it to the first.
+// connection, and the pool of its service. The second takes the pool's server with fewer connections, and the third
+// finds that server's address. The fourth finds the way there; a new connection whose server can be reached is then
+// written to the first.
 //
 // What begins a connection is a SYN, and a SYN is what the second stage counts: not that the first did not know it,
 // since a packet that has read a stale state, and is done over, would have counted it twice.
@@ -79,6 +80,22 @@ control NatLb(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         size = 512;
     }
 
+    action to_port(bit<9> port) {
+        standard_metadata.egress_spec = port;
+    }
+
+    table routes {
+        key = {
+            meta.server: lpm;
+        }
+        actions = {
+            to_port;
+            drop;
+        }
+        default_action = drop();
+        size = 256;
+    }
+
     apply {
         if (!hdr.tcp.isValid()) {
             mark_to_drop(standard_metadata);
@@ -109,11 +126,15 @@ control NatLb(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             if (servers.apply().miss) {
                 return;
             }
+        }
+        if (routes.apply().miss) {
+            return;
+        }
+        if (connection.known == 0) {
             connections.write(hdr, 1, meta.server);
         }
         hdr.ipv4.dst_addr = meta.server;
         hdr.ipv4.ttl = hdr.ipv4.ttl |-| 1;
-        standard_metadata.egress_spec = 1;
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use ::p4::interpret::{Dump, Machine};
 use ::p4::ir::{Memory, MuPlace, Program};
 use ::p4::stf::{self, StfReport};
+use ::p4::uses::{Object, Uses};
 use ::p4::{Options, passes};
 use clap::{Args, Subcommand};
 use io::capture::{CaptureError, CaptureWriter};
@@ -311,17 +312,27 @@ fn render_layout(program: &Program) -> String {
     let row = |kind: &str, name: &str, place: &MuPlace, what: String| {
         vec![kind.to_owned(), name.to_owned(), what, stage(place.reads), stage(place.writes)]
     };
-    let memory = |place: &MuPlace| if place.memory == Memory::Register { "register" } else { "flow state" };
+    let uses = Uses::of(program);
+    let memory = |object: Object, place: &MuPlace| {
+        let has_two = uses.objects.iter().any(|used| used.object == object && used.is_second_key());
+        match place.memory {
+            Memory::Register if has_two => "register with two read ports",
+            Memory::Register => "register",
+            Memory::FlowState => "flow state",
+        }
+    };
     let tables = program.tables.iter().zip(&layout.tables);
     let tables =
         tables.map(|(table, at)| vec!["table".into(), table.name.clone(), "".into(), stage(*at), "-".into()]);
-    let mu_tables = program.mu_tables.iter().zip(&layout.mu_tables);
-    let mu_tables = mu_tables.map(|(table, place)| {
-        row("muTable", &table.name, place, format!("{}, {}", memory(place), table.consistency))
+    let mu_tables = (0..).zip(program.mu_tables.iter().zip(&layout.mu_tables));
+    let mu_tables = mu_tables.map(|(at, (table, place))| {
+        let memory = memory(Object::MuTable(at), place);
+        row("muTable", &table.name, place, format!("{memory}, {}", table.consistency))
     });
-    let registers = program.registers.iter().zip(&layout.registers);
-    let registers =
-        registers.map(|(register, place)| row("register", &register.name, place, memory(place).to_owned()));
+    let registers = (0..).zip(program.registers.iter().zip(&layout.registers));
+    let registers = registers.map(|(at, (register, place))| {
+        row("register", &register.name, place, memory(Object::Register(at), place).to_owned())
+    });
     let rows: Vec<_> = tables.chain(mu_tables).chain(registers).collect();
     if !rows.is_empty() {
         text += &heading("where things are");

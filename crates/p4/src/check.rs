@@ -20,6 +20,7 @@ use crate::ast::{Declaration, Name};
 use crate::diagnostic::{Sink, nearest};
 use crate::ir::{Compute, Field, FieldId, FieldKind, Operand, Program, Statement, StatementKind};
 use crate::source::Span;
+use crate::uses::Object;
 
 use types::Entity;
 
@@ -32,14 +33,27 @@ pub const MAX_STATEMENTS: usize = 1 << 17;
 /// Controls apply controls so deep at most.
 const MAX_CALLS: usize = 16;
 
-/// Checks a program and lowers it. What comes out is of use only if there were no errors.
-pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Program {
+/// Where the program names something that keeps state.
+#[derive(Clone, Copy, Debug)]
+pub struct Mention {
+    /// What.
+    pub object: Object,
+    /// Where.
+    pub span: Span,
+    /// Whether it is declared there; else it is used.
+    pub is_declaration: bool,
+}
+
+/// Checks a program and lowers it. What comes out is of use only if there were no errors. Where state is named is
+/// told beside it.
+pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> (Program, Vec<Mention>) {
     let program = Program { name: name.to_owned(), ..Program::default() };
     let mut checker = Checker {
         sink,
         program,
         scopes: vec![HashMap::new()],
         body: Vec::new(),
+        mentions: Vec::new(),
         statements: 0,
         calls: 0,
         path: String::new(),
@@ -61,7 +75,7 @@ pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> Progr
     if !checker.sink.is_full() {
         checker.architecture();
     }
-    checker.program
+    (checker.program, checker.mentions)
 }
 
 /// What is being checked: not everything may be called everywhere.
@@ -82,6 +96,7 @@ struct Checker<'a> {
     scopes: Vec<HashMap<Rc<str>, Entity>>,
     /// Where statements go.
     body: Vec<Statement>,
+    mentions: Vec<Mention>,
     statements: usize,
     calls: usize,
     /// What names of fields and tables begin with.
@@ -169,6 +184,14 @@ impl Checker<'_> {
         }
     }
 
+    fn declares(&mut self, object: Object, span: Span) {
+        self.mentions.push(Mention { object, span, is_declaration: true });
+    }
+
+    fn uses(&mut self, object: Object, span: Span) {
+        self.mentions.push(Mention { object, span, is_declaration: false });
+    }
+
     fn new_field(&mut self, name: String, width: u32, kind: FieldKind, span: Span) -> FieldId {
         if self.program.fields.len() >= MAX_FIELDS {
             self.sink.error(span, format!("more than {MAX_FIELDS} fields")).label("here at the latest");
@@ -190,23 +213,21 @@ impl Checker<'_> {
         Operand::Field(to)
     }
 
-    /// `to = from`; where `from` was computed just now, it is computed there.
+    /// `to = from`; where `from` is a temporary that was made just now, `to` is made there.
     fn copy(&mut self, to: FieldId, from: Operand) {
         if let Operand::Field(from) = from
             && self.program.fields[from as usize].kind == FieldKind::Temporary
-            && let Some(Statement { kind: StatementKind::Compute { to: last, .. }, .. }) =
-                self.body.last_mut()
-            && *last == from
+            && let Some(last) = self.body.last_mut()
         {
-            *last = to;
-            return;
-        }
-        if let Operand::Field(from) = from
-            && let Some(Statement { kind: StatementKind::MuRead { to: read, .. }, .. }) = self.body.last_mut()
-            && read[..] == [from]
-        {
-            read[0] = to;
-            return;
+            let made = match &mut last.kind {
+                StatementKind::Compute { to: made, .. } => Some(made),
+                StatementKind::MuRead { to: made, .. } if made.len() == 1 => made.first_mut(),
+                _ => None,
+            };
+            if let Some(made) = made.filter(|made| **made == from) {
+                *made = to;
+                return;
+            }
         }
         if Operand::Field(to) != from {
             self.emit(StatementKind::Compute { to, value: Compute::Copy { from } });

@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use tables::{
-    Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Meter, MuTable,
-    Register, Table, TableKey, Unit,
+    Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Mentions, Meter,
+    MuTable, Register, SourcePlace, Table, TableKey, Unit,
 };
 pub use text::Line;
 pub use visit::visit_mut;
@@ -154,7 +154,9 @@ pub struct Standard {
 }
 
 /// A value with its bits. Written `0x1f:8`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Constant {
@@ -165,7 +167,7 @@ pub struct Constant {
 }
 
 /// Where a value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operand {
     /// A container.

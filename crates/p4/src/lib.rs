@@ -41,6 +41,7 @@ pub mod uses;
 pub use diagnostic::Diagnostics;
 pub use preprocess::Options;
 
+use check::Mention;
 use diagnostic::Sink;
 use source::Sources;
 
@@ -56,9 +57,28 @@ pub fn lower(name: &str, text: &str, options: &Options) -> Result<(ir::Program, 
     let short = Path::new(name)
         .file_name()
         .map_or_else(|| name.to_owned(), |name| name.to_string_lossy().into_owned());
-    let program = check::check(&short, &declarations, &mut sink);
+    let (mut program, mentions) = check::check(&short, &declarations, &mut sink);
     match sink.errors() {
-        0 => Ok((program, sink.finish(sources))),
+        0 => {
+            place(&mut program, mentions, &sources);
+            Ok((program, sink.finish(sources)))
+        }
         _ => Err(sink.finish(sources)),
+    }
+}
+
+/// Writes where objects are named into the program.
+fn place(program: &mut ir::Program, mut mentions: Vec<Mention>, sources: &Sources) {
+    // What a control does that is applied twice is named once.
+    mentions.sort_by_key(|mention| (mention.span.start, mention.object));
+    mentions.dedup_by_key(|mention| (mention.span.start, mention.object));
+    let places = sources.places(mentions.iter().map(|mention| mention.span.start));
+    for (mention, place) in mentions.iter().zip(places) {
+        let named = mention.object.mentions_mut(program);
+        if mention.is_declaration {
+            named.declared = place;
+        } else {
+            named.used.push(place);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Source files and positions in them.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
+
+use crate::ir::SourcePlace;
 
 /// All files of a program together may have this many bytes.
 pub const MAX_SOURCE_BYTES: usize = 16 << 20;
@@ -73,11 +76,42 @@ impl Sources {
         file.text.get(range).unwrap_or_default()
     }
 
+    /// File, line and column of each of these first bytes, which are in order. Cost: one pass through the files.
+    pub fn places(&self, starts: impl Iterator<Item = u32>) -> Vec<SourcePlace> {
+        let mut cursor = Cursor { file: 0, at: 0, line: 1, column: 1 };
+        starts.map(|start| cursor.moved_to(start, &self.files)).collect()
+    }
+
     /// Line and column, from 1.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let (file, range) = self.locate(span);
         let before = file.text.get(..range.start).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// A place that only goes on.
+struct Cursor {
+    file: usize,
+    at: usize,
+    line: u32,
+    column: u32,
+}
+
+impl Cursor {
+    fn moved_to(&mut self, start: u32, files: &[SourceFile]) -> SourcePlace {
+        while files.get(self.file + 1).is_some_and(|next| next.base <= start) {
+            *self = Cursor { file: self.file + 1, at: 0, line: 1, column: 1 };
+        }
+        let Some(file) = files.get(self.file) else { return SourcePlace::default() };
+        let to = (start.saturating_sub(file.base) as usize).min(file.text.len());
+        for letter in file.text.get(self.at..to).unwrap_or_default().chars() {
+            (self.line, self.column) =
+                if letter == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+        }
+        self.at = self.at.max(to);
+        let name = Path::new(&*file.name).file_name().unwrap_or_default();
+        SourcePlace { file: name.to_string_lossy().into_owned(), line: self.line, column: self.column }
     }
 }

@@ -1,16 +1,22 @@
 //! How a program uses what it keeps from packet to packet, and what of that no pipeline can do.
 //!
 //! A pipeline asks a muTable, register, counter or meter once for each packet, under one key, and writes it under
-//! that key. What lies between the read and the write of a muTable of several stages is done once even if the packet
+//! that key. Only a muTable or register that is written in the stage that reads it may be read there under a second
+//! key as well: the memory of a stage can have two ports for reads, and nothing happens between them and the write.
+//! What lies between the read and the write of a muTable of several stages is done once even if the packet
 //! is done over (RAPID §4.2): so what it is asked must not depend on the state that may have been stale.
 //!
 //! Keys are compared by value numbers: two are one if they are computed in the same way from the same values.
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::ir::{FieldId, Operand, Program, Statement, StatementKind};
+use crate::ir::{FieldId, Mentions, Operand, Program, SourcePlace, Statement, StatementKind};
 
+mod ports;
 mod walk;
+
+/// Uses of an object that are named at most.
+const MAX_PLACES: usize = 6;
 
 /// Something that keeps state, as an index in the list of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,22 +47,59 @@ impl Object {
         }
     }
 
-    /// What it is, and its name in the program.
+    /// What it is, its name in the program, and where it is declared.
     pub fn describe(self, program: &Program) -> String {
+        let (kind, name) = match self {
+            Object::MuTable(at) => ("muTable", &program.mu_tables[at as usize].name),
+            Object::Register(at) => ("register", &program.registers[at as usize].name),
+            Object::Counter(at) => ("counter", &program.counters[at as usize].name),
+            Object::Meter(at) => ("meter", &program.meters[at as usize].name),
+        };
+        match &self.mentions(program).declared {
+            SourcePlace { line: 0, .. } => format!("{kind} {name}"),
+            declared => format!("{kind} {name} ({declared})"),
+        }
+    }
+
+    /// The same, and where the program uses it.
+    fn describe_uses(self, program: &Program) -> String {
+        let used = &self.mentions(program).used;
+        let places: Vec<String> = used.iter().take(MAX_PLACES).map(SourcePlace::to_string).collect();
+        let more = if used.len() > MAX_PLACES { ", ..." } else { "" };
+        match places.is_empty() {
+            true => self.describe(program),
+            false => format!("{}, used at {}{more},", self.describe(program), places.join(", ")),
+        }
+    }
+
+    /// Where the program names it.
+    pub fn mentions(self, program: &Program) -> &Mentions {
         match self {
-            Object::MuTable(at) => format!("muTable {}", program.mu_tables[at as usize].name),
-            Object::Register(at) => format!("register {}", program.registers[at as usize].name),
-            Object::Counter(at) => format!("counter {}", program.counters[at as usize].name),
-            Object::Meter(at) => format!("meter {}", program.meters[at as usize].name),
+            Object::MuTable(at) => &program.mu_tables[at as usize].mentions,
+            Object::Register(at) => &program.registers[at as usize].mentions,
+            Object::Counter(at) => &program.counters[at as usize].mentions,
+            Object::Meter(at) => &program.meters[at as usize].mentions,
+        }
+    }
+
+    pub(crate) fn mentions_mut(self, program: &mut Program) -> &mut Mentions {
+        match self {
+            Object::MuTable(at) => &mut program.mu_tables[at as usize].mentions,
+            Object::Register(at) => &mut program.registers[at as usize].mentions,
+            Object::Counter(at) => &mut program.counters[at as usize].mentions,
+            Object::Meter(at) => &mut program.meters[at as usize].mentions,
         }
     }
 }
 
-/// How an object is used.
+/// How an object is used under one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Which.
     pub object: Object,
+    /// The keys of the reads under a second key; none where this is the object's first or only key, which is that
+    /// under which packets write.
+    pub second_key: Vec<Vec<Operand>>,
     /// The stage that looks it up; that which writes it first if none does.
     pub reads: u16,
     /// The last stage that writes it; that which reads it if none does.
@@ -71,17 +114,31 @@ pub struct Use {
 }
 
 impl Use {
+    /// Whether this is a second key of the object.
+    pub fn is_second_key(&self) -> bool {
+        !self.second_key.is_empty()
+    }
+
     /// Whether it is written in a later stage than it is read.
     pub fn is_flow_state(&self) -> bool {
         self.is_written && self.reads != self.writes
+    }
+
+    /// The same object where it is read under another key.
+    fn under_second_key(&self, second_key: Vec<Vec<Operand>>) -> Use {
+        Use { second_key, is_written_unread: false, ..self.clone() }
     }
 }
 
 /// What a pipeline cannot do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// One packet uses an object under two keys.
+    /// One packet uses a state of several stages under two keys.
     TwoKeys(Object),
+    /// One packet writes under two keys, or uses more than two, or one key field is two of them in turn.
+    Ports(Object),
+    /// One packet is counted or marked twice.
+    CountedTwice(Object),
     /// A state is read behind its write.
     ReadBehindWrite(Object),
     /// A state of several stages is written by a packet that has not read it.
@@ -112,24 +169,33 @@ impl Fault {
     /// In words, and what to do about it.
     pub fn describe(&self, program: &Program) -> String {
         let name = |object: &Object| object.describe(program);
+        let uses = |object: &Object| object.describe_uses(program);
         match self {
             Fault::TwoKeys(object) => format!(
-                "{} is used twice by one packet, under two keys or counted again; a pipeline uses one entry for a packet: \
-                 write under the key that was read",
-                name(object)
+                "{} is written in a later stage than it is read, and used under two keys by one packet; a pipeline holds \
+                 packets back by one key: use that for reads and writes, or write in the stage that reads",
+                uses(object)
             ),
+            Fault::Ports(object) => format!(
+                "{} is used under too many keys by one packet; a stage's memory is read under two keys at most, each \
+                 computed in a field of its own, and written under one of them",
+                uses(object)
+            ),
+            Fault::CountedTwice(object) => {
+                format!("{} is used twice by one packet; count in one place, under a condition", uses(object))
+            }
             Fault::ReadBehindWrite(object) => format!(
                 "{} is read behind its write; keep what was written in metadata instead",
-                name(object)
+                uses(object)
             ),
             Fault::WrittenUnread(object) => format!(
                 "{} may be written by a packet that has not read it; read it first, under the same key",
-                name(object)
+                uses(object)
             ),
             Fault::NotARegister { object, reads, writes } => format!(
                 "{} is read in stage {reads} and written from stage {writes}, which a register cannot be; declare a \
                  muTable",
-                name(object)
+                uses(object)
             ),
             Fault::SpansMeet { first, second, stage } => format!(
                 "{} and {} are both between read and write in stage {stage}, and a packet that is done over for one \
@@ -138,7 +204,7 @@ impl Fault {
                 name(second)
             ),
             Fault::InEgress(object) => {
-                format!("{} is used in the egress; a pipeline keeps state in the ingress only", name(object))
+                format!("{} is used in the egress; a pipeline keeps state in the ingress only", uses(object))
             }
         }
     }
@@ -164,9 +230,11 @@ impl Uses {
         let found = walk::walk(program, &|object| places.is_flow_state(object));
         let mut uses = Uses { objects: Vec::new(), faults: found.faults };
         for (object, place) in &places.found {
-            uses.objects.push(place.as_use(*object, found.blind.contains(object)));
+            let first = place.as_use(*object, found.blind.contains(object));
+            let second = found.second_keys.get(object).map(|keys| first.under_second_key(keys.clone()));
+            uses.objects.extend([first].into_iter().chain(second));
         }
-        uses.objects.sort_by_key(|used| (used.reads, used.object));
+        uses.objects.sort_by_key(|used| (used.reads, used.object, used.is_second_key()));
         uses.follow(&found.depends);
         uses.check_spans();
         uses.check_egress(program);
@@ -235,7 +303,8 @@ impl Place {
         let reads = self.reads.or(self.first_write).unwrap_or_default();
         let writes = self.last_write.unwrap_or(reads);
         let is_written = self.last_write.is_some();
-        Use { object, reads, writes, is_written, is_written_unread, follows: Vec::new() }
+        let (second_key, follows) = (Vec::new(), Vec::new());
+        Use { object, second_key, reads, writes, is_written, is_written_unread, follows }
     }
 }
 

@@ -54,6 +54,17 @@ fn slices_are_written() {
     assert_eq!(out[0].bytes, [0b1010_1001, 0x8a]);
 }
 
+/// What was read, and what it was copied to at once, both are there.
+#[test]
+fn a_copy_of_what_was_read_leaves_it() {
+    let state = "muTable state { keys = { hdr.h.a; } values = { bit<8> v; } size = 16; }";
+    let apply = "state.write(hdr, 7); meta.x = state.read(hdr); meta.y = meta.x;
+                 hdr.h.a = meta.x; hdr.h.b = meta.y; standard.egress_spec = 1;";
+    let source = common::program("bit<8> a; bit<8> b;", "bit<8> x; bit<8> y;", state, apply);
+    let out = Machine::new(common::lowered(&source)).packet(0, &[1, 2], 0);
+    assert_eq!(out[0].bytes, [7, 7]);
+}
+
 #[derive(Clone, Debug)]
 enum Tree {
     Field(usize),

@@ -54,14 +54,54 @@ fn two_keys_are_found() {
     let on_one_path = "meta.x = flows.read(hdr); if (hdr.h.c == 1) { hdr.h.a = 0; } second.apply();
                        flows.write(hdr, meta.y);";
     assert_eq!(faults(on_one_path), [Fault::TwoKeys(MU)]);
-    let registers = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.write((bit<32>) hdr.h.b, meta.x);";
-    assert_eq!(faults(registers), [Fault::TwoKeys(SUMS)]);
     let counted = "counts.count((bit<32>) hdr.h.a); counts.count((bit<32>) hdr.h.a);";
-    assert_eq!(faults(counted), [Fault::TwoKeys(Object::Counter(0))]);
+    assert_eq!(faults(counted), [Fault::CountedTwice(Object::Counter(0))]);
     // One path counts here, the other there: a packet counts once.
     let once =
         "if (hdr.h.c == 1) { counts.count((bit<32>) hdr.h.a); } else { counts.count((bit<32>) hdr.h.b); }";
     assert_eq!(faults(once), []);
+}
+
+/// What is written in the stage that reads it may be read there under a second key, whichever comes first.
+#[test]
+fn a_second_key_is_for_reads_in_one_stage() {
+    let second_keys = |apply: &str| {
+        let uses = uses(apply);
+        assert_eq!(uses.faults, [], "{apply}");
+        let second = uses.objects.iter().filter(|used| used.is_second_key());
+        second.map(|used| (used.object, used.second_key.len(), used.is_written_unread)).collect::<Vec<_>>()
+    };
+    let learns = "hdr.h.c = flows.read(hdr); hdr.h.a = hdr.h.b; hdr.h.d = flows.read(hdr);";
+    assert_eq!(second_keys(learns), [(MU, 1, false)]);
+    let behind = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.write((bit<32>) hdr.h.b, meta.x);";
+    assert_eq!(second_keys(behind), [(SUMS, 1, false)]);
+    let first = "sums.read(meta.x, (bit<32>) hdr.h.b); sums.read(meta.y, (bit<32>) hdr.h.a);
+                 if (meta.y != 3) { sums.write((bit<32>) hdr.h.b, meta.x |+| 1); }";
+    let found = uses(first);
+    let names = |used: &&paceline_p4::uses::Use| (used.is_second_key(), used.is_written);
+    assert_eq!(
+        found.objects.iter().filter(|used| used.object == SUMS).map(|used| names(&used)).collect::<Vec<_>>(),
+        [(false, true), (true, true)]
+    );
+    // The keys of one path are not those of the other.
+    let paths = "if (hdr.h.c == 1) { sums.read(meta.x, (bit<32>) hdr.h.a); } else { sums.read(meta.x, (bit<32>) hdr.h.b); }
+                 hdr.h.d = meta.x;";
+    assert_eq!(second_keys(paths), []);
+}
+
+#[test]
+fn more_than_two_keys_and_two_writes_are_found() {
+    let three = "sums.read(meta.x, (bit<32>) hdr.h.a); sums.read(meta.y, (bit<32>) hdr.h.b);
+                 sums.read(meta.z, (bit<32>) hdr.h.c); hdr.h.d = meta.x + meta.y + meta.z;";
+    assert_eq!(faults(three), [Fault::Ports(SUMS)]);
+    let writes = "sums.write((bit<32>) hdr.h.a, 1); sums.write((bit<32>) hdr.h.b, 1);";
+    assert_eq!(faults(writes), [Fault::Ports(SUMS)]);
+    // A second port gives what was there before the packet.
+    let behind_write = "sums.write((bit<32>) hdr.h.a, 1); sums.read(hdr.h.d, (bit<32>) hdr.h.b);";
+    assert_eq!(faults(behind_write), [Fault::ReadBehindWrite(SUMS)]);
+    let many: String =
+        (0..3_000).map(|at| format!("sums.read(meta.x, 32w{at}); hdr.h.d = hdr.h.d ^ meta.x;")).collect();
+    assert_eq!(faults(&many), [Fault::Ports(SUMS)]);
 }
 
 #[test]
@@ -81,12 +121,15 @@ fn reads_and_writes_have_an_order() {
 #[test]
 fn spans_that_meet_are_found() {
     let meet = "meta.x = flows.read(hdr); second.apply(); meta.z = others.read(hdr); third.apply();
-                flows.write(hdr, meta.y); others.write(hdr, meta.z);";
+                flows.write(hdr, meta.y + meta.z); others.write(hdr, meta.z + meta.x);";
     let found = faults(meet);
     assert!(matches!(found[..], [Fault::SpansMeet { .. }]), "{found:?}");
     let program = lowered(&program(FIELDS, METADATA, FLOWS, meet));
     let said = found[0].describe(&program);
     assert!(said.contains("muTable ingress.flows") && said.contains("muTable ingress.others"), "{said}");
+    // Where the second does not wait for the first, it comes first.
+    let apart = meet.replace("meta.z + meta.x", "hdr.h.c");
+    assert_eq!(faults(&apart), []);
 }
 
 /// What a register in the span is asked must not depend on the state, be it by its key, its value or whether it is
@@ -125,4 +168,52 @@ fn what_follows_a_state_is_found() {
     let behind = "meta.x = flows.read(hdr); second.apply(); flows.write(hdr, meta.y); third.apply();
                   sums.read(hdr.h.d, (bit<32>) meta.z);";
     assert!(follows(behind).is_empty());
+}
+
+/// Refusals say where an object is declared, and where it is used.
+#[test]
+fn faults_name_places() {
+    let apply = "sums.read(meta.x, (bit<32>) hdr.h.a);\n    sums.write((bit<32>) hdr.h.b, meta.x);";
+    let text = program(FIELDS, METADATA, FLOWS, apply);
+    let program = {
+        let mut program = lowered(&text);
+        passes::compile(&mut program);
+        program
+    };
+    // Line and column of the name in each of these, counted here.
+    let place = |around: &str| {
+        let at = text.find(around).expect("it is there") + around.find("sums").expect("a name");
+        let line_start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        format!("test.p4:{}:{}", text[..at].matches('\n').count() + 1, at - line_start + 1)
+    };
+    let (declared, read, written) = (place("(256) sums;"), place("sums.read"), place("sums.write"));
+    let notes = &program.layout.as_ref().expect("stages").notes;
+    let expected = format!(
+        "register ingress.sums ({declared}), used at {read}, {written}, is used twice by one packet, under two keys or \
+         counted again; a pipeline uses one entry for a packet: write under the key that was read"
+    );
+    assert_eq!(notes[..], [expected]);
+}
+
+/// Files that are included do not move what stands behind them; what a macro is given is where it is written.
+#[test]
+fn places_are_in_their_files() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/p4");
+    let path = folder.join("stateful_firewall.p4");
+    let text = std::fs::read_to_string(&path).expect("an example").replacen(
+        "meta.state = connections.read(hdr);",
+        "LOOK_UP(connections)",
+        1,
+    );
+    let text = format!("#define LOOK_UP(TABLE) meta.state = TABLE.read(hdr);\n{text}");
+    let options = paceline_p4::Options::default();
+    let (program, _) = paceline_p4::lower(&path.display().to_string(), &text, &options).expect("no mistakes");
+    let line_of =
+        |part: &str| 1 + text.lines().position(|line| line.contains(part)).expect("it is there") as u32;
+    let named = &program.mu_tables[0].mentions;
+    let place = |place: &paceline_p4::ir::SourcePlace| (place.file.clone(), place.line, place.column);
+    let expected = |line: &str, column: u32| ("stateful_firewall.p4".to_owned(), line_of(line), column);
+    assert_eq!(place(&named.declared), expected("muTable connections", 13));
+    let used: Vec<_> = named.used.iter().map(place).collect();
+    assert_eq!(used, [expected("LOOK_UP(connections)", 17), expected("connections.write", 13)]);
 }

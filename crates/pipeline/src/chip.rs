@@ -23,6 +23,16 @@ pub enum Atoms {
     ReadOnly,
 }
 
+/// A table that is read, and perhaps written, in one stage.
+#[derive(Clone, Copy, Debug)]
+struct Atom {
+    /// Number of the table.
+    table: usize,
+    /// That which has the memory: itself, unless it is a second port.
+    memory: usize,
+    is_written: bool,
+}
+
 /// What every model has.
 pub struct Chip<P: Program> {
     /// What it runs.
@@ -38,7 +48,7 @@ pub struct Chip<P: Program> {
     /// Packets lost in this cycle, and why.
     pub lost: Vec<(u64, DropCause)>,
     /// By stage, tables that are no function's and read there.
-    atoms: Vec<Vec<usize>>,
+    atoms: Vec<Vec<Atom>>,
     /// A bit for each stage that has any of these.
     stages_with_atoms: u32,
     atoms_are: Atoms,
@@ -54,8 +64,10 @@ impl<P: Program> Chip<P> {
         is_function: impl Fn(&TableSpec) -> bool,
     ) -> Chip<P> {
         let specs = program.tables();
-        let mut tables: Vec<StateTable<P::State>> =
-            specs.iter().map(|spec| StateTable::new(spec.size)).collect();
+        let mut tables: Vec<StateTable<P::State>> = specs
+            .iter()
+            .map(|spec| StateTable::new(if spec.port_of.is_some() { 0 } else { spec.size }))
+            .collect();
         for (number, table) in tables.iter_mut().enumerate() {
             program.entries(number).into_iter().for_each(|(key, state)| table.set(key, state));
         }
@@ -64,7 +76,10 @@ impl<P: Program> Chip<P> {
         for (table, spec) in specs.iter().enumerate() {
             match is_function(spec) {
                 true => functions.push(Function { table, spec: spec.clone() }),
-                false => atoms[spec.read_stage].push(table),
+                false => {
+                    let memory = spec.port_of.unwrap_or(table);
+                    atoms[spec.read_stage].push(Atom { table, memory, is_written: spec.is_written });
+                }
             }
         }
         functions.sort_by_key(|function| function.spec.read_stage);
@@ -157,19 +172,19 @@ impl<P: Program> Chip<P> {
         self.enter_with_atoms(stage, packet);
     }
 
-    /// The same where the stage has tables. A packet that was sent back has passed them already: it keeps
-    /// what it read then, and they are not written twice.
+    /// The same where the stage has tables. A packet that was sent back has passed those already that packets write:
+    /// it keeps what it read then, and they are not written twice. All are read before one is written.
     fn enter_with_atoms(&mut self, stage: usize, packet: Handle) {
         let Packet { phv, atoms_done, .. } = self.pool.get_mut(packet);
-        for &table in &self.atoms[stage] {
+        for &Atom { table, memory, .. } in &self.atoms[stage] {
             if *atoms_done >> table & 1 == 0
                 && let Some(key) = self.program.key(table, phv)
             {
-                self.program.read(table, &self.tables[table].get(key), phv);
+                self.program.read(table, &self.tables[memory].get(key), phv);
             }
         }
         self.program.step(stage, phv);
-        for &table in &self.atoms[stage] {
+        for &Atom { table, is_written, .. } in &self.atoms[stage] {
             if *atoms_done >> table & 1 == 0
                 && self.atoms_are == Atoms::Update
                 && let Some(key) = self.program.key(table, phv)
@@ -178,7 +193,7 @@ impl<P: Program> Chip<P> {
             {
                 self.tables[table].set(key, new);
             }
-            *atoms_done |= 1 << table;
+            *atoms_done |= u64::from(is_written) << table;
         }
     }
 }

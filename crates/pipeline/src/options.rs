@@ -232,6 +232,14 @@ pub enum SetupError {
         /// Where they are.
         stage: usize,
     },
+    /// A table that packets read under two keys, where they wait by one.
+    #[error("packets read table {table:?} under two keys; in {model} a packet waits for one")]
+    SecondKey {
+        /// The model.
+        model: &'static str,
+        /// The table.
+        table: String,
+    },
     /// A size of 0, or a larger one than the model allows.
     #[error("{what} is {value}; it must be 1 to {most}")]
     Size {
@@ -286,6 +294,7 @@ impl Setup {
             Model::FlowBlaze(blocking) => {
                 check_blocking(blocking)?;
                 atoms_only(program.tables(), model)?;
+                one_key(program.tables(), model)?;
                 one_scheduler(program.tables(), model)?;
             }
             Model::Rapid(rapid) => check_rapid(rapid, program.tables(), &setup)?,
@@ -319,6 +328,12 @@ fn one_scheduler(tables: &[TableSpec], model: &Model) -> Result<(), SetupError> 
         }
     }
     Ok(())
+}
+
+fn one_key(tables: &[TableSpec], model: &Model) -> Result<(), SetupError> {
+    let ports = tables.iter().find_map(|table| table.port_of);
+    let Some(table) = ports.and_then(|memory| tables.get(memory)) else { return Ok(()) };
+    Err(SetupError::SecondKey { model: model.name(), table: table.name.clone() })
 }
 
 fn check_blocking(options: &BlockingOptions) -> Result<(), SetupError> {

@@ -119,13 +119,26 @@ pub struct TableSpec {
     pub consistency: Consistency,
     /// Keys it can hold.
     pub size: usize,
+    /// Whether packets change it. What no packet changes is read anew by one that is sent back.
+    pub is_written: bool,
+    /// The table whose memory it reads by a port of its own, where packets read that under a second key in the one
+    /// stage that it has. Such a port holds nothing and is never written.
+    pub port_of: Option<usize>,
 }
 
 impl TableSpec {
     /// A table.
     pub fn new(name: &str, read_stage: usize, write_stage: usize) -> TableSpec {
         let consistency = Consistency::Strict;
-        TableSpec { name: name.to_owned(), read_stage, write_stage, consistency, size: 1 << 16 }
+        TableSpec {
+            name: name.to_owned(),
+            read_stage,
+            write_stage,
+            consistency,
+            size: 1 << 16,
+            is_written: true,
+            port_of: None,
+        }
     }
 
     /// Stages from the read to the write, both included: m in RAPID §4.4.
@@ -180,6 +193,16 @@ pub enum LayoutError {
         /// A stage of both.
         stage: usize,
     },
+    /// A port that reads what is not in its stage.
+    #[error(
+        "table {port:?} reads by a port of its own what another table of one stage holds, and there is none in stage {stage}"
+    )]
+    Port {
+        /// The port.
+        port: String,
+        /// Where it is.
+        stage: usize,
+    },
     /// More tables than a packet has marks for.
     #[error("{tables} tables; a program has at most {MAX_TABLES}")]
     TooMany {
@@ -217,6 +240,14 @@ pub fn check_layout(stages: usize, tables: &[TableSpec]) -> Result<(), LayoutErr
             let table = table.name.clone();
             return Err(LayoutError::Outside { table, read_stage, write_stage, stages });
         }
+        let has_memory = |memory: usize| {
+            tables.get(memory).is_some_and(|memory| {
+                memory.port_of.is_none() && memory.is_atom() && memory.read_stage == read_stage
+            })
+        };
+        if table.port_of.is_some_and(|memory| !table.is_atom() || !has_memory(memory)) {
+            return Err(LayoutError::Port { port: table.name.clone(), stage: read_stage });
+        }
     }
     let mut spans: Vec<&TableSpec> = tables.iter().filter(|table| !table.is_atom()).collect();
     spans.sort_by_key(|table| table.read_stage);
@@ -241,6 +272,20 @@ mod tests {
         assert_eq!(check_layout(4, &[TableSpec::new("a", 0, 1), TableSpec::new("b", 2, 3)]), Ok(()));
         // An atom may lie within a span: see docs/rapid.md.
         assert_eq!(check_layout(4, &[TableSpec::new("a", 0, 2), TableSpec::new("bloom", 1, 1)]), Ok(()));
+    }
+
+    #[test]
+    fn a_port_is_where_its_memory_is() {
+        let port = |stage, of| TableSpec { port_of: Some(of), ..TableSpec::new("port", stage, stage) };
+        assert_eq!(check_layout(2, &[TableSpec::new("a", 1, 1), port(1, 0)]), Ok(()));
+        for tables in [
+            [TableSpec::new("a", 1, 1), port(0, 0)],
+            [TableSpec::new("a", 0, 1), port(0, 0)],
+            [port(1, 1), port(1, 0)],
+            [TableSpec::new("a", 1, 1), port(1, 7)],
+        ] {
+            assert!(matches!(check_layout(2, &tables), Err(LayoutError::Port { .. })), "{tables:?}");
+        }
     }
 
     #[test]

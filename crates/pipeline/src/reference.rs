@@ -27,7 +27,8 @@ impl<P: Program> Reference<P> {
                 if spec.read_stage == stage
                     && let Some(key) = self.program.key(table, &phv)
                 {
-                    let state = self.tables[table].get(&key).copied().unwrap_or_default();
+                    let state =
+                        self.tables[spec.port_of.unwrap_or(table)].get(&key).copied().unwrap_or_default();
                     self.program.read(table, &state, &mut phv);
                     used[table] = Some((key, state));
                 }

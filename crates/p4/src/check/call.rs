@@ -6,6 +6,7 @@ use crate::ast::{Direction, Expr, ExprKind, Name, TypeExpr};
 use crate::diagnostic::nearest;
 use crate::ir::{Algorithm, Binary, Compute, Constant, FieldId, FieldKind, Operand, StatementKind, ones};
 use crate::source::Span;
+use crate::uses::Object;
 
 use super::expression::{Target, whole_or_scalar};
 use super::types::{Access, ActionEntity, Entity, MuTableEntity, Place, Ty, Value};
@@ -89,6 +90,16 @@ impl Checker<'_> {
             };
             self.sink.error(method.span, message).help(help);
             return Value::Unknown;
+        }
+        let used = match entity {
+            Entity::MuTable(table) => Some(Object::MuTable(table.id)),
+            Entity::Register(id, _) => Some(Object::Register(*id)),
+            Entity::Counter(id) => Some(Object::Counter(*id)),
+            Entity::Meter(id) => Some(Object::Meter(*id)),
+            _ => None,
+        };
+        if let Some(used) = used {
+            self.uses(used, object.span);
         }
         match (entity, &*method.text) {
             (Entity::Table(table), _) => {

@@ -10,9 +10,11 @@ use crate::ast::{
 };
 use crate::diagnostic::nearest;
 use crate::ir::{
-    Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, MatchKind, Matching, Meter, MuTable,
-    Operand, Register, StatementKind, Table, TableKey, Unit,
+    Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, MatchKind, Matching, Mentions, Meter,
+    MuTable, Operand, Register, StatementKind, Table, TableKey, Unit,
 };
+
+use crate::uses::Object;
 
 use super::expression::Target;
 use super::types::{Access, ActionEntity, Entity, MuTableEntity, Place, StructType, TableEntity, Ty, Value};
@@ -447,10 +449,13 @@ impl Checker<'_> {
             matching,
             consistency,
             size: size.unwrap_or(DEFAULT_SIZE),
+            mentions: Mentions::default(),
         };
         self.program.mu_tables.push(table);
+        let id = self.program.mu_tables.len() as u32 - 1;
+        self.declares(Object::MuTable(id), declared.name.span);
         let entity = MuTableEntity {
-            id: self.program.mu_tables.len() as u32 - 1,
+            id,
             declared: Rc::clone(declared),
             scope: self.scopes.len(),
             keys: types,
@@ -506,6 +511,7 @@ impl Checker<'_> {
         };
         let path = self.path_to(&instance.name.text);
         let arguments = &instance.arguments;
+        let mentions = Mentions::default();
         match (&*name.text, self.find(&name.text).cloned()) {
             (_, Some(Entity::Control(declared))) => {
                 if self.expect_arguments(arguments, 0, instance.ty.span) {
@@ -530,21 +536,25 @@ impl Checker<'_> {
                     return;
                 };
                 if let Some(size) = self.array_size(arguments, 1, instance) {
-                    self.program.registers.push(Register { name: path, width, size });
+                    self.program.registers.push(Register { name: path, width, size, mentions });
                     let id = self.program.registers.len() as u32 - 1;
+                    self.declares(Object::Register(id), instance.name.span);
                     self.declare(&instance.name, Entity::Register(id, ty));
                 }
             }
             (kind @ ("counter" | "meter"), None) => {
                 let Some(size) = self.array_size(arguments, 2, instance) else { return };
                 let Some(unit) = self.unit(&arguments[1], kind == "counter") else { return };
-                let entity = if kind == "counter" {
-                    self.program.counters.push(Counter { name: path, unit, size });
-                    Entity::Counter(self.program.counters.len() as u32 - 1)
+                let (object, entity) = if kind == "counter" {
+                    self.program.counters.push(Counter { name: path, unit, size, mentions });
+                    let id = self.program.counters.len() as u32 - 1;
+                    (Object::Counter(id), Entity::Counter(id))
                 } else {
-                    self.program.meters.push(Meter { name: path, unit, size });
-                    Entity::Meter(self.program.meters.len() as u32 - 1)
+                    self.program.meters.push(Meter { name: path, unit, size, mentions });
+                    let id = self.program.meters.len() as u32 - 1;
+                    (Object::Meter(id), Entity::Meter(id))
                 };
+                self.declares(object, instance.name.span);
                 self.declare(&instance.name, entity);
             }
             (

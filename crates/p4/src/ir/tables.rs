@@ -1,9 +1,37 @@
 //! What holds entries and state: tables, muTables, registers, counters, meters.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Constant, FieldId, Operand, Statement};
+
+/// A place in the sources. Written `mac_learning.p4:18:13`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SourcePlace {
+    /// The file, without its folder.
+    pub file: String,
+    /// The line, from 1; 0 if there is no such place.
+    pub line: u32,
+    /// The character in it, from 1.
+    pub column: u32,
+}
+
+impl fmt::Display for SourcePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// Where the sources name something that keeps state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mentions {
+    /// Where it is declared.
+    pub declared: SourcePlace,
+    /// Where it is read, written or counted, in the order of the sources.
+    pub used: Vec<SourcePlace>,
+}
 
 /// An array of values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +42,8 @@ pub struct Register {
     pub width: u32,
     /// How many values.
     pub size: u32,
+    /// Where the program names it.
+    pub mentions: Mentions,
 }
 
 /// What a counter or a meter counts.
@@ -37,6 +67,8 @@ pub struct Counter {
     pub unit: Unit,
     /// How many.
     pub size: u32,
+    /// Where the program names it.
+    pub mentions: Mentions,
 }
 
 /// An array of two-rate three-colour markers (RFC 2698).
@@ -48,6 +80,8 @@ pub struct Meter {
     pub unit: Unit,
     /// How many.
     pub size: u32,
+    /// Where the program names it.
+    pub mentions: Mentions,
 }
 
 /// A table that the data plane writes (RAPID §5.1).
@@ -65,6 +99,8 @@ pub struct MuTable {
     pub consistency: Consistency,
     /// Entries at most.
     pub size: u32,
+    /// Where the program names it.
+    pub mentions: Mentions,
 }
 
 /// A key or a value.

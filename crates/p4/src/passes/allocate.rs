@@ -9,7 +9,8 @@
 //! So a key that depends on what a table gave is looked up in a later stage, and so is what stands under a condition
 //! that does. Every statement goes as early as that allows. An object is in one stage, the latest in which a
 //! statement needs it: a table, a register; a muTable is read in one stage, and may be written from any later one
-//! (RAPID §5.1): written in the stage that reads it, it is a register, else a table of flow states.
+//! (RAPID §5.1): written in the stage that reads it, it is a register, else a table of flow states. Two of these
+//! whose stages meet are laid one behind the other.
 //!
 //! Statements of one stage are done in the order of the program. So running the stages one after the other, each
 //! with the statements that it has, gives what the program gives.
@@ -18,6 +19,10 @@ use crate::ir::{
     Compute, Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind,
     visit_mut,
 };
+
+mod spans;
+
+use spans::Order;
 
 /// Dependent operations before a stage looks keys up: those of a gateway.
 pub const OPERATIONS_BEFORE: u32 = 4;
@@ -35,27 +40,22 @@ const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
 pub fn run(program: &mut Program) {
     own_actions(program);
     own_conditions(program);
-    for body in bodies_mut(program) {
-        visit_mut(body, &mut |statement| (statement.stage, statement.before) = (0, false));
-    }
     settle(program);
 }
 
-/// Gives stages where those that statements have already are the earliest that they may get.
-pub(super) fn settle(program: &mut Program) {
+/// Gives stages, the earliest that there are; later ones only where spans would meet.
+fn settle(program: &mut Program) {
     let mut stages = Stages::new(program);
-    for _ in 0..MAX_ROUNDS {
-        let before = stages.clone();
-        let bounds = stages.round(program);
-        let is_settled = stages == before && !write_stages(program, &stages);
-        program.layout = Some(stages.layout(program, bounds));
-        if is_settled {
-            return;
-        }
+    let is_settled = stages.settle(program, &Order::default());
+    if is_settled && let Some(apart) = spans::apart(program, &stages) {
+        stages = apart;
     }
-    if let Some(layout) = &mut program.layout {
+    write_stages(program, &stages);
+    let mut layout = stages.layout();
+    if !is_settled {
         layout.notes.push("tables, muTables or registers are used in orders that no pipeline has".into());
     }
+    program.layout = Some(layout);
 }
 
 /// Gives each table actions of its own: in another table's stage an action is another.
@@ -178,16 +178,15 @@ struct Stages {
     register_writes: Vec<u32>,
     counters: Vec<u32>,
     meters: Vec<u32>,
+    /// The last stage of the ingress, and that of all.
+    ingress: u32,
+    all: u32,
     /// Half of every statement, in the order in which they are walked; 0 where it has none yet.
     statements: Vec<u32>,
 }
 
 impl Stages {
     fn new(program: &Program) -> Stages {
-        let mut statements = Vec::new();
-        for body in program.bodies() {
-            collect(body, &mut statements);
-        }
         Stages {
             tables: vec![0; program.tables.len()],
             mu_reads: vec![0; program.mu_tables.len()],
@@ -196,12 +195,23 @@ impl Stages {
             register_writes: vec![0; program.registers.len()],
             counters: vec![0; program.counters.len()],
             meters: vec![0; program.meters.len()],
-            statements,
+            ingress: 0,
+            all: 0,
+            statements: vec![0; program.bodies().map(|body| count(body)).sum()],
         }
     }
 
-    /// Walks ingress and egress once; gives the last stage of each.
-    fn round(&mut self, program: &Program) -> (u32, u32) {
+    /// Walks until nothing moves any more; whether that was so in time.
+    fn settle(&mut self, program: &Program, order: &Order) -> bool {
+        (0..MAX_ROUNDS).any(|_| {
+            let before = self.clone();
+            self.round(program, order);
+            *self == before
+        })
+    }
+
+    /// Walks ingress and egress once.
+    fn round(&mut self, program: &Program, order: &Order) {
         // Where the statements of each action begin in the list of all.
         let mut starts = Vec::new();
         let mut at = count(&program.ingress) + count(&program.egress);
@@ -211,6 +221,7 @@ impl Stages {
         }
         let mut walk = Walk {
             program,
+            order,
             stages: self,
             starts,
             written: vec![0; program.fields.len()],
@@ -225,10 +236,11 @@ impl Stages {
         (walk.control, walk.last) = (base, base);
         walk.written.iter_mut().for_each(|time| *time = (*time).max(base));
         walk.body(&program.egress, count(&program.ingress));
-        (ingress, walk.last.div_ceil(SLOTS))
+        let all = walk.last.div_ceil(SLOTS);
+        (self.ingress, self.all) = (ingress, all);
     }
 
-    fn layout(&self, program: &Program, (ingress, all): (u32, u32)) -> Layout {
+    fn layout(&self) -> Layout {
         let place = |reads: u32, writes: u32| {
             let is_single = writes == 0 || reads == 0 || reads == writes;
             let memory = if is_single { Memory::Register } else { Memory::FlowState };
@@ -243,68 +255,52 @@ impl Stages {
         let last = mu_tables.iter().map(|place| place.writes).max().unwrap_or_default();
         let span = first.map_or(0, |first| if last == 0 { 0 } else { (last + 1).saturating_sub(first) });
         Layout {
-            stages: all as u16,
-            egress_from: ingress as u16 + 1,
+            stages: self.all as u16,
+            egress_from: self.ingress as u16 + 1,
             tables: self.tables.iter().map(|stage| *stage as u16).collect(),
             notes: Vec::new(),
             mu_tables,
             registers,
             span,
-            renamed: program.layout.as_ref().map(|layout| layout.renamed.clone()).unwrap_or_default(),
+            renamed: Vec::new(),
         }
     }
 }
 
-/// Halves of statements, 0 of those that hold others.
-fn collect(body: &[Statement], halves: &mut Vec<u32>) {
-    for statement in body {
-        halves.push(if statement.stage == 0 { 0 } else { statement.half().into() });
-        match &statement.kind {
-            StatementKind::If { then, otherwise, .. } => {
-                collect(then, halves);
-                collect(otherwise, halves);
-            }
-            StatementKind::Scope { body } => collect(body, halves),
-            _ => {}
-        }
-    }
-}
-
+/// How many statements there are, those that others hold included.
 fn count(body: &[Statement]) -> usize {
-    let mut stages = Vec::new();
-    collect(body, &mut stages);
-    stages.len()
+    let inside = |statement: &Statement| match &statement.kind {
+        StatementKind::If { then, otherwise, .. } => count(then) + count(otherwise),
+        StatementKind::Scope { body } => count(body),
+        _ => 0,
+    };
+    body.iter().map(|statement| 1 + inside(statement)).sum()
 }
 
-/// Writes stages to statements; whether one changed.
-fn write_stages(program: &mut Program, stages: &Stages) -> bool {
-    fn write(body: &mut [Statement], stages: &mut impl Iterator<Item = u32>, changed: &mut bool) {
+/// Writes stages to statements.
+fn write_stages(program: &mut Program, stages: &Stages) {
+    fn write(body: &mut [Statement], halves: &mut impl Iterator<Item = u32>) {
         for statement in body {
-            let half = stages.next().unwrap_or_default() as u16;
-            let place = (half / 2, half > 0 && half.is_multiple_of(2));
-            *changed |= (statement.stage, statement.before) != place;
-            (statement.stage, statement.before) = place;
+            let half = halves.next().unwrap_or_default() as u16;
+            (statement.stage, statement.before) = (half / 2, half > 0 && half.is_multiple_of(2));
             match &mut statement.kind {
                 StatementKind::If { then, otherwise, .. } => {
-                    write(then, stages, changed);
-                    write(otherwise, stages, changed);
+                    write(then, halves);
+                    write(otherwise, halves);
                 }
-                StatementKind::Scope { body } => write(body, stages, changed),
+                StatementKind::Scope { body } => write(body, halves),
                 _ => {}
             }
         }
     }
-    let mut changed = false;
-    let mut all = stages.statements.iter().copied();
-    for body in bodies_mut(program) {
-        write(body, &mut all, &mut changed);
-    }
-    changed
+    let mut halves = stages.statements.iter().copied();
+    bodies_mut(program).for_each(|body| write(body, &mut halves));
 }
 
 /// A walk in the order of the program. Times count slots of all stages; a statement's is that in which it is done.
 struct Walk<'a> {
     program: &'a Program,
+    order: &'a Order,
     stages: &'a mut Stages,
     starts: Vec<usize>,
     /// When a field was written last.
@@ -444,14 +440,16 @@ impl Walk<'_> {
         let pinned = self.stages.statements[number];
         let time = match kind {
             StatementKind::MuRead { table, .. } => {
+                let from = self.order.mu_read(*table, self.stages);
                 let stage = &mut self.stages.mu_reads[*table as usize];
-                let time = Self::look_up(ready, (pinned / 2).max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage).max(from));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::RegisterRead { register, .. } => {
+                let from = self.order.register_read(*register, self.stages);
                 let stage = &mut self.stages.register_reads[*register as usize];
-                let time = Self::look_up(ready, (pinned / 2).max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage).max(from));
                 *stage = (*stage).max(stage_of(time));
                 time
             }

@@ -1,9 +1,10 @@
 //! A walk through the ingress in the order of the program: which values are one, and what depends on which state.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::ir::{Compute, FieldId, Operand, Program, Statement, StatementKind};
 
+use super::ports::{self, Keys};
 use super::{Fault, Object, field_of};
 
 /// What was found.
@@ -15,6 +16,8 @@ pub struct Found {
     pub blind: BTreeSet<Object>,
     /// For each object, the muTables on whose state it depends what it is asked.
     pub depends: HashMap<Object, u64>,
+    /// For objects that packets read under a second key, how that is written.
+    pub second_keys: HashMap<Object, Vec<Vec<Operand>>>,
 }
 
 /// Walks through the ingress.
@@ -28,12 +31,24 @@ pub fn walk(program: &Program, is_flow_state: &dyn Fn(Object) -> bool) -> Found 
         left: Vec::new(),
         left_taint: 0,
         exit_taint: 0,
+        keys: BTreeMap::new(),
     };
     // All fields are 0 when a packet arrives, but for what the parser wrote.
     let values = program.fields.iter().map(|_| walk.fresh()).collect();
     let state = State { values, taints: vec![0; program.fields.len()], asked: HashMap::new() };
     walk.body(&program.ingress, state, 0);
-    walk.found
+    let Walk { mut found, keys, .. } = walk;
+    for (object, keys) in keys {
+        match ports::second_key(&keys) {
+            Ok(second) if second.is_empty() => {}
+            Ok(second) => {
+                found.second_keys.insert(object, second);
+            }
+            Err(ports::Refused::Ports) => found.faults.push(Fault::Ports(object)),
+            Err(ports::Refused::ReadBehindWrite) => found.faults.push(Fault::ReadBehindWrite(object)),
+        }
+    }
+    found
 }
 
 /// muTables on whose state something depends, a bit for each; the last stands for all from there on.
@@ -45,22 +60,26 @@ pub fn bit(table: u32) -> u64 {
 }
 
 /// Number of a value.
-type Value = u32;
+pub type Value = u32;
 
 /// What is known at a place of the program.
 #[derive(Clone)]
 struct State {
     values: Vec<Value>,
     taints: Vec<Taint>,
-    /// For each object, how a packet may have used it by now; absent if it has not.
-    asked: HashMap<Object, BTreeSet<Asked>>,
+    /// For each object, the keys under which a packet may have used it by now.
+    asked: HashMap<Object, BTreeMap<Key, Asked>>,
 }
 
-/// How a packet has used an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// What an object is asked under: numbers of values.
+pub type Key = Vec<Value>;
+
+/// How packets have used an object under a key.
+#[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    keys: Option<Vec<Value>>,
+    /// Whether all that come here have read it.
     is_read: bool,
+    /// Whether one may have written it.
     is_written: bool,
 }
 
@@ -77,6 +96,8 @@ struct Walk<'a> {
     left_taint: Taint,
     /// What decides whether it has left the block.
     exit_taint: Taint,
+    /// Under which keys objects are used that may have two.
+    keys: BTreeMap<Object, Keys>,
 }
 
 impl Walk<'_> {
@@ -191,12 +212,17 @@ impl Walk<'_> {
             }
             joined.taints[field] |= others.iter().fold(0, |taint, other| taint | other.taints[field]);
         }
-        let objects: BTreeSet<Object> = states.iter().flat_map(|state| state.asked.keys().copied()).collect();
-        for object in objects {
-            let unused = || BTreeSet::from([Asked::default()]);
-            let ways =
-                states.iter().flat_map(|state| state.asked.get(&object).cloned().unwrap_or_else(unused));
-            joined.asked.insert(object, ways.collect());
+        let used: BTreeSet<(Object, &Key)> = states
+            .iter()
+            .flat_map(|state| &state.asked)
+            .flat_map(|(object, keys)| keys.keys().map(|key| (*object, key)))
+            .collect();
+        for (object, key) in used {
+            let asked = states.iter().map(|state| state.asked.get(&object).and_then(|keys| keys.get(key)));
+            let asked = asked.map(|asked| asked.copied().unwrap_or_default());
+            let is_read = asked.clone().all(|asked| asked.is_read);
+            let is_written = asked.clone().any(|asked| asked.is_written);
+            joined.asked.entry(object).or_default().insert(key.clone(), Asked { is_read, is_written });
         }
         Some(joined)
     }
@@ -264,33 +290,40 @@ impl Walk<'_> {
         };
         let taint = self.taint(state, keys.iter().chain(values).copied(), control);
         *self.found.depends.entry(object).or_default() |= taint;
-        let keys: Vec<Value> = keys.iter().map(|key| self.value(state, *key)).collect();
+        let key: Key = keys.iter().map(|key| self.value(state, *key)).collect();
         let is_write = matches!(kind, StatementKind::MuWrite { .. } | StatementKind::RegisterWrite { .. });
         let is_counted = matches!(object, Object::Counter(_) | Object::Meter(_));
-        let ways = state.asked.entry(object).or_insert_with(|| BTreeSet::from([Asked::default()]));
+        let is_flow_state = (self.is_flow_state)(object);
+        let before = state.asked.entry(object).or_default();
+        let others = before.keys().filter(|other| **other != key);
+        let is_behind_write = before.values().any(|asked| asked.is_written);
         let mut faults = Vec::new();
-        for way in std::mem::take(ways) {
-            if way.keys.as_ref().is_some_and(|before| *before != keys) {
-                faults.push(Fault::TwoKeys(object));
-            }
-            if is_counted && way.is_read {
-                faults.push(Fault::TwoKeys(object));
-            }
-            if is_write && !way.is_read {
-                self.found.blind.insert(object);
-                if (self.is_flow_state)(object) {
-                    faults.push(Fault::WrittenUnread(object));
-                }
-            }
-            if !is_write && way.is_written && (self.is_flow_state)(object) {
-                faults.push(Fault::ReadBehindWrite(object));
-            }
-            ways.insert(Asked {
-                keys: Some(keys.clone()),
-                is_read: way.is_read || !is_write,
-                is_written: way.is_written || is_write,
-            });
+        if is_counted && !before.is_empty() {
+            faults.push(Fault::CountedTwice(object));
+        } else if is_flow_state && others.clone().next().is_some() {
+            faults.push(Fault::TwoKeys(object));
+        } else if !is_counted && !is_flow_state {
+            let noted = self.keys.entry(object).or_default();
+            others.for_each(|other| noted.meet(other, &key));
+            noted.note(&key, keys, is_write, is_behind_write);
         }
+        let is_refused = !faults.is_empty() || self.keys.get(&object).is_some_and(Keys::is_full);
+        if is_refused {
+            // Nothing more can be said of it, and the keys of a long program take long to compare.
+            before.clear();
+        }
+        let asked = before.entry(key).or_default();
+        if is_write && !asked.is_read {
+            self.found.blind.insert(object);
+            if is_flow_state && faults.is_empty() {
+                faults.push(Fault::WrittenUnread(object));
+            }
+        }
+        if !is_write && is_behind_write && is_flow_state {
+            faults.push(Fault::ReadBehindWrite(object));
+        }
+        asked.is_read |= !is_write;
+        asked.is_written |= is_write;
         for fault in faults {
             if !self.found.faults.contains(&fault) {
                 self.found.faults.push(fault);

@@ -1,7 +1,11 @@
 //! Small whole programs around what a test is about.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+use std::ops::RangeInclusive;
+
+use paceline_p4::interpret::{Machine, Output, Phv};
 use paceline_p4::ir::Program;
+use paceline_p4::passes::rename;
 use paceline_p4::{Options, lower};
 
 /// A program whose only header is `h`, with these fields, and whose ingress is this.
@@ -74,4 +78,28 @@ table t_{at} {{
         apply += &format!("if (hdr.h.a != {at}) {{ t_{at}.apply(); }}\n");
     }
     program("bit<8> a; bit<8> b;", "bit<8> x;", &locals, &apply)
+}
+
+fn halves(machine: &mut Machine, phv: &mut Phv, range: RangeInclusive<u16>) {
+    for half in range {
+        machine.ingress(phv, Some(half));
+    }
+}
+
+/// A packet, stage by stage; those of `again` are first done once without keeping what they write to state.
+pub fn staged(machine: &mut Machine, port: u16, bytes: &[u8], again: Option<(u16, u16)>) -> Vec<Output> {
+    let layout = machine.program().layout.clone().expect("stages");
+    let last = 2 * layout.stages + 1;
+    let mut phv = machine.parse(port, bytes, 0);
+    match again {
+        None => halves(machine, &mut phv, 0..=last),
+        Some((reads, writes)) => {
+            let region = rename::region(reads, writes);
+            halves(machine, &mut phv, 0..=region.start() - 1);
+            let mut discarded = machine.clone();
+            halves(&mut discarded, &mut phv, region.clone());
+            halves(machine, &mut phv, *region.start()..=last);
+        }
+    }
+    machine.leave(&phv)
 }

@@ -18,8 +18,9 @@ use crate::report::DropCause;
 #[derive(Debug, Default)]
 pub struct Check {
     packets: Vec<Fate>,
-    /// By table and key, the last packet that left.
-    last: HashMap<(usize, u64), u64>,
+    /// By the keys in all tables of several stages, the last packet that left. Packets that one of them tells apart
+    /// may pass each other there.
+    last: HashMap<Vec<Option<u64>>, u64>,
     /// Packets that left behind a later one of their flow.
     disorder: Option<(u64, u64)>,
     /// Tables of several stages: their packets keep their order.
@@ -113,13 +114,12 @@ impl Watcher for Check {
             Fate::Inside => left(&outputs),
             _ => Fate::Twice,
         };
-        for table in &self.flows {
-            let Some(key) = keys(*table) else { continue };
-            if let Some(before) = self.last.insert((*table, key), number)
-                && before > number
-            {
-                self.disorder.get_or_insert((number, before));
-            }
+        let flow: Vec<Option<u64>> = self.flows.iter().map(|table| keys(*table)).collect();
+        if flow.iter().any(Option::is_some)
+            && let Some(before) = self.last.insert(flow, number)
+            && before > number
+        {
+            self.disorder.get_or_insert((number, before));
         }
     }
 
@@ -169,7 +169,9 @@ fn difference(expected: &Fate, fate: &Fate) -> Option<String> {
 
 /// The first state that differs from the reference's.
 fn state_difference(image: &Image, reference: &Machine, outcome: &Outcome<State>) -> Option<String> {
-    image.objects.iter().zip(&outcome.tables).find_map(|(held, found)| {
+    let mut memories =
+        image.objects.iter().zip(&outcome.tables).filter(|(held, _)| !held.used.is_second_key());
+    memories.find_map(|(held, found)| {
         let mut expected = held.contents(reference);
         let mut found = found.clone();
         // A register's places are 0 from the start, whether written or not.

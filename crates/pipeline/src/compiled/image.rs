@@ -93,7 +93,7 @@ impl Image {
             scratch: RefCell::default(),
             arrival,
             stages: code,
-            tables: objects.iter().map(|held| spec(program, held)).collect(),
+            tables: objects.iter().map(|held| spec(program, &objects, held)).collect(),
             fields: fields.collect(),
             words: places.words,
             name: program.name.clone(),
@@ -157,6 +157,11 @@ impl Image {
                     return unsupported(format!(
                         "{name} is read in stage {reads} and written from stage {writes}; a state is written in the \
                          stage that reads it here"
+                    ));
+                }
+                Model::FlowBlaze(_) if used.is_second_key() => {
+                    return unsupported(format!(
+                        "{name} is read under two keys by one packet, and packets wait for one state here"
                     ));
                 }
                 Model::FlowBlaze(_) if used.is_written_unread => {
@@ -228,8 +233,10 @@ impl Image {
     }
 }
 
-fn spec(program: &Program, held: &Held) -> TableSpec {
+fn spec(program: &Program, objects: &[Held], held: &Held) -> TableSpec {
     let used = &held.used;
+    let is_memory = |other: &Held| other.used.object == used.object && !other.used.is_second_key();
+    let port_of = objects.iter().position(is_memory).filter(|_| used.is_second_key());
     let (name, consistency) = match used.object {
         Object::MuTable(at) => {
             let declared = &program.mu_tables[at as usize];
@@ -247,11 +254,13 @@ fn spec(program: &Program, held: &Held) -> TableSpec {
     let stage = |stage: u16| usize::from(stage.max(1)) - 1;
     let size = held.size as usize;
     TableSpec {
-        name: name.clone(),
+        name: if used.is_second_key() { format!("{name}, second key") } else { name.clone() },
         read_stage: stage(used.reads),
         write_stage: stage(used.writes),
         consistency,
         size,
+        is_written: used.is_written,
+        port_of,
     }
 }
 

@@ -294,7 +294,15 @@ impl<'a> Lowering<'a> {
 
     fn object(&self, kind: &StatementKind) -> Option<u16> {
         let object = Object::of(kind)?;
-        self.uses.iter().position(|used| used.object == object).map(|at| at as u16)
+        let keys: &[Operand] = match kind {
+            StatementKind::MuRead { keys, .. } => keys,
+            StatementKind::RegisterRead { index, .. } => std::slice::from_ref(index),
+            _ => &[],
+        };
+        let mut of_object = self.uses.iter().filter(|used| used.object == object);
+        let is_second = of_object.any(|used| used.second_key.iter().any(|second| second == keys));
+        let at = self.uses.iter().position(|used| used.object == object && used.is_second_key() == is_second);
+        at.map(|at| at as u16)
     }
 
     fn simple(&mut self, kind: &StatementKind) {

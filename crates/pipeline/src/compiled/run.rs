@@ -94,7 +94,10 @@ impl<const W: usize> Program for Compiled<'_, W> {
     }
 
     fn entries(&self, table: usize) -> BTreeMap<u64, State> {
-        self.image.objects[table].contents(&self.image.machine)
+        match self.image.tables()[table].port_of {
+            Some(_) => BTreeMap::new(),
+            None => self.image.objects[table].contents(&self.image.machine),
+        }
     }
 }
 

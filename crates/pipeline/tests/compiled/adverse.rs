@@ -99,15 +99,15 @@ pub fn frames(packets: &[Shown]) -> Vec<Frame> {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+pub struct Case {
     stages: usize,
-    model: RapidOptions,
-    options: Options,
-    packets: Vec<Shown>,
+    pub model: RapidOptions,
+    pub options: Options,
+    pub packets: Vec<Shown>,
 }
 
 /// Few flows, mostly in runs; buffers of 1, few or many places.
-fn case() -> impl Strategy<Value = Case> {
+pub fn case() -> impl Strategy<Value = Case> {
     let size = || prop_oneof![Just(1_usize), 2_usize..6, Just(64)];
     let sizes = (size(), size(), size(), size(), size(), prop_oneof![Just(None), (0_u32..5).prop_map(Some)]);
     let traffic = prop::collection::vec((0_u32..4, 1_usize..12, 0_u32..4), 1..40);

@@ -1,8 +1,8 @@
 //! What the comparison is there to find, planted.
 
 use p4::passes::{allocate, dead, fold};
-use paceline_pipeline::compiled::{Check, Compiled, State, Watcher};
-use paceline_pipeline::{Consistency, Model, Observer, Packet, emulate};
+use paceline_pipeline::compiled::{Check, Compiled, Differences, State, Watcher};
+use paceline_pipeline::{Consistency, Model, Observer, Packet, Program, emulate};
 
 use crate::adverse::{ALL, Shown, frames, witness};
 use crate::support::*;
@@ -56,6 +56,24 @@ impl Observer<[u64; 128], State> for Unasked<'_> {
     }
 }
 
+/// Runs what pretends to be the program on RAPID with strict consistency, and compares.
+pub fn unasked<P: Program<Phv = [u64; 128], State = State>>(
+    subject: &Subject,
+    program: &Compiled<'_, 128>,
+    pretender: &P,
+    frames: &[Frame],
+) -> Differences {
+    let mut machine = subject.image.machine().clone();
+    let packets = inputs(frames);
+    let arrivals: Vec<_> =
+        (0..).zip(&packets).map(|(number, packet)| program.arrival(&mut machine, number, packet)).collect();
+    let check = Check::new(&subject.image);
+    let mut unasked = Unasked { program, subject, frames, check };
+    let model = rapid(Consistency::Strict);
+    let outcome = emulate(pretender, &model, &every_cycle(), arrivals, &mut unasked).expect("a run");
+    unasked.check.finish(&subject.image, subject.reference.clone(), &packets, &outcome)
+}
+
 /// A load that counts connections which the state does not know: a packet that is done over has counted one that
 /// it knows by then. The model is told not to run it; if it does, it is found.
 #[test]
@@ -81,14 +99,7 @@ fn a_register_that_follows_the_state_is_refused_with_reason() {
     assert!(run(&subject, &blocking, &every_cycle(), &frames).1.is_equal());
 
     let program = Compiled::<128>::new(&subject.image);
-    let mut machine = subject.image.machine().clone();
-    let packets = inputs(&frames);
-    let arrivals: Vec<_> =
-        (0..).zip(&packets).map(|(number, packet)| program.arrival(&mut machine, number, packet)).collect();
-    let check = Check::new(&subject.image);
-    let mut unasked = Unasked { program: &program, subject: &subject, frames: &frames, check };
-    let outcome = emulate(&program, &model, &every_cycle(), arrivals, &mut unasked).expect("a run");
-    let found = unasked.check.finish(&subject.image, subject.reference.clone(), &packets, &outcome);
+    let found = unasked(&subject, &program, &program, &frames);
     assert!(found.state.is_some_and(|state| state.contains("loads")), "{:?}", found.first);
 }
 

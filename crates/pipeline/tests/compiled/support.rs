@@ -11,9 +11,16 @@ use p4::{passes, stf};
 use paceline_pipeline::compiled::{Check, CompileError, Differences, Image, Input, RunError, emulate_p4};
 use paceline_pipeline::{Consistency, Line, Model, Options, Pacing, RapidOptions, Report, WhenFull};
 
-/// The examples that a pipeline can run.
-pub const EXAMPLES: [&str; 6] =
-    ["port_knocking", "syn_cookie", "nat_lb", "elephant", "stateful_firewall", "token_bucket"];
+/// The examples.
+pub const EXAMPLES: [&str; 7] = [
+    "port_knocking",
+    "syn_cookie",
+    "nat_lb",
+    "elephant",
+    "stateful_firewall",
+    "token_bucket",
+    "mac_learning",
+];
 
 /// A packet of one's own.
 #[derive(Clone, Debug)]

@@ -1,0 +1,141 @@
+//! Spans apart: of two muTables of several stages, one is read behind the write of the other.
+//!
+//! A packet that is done over for one state would do another one's steps twice, so no two spans may meet. Where they
+//! do with everything as early as it can be, this finds an order for them.
+//!
+//! The write of `a` *needs* the read of `b` if a later read makes a later write, be it through values, conditions, or
+//! a table that is in one stage: then `b` goes first. Two that need each other, or more in a circle, cannot be told
+//! apart, and stay as they are. Any order that this leaves open can be had.
+
+use crate::ir::Program;
+
+use super::Stages;
+
+/// Most spans that are told apart. A pipeline of 16 stages has room for 8.
+const MAX_SPANS: usize = 16;
+
+/// What is asked of stages beyond what the program needs.
+#[derive(Default)]
+pub(super) struct Order {
+    /// For each muTable, the first stage that may read it.
+    from: Vec<u32>,
+    /// For each muTable, that whose last write it is read behind.
+    behind: Vec<Option<u32>>,
+    /// Whether each muTable is read where it is written, and stays a register.
+    mu_registers: Vec<bool>,
+    /// The same for each register.
+    registers: Vec<bool>,
+}
+
+impl Order {
+    /// Keeps what has one stage in one stage: what it waits for, its read waits for too.
+    fn of(stages: &Stages) -> Order {
+        let in_one = |reads: &[u32], writes: &[u32]| {
+            reads.iter().zip(writes).map(|(reads, writes)| reads == writes).collect()
+        };
+        let tables = stages.mu_reads.len();
+        Order {
+            from: vec![0; tables],
+            behind: vec![None; tables],
+            mu_registers: in_one(&stages.mu_reads, &stages.mu_writes),
+            registers: in_one(&stages.register_reads, &stages.register_writes),
+        }
+    }
+
+    /// The first stage that may read a muTable, as far as is known.
+    pub(super) fn mu_read(&self, table: u32, stages: &Stages) -> u32 {
+        let at = table as usize;
+        let from = self.from.get(at).copied().unwrap_or_default();
+        let first = self.behind.get(at).copied().flatten();
+        let behind = first.map_or(0, |first| stages.mu_writes[first as usize] + 1);
+        let own = if self.mu_registers.get(at) == Some(&true) { stages.mu_writes[at] } else { 0 };
+        from.max(behind).max(own)
+    }
+
+    /// The first stage that may read a register, as far as is known.
+    pub(super) fn register_read(&self, register: u32, stages: &Stages) -> u32 {
+        let at = register as usize;
+        if self.registers.get(at) == Some(&true) { stages.register_writes[at] } else { 0 }
+    }
+}
+
+/// A muTable of several stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    table: u32,
+    reads: u32,
+    writes: u32,
+}
+
+/// Those of the ingress, by the stages that read them.
+fn spans(stages: &Stages) -> Vec<Span> {
+    let places = (0..).zip(stages.mu_reads.iter().zip(&stages.mu_writes));
+    let spans = places.map(|(table, (reads, writes))| Span { table, reads: *reads, writes: *writes });
+    let is_span = |span: &Span| 0 < span.reads && span.reads < span.writes && span.writes <= stages.ingress;
+    let mut spans: Vec<Span> = spans.filter(is_span).collect();
+    spans.sort_by_key(|span| (span.reads, span.writes));
+    spans
+}
+
+fn meet(spans: &[Span]) -> bool {
+    spans.windows(2).any(|pair| pair[1].reads <= pair[0].writes)
+}
+
+/// Stages in which no spans meet, where they do in these, which are the earliest; `None` if they do not, or must.
+/// Cost: a few walks through the program for each span.
+pub(super) fn apart(program: &Program, stages: &Stages) -> Option<Stages> {
+    let spans = spans(stages);
+    if !meet(&spans) || spans.len() > MAX_SPANS {
+        return None;
+    }
+    let needs = needs(program, stages, &spans)?;
+    // Which is better depends on why a span is long: it may begin early for no reason.
+    let by_read = chain(&spans, &needs, |span| (span.reads, span.writes))?;
+    let by_write = chain(&spans, &needs, |span| (span.writes, span.reads))?;
+    let is_one = by_read == by_write;
+    let orders = [Some(by_read), (!is_one).then_some(by_write)].into_iter().flatten();
+    orders.filter_map(|order| laid_out(program, stages, &order)).min_by_key(|stages| stages.all)
+}
+
+/// For each span, which others' reads its write needs. `None` if stages do not settle.
+fn needs(program: &Program, stages: &Stages, spans: &[Span]) -> Option<Vec<Vec<bool>>> {
+    let mut needs = vec![vec![false; spans.len()]; spans.len()];
+    for (read, late) in spans.iter().enumerate() {
+        // Behind all that there is, so that what moves, moves there.
+        let mut order = Order::of(stages);
+        order.from[late.table as usize] = stages.ingress + 1;
+        let mut moved = stages.clone();
+        if !moved.settle(program, &order) {
+            return None;
+        }
+        for (write, span) in spans.iter().enumerate().filter(|(write, _)| *write != read) {
+            needs[write][read] = moved.mu_writes[span.table as usize] > stages.ingress;
+        }
+    }
+    Some(needs)
+}
+
+/// An order in which each span comes behind those whose reads it needs, and else the one with the least key first.
+/// `None` if some need each other.
+fn chain<K: Ord>(spans: &[Span], needs: &[Vec<bool>], key: impl Fn(&Span) -> K) -> Option<Vec<u32>> {
+    let mut left: Vec<usize> = (0..spans.len()).collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let is_free = |at: &&usize| left.iter().all(|other| !needs[**at][*other]);
+        let next = *left.iter().filter(is_free).min_by_key(|at| key(&spans[**at]))?;
+        left.retain(|at| *at != next);
+        order.push(spans[next].table);
+    }
+    Some(order)
+}
+
+/// Stages with the spans in this order.
+fn laid_out(program: &Program, stages: &Stages, tables: &[u32]) -> Option<Stages> {
+    let mut order = Order::of(stages);
+    for pair in tables.windows(2) {
+        order.behind[pair[1] as usize] = Some(pair[0]);
+    }
+    let mut laid_out = stages.clone();
+    let is_settled = laid_out.settle(program, &order);
+    (is_settled && !meet(&spans(&laid_out))).then_some(laid_out)
+}

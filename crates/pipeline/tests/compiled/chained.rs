@@ -1,0 +1,207 @@
+//! Several functions of several stages in one program, which the compiler lays one behind the other.
+
+use paceline_pipeline::{Consistency, Model};
+use proptest::prelude::*;
+
+use crate::adverse::{ALL, Case, Shown, case, frames, witness};
+use crate::support::*;
+
+/// Where tables of several stages are read and written, from 0, by name.
+fn spans(subject: &Subject) -> Vec<(&str, usize, usize)> {
+    let tables = subject.image.tables().iter().filter(|table| !table.is_atom());
+    tables.map(|table| (&*table.name, table.read_stage, table.write_stage)).collect()
+}
+
+/// The witness with two more functions under the same key: all are read first, then all compute, then all write.
+/// `second` and `third` say what is written to their states, and `shown` is what the packet shows of all.
+fn three(second: &str, third: &str, shown: &str) -> Subject {
+    let function = |name: &str, value: &str| {
+        format!(
+            "muTable {name}_states {{ keys = {{ hdr.h.key; }} values = {{ bit<32> v; }} size = 4096; }}
+             action {name}_next() {{ meta.{name}_new = {value}; }}
+             table {name} {{
+                 key = {{ meta.{name}_old: ternary; }} actions = {{ {name}_next; }} default_action = {name}_next();
+             }}\n"
+        )
+    };
+    let locals = function("b", second) + &function("c", third) + "action pass()";
+    let text = witness(ALL, 2)
+        .replacen(
+            "struct metadata {",
+            "struct metadata { bit<32> b_old; bit<32> b_new; bit<32> c_old; bit<32> c_new;",
+            1,
+        )
+        .replacen("action pass()", &locals, 1)
+        .replacen(
+            "first.apply();",
+            "meta.b_old = b_states.read(hdr); meta.c_old = c_states.read(hdr);
+             first.apply(); b.apply(); c.apply();
+             if (hdr.h.updates == 0) { b_states.write(hdr, meta.b_new); }
+             c_states.write(hdr, meta.c_new);",
+            1,
+        )
+        .replacen("if (hdr.h.updates == 1) {", &format!("{shown} if (hdr.h.updates == 1) {{"), 1);
+    Subject::new(lowered_text("three.p4", &text), "").expect("a program that pipelines can run")
+}
+
+const SHOWN: &str = "hdr.h.seen = hdr.h.seen ^ meta.b_old ^ meta.c_new;";
+
+fn independent() -> Subject {
+    three("meta.b_old * 3 + hdr.h.tag", "meta.c_old * 5 + hdr.h.tag", SHOWN)
+}
+
+/// The second waits for the third, and the first for both.
+fn turned() -> Subject {
+    three(
+        "meta.b_old * 3 + hdr.h.tag + meta.c_old",
+        "meta.c_old * 5 + hdr.h.tag",
+        "meta.next = meta.next ^ meta.b_new;",
+    )
+}
+
+#[test]
+fn functions_are_in_a_row() {
+    let in_a_row = [("ingress.flows", 0, 1), ("ingress.b_states", 2, 3), ("ingress.c_states", 4, 5)];
+    assert_eq!(spans(&independent()), in_a_row);
+    let turned_round = [("ingress.c_states", 0, 1), ("ingress.b_states", 2, 3), ("ingress.flows", 4, 5)];
+    assert_eq!(spans(&turned()), turned_round);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn functions_in_a_row_are_the_reference(case in case(), is_turned in any::<bool>()) {
+        let Case { model, options, packets, .. } = case;
+        let subject = if is_turned { turned() } else { independent() };
+        let (_, found) = run(&subject, &Model::Rapid(model), &options, &frames(&packets));
+        // What is lost in a later function has changed the state of the one before.
+        prop_assert!(found.is_equal() || found.lost > 0, "{found:?}");
+        let blocking = Model::named("blocking").expect("a model");
+        let (_, found) = run(&subject, &blocking, &every_cycle(), &frames(&packets));
+        prop_assert!(found.is_equal() && found.lost == 0, "{found:?}");
+    }
+}
+
+/// Packets of one flow in every cycle, which change all states: functions send them back, one after the other.
+#[test]
+fn a_flow_that_always_updates_is_the_reference() {
+    let packets: Vec<Shown> = (1..150).map(|tag| Shown { key: 7, tag, updates: tag % 3 != 0 }).collect();
+    for subject in [independent(), turned()] {
+        let (report, found) = run(&subject, &rapid(Consistency::Strict), &every_cycle(), &frames(&packets));
+        assert!(found.is_equal() && found.lost == 0, "{found:?}");
+        assert!(report.resubmissions > 50, "only {} were sent back", report.resubmissions);
+    }
+}
+
+/// The firewall with a budget of packets under `key`; with `is_gate` what is over it does not come to the firewall.
+fn limited_firewall(key: &str, is_gate: bool) -> Subject {
+    let path = root().join("examples/p4/stateful_firewall.p4");
+    let text = std::fs::read_to_string(&path).expect("an example");
+    let gate = if is_gate { "if (meta.is_over == 1) { exit; }" } else { "" };
+    let limited = text
+        .replacen(
+            "struct metadata_t {",
+            "const bit<32> COST = 1024;
+             const bit<32> CAPACITY = 4 * COST;
+             struct bucket_t { bit<1> used; bit<32> tokens; bit<48> seen; }
+             struct metadata_t { bit<32> tokens; bit<48> passed; bit<1> is_over;",
+            1,
+        )
+        .replacen(
+            "    action from_inside",
+            &format!(
+                "muTable buckets {{
+                     keys = {{ {key} }} values = {{ bit<1> used; bit<32> tokens; bit<48> seen; }} size = 65536;
+                 }}
+                 action from_inside"
+            ),
+            1,
+        )
+        .replacen(
+            "        meta.state = connections.read(hdr);",
+            &format!(
+                "bucket_t bucket = buckets.read(hdr);
+                 meta.passed = standard_metadata.ingress_global_timestamp - bucket.seen;
+                 if (bucket.used == 0 || meta.passed > (bit<48>) CAPACITY) {{
+                     meta.tokens = CAPACITY;
+                 }} else {{
+                     meta.tokens = bucket.tokens + meta.passed[31:0];
+                 }}
+                 if (meta.tokens > CAPACITY) {{
+                     meta.tokens = CAPACITY;
+                 }}
+                 if (meta.tokens < COST) {{
+                     meta.is_over = 1;
+                     mark_to_drop(standard_metadata);
+                 }} else {{
+                     meta.tokens = meta.tokens - COST;
+                 }}
+                 buckets.write(hdr, 1, meta.tokens, standard_metadata.ingress_global_timestamp);
+                 {gate}
+                 meta.state = connections.read(hdr);"
+            ),
+            1,
+        );
+    Subject::new(lowered_text(&path.display().to_string(), &limited), &entries("stateful_firewall"))
+        .expect("a program that pipelines can run")
+}
+
+/// Packets and states are those of the reference. Packets of a flow keep their order from function to function, so
+/// whole flows of one must be of one flow of that before it.
+fn budget_agrees(key: &str, is_gate: bool, order: [&str; 2], is_in_order: bool) {
+    let subject = limited_firewall(key, is_gate);
+    let spans = spans(&subject);
+    assert_eq!([spans[0].0, spans[1].0], order);
+    assert_eq!(spans[1].1, spans[0].2 + 1, "{spans:?}");
+    let mut inputs = vec![repeated(&stf_frames("stateful_firewall"), 40)];
+    inputs.extend(captures().iter().map(|(_, trace)| frames_of(trace, 10_000)));
+    let mut sent_back = 0;
+    for frames in &inputs {
+        for model in [rapid(Consistency::Strict), Model::named("blocking").expect("a model")] {
+            let (report, found) = run(&subject, &model, &every_cycle(), frames);
+            let is_equal = found.packets == 0 && found.state.is_none() && found.lost == 0;
+            assert!(is_equal && (found.first.is_none() || !is_in_order), "{}: {found:?}", model.name());
+            sent_back += report.resubmissions;
+        }
+    }
+    assert!(sent_back > 1_000, "only {sent_back} packets were ever done over");
+}
+
+#[test]
+fn a_firewall_and_a_budget_for_each_connection_are_the_reference() {
+    let connection = "meta.in_addr; meta.out_addr; meta.in_port; meta.out_port;";
+    budget_agrees(connection, false, ["ingress.connections", "ingress.buckets"], true);
+}
+
+/// The firewall may send back packets of one connection behind those of another, and so change the order in which
+/// those of a host leave; no state sees that.
+#[test]
+fn a_firewall_behind_a_budget_for_each_host_is_the_reference() {
+    budget_agrees("meta.in_addr;", true, ["ingress.buckets", "ingress.connections"], false);
+}
+
+/// What cannot be told apart is refused by name.
+#[test]
+fn functions_that_need_each_other_are_refused() {
+    let text = witness(ALL, 2)
+        .replacen("struct metadata {", "struct metadata { bit<32> other; bit<32> sum;", 1)
+        .replacen(
+            "action pass()",
+            "muTable others { keys = { hdr.h.key; } values = { bit<32> sum; } size = 4096; }
+             action add() { meta.sum = meta.other * 3 + hdr.h.seen; }
+             table third { key = { meta.other: ternary; } actions = { add; } default_action = add(); }
+             action pass()",
+            1,
+        )
+        .replacen("first.apply();", "meta.other = others.read(hdr); first.apply(); third.apply();", 1)
+        .replacen(
+            "if (hdr.h.updates == 1) {",
+            "others.write(hdr, meta.sum); meta.next = meta.next + meta.other; if (hdr.h.updates == 1) {",
+            1,
+        );
+    let refused = Subject::new(lowered_text("two.p4", &text), "").expect_err("refused").to_string();
+    for name in ["muTable ingress.flows", "muTable ingress.others", "both between read and write"] {
+        assert!(refused.contains(name), "{refused}");
+    }
+}
