@@ -116,7 +116,7 @@ fn queues_have_sizes_of_their_own() {
 
 #[test]
 fn what_cannot_run_is_refused_by_name() {
-    let refused = [
+    let refused: [(&str, &[&str], &str); 10] = [
         (
             "examples/p4/mac_learning.p4",
             &["--pcap", "captures/edge.pcap", "--model", "flowblaze"],
