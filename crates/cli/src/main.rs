@@ -14,6 +14,7 @@ mod p4;
 mod packets;
 mod page;
 mod plan;
+mod ports;
 mod run;
 #[cfg(test)]
 mod schema;

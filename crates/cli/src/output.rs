@@ -100,6 +100,23 @@ impl Reports {
     }
 }
 
+/// Files that are opened together and written at the end, each whole or not at all.
+pub struct Files(Vec<Sink>);
+
+impl Files {
+    /// Opens all, so that what cannot be written is found before the work; [`check_outputs`] is the caller's.
+    pub fn open(paths: &[PathBuf]) -> Result<Files, Failure> {
+        paths.iter().map(|path| Sink::create(path)).collect::<Result<_, _>>().map(Files)
+    }
+
+    /// Writes them in the order in which they were opened. Without content a file stays as it was, and one that
+    /// cannot be written does not keep the others from being so.
+    pub fn write(self, contents: impl IntoIterator<Item = Option<String>>) -> Result<(), Failure> {
+        let written = self.0.into_iter().zip(contents).filter_map(|(sink, text)| Some(sink.write(&text?)));
+        written.collect::<Vec<_>>().into_iter().collect()
+    }
+}
+
 impl Text {
     fn show(self, text: &str) -> Result<(), Failure> {
         match self {

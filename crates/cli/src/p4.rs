@@ -17,6 +17,7 @@ use wire::LinkType;
 
 use crate::failure::Failure;
 use crate::output::{Reports, heading, plural, table};
+use crate::ports::{PortOf, Ports};
 use crate::session;
 
 #[derive(Args)]
@@ -67,9 +68,13 @@ pub struct RunArgs {
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
     #[arg(long, value_name = "IN")]
     pub pcap: Option<PathBuf>,
-    /// The port that the capture's packets come in by
+    /// The port that the capture's packets come in by, all but those of --port-of
     #[arg(long, value_name = "N", default_value_t = 0, requires = "pcap", value_parser = clap::value_parser!(u16).range(0..511))]
     pub port: u16,
+    /// The port of the packets from a source: an IPv4 or IPv6 prefix (the longest counts), an address, or a MAC
+    /// address, which goes before those. May be given several times; packets from elsewhere come in by --port
+    #[arg(long, value_name = "SOURCE=PORT", requires = "pcap")]
+    pub port_of: Vec<PortOf>,
     /// Write the packets that leave, whatever their port, in order, to this pcap; `-` is standard output, and the
     /// report then goes to standard error
     #[arg(long, value_name = "OUT.pcap", requires = "pcap")]
@@ -172,13 +177,14 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         .flatten()
         .map(PathBuf::as_path)
         .collect();
+    let ports = Ports::new(args.port, &args.port_of)?;
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
     let program = lower(&args.source)?;
     let mut machine = Machine::new(program);
     let stf = args.stf.as_deref().map(|path| test(&mut machine, path)).transpose()?;
     let mut counts = Counts::default();
     let input_error = match &args.pcap {
-        Some(pcap) => capture(&mut machine, pcap, args, &mut counts)?,
+        Some(pcap) => capture(&mut machine, pcap, args, &ports, &mut counts)?,
         None => None,
     };
     let report = P4Run {
@@ -220,6 +226,7 @@ fn capture(
     machine: &mut Machine,
     pcap: &Path,
     args: &RunArgs,
+    ports: &Ports,
     counts: &mut Counts,
 ) -> Result<Option<CaptureError>, Failure> {
     let mut reader = session::open(pcap)?;
@@ -244,7 +251,7 @@ fn capture(
             return Err(Failure::usage(message));
         }
         let time_ns = record.time_ns;
-        let outputs = machine.packet(args.port, record.data, time_ns);
+        let outputs = machine.packet(ports.of(record.data, record.wire_len), record.data, time_ns);
         counts.packets += 1;
         counts.packets_out += outputs.len() as u64;
         counts.dropped += u64::from(outputs.is_empty());

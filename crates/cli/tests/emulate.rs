@@ -1,6 +1,8 @@
 //! `paceline emulate` as a user meets it.
 
-use support::{Folder, json, paceline, stderr, stdout};
+use std::process::{Command, Stdio};
+
+use support::{Folder, json, paceline, root, stderr, stdout};
 
 mod support;
 
@@ -50,6 +52,54 @@ fn figures_are_drawn() {
     let text = stdout(&figures);
     let (first, second) = (text.find("Fig. 3:"), text.find("App. C:"));
     assert!(first.is_some() && first < second, "{text}");
+}
+
+#[test]
+fn drawings_are_whole_or_as_they_were() {
+    let folder = Folder::new("whole");
+    let older = || std::fs::read_to_string(folder.file("fig3.svg")).expect("a file");
+    std::fs::write(folder.file("fig3.svg"), "older").expect("written");
+    std::fs::create_dir(folder.file("figc.svg")).expect("a folder");
+    let refused =
+        paceline(&["emulate", "sweep", "--figure", "3,c", "--packets", "500", "--svg", folder.path()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("figc.svg is a directory"), "{}", stderr(&refused));
+    assert_eq!(
+        (older().as_str(), folder.names()),
+        ("older", vec!["fig3.svg".to_owned(), "figc.svg".to_owned()])
+    );
+    let html = folder.file("fig3.svg");
+    let twice =
+        ["emulate", "sweep", "--figure", "3", "--packets", "500", "--html", &html, "--svg", folder.path()];
+    let twice = paceline(&twice);
+    assert!(stderr(&twice).contains("they are one file"), "{}", stderr(&twice));
+    assert_eq!(older(), "older");
+}
+
+/// Interrupted in one way, and killed in the other: only that cannot be tidied up after.
+#[test]
+fn an_interrupted_sweep_leaves_older_drawings() {
+    for (signal, status, left) in [("-INT", Some(130), 1), ("-KILL", None, 2)] {
+        let folder = Folder::new(&format!("interrupted{signal}"));
+        let drawing = folder.file("fig16.svg");
+        std::fs::write(&drawing, "older").expect("written");
+        let sweep = ["emulate", "sweep", "--figure", "16", "--packets", "300000", "--svg", folder.path()];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"));
+        let child = child.current_dir(root()).args(sweep).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = child.spawn().expect("the program runs");
+        let partial = folder.file("fig16.svg.partial");
+        for _ in 0..600 {
+            if std::path::Path::new(&partial).exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(killed.expect("kill runs").success());
+        assert_eq!(child.wait().expect("it ends").code(), status);
+        assert_eq!(std::fs::read_to_string(&drawing).expect("a file"), "older", "{signal}");
+        assert_eq!(folder.names().len(), left, "{signal}: {:?}", folder.names());
+    }
 }
 
 #[test]

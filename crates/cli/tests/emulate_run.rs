@@ -68,8 +68,55 @@ fn the_synthetic_program_is_checked() {
 }
 
 #[test]
+fn all_latencies_and_buffers_are_told() {
+    let traffic = ["--traffic", "zipf:flows=20,packets=3000,a=1.1", "--pacing", "every-cycle", "--json", "-"];
+    let firewall = ["examples/p4/stateful_firewall.p4", "--port-of=10.0.0.0/8=0", "--port=1", "--pb=20"];
+    let runs: [&[&str]; 4] = [
+        &["synthetic", "--stages=3", "--pb=20", "--suspend-queue=8", "--ring-from-ring=3"],
+        &["synthetic", "--model=blocking", "--queue-depth=9"],
+        &["synthetic", "--model=pisa"],
+        &firewall,
+    ];
+    for run in runs {
+        let found = json(&paceline(&[&["emulate"], run, &traffic].concat()));
+        let steps = found["latency_distribution"].as_array().expect("steps").clone();
+        let of = |name: &str| found["latency_cycles"][name].as_u64().expect("cycles");
+        let at = |cycles: u64| steps.iter().find(|step| step["cycles"].as_u64() >= Some(cycles));
+        let share = |cycles| at(cycles).and_then(|step| step["share"].as_f64()).expect("a share");
+        assert_eq!(steps.last().map(|step| step["cycles"].as_u64()), Some(Some(of("max"))), "{run:?}");
+        assert!(share(of("max")) == 1.0 && share(of("p50")) >= 0.5 && share(of("p99")) >= 0.99, "{run:?}");
+        let (most, sizes) = (found["occupancy_max"].as_object(), found["buffer_sizes"].as_object());
+        let (most, sizes) = (most.expect("buffers"), sizes.expect("sizes"));
+        assert!(most.keys().eq(sizes.keys()), "{run:?}: {most:?} {sizes:?}");
+        assert!(most.iter().all(|(name, most)| most.as_u64() <= sizes[name].as_u64()), "{run:?}");
+        let size =
+            |end: &str| sizes.iter().find(|(name, _)| name.ends_with(end)).map(|(_, size)| size.as_u64());
+        let is_rapid = found["model"] == "rapid";
+        assert_eq!(size(".pb"), is_rapid.then_some(Some(20)), "{run:?}");
+        assert_eq!(size(".flow_queue"), (found["model"] == "blocking").then_some(Some(9)), "{run:?}");
+    }
+}
+
+#[test]
+fn queues_have_sizes_of_their_own() {
+    let traffic = ["--traffic", "zipf:flows=64,packets=3000,a=0.9", "--pacing", "every-cycle", "--json", "-"];
+    let lost = |size: &[&str]| {
+        let run =
+            emulate("synthetic", &[&traffic[..], &["--stages", "4", "--update-rate", "60"], size].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        let found = json(&run);
+        (found["drops"]["dirty_table_full"].as_u64(), found["occupancy_max"]["flows.block_queue"].as_u64())
+    };
+    assert!(matches!(lost(&[]), (None, Some(10..=64))), "{:?}", lost(&[]));
+    // The smallest of dTable and its queues bounds how many flows are dirty.
+    for queue in ["--block-queue", "--suspend-queue", "--schedule-queue", "--dtable"] {
+        assert!(matches!(lost(&[queue, "3"]), (Some(_), Some(3))), "{queue}: {:?}", lost(&[queue, "3"]));
+    }
+}
+
+#[test]
 fn what_cannot_run_is_refused_by_name() {
-    let refused = [
+    let refused: [(&str, &[&str], &str); 10] = [
         (
             "examples/p4/mac_learning.p4",
             &["--pcap", "captures/edge.pcap", "--model", "flowblaze"],
@@ -80,6 +127,7 @@ fn what_cannot_run_is_refused_by_name() {
         (KNOCKING, &["--pcap", "captures/edge.pcap", "--update-rate", "3"], "--update-rate"),
         (KNOCKING, &["--traffic", "no-such-model"], "no-such-model"),
         (KNOCKING, &[], "--pcap"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--block-queue", "0"], "0 is not in 1..=1048576"),
         ("synthetic", &["--traffic", "uniform", "--stf", "x.stf"], "--stf"),
         ("no-such.p4", &CAPTURE[..], "no-such.p4"),
         (KNOCKING, &["--pcap", "captures/edge.pcap", "--trace-cycles", "5..5"], "100..110"),

@@ -1,5 +1,6 @@
 //! Pages with charts: one file that needs no other, for screens of any width, paper, and eyes without colour.
 
+pub mod bars;
 pub mod markup;
 pub mod numbers;
 pub mod svg;

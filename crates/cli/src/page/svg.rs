@@ -13,6 +13,9 @@ pub const STYLES: usize = 6;
 /// What can be drawn: beyond it coordinates would lose their places.
 const DRAWABLE_MAX: f64 = 1e12;
 
+/// Values so many times as large as others need a logarithmic axis.
+const WIDE: f64 = 20.0;
+
 /// The least that a logarithmic axis shows.
 const LOG_MIN: f64 = 1e-3;
 
@@ -81,6 +84,14 @@ impl Axis {
         let ticks = shown.iter().filter(|tick| shown.len() <= 8 || is_whole(**tick));
         let ticks = ticks.map(|tick| (*tick, grouped(&tick_text(*tick)))).collect();
         Axis { title: title.to_owned(), low: shown[0], high: shown[shown.len() - 1], is_log: true, ticks }
+    }
+
+    /// By ratio if `high` is so many times `low` that one would be lost beside the other, else from 0.
+    pub fn fitting(title: &str, low: f64, high: f64) -> Axis {
+        match low > 0.0 && high > low * WIDE {
+            true => Axis::log(title, low, high),
+            false => Axis::linear(title, high),
+        }
     }
 
     /// With ticks at given places, in ascending order.
@@ -331,6 +342,13 @@ mod tests {
         assert_eq!(labels(&Axis::log("", 3.0, 45.0)), ["2", "5", "10", "20", "50"]);
         assert_eq!(labels(&Axis::log("", 0.3, 4_500.0)), ["1", "10", "100", "1,000"]);
         assert_eq!(labels(&Axis::log("", 1.0, 1.0)), ["1", "2"]);
+    }
+
+    #[test]
+    fn axes_fit_their_values() {
+        assert_eq!(labels(&Axis::fitting("", 36.0, 100.0)), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(labels(&Axis::fitting("", 36.0, 806.0)), ["20", "50", "100", "200", "500", "1,000"]);
+        assert_eq!(labels(&Axis::fitting("", 0.0, 100.0)), ["0", "20", "40", "60", "80", "100"]);
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub fn latency(
     all().next()?;
     let title = format!("{title}, µs");
     // Near the limit queues fill and latency grows by orders of magnitude.
-    let y = if high > low * 20.0 { Axis::log(&title, low, high) } else { Axis::linear(&title, high) };
+    let y = Axis::fitting(&title, low, high);
     let top_load = all().map(|latency| latency.load).fold(1.0, f64::max).min(10.0);
     let step = if top_load > 2.0 { 100 } else { 25 };
     let ticks = (0..=1000).step_by(step).map(|load| f64::from(load) / 100.0).filter(|load| *load <= top_load);

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use pipeline::{BlockingOptions, Line, Model, Options, Pacing, RapidOptions, WhenFull};
 
 use super::super::sweep::{Level, Threshold, size, threshold};
+use crate::ports::PortOf;
 
 const NOTES: &str = "\
 What runs:
@@ -18,6 +19,7 @@ What runs:
 Examples:
   paceline emulate examples/p4/port_knocking.p4 --pcap captures/edge.pcap --check
   paceline emulate examples/p4/nat_lb.p4 --stf examples/p4/nat_lb.stf --traffic university --model blocking
+  paceline emulate examples/p4/stateful_firewall.p4 --pcap captures/edge.pcap --port-of 192.0.2.0/24=0 --port 1
   paceline emulate synthetic --stages 4 --update-rate 30 --traffic zipf --load 60
   paceline emulate examples/p4/syn_cookie.p4 --pcap captures/edge.pcap --trace-cycles 100..110";
 
@@ -45,9 +47,13 @@ pub struct RunArgs {
     /// So many packets at most
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub packets: Option<usize>,
-    /// The port that packets come in by
+    /// The port that packets come in by, all but those of --port-of
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..511))]
     pub port: u16,
+    /// The port of the packets from a source: an IPv4 or IPv6 prefix (the longest counts), an address, or a MAC
+    /// address, which goes before those. May be given several times; packets from elsewhere come in by --port
+    #[arg(long, value_name = "SOURCE=PORT")]
+    pub port_of: Vec<PortOf>,
     /// A test file (see docs/p4.md): entries of tables, groups of ports, rates of meters. Run before the packets
     #[arg(long, value_name = "FILE")]
     pub stf: Option<PathBuf>,
@@ -78,12 +84,27 @@ pub struct RunArgs {
     /// rapid: packets in the PHV buffer [default: 32]
     #[arg(long, value_name = "N", value_parser = size())]
     pub pb: Option<usize>,
-    /// rapid: flows in dTable and in each of its queues [default: 64]
+    /// rapid: flows in dTable [default: 64]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=8_192))]
     pub dtable: Option<usize>,
+    /// rapid: flows in the Block queue [default: as many as in dTable]
+    #[arg(long, value_name = "N", value_parser = size())]
+    pub block_queue: Option<usize>,
+    /// rapid: flows in the Suspend queue [default: as many as in dTable]
+    #[arg(long, value_name = "N", value_parser = size())]
+    pub suspend_queue: Option<usize>,
+    /// rapid: flows in the Schedule queue [default: as many as in dTable]
+    #[arg(long, value_name = "N", value_parser = size())]
+    pub schedule_queue: Option<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
     #[arg(long, value_name = "N", value_parser = size())]
     pub ring_buffer: Option<usize>,
+    /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
+    #[arg(long, value_name = "N", value_parser = size())]
+    pub ring_from_pipeline: Option<usize>,
+    /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
+    #[arg(long, value_name = "N", value_parser = size())]
+    pub ring_from_ring: Option<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
     #[arg(long, value_name = "N|never", value_parser = threshold)]
     pub blocking_threshold: Option<Threshold>,
@@ -156,11 +177,11 @@ impl RunArgs {
             resubmitted_buffer: self.rb.unwrap_or(own.resubmitted_buffer),
             phv_buffer: self.pb.unwrap_or(own.phv_buffer),
             dirty_table: flows,
-            block_queue: flows,
-            suspend_queue: flows,
-            schedule_queue: flows,
-            ring_from_pipeline: ring,
-            ring_from_ring: ring,
+            block_queue: self.block_queue.unwrap_or(flows),
+            suspend_queue: self.suspend_queue.unwrap_or(flows),
+            schedule_queue: self.schedule_queue.unwrap_or(flows),
+            ring_from_pipeline: self.ring_from_pipeline.unwrap_or(ring),
+            ring_from_ring: self.ring_from_ring.unwrap_or(ring),
             blocking_threshold: match &self.blocking_threshold {
                 Some(threshold) => threshold.0,
                 None => own.blocking_threshold,
@@ -194,4 +215,41 @@ fn cycles(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
     let (from, to) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
     if from < to { Ok(from..to) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn rapid(options: &[&str]) -> RapidOptions {
+        let words = [&["paceline", "synthetic", "--traffic", "uniform"], options].concat();
+        match Words::try_parse_from(words).expect("options").run.model() {
+            Model::Rapid(rapid) => rapid,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_buffer_has_its_size() {
+        let own = RapidOptions::default();
+        assert_eq!(rapid(&[]), own);
+        let queues =
+            |size| RapidOptions { block_queue: size, suspend_queue: size, schedule_queue: size, ..own };
+        assert_eq!(rapid(&["--dtable", "32"]), RapidOptions { dirty_table: 32, ..queues(32) });
+        let one_given = RapidOptions { dirty_table: 32, suspend_queue: 5, ..queues(32) };
+        assert_eq!(rapid(&["--dtable", "32", "--suspend-queue", "5"]), one_given);
+        assert_eq!(rapid(&["--block-queue", "7"]), RapidOptions { block_queue: 7, ..own });
+        assert_eq!(rapid(&["--schedule-queue", "9"]), RapidOptions { schedule_queue: 9, ..own });
+        assert_eq!(rapid(&["--ring-from-ring", "3"]), RapidOptions { ring_from_ring: 3, ..own });
+        let both = RapidOptions { ring_from_pipeline: 2, ring_from_ring: 4, ..own };
+        assert_eq!(rapid(&["--ring-buffer", "4", "--ring-from-pipeline", "2"]), both);
+    }
 }

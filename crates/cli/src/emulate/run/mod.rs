@@ -1,9 +1,14 @@
 //! `paceline emulate`: one program on one model.
 
 mod args;
+mod buffers;
+mod charts;
+mod latencies;
 mod program;
 mod report;
 mod synthetic;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,6 +19,7 @@ pub use self::args::RunArgs;
 #[cfg(test)]
 pub use self::report::Emulation;
 
+use self::latencies::Latencies;
 use self::report::{Compared, Place, render_html, render_text};
 use crate::bench::mlffr::command_line;
 use crate::bench::source::Source;
@@ -26,6 +32,7 @@ const SYNTHETIC: &str = "synthetic";
 /// What a run gave.
 struct Run {
     report: Report,
+    latencies: Latencies,
     tables: Vec<TableSpec>,
     program_stages: usize,
     check: Option<Compared>,
@@ -60,6 +67,8 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             .iter()
             .map(|spec| Place::of(spec, args.consistency.map(|level| level.0)))
             .collect(),
+        latency_distribution: run.latencies.steps(),
+        buffer_sizes: report::buffer_sizes(&model, &run.report),
         report: run.report,
         check: run.check,
     };
@@ -76,13 +85,17 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
 /// What one kind of program has and the other has not.
 fn check_options(args: &RunArgs, is_synthetic: bool) -> Result<(), Failure> {
     let refused = match is_synthetic {
-        true => [("--stf", args.stf.is_some()), ("--out", args.out.is_some())],
-        false => [("--update-rate", args.update_rate.is_some()), ("", false)],
+        true => vec![
+            ("--stf", args.stf.is_some()),
+            ("--out", args.out.is_some()),
+            ("--port-of", !args.port_of.is_empty()),
+        ],
+        false => vec![("--update-rate", args.update_rate.is_some())],
     };
     let Some((option, _)) = refused.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let (what, whose) = match is_synthetic {
         true => (
-            "the synthetic program has no tables and sends no packets",
+            "the synthetic program has no tables and no ports, and sends no packets",
             "Leave it out, or name a program in P4.",
         ),
         false => ("a program in P4 says itself which packets update", "Leave it out, or run `synthetic`."),

@@ -6,15 +6,17 @@ use std::path::Path;
 use ::p4::interpret::{Machine, Output};
 use ::p4::passes;
 use io::capture::CaptureWriter;
-use pipeline::Snapshot;
-use pipeline::compiled::{Check, Image, Input, Watcher, emulate_p4};
+use pipeline::compiled::{Check, Compiled, Image, Input, MAX_WORDS, RunError, State, Watcher};
+use pipeline::{DropCause, Observer, Outcome, Packet, Program, Snapshot, emulate};
 use wire::LinkType;
 
+use super::latencies::Latencies;
 use super::{Run, RunArgs};
 use crate::bench::source::Source;
 use crate::failure::Failure;
 use crate::output::plural;
 use crate::p4::{read_program, test};
+use crate::ports::Ports;
 
 pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure> {
     let program = read_program(path, &args.include, &args.define)?;
@@ -23,19 +25,43 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure>
     let reference = machine(program, args)?;
     let image = Image::new(machine(compiled, args)?)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let packets = packets(args, source)?;
+    let packets = packets(args, &Ports::new(args.port, &args.port_of)?, source)?;
     let mut watching = Watching::new(args, &image, &packets)?;
-    let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let (check, trace) = watching.finish()?;
+    let outcome = match image.words() {
+        0..=32 => emulated::<32>(args, &image, &packets, &mut watching),
+        33..=64 => emulated::<64>(args, &image, &packets, &mut watching),
+        65..=128 => emulated::<128>(args, &image, &packets, &mut watching),
+        _ => emulated::<MAX_WORDS>(args, &image, &packets, &mut watching),
+    };
+    let outcome = outcome.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let (check, trace, latencies) = watching.finish()?;
     let check = check.map(|check| check.finish(&image, reference, &packets, &outcome).into());
     Ok(Run {
         report: outcome.report,
+        latencies,
         tables: image.tables().to_vec(),
         program_stages: image.stages(),
         check,
         trace,
     })
+}
+
+/// What [`pipeline::compiled::emulate_p4`] does, which does not say when packets leave.
+fn emulated<const W: usize>(
+    args: &RunArgs,
+    image: &Image,
+    packets: &[Input<'_>],
+    watching: &mut Watching<'_>,
+) -> Result<Outcome<State>, RunError> {
+    let model = args.model();
+    image.check(&model)?;
+    let program = Compiled::<W>::new(image);
+    let mut machine = image.machine().clone();
+    let numbered = (0..).zip(packets);
+    let arrivals: Vec<_> =
+        numbered.map(|(number, packet)| program.arrival(&mut machine, number, packet)).collect();
+    let mut departures = Departures { program: &program, machine, watching };
+    Ok(emulate(&program, &model, &args.options(), arrivals, &mut departures)?)
 }
 
 /// The program with what its test file puts into its tables.
@@ -53,7 +79,7 @@ fn machine(program: ::p4::ir::Program, args: &RunArgs) -> Result<Machine, Failur
 }
 
 /// The packets; times that run back are those of the packet before.
-fn packets<'a>(args: &RunArgs, source: &'a Source) -> Result<Vec<Input<'a>>, Failure> {
+fn packets<'a>(args: &RunArgs, ports: &Ports, source: &'a Source) -> Result<Vec<Input<'a>>, Failure> {
     let count = source.trace.len().min(args.packets.unwrap_or(usize::MAX));
     let mut time_ns = 0;
     let mut packets = Vec::with_capacity(count);
@@ -66,7 +92,8 @@ fn packets<'a>(args: &RunArgs, source: &'a Source) -> Result<Vec<Input<'a>>, Fai
             return Err(Failure::usage(message));
         }
         time_ns = record.time_ns.max(time_ns);
-        packets.push(Input { port: args.port, bytes: record.data, wire_len: record.wire_len, time_ns });
+        let port = ports.of(record.data, record.wire_len);
+        packets.push(Input { port, bytes: record.data, wire_len: record.wire_len, time_ns });
     }
     Ok(packets)
 }
@@ -79,6 +106,7 @@ struct Watching<'a> {
     packets: &'a [Input<'a>],
     /// Of the packet written last.
     time_ns: u64,
+    latencies: Latencies,
     cycles: Range<u64>,
     trace: String,
 }
@@ -92,25 +120,20 @@ impl<'a> Watching<'a> {
             write_error: None,
             packets,
             time_ns: 0,
+            latencies: Latencies::default(),
             cycles: args.trace_cycles.clone().unwrap_or_default(),
             trace: String::new(),
         })
     }
 
-    fn finish(self) -> Result<(Option<Check>, String), Failure> {
+    fn finish(self) -> Result<(Option<Check>, String, Latencies), Failure> {
         if let Some(error) = self.write_error {
             return Err(error);
         }
         if let Some(writer) = self.writer {
             writer.finish().map_err(Failure::usage)?;
         }
-        Ok((self.check, self.trace))
-    }
-}
-
-impl Watcher for Watching<'_> {
-    fn wants_outputs(&self) -> bool {
-        self.check.is_some() || self.writer.is_some()
+        Ok((self.check, self.trace, self.latencies))
     }
 
     fn departed(&mut self, number: u64, outputs: Vec<Output>, keys: &dyn Fn(usize) -> Option<u64>) {
@@ -125,18 +148,38 @@ impl Watcher for Watching<'_> {
             check.departed(number, outputs, keys);
         }
     }
+}
 
-    fn dropped(&mut self, number: u64, cause: pipeline::DropCause) {
-        if let Some(check) = &mut self.check {
+/// Puts packets together that leave.
+struct Departures<'a, 'b, const W: usize> {
+    program: &'a Compiled<'a, W>,
+    machine: Machine,
+    watching: &'a mut Watching<'b>,
+}
+
+impl<const W: usize> Observer<[u64; W], State> for Departures<'_, '_, W> {
+    fn departed(&mut self, packet: &Packet<[u64; W], State>, cycle: u64) {
+        let Departures { program, machine, watching } = self;
+        watching.latencies.record(cycle - packet.arrived);
+        if watching.check.is_none() && watching.writer.is_none() {
+            return;
+        }
+        let input = &watching.packets[packet.number as usize];
+        let outputs = program.outputs(machine, packet.number, input, &packet.phv);
+        watching.departed(packet.number, outputs, &|table| program.key(table, &packet.phv));
+    }
+
+    fn dropped(&mut self, number: u64, cause: DropCause) {
+        if let Some(check) = &mut self.watching.check {
             check.dropped(number, cause);
         }
     }
 
     fn wants(&self, cycle: u64) -> bool {
-        self.cycles.contains(&cycle)
+        self.watching.cycles.contains(&cycle)
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        self.trace += &snapshot.to_string();
+        self.watching.trace += &snapshot.to_string();
     }
 }

@@ -1,11 +1,16 @@
 //! What is said of a run.
 
+use std::collections::BTreeMap;
+
 use pipeline::compiled::Differences;
-use pipeline::{Consistency, Report, TableSpec};
+use pipeline::{Consistency, Model, Report, TableSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::sweep::Level;
+use super::buffers;
+use super::charts;
+use super::latencies::Step;
 use crate::output::{count, heading, percent, plural, table};
 use crate::page::markup::element;
 use crate::page::{Row, data, folded, page, paragraph, section, table as html_table};
@@ -29,8 +34,19 @@ pub struct Emulation {
     /// What the model did.
     #[serde(flatten)]
     pub report: Report,
+    /// How the latencies of the packets that came out are distributed: some 200 steps at most, in ascending order.
+    pub latency_distribution: Vec<Step>,
+    /// The sizes of the buffers in `occupancy_max`, by the same names: packets of `rb`, `pb`, `flow_queue`,
+    /// `from_pipeline` and `from_ring`, flows of the others.
+    pub buffer_sizes: BTreeMap<String, u64>,
     /// How that compares with the reference, if it was asked for.
     pub check: Option<Compared>,
+}
+
+/// How large each buffer is that a report speaks of.
+pub fn buffer_sizes(model: &Model, report: &Report) -> BTreeMap<String, u64> {
+    let size = |name: &String| Some((name.clone(), buffers::size(model, name)? as u64));
+    report.occupancy_max.keys().filter_map(size).collect()
 }
 
 /// A table that packets read and write.
@@ -142,7 +158,8 @@ impl Emulation {
 
     fn occupancy(&self) -> Vec<Vec<String>> {
         let used = self.report.occupancy_max.iter().filter(|(_, most)| **most > 0);
-        used.map(|(buffer, most)| vec![buffer.clone(), count(*most)]).collect()
+        let size = |buffer| self.buffer_sizes.get(buffer).map_or("-".to_owned(), |size| count(*size));
+        used.map(|(buffer, most)| vec![buffer.clone(), count(*most), size(buffer)]).collect()
     }
 
     fn title(&self) -> String {
@@ -154,7 +171,7 @@ impl Emulation {
 
 const PLACES: [&str; 5] = ["state", "consistency", "read in", "written in", "entries"];
 const LOSSES: [&str; 2] = ["lost", "packets"];
-const OCCUPANCY: [&str; 2] = ["buffer", "most"];
+const OCCUPANCY: [&str; 3] = ["buffer", "most", "size"];
 
 /// The report for the terminal.
 pub fn render_text(emulation: &Emulation) -> String {
@@ -190,6 +207,10 @@ pub fn render_html(emulation: &Emulation) -> String {
         &[],
         rows(figures.collect()),
     )));
+    let charts = charts::figures(emulation);
+    if !charts.is_empty() {
+        main = main.child(section("Charts").child(element("div").class("charts").children(charts)));
+    }
     let groups = [
         ("Where state is", &PLACES[..], emulation.places()),
         ("What was lost", &LOSSES[..], emulation.losses()),

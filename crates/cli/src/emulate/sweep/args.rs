@@ -86,13 +86,28 @@ pub struct SweepArgs {
     /// rapid: packets in the PHV buffer [default: 32]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     pb: Vec<usize>,
-    /// rapid: flows in dTable and in each of its queues [default: 64]
+    /// rapid: flows in dTable [default: 64]
     #[arg(long, value_name = "N,...", value_delimiter = ',',
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=8_192))]
     dtable: Vec<usize>,
+    /// rapid: flows in the Block queue [default: as many as in dTable]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    block_queue: Vec<usize>,
+    /// rapid: flows in the Suspend queue [default: as many as in dTable]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    suspend_queue: Vec<usize>,
+    /// rapid: flows in the Schedule queue [default: as many as in dTable]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    schedule_queue: Vec<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_buffer: Vec<usize>,
+    /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    ring_from_pipeline: Vec<usize>,
+    /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    ring_from_ring: Vec<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
     #[arg(long, value_name = "N|never,...", value_delimiter = ',', value_parser = threshold)]
     blocking_threshold: Vec<Threshold>,
@@ -125,13 +140,14 @@ pub struct SweepArgs {
     /// Write a page of charts, which needs no other file; `-` as with --csv
     #[arg(long, value_name = "OUT.html")]
     pub html: Option<PathBuf>,
-    /// Write the charts as SVG into this folder, which is made if it is not there: fig13.svg and so on, or sweep.svg
+    /// Write the charts as SVG into this folder, which is made if it is not there: fig13.svg and so on, or sweep.svg.
+    /// After an interruption those that are not whole are left as they were
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 }
 
 /// What sets the grid, which figures set themselves.
-const GRID: [&str; 19] = [
+const GRID: [&str; 24] = [
     "models",
     "gaps",
     "packet_bytes",
@@ -145,7 +161,12 @@ const GRID: [&str; 19] = [
     "rb",
     "pb",
     "dtable",
+    "block_queue",
+    "suspend_queue",
+    "schedule_queue",
     "ring_buffer",
+    "ring_from_pipeline",
+    "ring_from_ring",
     "blocking_threshold",
     "queues",
     "queue_depth",
@@ -202,6 +223,7 @@ impl SweepArgs {
         let turns = self.gaps.iter().map(|gap| Traffic::Turns(*gap));
         let at = self.loads.iter().map(|percent| Load::At(*percent));
         let highest = self.search.iter().map(|loss| Load::Highest { loss: *loss });
+        let sizes = |given: &[usize]| or(given.iter().copied().map(Some).collect(), vec![None]);
         Grid {
             models: or(self.models.iter().filter_map(named).collect(), own.models),
             traffic: or(traffic.chain(turns).collect(), own.traffic),
@@ -216,7 +238,12 @@ impl SweepArgs {
             resubmitted_buffers: or(self.rb.clone(), own.resubmitted_buffers),
             phv_buffers: or(self.pb.clone(), own.phv_buffers),
             dirty_tables: or(self.dtable.clone(), own.dirty_tables),
+            block_queues: sizes(&self.block_queue),
+            suspend_queues: sizes(&self.suspend_queue),
+            schedule_queues: sizes(&self.schedule_queue),
             ring_buffers: or(self.ring_buffer.clone(), own.ring_buffers),
+            rings_from_pipeline: sizes(&self.ring_from_pipeline),
+            rings_from_ring: sizes(&self.ring_from_ring),
             blocking_thresholds: or(
                 self.blocking_threshold.iter().map(|most| most.0).collect(),
                 own.blocking_thresholds,

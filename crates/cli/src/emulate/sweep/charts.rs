@@ -43,9 +43,6 @@ const MARGINS: Margins = Margins { left: 48.0, right: 16.0, top: 28.0, bottom: 4
 const NAME_ROOM: f64 = 94.0;
 const NAME_CHARS: usize = 10;
 
-/// Values so many times as large as others need a logarithmic axis.
-const WIDE: f64 = 20.0;
-
 impl Look {
     /// Every axis that varies in `rows` and is not x tells lines apart, as long as there are no more lines than
     /// styles; models first.
@@ -164,9 +161,7 @@ fn draw_one(x: Axis, metric: Metric, name: &str, lines: &[String], ways: &[Vec<P
     let (least, most) = range(ways.iter().flatten().map(|(_, value)| *value));
     let y_axis = match metric {
         Metric::Load | Metric::OfStateless => svg::Axis::linear(metric.title(), most.max(100.0)),
-        _ if metric.is_wide() && least > 0.0 && most > least * WIDE => {
-            svg::Axis::log(metric.title(), least, most)
-        }
+        _ if metric.is_wide() => svg::Axis::fitting(metric.title(), least, most),
         _ => svg::Axis::linear(metric.title(), most),
     };
     let summary = match name {

@@ -22,7 +22,12 @@ pub struct Grid {
     pub resubmitted_buffers: Vec<usize>,
     pub phv_buffers: Vec<usize>,
     pub dirty_tables: Vec<usize>,
+    pub block_queues: Vec<Option<usize>>,
+    pub suspend_queues: Vec<Option<usize>>,
+    pub schedule_queues: Vec<Option<usize>>,
     pub ring_buffers: Vec<usize>,
+    pub rings_from_pipeline: Vec<Option<usize>>,
+    pub rings_from_ring: Vec<Option<usize>>,
     pub blocking_thresholds: Vec<Option<u32>>,
     pub queues: Vec<usize>,
     /// As deep as each model's own, where it is empty.
@@ -47,7 +52,12 @@ impl Default for Grid {
             resubmitted_buffers: vec![rapid.resubmitted_buffer],
             phv_buffers: vec![rapid.phv_buffer],
             dirty_tables: vec![rapid.dirty_table],
+            block_queues: vec![None],
+            suspend_queues: vec![None],
+            schedule_queues: vec![None],
             ring_buffers: vec![rapid.ring_from_ring],
+            rings_from_pipeline: vec![None],
+            rings_from_ring: vec![None],
             blocking_thresholds: vec![rapid.blocking_threshold],
             queues: vec![BlockingOptions::BLOCKING.queues],
             queue_depths: Vec::new(),
@@ -73,7 +83,12 @@ impl Grid {
             self.resubmitted_buffers.len(),
             self.phv_buffers.len(),
             self.dirty_tables.len(),
+            self.block_queues.len(),
+            self.suspend_queues.len(),
+            self.schedule_queues.len(),
             self.ring_buffers.len(),
+            self.rings_from_pipeline.len(),
+            self.rings_from_ring.len(),
             self.blocking_thresholds.len(),
             self.queues.len(),
             self.queue_depths.len().max(1),
@@ -97,7 +112,12 @@ impl Grid {
         vary(&mut points, &self.resubmitted_buffers, |point, packets| point.resubmitted_buffer = packets);
         vary(&mut points, &self.phv_buffers, |point, packets| point.phv_buffer = packets);
         vary(&mut points, &self.dirty_tables, |point, flows| point.dirty_table = flows);
+        vary(&mut points, &self.block_queues, |point, flows| point.block_queue = flows);
+        vary(&mut points, &self.suspend_queues, |point, flows| point.suspend_queue = flows);
+        vary(&mut points, &self.schedule_queues, |point, flows| point.schedule_queue = flows);
         vary(&mut points, &self.ring_buffers, |point, packets| point.ring_buffer = packets);
+        vary(&mut points, &self.rings_from_pipeline, |point, packets| point.ring_from_pipeline = packets);
+        vary(&mut points, &self.rings_from_ring, |point, packets| point.ring_from_ring = packets);
         vary(&mut points, &self.blocking_thresholds, |point, most| point.blocking_threshold = most);
         vary(&mut points, &self.queues, |point, queues| point.queues = queues);
         vary(&mut points, &self.queue_depths, |point, depth| point.queue_depth = depth);
@@ -121,7 +141,12 @@ impl Grid {
             resubmitted_buffer: rapid.resubmitted_buffer,
             phv_buffer: rapid.phv_buffer,
             dirty_table: rapid.dirty_table,
+            block_queue: None,
+            suspend_queue: None,
+            schedule_queue: None,
             ring_buffer: rapid.ring_from_ring,
+            ring_from_pipeline: None,
+            ring_from_ring: None,
             blocking_threshold: rapid.blocking_threshold,
             queues: blocking.queues,
             queue_depth: blocking.depth,

@@ -15,7 +15,7 @@ mod text;
 mod traffic;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +33,7 @@ use self::settings::Settings;
 use crate::bench::machine::Machine;
 use crate::bench::mlffr::command_line;
 use crate::failure::Failure;
-use crate::output::Reports;
+use crate::output::{Files, Reports, check_outputs};
 use crate::session::{self, Bar, INTERRUPTED};
 
 /// Places of a grid, all figures together.
@@ -47,16 +47,9 @@ struct Task {
 }
 
 pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
-    let documents =
-        [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
-    let inputs: Vec<&Path> = args.traffic.iter().map(Path::new).collect();
-    let reports = Reports::open_documents(&inputs, &documents)?;
     let tasks = tasks(args)?;
-    if let Some(folder) = &args.svg {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::usage(format!("cannot make {}: {error}", folder.display())))?;
-    }
     let progress = session::interruptible(None);
+    let (reports, drawings) = open(args, &tasks)?;
     let threads = args.threads();
     let rows = run(&tasks, threads, &progress.stop)?;
     let sheets = sheets(&tasks, &rows, args);
@@ -68,15 +61,37 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
         complete: !progress.stop.load(Ordering::Relaxed),
         rows: rows.into_iter().flatten().collect(),
     };
-    if let Some(folder) = &args.svg {
-        write_svgs(folder, &sheets)?;
-    }
+    let drawn = drawings.write(sheets.iter().map(|sheet| sheet.is_whole.then(|| render_svg(sheet))));
     let mut json = serde_json::to_string_pretty(&sweep).map_err(Failure::usage)?;
     json.push('\n');
     let contents: [&dyn Fn() -> String; 3] =
         [&|| render_html(&sweep, &sheets), &|| json.clone(), &|| render_csv(&sweep.rows)];
     reports.write_documents(&contents, &text::render(&sweep, &headings(&tasks)))?;
+    drawn?;
     Ok(if sweep.complete { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
+}
+
+/// The files to be written; those of drawings are in the order of their sheets.
+fn open(args: &SweepArgs, tasks: &[Task]) -> Result<(Reports, Files), Failure> {
+    let inputs: Vec<&Path> = args.traffic.iter().map(Path::new).collect();
+    let documents =
+        [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
+    let Some(folder) = &args.svg else {
+        return Ok((Reports::open_documents(&inputs, &documents)?, Files::open(&[])?));
+    };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::usage(format!("cannot make {}: {error}", folder.display())))?;
+    let mut names: Vec<String> = tasks.iter().map(|task| sheet_name(task.figure)).collect();
+    names.dedup();
+    let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.svg"))).collect();
+    let drawings = paths.iter().map(|path| ("--svg", Some(path.as_path())));
+    check_outputs(&inputs, &documents.into_iter().chain(drawings).collect::<Vec<_>>())?;
+    Ok((Reports::open_documents(&inputs, &documents)?, Files::open(&paths)?))
+}
+
+/// What the drawing of a figure, or that of a grid, is called.
+fn sheet_name(figure: Option<Figure>) -> String {
+    figure.map_or("sweep".to_owned(), |figure| format!("fig{}", figure.number()))
 }
 
 /// What was asked for, all of it checked.
@@ -150,30 +165,21 @@ fn sheets(tasks: &[Task], rows: &[Vec<Row>], args: &SweepArgs) -> Vec<Sheet> {
         let rows: Vec<&Row> = rows.iter().collect();
         let own = || Look::of(&rows, args.x_of(&rows), args.metrics());
         let look = task.study.look.clone().unwrap_or_else(own);
+        let is_whole = rows.len() == task.points.len();
         let charts = Charts { note: task.study.note, ..draw(&rows, &look, task.study.extra) };
         if last == Some(task.figure)
             && let Some(sheet) = sheets.last_mut()
         {
             sheet.groups.push(charts);
+            sheet.is_whole &= is_whole;
             continue;
         }
         last = Some(task.figure);
-        let (name, heading, columns) = match task.figure {
-            Some(figure) => (format!("fig{}", figure.number()), figure.title(), figure.columns()),
-            None => ("sweep".to_owned(), "Charts", 2),
-        };
-        sheets.push(Sheet { name, heading: heading.to_owned(), groups: vec![charts], columns });
+        let (heading, columns) =
+            task.figure.map_or(("Charts", 2), |figure| (figure.title(), figure.columns()));
+        sheets.push(Sheet { heading: heading.to_owned(), groups: vec![charts], columns, is_whole });
     }
     sheets
-}
-
-fn write_svgs(folder: &Path, sheets: &[Sheet]) -> Result<(), Failure> {
-    for sheet in sheets {
-        let path = folder.join(format!("{}.svg", sheet.name));
-        std::fs::write(&path, render_svg(sheet))
-            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
-    }
-    Ok(())
 }
 
 fn headings(tasks: &[Task]) -> Vec<(Option<&'static str>, String)> {

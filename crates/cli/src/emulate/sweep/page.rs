@@ -9,12 +9,12 @@ use crate::page::{data, folded, page, paragraph, section};
 
 /// Charts under a heading.
 pub struct Sheet {
-    /// What the drawing's file is called.
-    pub name: String,
     pub heading: String,
     pub groups: Vec<Charts>,
     /// Charts in a row of the drawing.
     pub columns: usize,
+    /// Whether all that it is to show was found; not so after an interruption.
+    pub is_whole: bool,
 }
 
 /// The whole page, with the rows in it.

@@ -67,7 +67,8 @@ impl Row {
             Load::At(_) => String::new(),
             Load::Highest { loss } => loss.to_string(),
         };
-        for axis in Axis::SET.into_iter().filter(|axis| *axis != Axis::Load) {
+        let is_first = |axis: &Axis| *axis != Axis::Load && !Axis::FOLLOWING.contains(axis);
+        for axis in Axis::SET.into_iter().filter(is_first) {
             let value = match axis {
                 Axis::Traffic => self.settings.traffic.to_string(),
                 _ => axis.value(&self.settings),
@@ -104,6 +105,8 @@ impl Row {
         for (buffer, _) in BUFFERS {
             cells.push((format!("{buffer}_max"), number(self.most(buffer).map(|most| most.to_string()))));
         }
+        let sized = self.settings.sized();
+        cells.extend(Axis::FOLLOWING.map(|axis| (column(axis), axis.value(&sized))));
         cells
     }
 }

@@ -40,10 +40,20 @@ pub struct Settings {
     pub resubmitted_buffer: usize,
     /// Packets in RAPID's PHV buffer.
     pub phv_buffer: usize,
-    /// Flows in RAPID's dTable, and in each of its Block, Suspend and Schedule queues.
+    /// Flows in RAPID's dTable.
     pub dirty_table: usize,
+    /// Flows in its Block queue; without it as many as in dTable.
+    pub block_queue: Option<usize>,
+    /// Flows in its Suspend queue, likewise.
+    pub suspend_queue: Option<usize>,
+    /// Flows in its Schedule queue, likewise.
+    pub schedule_queue: Option<usize>,
     /// Packets in each of the two buffers of a ring node.
     pub ring_buffer: usize,
+    /// Packets in the buffer for those that come from the node's stage, if it is of another size.
+    pub ring_from_pipeline: Option<usize>,
+    /// Packets in the buffer for those that come from the ring, if it is of another size.
+    pub ring_from_ring: Option<usize>,
     /// After so many updates RAPID blocks a flow; none: it never does.
     pub blocking_threshold: Option<u32>,
     /// Flow queues before a function of `blocking` and `flowblaze`.
@@ -80,11 +90,11 @@ impl Settings {
                 resubmitted_buffer: self.resubmitted_buffer,
                 dirty_table: self.dirty_table,
                 phv_buffer: self.phv_buffer,
-                block_queue: self.dirty_table,
-                suspend_queue: self.dirty_table,
-                schedule_queue: self.dirty_table,
-                ring_from_pipeline: self.ring_buffer,
-                ring_from_ring: self.ring_buffer,
+                block_queue: self.block_queue.unwrap_or(self.dirty_table),
+                suspend_queue: self.suspend_queue.unwrap_or(self.dirty_table),
+                schedule_queue: self.schedule_queue.unwrap_or(self.dirty_table),
+                ring_from_pipeline: self.ring_from_pipeline.unwrap_or(self.ring_buffer),
+                ring_from_ring: self.ring_from_ring.unwrap_or(self.ring_buffer),
                 blocking_threshold: self.blocking_threshold,
                 consistency: None,
             }),
@@ -96,17 +106,32 @@ impl Settings {
         if self.lossless { WhenFull::Stall } else { WhenFull::Drop }
     }
 
+    /// The same with a size for each buffer that has that of another one.
+    pub fn sized(&self) -> Settings {
+        let Settings { dirty_table, ring_buffer, .. } = *self;
+        Settings {
+            block_queue: self.block_queue.or(Some(dirty_table)),
+            suspend_queue: self.suspend_queue.or(Some(dirty_table)),
+            schedule_queue: self.schedule_queue.or(Some(dirty_table)),
+            ring_from_pipeline: self.ring_from_pipeline.or(Some(ring_buffer)),
+            ring_from_ring: self.ring_from_ring.or(Some(ring_buffer)),
+            ..self.clone()
+        }
+    }
+
     /// The same run with what the model does not have set to one value: equal for settings that make no
     /// difference, so that such a run is made once.
     pub fn effective(&self) -> Settings {
-        let mut settings = self.clone();
         let rapid = RapidOptions::default();
+        // With both buffers of a ring node sized, what would size both makes no difference.
+        let mut settings = Settings { ring_buffer: rapid.ring_from_ring, ..self.sized() };
         if !Axis::Pb.is_of(self.model) {
             settings.consistency = Level(Consistency::Strict);
             settings.resubmitted_buffer = rapid.resubmitted_buffer;
             settings.phv_buffer = rapid.phv_buffer;
             settings.dirty_table = rapid.dirty_table;
-            settings.ring_buffer = rapid.ring_from_ring;
+            (settings.block_queue, settings.suspend_queue, settings.schedule_queue) = (None, None, None);
+            (settings.ring_from_pipeline, settings.ring_from_ring) = (None, None);
             settings.blocking_threshold = rapid.blocking_threshold;
         }
         if !Axis::Queues.is_of(self.model) {
@@ -146,7 +171,7 @@ pub enum Axis {
     Rb,
     /// Size of the PHV buffer
     Pb,
-    /// Size of dTable and its queues
+    /// Size of dTable
     Dtable,
     /// Size of the buffers of a ring node
     RingBuffer,
@@ -156,11 +181,21 @@ pub enum Axis {
     Queues,
     /// Depth of a flow queue
     QueueDepth,
+    /// Size of the Block queue
+    BlockQueue,
+    /// Size of the Suspend queue
+    SuspendQueue,
+    /// Size of the Schedule queue
+    ScheduleQueue,
+    /// Size of a ring node's buffer for what comes from its stage
+    RingFromPipeline,
+    /// Size of a ring node's buffer for what comes from the ring
+    RingFromRing,
 }
 
 impl Axis {
     /// Those that are set one by one, in the order in which grids are gone through.
-    pub const SET: [Axis; 17] = [
+    pub const SET: [Axis; 22] = [
         Axis::Traffic,
         Axis::Packets,
         Axis::PacketBytes,
@@ -178,6 +213,20 @@ impl Axis {
         Axis::BlockingThreshold,
         Axis::Queues,
         Axis::QueueDepth,
+        Axis::BlockQueue,
+        Axis::SuspendQueue,
+        Axis::ScheduleQueue,
+        Axis::RingFromPipeline,
+        Axis::RingFromRing,
+    ];
+
+    /// Those whose sizes are another one's unless they are given.
+    pub const FOLLOWING: [Axis; 5] = [
+        Axis::BlockQueue,
+        Axis::SuspendQueue,
+        Axis::ScheduleQueue,
+        Axis::RingFromPipeline,
+        Axis::RingFromRing,
     ];
 
     /// Whether what varies along `other` varies along this one.
@@ -192,7 +241,12 @@ impl Axis {
             | Axis::Rb
             | Axis::Pb
             | Axis::Dtable
+            | Axis::BlockQueue
+            | Axis::SuspendQueue
+            | Axis::ScheduleQueue
             | Axis::RingBuffer
+            | Axis::RingFromPipeline
+            | Axis::RingFromRing
             | Axis::BlockingThreshold => model == "rapid",
             Axis::Queues | Axis::QueueDepth => matches!(model, "blocking" | "flowblaze"),
             _ => true,
@@ -220,12 +274,19 @@ impl Axis {
             Axis::BlockingThreshold => "updates until a flow is blocked",
             Axis::Queues => "flow queues",
             Axis::QueueDepth => "packets in a flow queue",
+            Axis::BlockQueue => "flows in the Block queue",
+            Axis::SuspendQueue => "flows in the Suspend queue",
+            Axis::ScheduleQueue => "flows in the Schedule queue",
+            Axis::RingFromPipeline => "packets from the stage in a ring node",
+            Axis::RingFromRing => "packets from the ring in a ring node",
         }
     }
 
     /// The value along this axis, as an axis of a chart or a cell has it.
     pub fn value(self, settings: &Settings) -> String {
         let or = |number: Option<String>, other: &str| number.unwrap_or_else(|| other.to_owned());
+        let as_many_as =
+            |size: Option<usize>, other: &str| or(size.map(|size| size.to_string()), &format!("as {other}"));
         match self {
             Axis::Model => settings.model.to_owned(),
             Axis::Traffic => match settings.traffic {
@@ -251,6 +312,11 @@ impl Axis {
             Axis::BlockingThreshold => or(settings.blocking_threshold.map(|most| most.to_string()), "never"),
             Axis::Queues => settings.queues.to_string(),
             Axis::QueueDepth => settings.queue_depth.to_string(),
+            Axis::BlockQueue => as_many_as(settings.block_queue, "dTable"),
+            Axis::SuspendQueue => as_many_as(settings.suspend_queue, "dTable"),
+            Axis::ScheduleQueue => as_many_as(settings.schedule_queue, "dTable"),
+            Axis::RingFromPipeline => as_many_as(settings.ring_from_pipeline, "ring buffers"),
+            Axis::RingFromRing => as_many_as(settings.ring_from_ring, "ring buffers"),
         }
     }
 
@@ -279,6 +345,11 @@ impl Axis {
             Axis::BlockingThreshold => format!("blocked after {value}"),
             Axis::Queues => format!("{value} queues"),
             Axis::QueueDepth => format!("depth {value}"),
+            Axis::BlockQueue => format!("Block {value}"),
+            Axis::SuspendQueue => format!("Suspend {value}"),
+            Axis::ScheduleQueue => format!("Schedule {value}"),
+            Axis::RingFromPipeline => format!("from stage {value}"),
+            Axis::RingFromRing => format!("from ring {value}"),
         }
     }
 }

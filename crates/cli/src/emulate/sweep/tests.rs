@@ -9,6 +9,7 @@ use pipeline::{
 };
 use roxmltree::Document;
 
+use super::args::SweepArgs;
 use super::charts::{Look, draw};
 use super::figures::{Figure, Study};
 use super::grid::Grid;
@@ -211,8 +212,7 @@ fn drawings_and_pages_are_well_formed_and_need_nothing_else() {
     let rows = sample();
     let look = Look::of(&rows.iter().collect::<Vec<_>>(), Axis::UpdateRate, vec![Metric::Load, Metric::Mean]);
     let groups = vec![draw(&rows.iter().collect::<Vec<_>>(), &look, Some(("a <formula>", |_| 3.0)))];
-    let sheets =
-        [Sheet { name: "sweep".to_owned(), heading: "<Charts> & more".to_owned(), groups, columns: 2 }];
+    let sheets = [Sheet { heading: "<Charts> & more".to_owned(), groups, columns: 2, is_whole: true }];
     let drawing = render_svg(&sheets[0]);
     let parsed = Document::parse(&drawing).expect("an SVG");
     assert_eq!(parsed.root_element().attribute("xmlns"), None, "roxmltree takes it as the namespace");
@@ -259,4 +259,46 @@ fn figures_set_their_own_axes() {
         assert!(parse(&["--figure", "13", option]).is_err(), "{option}");
         assert!(parse(&[option]).is_ok(), "{option}");
     }
+}
+
+#[derive(Parser)]
+struct Words {
+    #[command(flatten)]
+    sweep: SweepArgs,
+}
+
+#[test]
+fn every_buffer_has_its_size() {
+    let words =
+        ["sweep", "--models=rapid", "--stages=2", "--dtable=32,64", "--block-queue=16,64", "--ring-buffer=4"];
+    let line = Words::try_parse_from([&words[..], &["--ring-from-ring=2"]].concat()).expect("options");
+    let points = line.sweep.grid().points();
+    let sized = |dirty_table, block_queue| {
+        Model::Rapid(RapidOptions {
+            dirty_table,
+            block_queue,
+            suspend_queue: dirty_table,
+            schedule_queue: dirty_table,
+            ring_from_pipeline: 4,
+            ring_from_ring: 2,
+            ..RapidOptions::default()
+        })
+    };
+    let models: Vec<Model> = points.iter().map(Settings::pipeline).collect();
+    assert_eq!(models, [sized(32, 16), sized(32, 64), sized(64, 16), sized(64, 64)]);
+    // A size that is given and one that is followed are one run.
+    let followed = Settings { block_queue: None, ..points[3].clone() };
+    assert_eq!((followed.pipeline(), followed.effective()), (sized(64, 64), points[3].effective()));
+    assert_ne!(points[2].effective(), points[3].effective());
+    let row = Row { figure: None, settings: followed, load_percent: 100, report: None };
+    let sizes: Vec<String> =
+        row.cells().into_iter().rev().take(5).map(|(name, size)| name + "=" + &size).collect();
+    let expected = [
+        "ring_from_ring=2",
+        "ring_from_pipeline=4",
+        "schedule_queue=64",
+        "suspend_queue=64",
+        "block_queue=64",
+    ];
+    assert_eq!(sizes, expected, "columns that came later are the last ones");
 }
