@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
+
 use crate::blocking::Blocking;
 use crate::chip::{Atoms, Chip};
 use crate::kernel::{Kernel, Observer, Scheme, Stuck};
@@ -17,6 +19,8 @@ use crate::report::Report;
 pub struct Outcome<State> {
     /// What was counted.
     pub report: Report,
+    /// Cycles from arrival to departure of the packets that came out, to three digits.
+    pub latency: Histogram<u64>,
     /// What each table of the program holds, by key.
     pub tables: Vec<BTreeMap<u64, State>>,
 }
@@ -91,5 +95,6 @@ fn run<P: Program, S: Scheme<P>>(
 ) -> Result<Outcome<P::State>, EmulateError> {
     let report = kernel.run(arrivals, observer)?;
     let tables = kernel.chip.tables.iter().map(|table| table.contents()).collect();
-    Ok(Outcome { report, tables })
+    let latency = kernel.chip.stats.latency.clone();
+    Ok(Outcome { report, latency, tables })
 }

@@ -41,17 +41,24 @@ const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
 pub fn run(program: &mut Program) {
     own_actions(program);
     own_conditions(program);
-    settle(program);
+    settle(program, true);
+}
+
+/// The same with all reads as early as they can be: what tests compare with.
+pub fn run_early(program: &mut Program) {
+    own_actions(program);
+    own_conditions(program);
+    settle(program, false);
 }
 
 /// Gives stages, the earliest that there are; later ones only for tables of flow states.
-fn settle(program: &mut Program) {
+fn settle(program: &mut Program, reads_late: bool) {
     let mut stages = Stages::new(program);
     let is_settled = stages.settle(program, &Order::default());
     if is_settled {
         let apart = spans::apart(program, &stages);
         let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
-        stages = late::read_late(program, apart, order);
+        stages = if reads_late { late::read_late(program, apart, order) } else { apart };
     }
     write_stages(program, &stages);
     let mut layout = stages.layout();

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use paceline_p4::interpret::{Machine, Output, Phv};
-use paceline_p4::ir::Program;
+use paceline_p4::ir::{Memory, Program};
 use paceline_p4::passes::rename;
 use paceline_p4::{Options, lower};
 
@@ -102,4 +102,24 @@ pub fn staged(machine: &mut Machine, port: u16, bytes: &[u8], again: Option<(u16
         }
     }
     machine.leave(&phv)
+}
+
+/// Where each muTable of several stages is read and written.
+pub fn spans(program: &Program) -> Vec<(u16, u16)> {
+    let places = &program.layout.as_ref().expect("stages").mu_tables;
+    let flows = places.iter().filter(|place| place.memory == Memory::FlowState);
+    flows.map(|place| (place.reads, place.writes)).collect()
+}
+
+/// Packets of few flows, which go through the stages of each muTable twice.
+pub fn agrees(whole: &Program, compiled: &Program) {
+    for again in std::iter::once(None).chain(spans(compiled).into_iter().map(Some)) {
+        let (mut reference, mut pipeline) = (Machine::new(whole.clone()), Machine::new(compiled.clone()));
+        for number in 0..96_u8 {
+            let bytes = [number % 3, number / 3 % 4, number % 2, number / 7 % 3];
+            let expected = reference.packet(1, &bytes, 0);
+            assert_eq!(staged(&mut pipeline, 1, &bytes, again), expected, "{bytes:?}, {again:?}");
+        }
+        assert_eq!(reference.state().dump(whole), pipeline.state().dump(compiled), "{again:?}");
+    }
 }

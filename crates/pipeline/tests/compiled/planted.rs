@@ -1,6 +1,6 @@
 //! What the comparison is there to find, planted.
 
-use p4::passes::{allocate, dead, fold};
+use p4::passes::{allocate, dead, fold, rename};
 use paceline_pipeline::compiled::{Check, Compiled, Differences, State, Watcher};
 use paceline_pipeline::{Consistency, Model, Observer, Packet, Program, emulate};
 
@@ -36,6 +36,36 @@ fn stale_packets_are_found() {
     for consistency in [Consistency::Weak, Consistency::BoundedStaleness(2)] {
         let (_, found) = run(&subject, &rapid(consistency), &every_cycle(), &updates());
         assert!(found.packets > 0 && found.state.is_some(), "{found:?}");
+    }
+}
+
+/// Read early, a state makes packets wait before they come to what flows share.
+#[test]
+fn what_flows_share_behind_a_read_is_found() {
+    let text = witness(ALL, 2)
+        .replacen("muTable flows", "register<bit<32>>(1) shared; muTable flows", 1)
+        .replacen("struct metadata {", "struct metadata { bit<32> count;", 1)
+        .replacen(
+            "standard.egress_spec = 1;",
+            "standard.egress_spec = 1; shared.read(meta.count, 0); shared.write(0, meta.count + 1);
+             hdr.h.tag = hdr.h.tag + meta.count;",
+            1,
+        );
+    let early = |program: &mut _| {
+        fold::run(program);
+        dead::run(program);
+        allocate::run_early(program);
+        rename::run(program);
+    };
+    let flows = (0..60).map(|tag| Shown { key: tag % 7 / 3, tag, updates: tag % 3 != 0 });
+    let frames = frames(&flows.collect::<Vec<_>>());
+    let program = || lowered_text("shared.p4", &text);
+    for model in [rapid(Consistency::Strict), Model::named("blocking").expect("a model")] {
+        let broken = Subject::compiled_by(program(), "", early).expect("a program");
+        let (_, found) = run(&broken, &model, &every_cycle(), &frames);
+        assert!(found.packets > 0, "{}: {found:?}", model.name());
+        let sound = Subject::new(program(), "").expect("a program");
+        assert!(run(&sound, &model, &every_cycle(), &frames).1.is_equal(), "{}", model.name());
     }
 }
 

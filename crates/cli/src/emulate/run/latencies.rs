@@ -4,14 +4,8 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Longer latencies are counted as this one.
-const MAX_CYCLES: u64 = 1 << 32;
-
 /// Steps of a distribution at most, beside the first and the last.
 const STEPS: u32 = 200;
-
-/// Latencies in cycles, to three digits, as [`pipeline::Report`] has them.
-pub struct Latencies(Histogram<u64>);
 
 /// A step of the cumulative distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -22,29 +16,17 @@ pub struct Step {
     pub share: f64,
 }
 
-impl Default for Latencies {
-    fn default() -> Latencies {
-        Latencies(Histogram::new_with_bounds(1, MAX_CYCLES, 3).expect("bounds that make sense"))
+/// The distribution in ascending order, with the shortest and the longest latency, so many steps that between two
+/// there is no more than a two-hundredth of the packets. Empty if nothing came out.
+pub fn steps(latency: &Histogram<u64>) -> Vec<Step> {
+    if latency.is_empty() {
+        return Vec::new();
     }
-}
-
-impl Latencies {
-    pub fn record(&mut self, cycles: u64) {
-        self.0.saturating_record(cycles);
-    }
-
-    /// The distribution in ascending order, with the shortest and the longest latency, so many steps that between two
-    /// there is no more than a two-hundredth of the packets. Empty if nothing came out.
-    pub fn steps(&self) -> Vec<Step> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        let quantile = |step| self.0.value_at_quantile(f64::from(step) / f64::from(STEPS));
-        let mut cycles: Vec<u64> = (0..=STEPS).map(quantile).collect();
-        cycles.dedup();
-        let share = |cycles| self.0.count_between(0, cycles) as f64 / self.0.len() as f64;
-        cycles.into_iter().map(|cycles| Step { cycles, share: share(cycles) }).collect()
-    }
+    let quantile = |step| latency.value_at_quantile(f64::from(step) / f64::from(STEPS));
+    let mut cycles: Vec<u64> = (0..=STEPS).map(quantile).collect();
+    cycles.dedup();
+    let share = |cycles| latency.count_between(0, cycles) as f64 / latency.len() as f64;
+    cycles.into_iter().map(|cycles| Step { cycles, share: share(cycles) }).collect()
 }
 
 #[cfg(test)]
@@ -52,9 +34,9 @@ mod tests {
     use super::*;
 
     fn steps(cycles: impl IntoIterator<Item = u64>) -> Vec<(u64, f64)> {
-        let mut latencies = Latencies::default();
-        cycles.into_iter().for_each(|cycles| latencies.record(cycles));
-        latencies.steps().iter().map(|step| (step.cycles, step.share)).collect()
+        let mut latency = Histogram::new(3).expect("digits");
+        cycles.into_iter().for_each(|cycles| latency.saturating_record(cycles));
+        super::steps(&latency).iter().map(|step| (step.cycles, step.share)).collect()
     }
 
     #[test]

@@ -13,13 +13,13 @@ mod tests;
 use std::path::Path;
 use std::process::ExitCode;
 
+use hdrhistogram::Histogram;
 use pipeline::{Report, TableSpec};
 
 pub use self::args::RunArgs;
 #[cfg(test)]
 pub use self::report::Emulation;
 
-use self::latencies::Latencies;
 use self::report::{Compared, Place, render_html, render_text};
 use crate::bench::mlffr::command_line;
 use crate::bench::source::Source;
@@ -32,7 +32,7 @@ const SYNTHETIC: &str = "synthetic";
 /// What a run gave.
 struct Run {
     report: Report,
-    latencies: Latencies,
+    latency: Histogram<u64>,
     tables: Vec<TableSpec>,
     program_stages: usize,
     check: Option<Compared>,
@@ -67,7 +67,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             .iter()
             .map(|spec| Place::of(spec, args.consistency.map(|level| level.0)))
             .collect(),
-        latency_distribution: run.latencies.steps(),
+        latency_distribution: latencies::steps(&run.latency),
         buffer_sizes: report::buffer_sizes(&model, &run.report),
         report: run.report,
         check: run.check,

@@ -6,11 +6,10 @@ use std::path::Path;
 use ::p4::interpret::{Machine, Output};
 use ::p4::passes;
 use io::capture::CaptureWriter;
-use pipeline::compiled::{Check, Compiled, Image, Input, MAX_WORDS, RunError, State, Watcher};
-use pipeline::{DropCause, Observer, Outcome, Packet, Program, Snapshot, emulate};
+use pipeline::Snapshot;
+use pipeline::compiled::{Check, Image, Input, Watcher, emulate_p4};
 use wire::LinkType;
 
-use super::latencies::Latencies;
 use super::{Run, RunArgs};
 use crate::bench::source::Source;
 use crate::failure::Failure;
@@ -27,41 +26,18 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure>
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let packets = packets(args, &Ports::new(args.port, &args.port_of)?, source)?;
     let mut watching = Watching::new(args, &image, &packets)?;
-    let outcome = match image.words() {
-        0..=32 => emulated::<32>(args, &image, &packets, &mut watching),
-        33..=64 => emulated::<64>(args, &image, &packets, &mut watching),
-        65..=128 => emulated::<128>(args, &image, &packets, &mut watching),
-        _ => emulated::<MAX_WORDS>(args, &image, &packets, &mut watching),
-    };
-    let outcome = outcome.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let (check, trace, latencies) = watching.finish()?;
+    let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let (check, trace) = watching.finish()?;
     let check = check.map(|check| check.finish(&image, reference, &packets, &outcome).into());
     Ok(Run {
         report: outcome.report,
-        latencies,
+        latency: outcome.latency,
         tables: image.tables().to_vec(),
         program_stages: image.stages(),
         check,
         trace,
     })
-}
-
-/// What [`pipeline::compiled::emulate_p4`] does, which does not say when packets leave.
-fn emulated<const W: usize>(
-    args: &RunArgs,
-    image: &Image,
-    packets: &[Input<'_>],
-    watching: &mut Watching<'_>,
-) -> Result<Outcome<State>, RunError> {
-    let model = args.model();
-    image.check(&model)?;
-    let program = Compiled::<W>::new(image);
-    let mut machine = image.machine().clone();
-    let numbered = (0..).zip(packets);
-    let arrivals: Vec<_> =
-        numbered.map(|(number, packet)| program.arrival(&mut machine, number, packet)).collect();
-    let mut departures = Departures { program: &program, machine, watching };
-    Ok(emulate(&program, &model, &args.options(), arrivals, &mut departures)?)
 }
 
 /// The program with what its test file puts into its tables.
@@ -106,7 +82,6 @@ struct Watching<'a> {
     packets: &'a [Input<'a>],
     /// Of the packet written last.
     time_ns: u64,
-    latencies: Latencies,
     cycles: Range<u64>,
     trace: String,
 }
@@ -120,20 +95,25 @@ impl<'a> Watching<'a> {
             write_error: None,
             packets,
             time_ns: 0,
-            latencies: Latencies::default(),
             cycles: args.trace_cycles.clone().unwrap_or_default(),
             trace: String::new(),
         })
     }
 
-    fn finish(self) -> Result<(Option<Check>, String, Latencies), Failure> {
+    fn finish(self) -> Result<(Option<Check>, String), Failure> {
         if let Some(error) = self.write_error {
             return Err(error);
         }
         if let Some(writer) = self.writer {
             writer.finish().map_err(Failure::usage)?;
         }
-        Ok((self.check, self.trace, self.latencies))
+        Ok((self.check, self.trace))
+    }
+}
+
+impl Watcher for Watching<'_> {
+    fn wants_outputs(&self) -> bool {
+        self.check.is_some() || self.writer.is_some()
     }
 
     fn departed(&mut self, number: u64, outputs: Vec<Output>, keys: &dyn Fn(usize) -> Option<u64>) {
@@ -148,38 +128,18 @@ impl<'a> Watching<'a> {
             check.departed(number, outputs, keys);
         }
     }
-}
 
-/// Puts packets together that leave.
-struct Departures<'a, 'b, const W: usize> {
-    program: &'a Compiled<'a, W>,
-    machine: Machine,
-    watching: &'a mut Watching<'b>,
-}
-
-impl<const W: usize> Observer<[u64; W], State> for Departures<'_, '_, W> {
-    fn departed(&mut self, packet: &Packet<[u64; W], State>, cycle: u64) {
-        let Departures { program, machine, watching } = self;
-        watching.latencies.record(cycle - packet.arrived);
-        if watching.check.is_none() && watching.writer.is_none() {
-            return;
-        }
-        let input = &watching.packets[packet.number as usize];
-        let outputs = program.outputs(machine, packet.number, input, &packet.phv);
-        watching.departed(packet.number, outputs, &|table| program.key(table, &packet.phv));
-    }
-
-    fn dropped(&mut self, number: u64, cause: DropCause) {
-        if let Some(check) = &mut self.watching.check {
+    fn dropped(&mut self, number: u64, cause: pipeline::DropCause) {
+        if let Some(check) = &mut self.check {
             check.dropped(number, cause);
         }
     }
 
     fn wants(&self, cycle: u64) -> bool {
-        self.watching.cycles.contains(&cycle)
+        self.cycles.contains(&cycle)
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        self.watching.trace += &snapshot.to_string();
+        self.trace += &snapshot.to_string();
     }
 }

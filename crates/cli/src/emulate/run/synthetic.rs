@@ -6,7 +6,6 @@ use std::ops::Range;
 use pipeline::programs::{Synthetic, SyntheticPhv, field, fields};
 use pipeline::{Arrival, DropCause, Observer, Packet, Program, Reference, Snapshot, emulate};
 
-use super::latencies::Latencies;
 use super::report::Compared;
 use super::{Run, RunArgs};
 use crate::bench::source::Source;
@@ -28,7 +27,6 @@ pub fn run(args: &RunArgs, source: &Source) -> Result<Run, Failure> {
     let mut watching = Watching {
         program: &program,
         outputs: BTreeMap::new(),
-        latencies: Latencies::default(),
         checks: args.check,
         cycles: args.trace_cycles.clone().unwrap_or_default(),
         trace: String::new(),
@@ -39,7 +37,7 @@ pub fn run(args: &RunArgs, source: &Source) -> Result<Run, Failure> {
     let check = args.check.then(|| compared(&program, &arrivals, &watching.outputs, &outcome.tables));
     Ok(Run {
         report: outcome.report,
-        latencies: watching.latencies,
+        latency: outcome.latency,
         tables: program.tables().to_vec(),
         program_stages: program.stages(),
         check,
@@ -67,15 +65,13 @@ fn arrivals(args: &RunArgs, source: &Source) -> Vec<Arrival<SyntheticPhv>> {
 struct Watching<'a> {
     program: &'a Synthetic,
     outputs: BTreeMap<u64, Option<u64>>,
-    latencies: Latencies,
     checks: bool,
     cycles: Range<u64>,
     trace: String,
 }
 
 impl Observer<SyntheticPhv, u64> for Watching<'_> {
-    fn departed(&mut self, packet: &Packet<SyntheticPhv, u64>, cycle: u64) {
-        self.latencies.record(cycle - packet.arrived);
+    fn departed(&mut self, packet: &Packet<SyntheticPhv, u64>, _: u64) {
         if self.checks {
             self.outputs.insert(packet.number, Some(self.program.output(&packet.phv)));
         }

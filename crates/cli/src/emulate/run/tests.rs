@@ -1,14 +1,15 @@
 use std::collections::BTreeMap;
 
+use hdrhistogram::Histogram;
 use pipeline::{Latency, Report};
 use roxmltree::{Document, ParsingOptions};
 
-use super::latencies::{Latencies, Step};
+use super::latencies::{Step, steps};
 use super::report::{Emulation, Place, render_html};
 
 fn sample(latencies: &[u64]) -> Emulation {
-    let mut taken = Latencies::default();
-    latencies.iter().for_each(|cycles| taken.record(*cycles));
+    let mut taken = Histogram::new(3).expect("digits");
+    latencies.iter().for_each(|cycles| taken.saturating_record(*cycles));
     let occupancy = [("<flows>.pb", 24), ("<flows>.rb", 0), ("<flows>.dtable_read", 3)];
     Emulation {
         paceline: "0",
@@ -42,7 +43,7 @@ fn sample(latencies: &[u64]) -> Emulation {
             cycles_simulated: 100,
             cycles_per_second: 1.0,
         },
-        latency_distribution: taken.steps(),
+        latency_distribution: steps(&taken),
         buffer_sizes: [("<flows>.pb", 32), ("<flows>.rb", 16), ("<flows>.dtable_read", 64)]
             .map(|(name, size)| (name.to_owned(), size))
             .into(),
