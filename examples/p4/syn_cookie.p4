@@ -1,6 +1,6 @@
-// SYN cookies (RAPID §6.4). The first stage holds the list of flows that are admitted or denied, and a Bloom filter
-// of flows that have sent a SYN. The second answers a new flow with a cookie, denies one that repeats its SYN without
-// an answer to the cookie, and admits one that answers; it writes the list in the first. A third counts.
+// SYN cookies (RAPID §6.4). The first stage has a Bloom filter of flows that have sent a SYN, the second the list of
+// flows that are admitted or denied. The third answers a new flow with a cookie, denies one that repeats its SYN without
+// an answer to the cookie, and admits one that answers; it writes the list in the second.
 //
 // The filter is asked for every packet, whatever the list says of its flow: a packet that has read a stale list, and
 // is done over, must not have told the filter what it would not have told it else.
