@@ -16,7 +16,7 @@ use serde::Serialize;
 use wire::LinkType;
 
 use crate::failure::Failure;
-use crate::output::{Reports, heading, plural, table};
+use crate::output::{Reports, count, heading, plural, table};
 use crate::ports::{PortOf, Ports};
 use crate::session;
 
@@ -282,11 +282,11 @@ fn render_run(report: &P4Run, args: &RunArgs) -> String {
         }
     }
     if args.pcap.is_some() {
-        let (packets, dropped) = (plural(report.packets, "packet"), report.dropped);
-        text += &format!("capture: {packets}, {} out, {dropped} dropped\n", report.packets_out);
+        let (packets, out) = (plural(report.packets, "packet"), count(report.packets_out));
+        text += &format!("capture: {packets}, {out} out, {} dropped\n", count(report.dropped));
     }
     for table in &report.state.mu_tables {
-        text += &format!("muTable {}: {} entries", table.name, table.entries.len());
+        text += &format!("muTable {}: {} entries", table.name, count(table.entries.len() as u64));
         let refused = if table.refused_writes > 0 {
             format!(", {} writes refused: full", table.refused_writes)
         } else {
