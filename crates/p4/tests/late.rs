@@ -47,6 +47,9 @@ const FLOWS: &str = "meta.x = flows.read(hdr); step.apply(); flows.write(hdr, me
 fn what_flows_share_goes_first() {
     assert_eq!(places(&format!("{SHARED} {FLOWS}")), ((2, 3), (1, 1)));
     assert_eq!(places(&format!("{FLOWS} {SHARED}")), ((2, 3), (1, 1)));
+    // The last who writes it decides what it holds.
+    let unread = "sums.write((bit<32>) hdr.h.b, 7);";
+    assert_eq!(places(&format!("{FLOWS} {unread}")), ((2, 3), (0, 1)));
     // Asked late for a reason of its own, it still does.
     let late = format!("meta.y = hdr.h.c; late.apply(); hdr.h.b = meta.y; {SHARED} {FLOWS}");
     assert_eq!(places(&late), ((3, 4), (2, 2)));
@@ -57,8 +60,38 @@ fn what_flows_share_goes_first() {
 fn what_depends_on_the_state_stays_behind() {
     let behind = format!("{FLOWS} hdr.h.b = meta.x; {SHARED}");
     assert_eq!(places(&behind), ((1, 2), (3, 3)));
+}
+
+/// It would be asked in the last stage of the span; by a packet that is done over it would have been asked twice.
+#[test]
+fn what_depends_on_the_state_is_asked_behind_its_write() {
     let on_condition = format!("{FLOWS} if (meta.x == 4) {{ {SHARED} }}");
-    assert_eq!(places(&on_condition).0, (1, 2));
+    assert_eq!(places(&on_condition), ((1, 2), (3, 3)));
+    let by_value = format!("{FLOWS} sums.write((bit<32>) hdr.h.b, meta.x);");
+    assert_eq!(places(&by_value), ((1, 2), (0, 3)));
+    let at_once = "meta.x = flows.read(hdr); if (meta.x == 3) { counts.count((bit<32>) hdr.h.b); }
+                   step.apply(); flows.write(hdr, meta.x); hdr.h.c = meta.x;";
+    let counted = compiled(at_once).layout.expect("stages");
+    assert_eq!((counted.mu_tables[0].writes, counted.stages), (2, 3));
+}
+
+/// What the write needs stays, and is noted.
+#[test]
+fn what_the_write_needs_stays_before_it() {
+    let apply = "meta.x = flows.read(hdr); if (meta.x == 3) { sums.read(meta.z, (bit<32>) hdr.h.b);
+                 sums.write((bit<32>) hdr.h.b, meta.z + 1); meta.x = meta.x + meta.z; }
+                 step.apply(); flows.write(hdr, meta.x);";
+    let mut program = lowered(&program(FIELDS, METADATA, LOCALS, apply));
+    passes::compile(&mut program);
+    let notes = &program.layout.expect("stages").notes;
+    assert!(notes.len() == 1 && notes[0].contains("lies between the read and the write"), "{notes:?}");
+}
+
+/// What nobody writes is the same at any time.
+#[test]
+fn what_is_only_read_does_not_matter() {
+    let read = "sums.read(meta.z, (bit<32>) hdr.h.b); hdr.h.d = meta.z;";
+    assert_eq!(places(&format!("{read} {FLOWS}")), ((1, 2), (1, 0)));
 }
 
 /// Who counts first makes no difference, so a counter takes no stage.

@@ -133,7 +133,7 @@ fn spans_that_meet_are_found() {
 }
 
 /// What a register in the span is asked must not depend on the state, be it by its key, its value or whether it is
-/// asked at all.
+/// asked at all. It is in the span where the write waits for it.
 #[test]
 fn what_follows_a_state_is_found() {
     let follows = |apply: &str| {
@@ -141,8 +141,9 @@ fn what_follows_a_state_is_found() {
         assert_eq!(uses.faults, [], "{apply}");
         uses.objects.iter().find(|used| used.object == SUMS).expect("it is used").follows.clone()
     };
-    let around =
-        |ask: &str| format!("meta.x = flows.read(hdr); {ask} second.apply(); flows.write(hdr, meta.y);");
+    let around = |ask: &str| {
+        format!("meta.x = flows.read(hdr); {ask} second.apply(); flows.write(hdr, meta.y + hdr.h.d);")
+    };
     let independent =
         around("sums.read(hdr.h.d, (bit<32>) hdr.h.b); sums.write((bit<32>) hdr.h.b, hdr.h.d + 1);");
     assert!(follows(&independent).is_empty());
@@ -160,7 +161,7 @@ fn what_follows_a_state_is_found() {
     assert_eq!(
         follows(
             "meta.x = flows.read(hdr); if (meta.x == 9) { return; } second.apply();
-                        sums.read(hdr.h.d, (bit<32>) hdr.h.b); flows.write(hdr, meta.y);"
+                        sums.read(hdr.h.d, (bit<32>) hdr.h.b); flows.write(hdr, meta.y + hdr.h.d);"
         ),
         [0]
     );

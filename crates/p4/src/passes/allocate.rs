@@ -19,6 +19,7 @@ use crate::ir::{
     Compute, Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind,
     visit_mut,
 };
+use crate::uses::Object;
 
 mod late;
 mod spans;
@@ -58,7 +59,7 @@ fn settle(program: &mut Program, reads_late: bool) {
     if is_settled {
         let apart = spans::apart(program, &stages);
         let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
-        stages = if reads_late { late::read_late(program, apart, order) } else { apart };
+        stages = if reads_late { late::around_spans(program, apart, order) } else { apart };
     }
     write_stages(program, &stages);
     let mut layout = stages.layout();
@@ -464,29 +465,33 @@ impl Walk<'_> {
                 time
             }
             StatementKind::ExecuteMeter { meter, .. } => {
+                let from = self.order.first(Object::Meter(*meter), self.stages);
                 let stage = &mut self.stages.meters[*meter as usize];
-                let time = Self::look_up(ready, (pinned / 2).max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage).max(from));
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::MuWrite { table, .. } => {
                 // Not before it is read: state goes back in a pipeline, not on.
-                let reads = self.stages.mu_reads[*table as usize];
-                let time = Self::write(ready, start_of_half(pinned).max(start_of(reads)));
+                let first = self.order.first(Object::MuTable(*table), self.stages);
+                let first = first.max(self.stages.mu_reads[*table as usize]);
+                let time = Self::write(ready, start_of_half(pinned).max(start_of(first)));
                 let stage = &mut self.stages.mu_writes[*table as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::RegisterWrite { register, .. } => {
-                let reads = self.stages.register_reads[*register as usize];
-                let time = Self::write(ready, start_of_half(pinned).max(start_of(reads)));
+                let first = self.order.first(Object::Register(*register), self.stages);
+                let first = first.max(self.stages.register_reads[*register as usize]);
+                let time = Self::write(ready, start_of_half(pinned).max(start_of(first)));
                 let stage = &mut self.stages.register_writes[*register as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
             }
             StatementKind::Count { counter, .. } => {
+                let from = self.order.first(Object::Counter(*counter), self.stages);
                 let stage = &mut self.stages.counters[*counter as usize];
-                let time = Self::look_up(ready, (pinned / 2).max(*stage));
+                let time = Self::look_up(ready, (pinned / 2).max(*stage).max(from));
                 *stage = (*stage).max(stage_of(time));
                 time
             }

@@ -1,5 +1,6 @@
 //! What the comparison is there to find, planted.
 
+use p4::ir::Program as IrProgram;
 use p4::passes::{allocate, dead, fold, rename};
 use paceline_pipeline::compiled::{Check, Compiled, Differences, State, Watcher};
 use paceline_pipeline::{Consistency, Model, Observer, Packet, Program, emulate};
@@ -39,6 +40,14 @@ fn stale_packets_are_found() {
     }
 }
 
+/// All passes, with states read as early as can be.
+pub fn early(program: &mut IrProgram) {
+    fold::run(program);
+    dead::run(program);
+    allocate::run_early(program);
+    rename::run(program);
+}
+
 /// Read early, a state makes packets wait before they come to what flows share.
 #[test]
 fn what_flows_share_behind_a_read_is_found() {
@@ -51,12 +60,6 @@ fn what_flows_share_behind_a_read_is_found() {
              hdr.h.tag = hdr.h.tag + meta.count;",
             1,
         );
-    let early = |program: &mut _| {
-        fold::run(program);
-        dead::run(program);
-        allocate::run_early(program);
-        rename::run(program);
-    };
     let flows = (0..60).map(|tag| Shown { key: tag % 7 / 3, tag, updates: tag % 3 != 0 });
     let frames = frames(&flows.collect::<Vec<_>>());
     let program = || lowered_text("shared.p4", &text);

@@ -1,11 +1,13 @@
 //! A stage's memory that is read under two keys, and one that no packet writes.
 
+use p4::ir::Program as IrProgram;
+use p4::passes;
 use paceline_pipeline::compiled::{Compiled, State};
 use paceline_pipeline::{Consistency, Model, Options, Program, RapidOptions, TableSpec, WhenFull};
 use proptest::prelude::*;
 
 use crate::adverse::{ALL, Case, Shown, case, frames, witness};
-use crate::planted::unasked;
+use crate::planted::{early, unasked};
 use crate::support::*;
 
 /// A frame between two of few stations, by one of four ports.
@@ -37,19 +39,20 @@ proptest! {
 
 /// A register that counts under one key and shows what another key has, both of which the packet names; behind a
 /// statement of the witness.
-fn two_keys(behind: &str, second: &str) -> Subject {
+fn two_keys(behind: &str, second: &str, then: &str, compile: fn(&mut IrProgram)) -> Subject {
     let asked = format!(
         "{behind}
          sums.read(meta.other, {second});
          sums.read(meta.own, (bit<32>) hdr.h.tag[2:0]);
          if (hdr.h.updates == 1) {{ sums.write((bit<32>) hdr.h.tag[2:0], meta.own + meta.other + 1); }}
-         hdr.h.tag = meta.other;"
+         hdr.h.tag = meta.other;
+         {then}"
     );
     let text = witness(ALL, 3)
         .replacen("muTable flows", "register<bit<32>>(8) sums; muTable flows", 1)
         .replacen("struct metadata {", "struct metadata { bit<32> own; bit<32> other;", 1)
         .replacen(behind, &asked, 1);
-    Subject::new(lowered_text("keys.p4", &text), "").expect("a program")
+    Subject::compiled_by(lowered_text("keys.p4", &text), "", compile).expect("a program")
 }
 
 const BEFORE: &str = "standard.egress_spec = 1;";
@@ -72,7 +75,7 @@ proptest! {
     fn what_flows_share_is_asked_in_order_of_arrival(case in case()) {
         let Case { model, options, packets, .. } = case;
         let options = Options { when_full: WhenFull::Stall, ..options };
-        let subject = two_keys(BEFORE, "(bit<32>) hdr.h.tag[5:3]");
+        let subject = two_keys(BEFORE, "(bit<32>) hdr.h.tag[5:3]", "", passes::compile);
         for model in [Model::Rapid(model), Model::named("blocking").expect("a model")] {
             let (_, found) = run(&subject, &model, &options, &frames(&packets));
             prop_assert!(found.is_equal() && found.lost == 0, "{}: {found:?}", model.name());
@@ -80,10 +83,49 @@ proptest! {
     }
 }
 
+/// A counter and a register that are asked where the flow's state says so.
+fn counted(compile: fn(&mut IrProgram)) -> Subject {
+    let asked = "hdr.h.seen = flows.read(hdr);
+         if (hdr.h.seen[1:0] == 1) {
+             counts.count((bit<32>) hdr.h.key[1:0]);
+             sums.read(meta.sum, (bit<32>) hdr.h.key[2:0]);
+             sums.write((bit<32>) hdr.h.key[2:0], meta.sum + 1);
+         }";
+    let objects = "counter(4, CounterType.packets) counts; register<bit<32>>(8) sums; muTable flows";
+    let text = witness(ALL, 2)
+        .replacen("muTable flows", objects, 1)
+        .replacen("struct metadata {", "struct metadata { bit<32> sum;", 1)
+        .replacen("hdr.h.seen = flows.read(hdr);", asked, 1);
+    Subject::compiled_by(lowered_text("counted.p4", &text), "", compile).expect("a program")
+}
+
+/// In the span it is refused by RAPID, which would ask for a stale state's packets twice; behind it it is exact.
+#[test]
+fn what_depends_on_a_state_waits_for_its_write() {
+    let error =
+        try_run(&counted(early), &rapid(Consistency::Strict), &every_cycle(), &[]).expect_err("refused");
+    assert!(
+        error.to_string().contains("lies between the read and the write of muTable ingress.flows"),
+        "{error}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn what_depends_on_a_state_is_asked_once(case in case()) {
+        let Case { model, options, packets, .. } = case;
+        let subject = counted(passes::compile);
+        let (_, found) = run(&subject, &Model::Rapid(model), &options, &frames(&packets));
+        prop_assert!(found.is_equal(), "{found:?}");
+    }
+}
+
 /// A packet that is done over keeps what its second key gave when it came by, as it keeps what the first gave.
 #[test]
 fn a_second_key_within_a_span_is_asked_once() {
-    let subject = two_keys(BEFORE, "(bit<32>) hdr.h.tag[2:0] ^ 1");
+    let subject = two_keys(BEFORE, "(bit<32>) hdr.h.tag[2:0] ^ 1", "", early);
     // One flow, so that all but the first are done over.
     let packets: Vec<(u32, u32)> = (1..40).map(|tag| (7, tag)).collect();
     let (report, found) = run(&subject, &rapid(Consistency::Strict), &every_cycle(), &shown(&packets));
@@ -91,10 +133,15 @@ fn a_second_key_within_a_span_is_asked_once() {
     assert!(found.is_equal(), "{found:?}");
 }
 
-/// A second key that depends on the state of a flow is refused as a first one is.
+/// A second key that depends on the state of a flow, and that the write waits for, is refused as a first one is.
 #[test]
 fn a_second_key_that_follows_the_state_is_refused() {
-    let subject = two_keys("first.apply();", "meta.first & 7");
+    let subject = two_keys(
+        "first.apply();",
+        "meta.first & 7",
+        "meta.first = meta.first + meta.other;",
+        passes::compile,
+    );
     let said = try_run(&subject, &rapid(Consistency::Strict), &every_cycle(), &[]).expect_err("refused");
     assert!(said.to_string().contains("register ingress.sums"), "{said}");
 }

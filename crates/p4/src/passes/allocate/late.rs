@@ -1,4 +1,4 @@
-//! Late reads: a table of flow states is read as late as takes no more stages.
+//! Late reads, and what lies around them: a table of flow states is read as late as takes no more stages.
 //!
 //! From the read to the write of a state no other packet of the flow can have a newer one: the fewer stages these are,
 //! the fewer packets are done over. Read where it is written, the table is a register, and none is.
@@ -7,17 +7,22 @@
 //! to what lies behind, and packets of other flows before it: a register that flows share would show them something
 //! else than a single core. So a register, a meter or a muTable of one stage that does not depend on the flow's state
 //! goes before the read, even if that takes more stages. A counter does not care who counts first.
+//!
+//! What does depend on the state is asked behind the write, unless that needs it: a packet that is done over would have
+//! asked for what was never so.
 
 use crate::ir::Program;
+use crate::uses::Object;
 
 use super::Stages;
 use super::spans::{MAX_SPANS, Order, meet, spans};
 
-/// Stages that a pipeline has, at most: more are not taken to put registers first.
+/// Stages that a pipeline has, at most: more are not taken to keep spans free.
 const MAX_STAGES: u32 = 16;
 
-/// Moves the reads of tables of several stages. Cost: some ten walks through the program for each.
-pub(super) fn read_late(program: &Program, stages: Stages, order: Order) -> Stages {
+/// Reads states late, and moves what is asked around them. Cost: some ten walks through the program for each, and one or
+/// two for each object in a span.
+pub(super) fn around_spans(program: &Program, stages: Stages, order: Order) -> Stages {
     let found = spans(&stages);
     if found.is_empty() || found.len() > MAX_SPANS || meet(&found) {
         return stages;
@@ -25,13 +30,16 @@ pub(super) fn read_late(program: &Program, stages: Stages, order: Order) -> Stag
     let (mut stages, mut order) = (stages, order);
     // The last first: it leaves room to those before it.
     for table in found.iter().rev().map(|span| span.table) {
-        let most = stages.all.max(MAX_STAGES);
         let behind = behind_shared(program, &stages, &order, table);
+        let most = stages.all.max(MAX_STAGES);
         if let Some(moved) = moved(program, &stages, &order.reading(table, behind), most) {
             order = order.reading(table, behind);
             stages = moved;
         }
         (stages, order) = latest(program, stages, order, table);
+    }
+    for table in found.iter().map(|span| span.table) {
+        (stages, order) = behind_write(program, stages, order, table);
     }
     stages
 }
@@ -50,15 +58,49 @@ fn behind_shared(program: &Program, stages: &Stages, order: &Order, table: u32) 
     if !late.settle(program, &order.reading(table, stages.ingress + 1)) {
         return reads;
     }
-    let mu_tables = [&stages.mu_reads, &stages.mu_writes, &late.mu_reads];
-    let registers = [&stages.register_reads, &stages.register_writes, &late.register_reads];
-    let meters = [&stages.meters, &stages.meters, &late.meters];
-    let places = [mu_tables, registers, meters].into_iter().flat_map(|[reads, writes, late]| {
-        reads.iter().zip(writes).zip(late).filter(|((reads, writes), late)| reads == writes && reads == late)
-    });
-    let shared =
-        places.map(|((reads, _), _)| *reads).filter(|stage| (reads..=stages.ingress).contains(stage));
-    shared.max().map_or(reads, |stage| stage + 1)
+    let stays = objects(stages).zip(objects(&late)).filter(|(now, late)| now == late).map(|(now, _)| now);
+    let shared = stays.filter(|(object, _)| !matches!(object, Object::Counter(_)));
+    let stages = shared.map(|(_, stage)| stage).filter(|stage| (reads..=stages.ingress).contains(stage));
+    stages.max().map_or(reads, |stage| stage + 1)
+}
+
+/// What packets change in one stage, with that; stage 0 where it has several or none.
+fn objects(stages: &Stages) -> impl Iterator<Item = (Object, u32)> {
+    let in_one = |(reads, writes): (&u32, &u32)| if [0, *writes].contains(reads) { *writes } else { 0 };
+    let mu_tables = stages.mu_reads.iter().zip(&stages.mu_writes).map(in_one);
+    let registers = stages.register_reads.iter().zip(&stages.register_writes).map(in_one);
+    let meters = stages.meters.iter().copied();
+    let counters = stages.counters.iter().copied();
+    let mu_tables = (0..).map(Object::MuTable).zip(mu_tables);
+    let registers = (0..).map(Object::Register).zip(registers);
+    let meters = (0..).map(Object::Meter).zip(meters);
+    mu_tables.chain(registers).chain(meters).chain((0..).map(Object::Counter).zip(counters))
+}
+
+/// What depends on the state and is asked before it is written is asked behind that, if the write does not wait for it.
+fn behind_write(program: &Program, stages: Stages, order: Order, table: u32) -> (Stages, Order) {
+    let (mut stages, mut order) = (stages, order);
+    let span = |stages: &Stages| (stages.mu_reads[table as usize], stages.mu_writes[table as usize]);
+    let (reads, writes) = span(&stages);
+    let mut late = stages.clone();
+    if reads == writes || !late.settle(program, &order.reading(table, stages.ingress + 1)) {
+        return (stages, order);
+    }
+    let depends: Vec<Object> = objects(&stages)
+        .zip(objects(&late))
+        .filter(|((_, now), (_, late))| now != late && (reads..=writes).contains(now))
+        .map(|((object, _), _)| object)
+        .collect();
+    for object in depends {
+        let behind = order.behind(object, table);
+        let most = stages.all.max(MAX_STAGES);
+        if let Some(moved) =
+            moved(program, &stages, &behind, most).filter(|moved| span(moved) == (reads, writes))
+        {
+            (stages, order) = (moved, behind);
+        }
+    }
+    (stages, order)
 }
 
 /// As late as takes no more stages.

@@ -7,7 +7,10 @@
 //! a table that is in one stage: then `b` goes first. Two that need each other, or more in a circle, cannot be told
 //! apart, and stay as they are. Any order that this leaves open can be had.
 
+use std::collections::HashMap;
+
 use crate::ir::Program;
+use crate::uses::Object;
 
 use super::Stages;
 
@@ -19,8 +22,8 @@ pub(super) const MAX_SPANS: usize = 16;
 pub(super) struct Order {
     /// For each muTable, the first stage that may read it.
     from: Vec<u32>,
-    /// For each muTable, that whose last write it is read behind.
-    behind: Vec<Option<u32>>,
+    /// The muTable whose last write an object is used behind.
+    behind: HashMap<Object, u32>,
     /// Whether each muTable is read where it is written, and stays a register.
     mu_registers: Vec<bool>,
     /// The same for each register.
@@ -36,7 +39,7 @@ impl Order {
         let tables = stages.mu_reads.len();
         Order {
             from: vec![0; tables],
-            behind: vec![None; tables],
+            behind: HashMap::new(),
             mu_registers: in_one(&stages.mu_reads, &stages.mu_writes),
             registers: in_one(&stages.register_reads, &stages.register_writes),
         }
@@ -49,20 +52,31 @@ impl Order {
         order
     }
 
+    /// The same, and this object is used behind the last write of this muTable.
+    pub(super) fn behind(&self, object: Object, table: u32) -> Order {
+        let mut order = self.clone();
+        order.behind.insert(object, table);
+        order
+    }
+
+    /// The first stage that may use an object, as far as is known.
+    pub(super) fn first(&self, object: Object, stages: &Stages) -> u32 {
+        self.behind.get(&object).map_or(0, |table| stages.mu_writes[*table as usize] + 1)
+    }
+
     /// The first stage that may read a muTable, as far as is known.
     pub(super) fn mu_read(&self, table: u32, stages: &Stages) -> u32 {
         let at = table as usize;
         let from = self.from.get(at).copied().unwrap_or_default();
-        let first = self.behind.get(at).copied().flatten();
-        let behind = first.map_or(0, |first| stages.mu_writes[first as usize] + 1);
         let own = if self.mu_registers.get(at) == Some(&true) { stages.mu_writes[at] } else { 0 };
-        from.max(behind).max(own)
+        from.max(self.first(Object::MuTable(table), stages)).max(own)
     }
 
     /// The first stage that may read a register, as far as is known.
     pub(super) fn register_read(&self, register: u32, stages: &Stages) -> u32 {
         let at = register as usize;
-        if self.registers.get(at) == Some(&true) { stages.register_writes[at] } else { 0 }
+        let own = if self.registers.get(at) == Some(&true) { stages.register_writes[at] } else { 0 };
+        self.first(Object::Register(register), stages).max(own)
     }
 }
 
@@ -139,7 +153,7 @@ fn chain<K: Ord>(spans: &[Span], needs: &[Vec<bool>], key: impl Fn(&Span) -> K) 
 fn laid_out(program: &Program, stages: &Stages, tables: &[u32]) -> Option<(Stages, Order)> {
     let mut order = Order::of(stages);
     for pair in tables.windows(2) {
-        order.behind[pair[1] as usize] = Some(pair[0]);
+        order = order.behind(Object::MuTable(pair[1]), pair[0]);
     }
     let mut laid_out = stages.clone();
     let is_settled = laid_out.settle(program, &order);
