@@ -362,9 +362,9 @@ pub fn notes(program: &Program) -> Vec<String> {
 /// Why a pipeline that does packets over cannot have such an object.
 pub fn follows(object: &str, table: &str) -> String {
     format!(
-        "{object} lies between the read and the write of {table}, and what it is asked depends on the state read \
-         there: a packet that is done over may have asked for what was never so; ask it for every packet, or behind \
-         the write"
+        "{object} lies between the read and the write of {table}, which waits for it, and what it is asked depends on the \
+         state read there: a packet that is done over may have asked for what was never so; ask it for every packet, \
+         or write what does not depend on it"
     )
 }
 
