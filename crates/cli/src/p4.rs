@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::p4::interpret::{Dump, Machine};
+use ::p4::interpret::{Dump, Machine, Output};
 use ::p4::ir::{Memory, MuPlace, Program};
 use ::p4::stf::{self, StfReport};
 use ::p4::uses::{Object, Uses};
@@ -61,19 +61,24 @@ pub struct OutputArgs {
 }
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("input").required(true).multiple(true).args(["pcap", "stf"]))]
+#[command(group = clap::ArgGroup::new("input").required(true).multiple(true).args(["pcap", "packet", "stf"]))]
+#[command(group = clap::ArgGroup::new("frames").multiple(true).args(["pcap", "packet"]))]
 pub struct RunArgs {
     #[command(flatten)]
     pub source: SourceArgs,
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
     #[arg(long, value_name = "IN")]
     pub pcap: Option<PathBuf>,
-    /// The port that the capture's packets come in by, all but those of --port-of
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "pcap", value_parser = clap::value_parser!(u16).range(0..511))]
+    /// A packet in hexadecimal, from its Ethernet header on; what leaves is shown. May be given several times. Before
+    /// the capture, if there is one
+    #[arg(long, value_name = "HEX", value_parser = hex)]
+    pub packet: Vec<Bytes>,
+    /// The port that packets come in by, all but those of --port-of
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "frames", value_parser = clap::value_parser!(u16).range(0..511))]
     pub port: u16,
     /// The port of the packets from a source: an IPv4 or IPv6 prefix (the longest counts), an address, or a MAC
     /// address, which goes before those. May be given several times; packets from elsewhere come in by --port
-    #[arg(long, value_name = "SOURCE=PORT", requires = "pcap")]
+    #[arg(long, value_name = "SOURCE=PORT", requires = "frames")]
     pub port_of: Vec<PortOf>,
     /// Write the packets that leave, whatever their port, in order, to this pcap; `-` is standard output, and the
     /// report then goes to standard error
@@ -85,6 +90,36 @@ pub struct RunArgs {
     /// Write the report as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// A packet's bytes.
+#[derive(Clone, Debug)]
+pub struct Bytes(Vec<u8>);
+
+fn hex(text: &str) -> Result<Bytes, String> {
+    let digits: String = text.split_whitespace().collect();
+    let bytes = stf::from_hex(digits.strip_prefix("0x").unwrap_or(&digits)).map(Bytes);
+    bytes.ok_or_else(|| "a packet is pairs of hexadecimal digits".to_owned())
+}
+
+/// A packet of `--packet`, and what became of it.
+#[derive(Serialize, JsonSchema)]
+pub struct Sent {
+    /// The port that it came in by.
+    port: u16,
+    /// Its bytes, in hexadecimal.
+    bytes: String,
+    /// What left; nothing if the program dropped it.
+    out: Vec<Copied>,
+}
+
+/// A packet that leaves.
+#[derive(Serialize, JsonSchema)]
+pub struct Copied {
+    /// By which port.
+    port: u16,
+    /// Its bytes, in hexadecimal.
+    bytes: String,
 }
 
 /// The JSON of `paceline p4 run --json`. Documented by `docs/p4-run.schema.json`; fields are added, never renamed
@@ -103,6 +138,8 @@ pub struct P4Run {
     dropped: u64,
     /// What the test file gave, if there was one.
     stf: Option<StfReport>,
+    /// Packets given one by one.
+    sent: Vec<Sent>,
     /// What the packets have left behind.
     state: Dump,
     /// Whether the whole capture was read.
@@ -182,6 +219,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let program = lower(&args.source)?;
     let mut machine = Machine::new(program);
     let stf = args.stf.as_deref().map(|path| test(&mut machine, path)).transpose()?;
+    let sent = args.packet.iter().map(|Bytes(bytes)| send(&mut machine, &ports, bytes)).collect();
     let mut counts = Counts::default();
     let input_error = match &args.pcap {
         Some(pcap) => capture(&mut machine, pcap, args, &ports, &mut counts)?,
@@ -194,6 +232,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         packets_out: counts.packets_out,
         dropped: counts.dropped,
         stf,
+        sent,
         state: machine.state().dump(machine.program()),
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
@@ -212,6 +251,13 @@ pub fn test(machine: &mut Machine, path: &Path) -> Result<StfReport, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
     stf::run(machine, &text).map_err(|error| failed(&error))
+}
+
+fn send(machine: &mut Machine, ports: &Ports, bytes: &[u8]) -> Sent {
+    let port = ports.of(bytes, bytes.len() as u32);
+    let outputs = machine.packet(port, bytes, 0);
+    let copied = |output: &Output| Copied { port: output.port, bytes: stf::to_hex(&output.bytes) };
+    Sent { port, bytes: stf::to_hex(bytes), out: outputs.iter().map(copied).collect() }
 }
 
 #[derive(Default)]
@@ -280,6 +326,13 @@ fn render_run(report: &P4Run, args: &RunArgs) -> String {
         for failure in &stf.failures {
             text += &format!("  {}:{}: {}\n", path.display(), failure.line, failure.message);
         }
+    }
+    for sent in &report.sent {
+        match sent.out.is_empty() {
+            true => text += "packet: dropped\n",
+            false => text += "packet:\n",
+        }
+        sent.out.iter().for_each(|copied| text += &format!("  port {}: {}\n", copied.port, copied.bytes));
     }
     if args.pcap.is_some() {
         let (packets, out) = (plural(report.packets, "packet"), count(report.packets_out));

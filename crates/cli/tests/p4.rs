@@ -62,3 +62,21 @@ fn p4_failures_have_their_exit_status() {
         assert!(stderr(&bad).contains(part), "{part}: {}", stderr(&bad));
     }
 }
+
+/// Packets in hexadecimal: what leaves is shown.
+#[test]
+fn p4_runs_over_packets_in_hexadecimal() {
+    let frame = "02000000000102000000000288b5";
+    let elephant = "examples/p4/elephant.p4";
+    let run = paceline(&["p4", "run", elephant, "--packet", frame, "--packet", "0200 0000"]);
+    let shown = format!("packet:\n  port 1: {frame}\npacket:\n  port 1: 02000000\n");
+    assert!(stdout(&run).contains(&shown), "{}{}", stdout(&run), stderr(&run));
+    // No TCP, no connection.
+    let nat =
+        paceline(&["p4", "run", "examples/p4/nat_lb.p4", "--packet", frame, "--port", "3", "--json", "-"]);
+    let sent = &json(&nat)["sent"][0];
+    assert_eq!((&sent["port"], sent["out"].as_array().map(Vec::len)), (&3.into(), Some(0)));
+    let wrong = paceline(&["p4", "run", elephant, "--packet", "0200z"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("pairs of hexadecimal digits"), "{}", stderr(&wrong));
+}
