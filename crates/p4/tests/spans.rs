@@ -175,6 +175,23 @@ fn registers_move_as_a_whole() {
     agrees(&whole, &compiled);
 }
 
+/// Of two writes that one packet does, the one that the program does last counts, though its value is there before
+/// that of the other.
+#[test]
+fn writes_keep_their_order() {
+    let read = "meta.x0 = state0.read(hdr); step0_0.apply(); state0.write(hdr, meta.x0);";
+    laid_out(&format!("{read} if (hdr.h.d == 1) {{ state0.write(hdr, 7); }}"), &[(1, 2)]);
+    laid_out(&format!("{read} hdr.h.c = meta.x0; late0.apply(); state0.write(hdr, meta.y);"), &[(1, 2)]);
+    // Nor does a register that nobody reads become one of two stages.
+    let (whole, compiled) = compiled(
+        "meta.x0 = hdr.h.b; step0_0.apply(); sums.write((bit<32>) hdr.h.a, meta.x0);
+         if (hdr.h.d == 1) { sums.write((bit<32>) hdr.h.a, 7); } hdr.h.c = meta.x0;",
+    );
+    let layout = compiled.layout.as_ref().expect("stages");
+    assert_eq!((layout.registers[0].writes, &layout.notes[..]), (1, &[][..]));
+    agrees(&whole, &compiled);
+}
+
 fn meets(apply: &str) -> bool {
     let (_, compiled) = compiled(apply);
     Uses::of(&compiled).faults.iter().any(|fault| matches!(fault, Fault::SpansMeet { .. }))

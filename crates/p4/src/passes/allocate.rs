@@ -235,7 +235,7 @@ impl Stages {
             order,
             stages: self,
             starts,
-            written: vec![0; program.fields.len()],
+            written: vec![0; program.fields.len() + program.mu_tables.len() + program.registers.len()],
             read: vec![0; program.fields.len()],
             control: 0,
             last: 0,
@@ -314,7 +314,7 @@ struct Walk<'a> {
     order: &'a Order,
     stages: &'a mut Stages,
     starts: Vec<usize>,
-    /// When a field was written last.
+    /// When a field was written last; behind all fields, when a muTable was, and a register.
     written: Vec<u32>,
     /// When it was read last: it must not be written earlier.
     read: Vec<u32>,
@@ -439,6 +439,13 @@ impl Walk<'_> {
         time.max(start + MATCH + 1)
     }
 
+    /// The same where the packet may have written before: the last write counts, so it is not done earlier.
+    fn write_behind(&mut self, last: usize, ready: u32, from: u32) -> u32 {
+        let time = Self::write(ready, from.max(self.written[last]));
+        self.written[last] = time;
+        time
+    }
+
     /// The same for a look-up.
     fn look_up(ready: u32, stage: u32) -> u32 {
         let time = (ready + 1).max(start_of(stage));
@@ -475,7 +482,8 @@ impl Walk<'_> {
                 // Not before it is read: state goes back in a pipeline, not on.
                 let first = self.order.first(Object::MuTable(*table), self.stages);
                 let first = first.max(self.stages.mu_reads[*table as usize]);
-                let time = Self::write(ready, start_of_half(pinned).max(start_of(first)));
+                let last = self.program.fields.len() + *table as usize;
+                let time = self.write_behind(last, ready, start_of_half(pinned).max(start_of(first)));
                 let stage = &mut self.stages.mu_writes[*table as usize];
                 *stage = (*stage).max(stage_of(time));
                 time
@@ -483,7 +491,8 @@ impl Walk<'_> {
             StatementKind::RegisterWrite { register, .. } => {
                 let first = self.order.first(Object::Register(*register), self.stages);
                 let first = first.max(self.stages.register_reads[*register as usize]);
-                let time = Self::write(ready, start_of_half(pinned).max(start_of(first)));
+                let last = self.program.fields.len() + self.program.mu_tables.len() + *register as usize;
+                let time = self.write_behind(last, ready, start_of_half(pinned).max(start_of(first)));
                 let stage = &mut self.stages.register_writes[*register as usize];
                 *stage = (*stage).max(stage_of(time));
                 time

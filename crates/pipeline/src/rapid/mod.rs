@@ -180,7 +180,8 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
         if !packet.uses_table {
             return leaving;
         }
-        let (key, is_alone) = (packet.key, packet.is_alone);
+        // Alone it is in this span only: in the next one others of its flow may be behind it.
+        let (key, is_alone) = (packet.key, std::mem::take(&mut packet.is_alone));
         if let Some(in_flight) = &mut lane.in_flight {
             in_flight.leave(key);
         }

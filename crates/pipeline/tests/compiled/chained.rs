@@ -94,6 +94,42 @@ fn a_flow_that_always_updates_is_the_reference() {
     }
 }
 
+/// A second function, which updates seldom, and whose span is longer than that of the first.
+fn longer() -> Subject {
+    let text = witness(ALL, 2)
+        .replacen("struct metadata {", "struct metadata { bit<32> old; bit<32> half; bit<32> new;", 1)
+        .replacen(
+            "action pass()",
+            "muTable others { keys = { hdr.h.key; } values = { bit<32> v; } size = 4096; }
+             action begin() { meta.half = meta.old * 3 + hdr.h.tag; }
+             table third { key = { meta.old: ternary; } actions = { begin; } default_action = begin(); }
+             action end() { meta.new = meta.half; }
+             table fourth { key = { meta.half: ternary; } actions = { end; } default_action = end(); }
+             action pass()",
+            1,
+        )
+        .replacen(
+            "if (hdr.h.updates == 1) {",
+            "meta.old = others.read(hdr); third.apply(); fourth.apply();
+             if (hdr.h.tag[3:0] == 0) { others.write(hdr, meta.new); }
+             hdr.h.tag = meta.old;
+             if (hdr.h.updates == 1) {",
+            1,
+        );
+    Subject::new(lowered_text("longer.p4", &text), "").expect("a program that pipelines can run")
+}
+
+/// The first function falls back to one packet at a time. So far apart they come to the second, which takes longer: the
+/// next packet of the flow is there before the state of the one before is written.
+#[test]
+fn packets_are_alone_in_one_span_only() {
+    let packets: Vec<Shown> = (1..150).map(|tag| Shown { key: 7, tag, updates: true }).collect();
+    let subject = longer();
+    assert_eq!(spans(&subject), [("ingress.flows", 0, 1), ("ingress.others", 2, 4)]);
+    let (_, found) = run(&subject, &rapid(Consistency::Strict), &every_cycle(), &frames(&packets));
+    assert!(found.is_equal() && found.lost == 0, "{found:?}");
+}
+
 /// The firewall with a budget of packets under `key`; with `is_gate` what is over it does not come to the firewall.
 fn limited_firewall(key: &str, is_gate: bool) -> Subject {
     let path = root().join("examples/p4/stateful_firewall.p4");

@@ -7,4 +7,5 @@ mod mutants;
 mod operations;
 mod planted;
 mod ports;
+mod random;
 mod support;
