@@ -543,6 +543,9 @@ pub struct Layout {
     pub span: u16,
     /// Fields that are copied so that a packet which is done over does not find its own edits.
     pub renamed: Vec<Renamed>,
+    /// Tables and states that are used in orders for which there are no stages: they have none, then.
+    #[serde(default)]
+    pub unsettled: Vec<String>,
     /// What does not fit a pipeline.
     pub notes: Vec<String>,
 }

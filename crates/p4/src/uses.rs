@@ -163,6 +163,8 @@ pub enum Fault {
     },
     /// The egress keeps state.
     InEgress(Object),
+    /// These are used in orders for which there are no stages.
+    Unsettled(Vec<String>),
 }
 
 impl Fault {
@@ -203,6 +205,11 @@ impl Fault {
                 name(first),
                 name(second)
             ),
+            Fault::Unsettled(names) => format!(
+                "there are no stages for {}: each is in one stage, and one use of it waits for what another use finds; \
+                 use it once for a packet, or have another for the second use",
+                names.join(" and ")
+            ),
             Fault::InEgress(object) => {
                 format!("{} is used in the egress; a pipeline keeps state in the ingress only", uses(object))
             }
@@ -224,6 +231,10 @@ impl Uses {
     pub fn of(program: &Program) -> Uses {
         if program.layout.is_none() {
             return Uses::default();
+        }
+        if let Some(layout) = program.layout.as_ref().filter(|layout| !layout.unsettled.is_empty()) {
+            let faults = vec![Fault::Unsettled(layout.unsettled.clone())];
+            return Uses { objects: Vec::new(), faults };
         }
         let mut places = Places::default();
         places.collect(program, &program.ingress);

@@ -33,7 +33,10 @@ pub const OPERATIONS_BEFORE: u32 = 4;
 pub const OPERATIONS_AFTER: u32 = 8;
 
 /// Rounds in which objects find their stage, at most.
-const MAX_ROUNDS: usize = 64;
+const MAX_ROUNDS: usize = 256;
+
+/// Objects that are named if they do not.
+const MAX_NAMED: usize = 3;
 
 const MATCH: u32 = OPERATIONS_BEFORE + 1;
 const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
@@ -55,7 +58,7 @@ pub fn run_early(program: &mut Program) {
 /// Gives stages, the earliest that there are; later ones only for tables of flow states.
 fn settle(program: &mut Program, reads_late: bool) {
     let mut stages = Stages::new(program);
-    let is_settled = stages.settle(program, &Order::default());
+    let is_settled = stages.settle(program, &Order::default(), u32::MAX);
     if is_settled {
         let apart = spans::apart(program, &stages);
         let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
@@ -64,9 +67,23 @@ fn settle(program: &mut Program, reads_late: bool) {
     write_stages(program, &stages);
     let mut layout = stages.layout();
     if !is_settled {
-        layout.notes.push("tables, muTables or registers are used in orders that no pipeline has".into());
+        layout.unsettled = unsettled(program, &stages);
     }
     program.layout = Some(layout);
+}
+
+/// What keeps moving, that in the first stages only: the rest waits for it.
+fn unsettled(program: &Program, stages: &Stages) -> Vec<String> {
+    let mut next = stages.clone();
+    next.round(program, &Order::default());
+    let tables = stages.tables.iter().zip(&next.tables).zip(&program.tables);
+    let tables = tables.map(|((now, next), table)| (*now, *next, format!("table {}", table.name)));
+    let objects = stages.objects().zip(next.objects());
+    let objects = objects.map(|((object, now), (_, next))| (now, next, object.describe(program)));
+    let mut moving: Vec<(u32, u32, String)> =
+        tables.chain(objects).filter(|(now, next, _)| now != next).collect();
+    moving.sort();
+    moving.into_iter().take(MAX_NAMED).map(|(_, _, name)| name).collect()
 }
 
 /// Gives each table actions of its own: in another table's stage an action is another.
@@ -212,13 +229,33 @@ impl Stages {
         }
     }
 
-    /// Walks until nothing moves any more; whether that was so in time.
-    fn settle(&mut self, program: &Program, order: &Order) -> bool {
-        (0..MAX_ROUNDS).any(|_| {
+    /// Walks until nothing moves any more; whether that was so in time, and with so many stages at most.
+    fn settle(&mut self, program: &Program, order: &Order, most: u32) -> bool {
+        for _ in 0..MAX_ROUNDS {
             let before = self.clone();
             self.round(program, order);
-            *self == before
-        })
+            if *self == before || self.all > most {
+                return self.all <= most;
+            }
+        }
+        false
+    }
+
+    /// The same with so many objects moved, each behind what there is without it: more stages than that are no end.
+    fn settle_moved(&mut self, program: &Program, order: &Order, moved: usize) -> bool {
+        let most = (moved as u32 + 1) * (self.all + 1);
+        self.settle(program, order, most)
+    }
+
+    /// What keeps state, with its last stage.
+    fn objects(&self) -> impl Iterator<Item = (Object, u32)> {
+        let last = |(reads, writes): (&u32, &u32)| *reads.max(writes);
+        let mu_tables = self.mu_reads.iter().zip(&self.mu_writes).map(last);
+        let registers = self.register_reads.iter().zip(&self.register_writes).map(last);
+        let counters = (0..).map(Object::Counter).zip(self.counters.iter().copied());
+        let meters = (0..).map(Object::Meter).zip(self.meters.iter().copied());
+        let mu_tables = (0..).map(Object::MuTable).zip(mu_tables);
+        mu_tables.chain((0..).map(Object::Register).zip(registers)).chain(counters).chain(meters)
     }
 
     /// Walks ingress and egress once.
@@ -274,6 +311,7 @@ impl Stages {
             registers,
             span,
             renamed: Vec::new(),
+            unsettled: Vec::new(),
         }
     }
 }

@@ -91,3 +91,18 @@ pub fn second_key(keys: &Keys) -> Result<Vec<Vec<Operand>>, Refused> {
     }
     Ok(seconds.into_iter().cloned().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_pairs_than_are_looked_at_are_refused() {
+        let mut keys = Keys::default();
+        for other in 0..10_000 {
+            keys.meet(&vec![0], &vec![other + 1]);
+        }
+        assert!(keys.is_full() && keys.met.len() == MAX_PAIRS);
+        assert_eq!(second_key(&keys), Err(Refused::Ports));
+    }
+}

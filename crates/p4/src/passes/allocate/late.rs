@@ -47,15 +47,15 @@ pub(super) fn around_spans(program: &Program, stages: Stages, order: Order) -> S
 /// Stages in this order, if there are no more than `most`.
 fn moved(program: &Program, stages: &Stages, order: &Order, most: u32) -> Option<Stages> {
     let mut moved = stages.clone();
-    let is_settled = moved.settle(program, order);
-    (is_settled && moved.all <= most && !meet(&spans(&moved))).then_some(moved)
+    let is_settled = moved.settle(program, order, most);
+    (is_settled && !meet(&spans(&moved))).then_some(moved)
 }
 
 /// The stage behind all that flows share and that stays where it is, however late the state is read.
 fn behind_shared(program: &Program, stages: &Stages, order: &Order, table: u32) -> u32 {
     let reads = stages.mu_reads[table as usize];
     let mut late = stages.clone();
-    if !late.settle(program, &order.reading(table, stages.ingress + 1)) {
+    if !late.settle_moved(program, &order.reading(table, stages.ingress + 1), 1) {
         return reads;
     }
     let stays = objects(stages).zip(objects(&late)).filter(|(now, late)| now == late).map(|(now, _)| now);
@@ -83,7 +83,7 @@ fn behind_write(program: &Program, stages: Stages, order: Order, table: u32) -> 
     let span = |stages: &Stages| (stages.mu_reads[table as usize], stages.mu_writes[table as usize]);
     let (reads, writes) = span(&stages);
     let mut late = stages.clone();
-    if reads == writes || !late.settle(program, &order.reading(table, stages.ingress + 1)) {
+    if reads == writes || !late.settle_moved(program, &order.reading(table, stages.ingress + 1), 1) {
         return (stages, order);
     }
     let depends: Vec<Object> = objects(&stages)

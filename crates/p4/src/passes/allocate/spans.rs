@@ -125,7 +125,7 @@ fn needs(program: &Program, stages: &Stages, spans: &[Span]) -> Option<Vec<Vec<b
         // Behind all that there is, so that what moves, moves there.
         let order = Order::of(stages).reading(late.table, stages.ingress + 1);
         let mut moved = stages.clone();
-        if !moved.settle(program, &order) {
+        if !moved.settle_moved(program, &order, 1) {
             return None;
         }
         for (write, span) in spans.iter().enumerate().filter(|(write, _)| *write != read) {
@@ -156,6 +156,6 @@ fn laid_out(program: &Program, stages: &Stages, tables: &[u32]) -> Option<(Stage
         order = order.behind(Object::MuTable(pair[1]), pair[0]);
     }
     let mut laid_out = stages.clone();
-    let is_settled = laid_out.settle(program, &order);
+    let is_settled = laid_out.settle_moved(program, &order, tables.len());
     (is_settled && !meet(&spans(&laid_out))).then_some((laid_out, order))
 }
