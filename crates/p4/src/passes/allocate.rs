@@ -79,7 +79,8 @@ fn unsettled(program: &Program, stages: &Stages) -> Vec<String> {
     let tables = stages.tables.iter().zip(&next.tables).zip(&program.tables);
     let tables = tables.map(|((now, next), table)| (*now, *next, format!("table {}", table.name)));
     let objects = stages.objects().zip(next.objects());
-    let objects = objects.map(|((object, now), (_, next))| (now, next, object.describe(program)));
+    let last = |(reads, writes): (u32, u32)| reads.max(writes);
+    let objects = objects.map(|((object, now), (_, next))| (last(now), last(next), object.describe(program)));
     let mut moving: Vec<(u32, u32, String)> =
         tables.chain(objects).filter(|(now, next, _)| now != next).collect();
     moving.sort();
@@ -247,15 +248,16 @@ impl Stages {
         self.settle(program, order, most)
     }
 
-    /// What keeps state, with its last stage.
-    fn objects(&self) -> impl Iterator<Item = (Object, u32)> {
-        let last = |(reads, writes): (&u32, &u32)| *reads.max(writes);
-        let mu_tables = self.mu_reads.iter().zip(&self.mu_writes).map(last);
-        let registers = self.register_reads.iter().zip(&self.register_writes).map(last);
-        let counters = (0..).map(Object::Counter).zip(self.counters.iter().copied());
-        let meters = (0..).map(Object::Meter).zip(self.meters.iter().copied());
-        let mu_tables = (0..).map(Object::MuTable).zip(mu_tables);
-        mu_tables.chain((0..).map(Object::Register).zip(registers)).chain(counters).chain(meters)
+    /// What keeps state, and where it is read and written; 0 where it is not.
+    fn objects(&self) -> impl Iterator<Item = (Object, (u32, u32))> {
+        let both = |(reads, writes): (&u32, &u32)| (*reads, *writes);
+        let one = |stage: &u32| (*stage, *stage);
+        let mu_tables = (0..).map(Object::MuTable).zip(self.mu_reads.iter().zip(&self.mu_writes).map(both));
+        let registers = self.register_reads.iter().zip(&self.register_writes).map(both);
+        let registers = (0..).map(Object::Register).zip(registers);
+        let counters = (0..).map(Object::Counter).zip(self.counters.iter().map(one));
+        let meters = (0..).map(Object::Meter).zip(self.meters.iter().map(one));
+        mu_tables.chain(registers).chain(counters).chain(meters)
     }
 
     /// Walks ingress and egress once.

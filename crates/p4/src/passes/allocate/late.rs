@@ -64,17 +64,10 @@ fn behind_shared(program: &Program, stages: &Stages, order: &Order, table: u32) 
     stages.max().map_or(reads, |stage| stage + 1)
 }
 
-/// What packets change in one stage, with that; stage 0 where it has several or none.
+/// What packets change, and in which stage; 0 where that is several or none.
 fn objects(stages: &Stages) -> impl Iterator<Item = (Object, u32)> {
-    let in_one = |(reads, writes): (&u32, &u32)| if [0, *writes].contains(reads) { *writes } else { 0 };
-    let mu_tables = stages.mu_reads.iter().zip(&stages.mu_writes).map(in_one);
-    let registers = stages.register_reads.iter().zip(&stages.register_writes).map(in_one);
-    let meters = stages.meters.iter().copied();
-    let counters = stages.counters.iter().copied();
-    let mu_tables = (0..).map(Object::MuTable).zip(mu_tables);
-    let registers = (0..).map(Object::Register).zip(registers);
-    let meters = (0..).map(Object::Meter).zip(meters);
-    mu_tables.chain(registers).chain(meters).chain((0..).map(Object::Counter).zip(counters))
+    let in_one = |(reads, writes): (u32, u32)| if [0, writes].contains(&reads) { writes } else { 0 };
+    stages.objects().map(move |(object, places)| (object, in_one(places)))
 }
 
 /// What depends on the state and is asked before it is written is asked behind that, if the write does not wait for it.
