@@ -10,7 +10,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::ir::{FieldId, Mentions, Operand, Program, SourcePlace, Statement, StatementKind};
+use crate::ir::{FieldId, Layout, Mentions, Operand, Program, SourcePlace, Statement, StatementKind};
+
+use crate::passes::allocate::MAX_STAGES;
 
 mod ports;
 mod walk;
@@ -163,7 +165,7 @@ pub enum Fault {
     },
     /// The egress keeps state.
     InEgress(Object),
-    /// These are used in orders for which there are no stages.
+    /// These are used in orders for which there are no stages; none of them where there are just too many.
     Unsettled(Vec<String>),
 }
 
@@ -205,6 +207,9 @@ impl Fault {
                 name(first),
                 name(second)
             ),
+            Fault::Unsettled(names) if names.is_empty() => {
+                format!("the program takes more than {MAX_STAGES} stages")
+            }
             Fault::Unsettled(names) => format!(
                 "there are no stages for {}: each is in one stage, and one use of it waits for what another use finds; \
                  use it once for a packet, or have another for the second use",
@@ -232,7 +237,8 @@ impl Uses {
         if program.layout.is_none() {
             return Uses::default();
         }
-        if let Some(layout) = program.layout.as_ref().filter(|layout| !layout.unsettled.is_empty()) {
+        let is_unsettled = |layout: &&Layout| u32::from(layout.stages) > MAX_STAGES;
+        if let Some(layout) = program.layout.as_ref().filter(is_unsettled) {
             let faults = vec![Fault::Unsettled(layout.unsettled.clone())];
             return Uses { objects: Vec::new(), faults };
         }

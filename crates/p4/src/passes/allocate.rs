@@ -38,6 +38,9 @@ const MAX_ROUNDS: usize = 256;
 /// Objects that are named if they do not.
 const MAX_NAMED: usize = 3;
 
+/// Stages of a layout, at most.
+pub const MAX_STAGES: u32 = 16_383;
+
 const MATCH: u32 = OPERATIONS_BEFORE + 1;
 const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
 
@@ -58,7 +61,7 @@ pub fn run_early(program: &mut Program) {
 /// Gives stages, the earliest that there are; later ones only for tables of flow states.
 fn settle(program: &mut Program, reads_late: bool) {
     let mut stages = Stages::new(program);
-    let is_settled = stages.settle(program, &Order::default(), u32::MAX);
+    let is_settled = stages.settle(program, &Order::default(), MAX_STAGES);
     if is_settled {
         let apart = spans::apart(program, &stages);
         let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
@@ -68,6 +71,7 @@ fn settle(program: &mut Program, reads_late: bool) {
     let mut layout = stages.layout();
     if !is_settled {
         layout.unsettled = unsettled(program, &stages);
+        layout.stages = layout.stages.max(MAX_STAGES as u16 + 1);
     }
     program.layout = Some(layout);
 }
@@ -294,7 +298,7 @@ impl Stages {
         let place = |reads: u32, writes: u32| {
             let is_single = writes == 0 || reads == 0 || reads == writes;
             let memory = if is_single { Memory::Register } else { Memory::FlowState };
-            MuPlace { reads: reads as u16, writes: writes as u16, memory }
+            MuPlace { reads: narrow(reads), writes: narrow(writes), memory }
         };
         let places = |reads: &[u32], writes: &[u32]| {
             reads.iter().zip(writes).map(|(reads, writes)| place(*reads, *writes)).collect::<Vec<_>>()
@@ -305,9 +309,9 @@ impl Stages {
         let last = mu_tables.iter().map(|place| place.writes).max().unwrap_or_default();
         let span = first.map_or(0, |first| if last == 0 { 0 } else { (last + 1).saturating_sub(first) });
         Layout {
-            stages: self.all as u16,
-            egress_from: self.ingress as u16 + 1,
-            tables: self.tables.iter().map(|stage| *stage as u16).collect(),
+            stages: narrow(self.all),
+            egress_from: narrow(self.ingress).saturating_add(1),
+            tables: self.tables.iter().map(|stage| narrow(*stage)).collect(),
             notes: Vec::new(),
             mu_tables,
             registers,
@@ -316,6 +320,11 @@ impl Stages {
             unsettled: Vec::new(),
         }
     }
+}
+
+/// A number of a stage or a half; past [`MAX_STAGES`] they mean nothing.
+fn narrow(stage: u32) -> u16 {
+    u16::try_from(stage).unwrap_or(u16::MAX)
 }
 
 /// How many statements there are, those that others hold included.
@@ -332,7 +341,7 @@ fn count(body: &[Statement]) -> usize {
 fn write_stages(program: &mut Program, stages: &Stages) {
     fn write(body: &mut [Statement], halves: &mut impl Iterator<Item = u32>) {
         for statement in body {
-            let half = halves.next().unwrap_or_default() as u16;
+            let half = narrow(halves.next().unwrap_or_default());
             (statement.stage, statement.before) = (half / 2, half > 0 && half.is_multiple_of(2));
             match &mut statement.kind {
                 StatementKind::If { then, otherwise, .. } => {
