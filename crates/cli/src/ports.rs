@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+use ::p4::stf::mac;
 use wire::{LinkType, Marks};
 
 use crate::failure::Failure;
@@ -140,13 +141,6 @@ impl FromStr for Prefix {
             network => Err(format!("`{text}` has bits set behind its length; write {network}/{bits}")),
         }
     }
-}
-
-/// Six bytes in hexadecimal with colons.
-fn mac(text: &str) -> Option<Mac> {
-    let byte = |part: &str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
-    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
-    bytes?.try_into().ok()
 }
 
 impl fmt::Display for From {

@@ -22,6 +22,8 @@
 mod command;
 mod value;
 
+pub use value::mac;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::ir::{FieldId, Layout, Mentions, Operand, Program, SourcePlace, Statement, StatementKind};
 
-use crate::passes::allocate::MAX_STAGES;
+use crate::passes::allocate::MAX_LAYOUT_STAGES;
 
 mod ports;
 mod walk;
@@ -208,7 +208,7 @@ impl Fault {
                 name(second)
             ),
             Fault::Unsettled(names) if names.is_empty() => {
-                format!("the program takes more than {MAX_STAGES} stages")
+                format!("the program takes more than {MAX_LAYOUT_STAGES} stages")
             }
             Fault::Unsettled(names) => format!(
                 "there are no stages for {}: each is in one stage, and one use of it waits for what another use finds; \
@@ -237,7 +237,7 @@ impl Uses {
         if program.layout.is_none() {
             return Uses::default();
         }
-        let is_unsettled = |layout: &&Layout| u32::from(layout.stages) > MAX_STAGES;
+        let is_unsettled = |layout: &&Layout| u32::from(layout.stages) > MAX_LAYOUT_STAGES;
         if let Some(layout) = program.layout.as_ref().filter(is_unsettled) {
             let faults = vec![Fault::Unsettled(layout.unsettled.clone())];
             return Uses { objects: Vec::new(), faults };
@@ -352,7 +352,7 @@ impl Places {
         let Some(object) = Object::of(kind) else { return };
         let place = self.found.entry(object).or_default();
         let is_counted = matches!(object, Object::Counter(_) | Object::Meter(_));
-        let is_write = matches!(kind, StatementKind::MuWrite { .. } | StatementKind::RegisterWrite { .. });
+        let is_write = kind.writes_state();
         if !is_write {
             place.reads = Some(stage);
         }

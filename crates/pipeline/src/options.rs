@@ -171,6 +171,11 @@ impl Default for RapidOptions {
 }
 
 impl RapidOptions {
+    /// Flows that can be dirty at a time: each has a place in dTable, and may be in any of the three queues.
+    pub fn dirty_flows(&self) -> usize {
+        self.dirty_table.min(self.block_queue).min(self.suspend_queue).min(self.schedule_queue)
+    }
+
     /// So large that nothing is ever full: to find out how much is needed.
     pub fn unbounded() -> RapidOptions {
         RapidOptions {

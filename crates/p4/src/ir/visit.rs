@@ -35,6 +35,23 @@ impl Compute {
 }
 
 impl StatementKind {
+    /// What it looks state up by, to read it, write it or count; empty if it uses none.
+    pub fn state_keys(&self) -> &[Operand] {
+        match self {
+            StatementKind::MuRead { keys, .. } | StatementKind::MuWrite { keys, .. } => keys,
+            StatementKind::RegisterRead { index, .. }
+            | StatementKind::RegisterWrite { index, .. }
+            | StatementKind::Count { index, .. }
+            | StatementKind::ExecuteMeter { index, .. } => std::slice::from_ref(index),
+            _ => &[],
+        }
+    }
+
+    /// Whether it writes a muTable or a register.
+    pub fn writes_state(&self) -> bool {
+        matches!(self, StatementKind::MuWrite { .. } | StatementKind::RegisterWrite { .. })
+    }
+
     /// Shows every operand of the statement itself, not of what it holds.
     pub fn operands_mut(&mut self, with: &mut dyn FnMut(&mut Operand)) {
         match self {

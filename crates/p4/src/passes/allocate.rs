@@ -39,7 +39,7 @@ const MAX_ROUNDS: usize = 256;
 const MAX_NAMED: usize = 3;
 
 /// Stages of a layout, at most.
-pub const MAX_STAGES: u32 = 16_383;
+pub const MAX_LAYOUT_STAGES: u32 = 16_383;
 
 const MATCH: u32 = OPERATIONS_BEFORE + 1;
 const SLOTS: u32 = MATCH + OPERATIONS_AFTER + 1;
@@ -61,7 +61,7 @@ pub fn run_early(program: &mut Program) {
 /// Gives stages, the earliest that there are; later ones only for tables of flow states.
 fn settle(program: &mut Program, reads_late: bool) {
     let mut stages = Stages::new(program);
-    let is_settled = stages.settle(program, &Order::default(), MAX_STAGES);
+    let is_settled = stages.settle(program, &Order::default(), MAX_LAYOUT_STAGES);
     if is_settled {
         let apart = spans::apart(program, &stages);
         let (apart, order) = apart.unwrap_or_else(|| (stages.clone(), Order::of(&stages)));
@@ -71,7 +71,7 @@ fn settle(program: &mut Program, reads_late: bool) {
     let mut layout = stages.layout();
     if !is_settled {
         layout.unsettled = unsettled(program, &stages);
-        layout.stages = layout.stages.max(MAX_STAGES as u16 + 1);
+        layout.stages = layout.stages.max(MAX_LAYOUT_STAGES as u16 + 1);
     }
     program.layout = Some(layout);
 }
@@ -322,7 +322,7 @@ impl Stages {
     }
 }
 
-/// A number of a stage or a half; past [`MAX_STAGES`] they mean nothing.
+/// A number of a stage or a half; past [`MAX_LAYOUT_STAGES`] they mean nothing.
 fn narrow(stage: u32) -> u16 {
     u16::try_from(stage).unwrap_or(u16::MAX)
 }

@@ -28,11 +28,14 @@ fn address(text: &str) -> Option<u128> {
     if let Ok(address) = text.parse::<std::net::Ipv6Addr>() {
         return Some(address.into());
     }
-    let parts: Vec<&str> = text.split(':').collect();
-    let byte = |part: &&str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
-    let bytes: Vec<u8> = parts.iter().filter_map(byte).collect();
-    (parts.len() == 6 && bytes.len() == 6)
-        .then(|| bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+    Some(mac(text)?.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+}
+
+/// A MAC address: six bytes in hexadecimal with colons.
+pub fn mac(text: &str) -> Option<[u8; 6]> {
+    let byte = |part: &str| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2);
+    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+    bytes?.try_into().ok()
 }
 
 /// What a key is held against.

@@ -277,21 +277,16 @@ impl Walk<'_> {
 
     /// A packet uses an object.
     fn ask(&mut self, object: Object, kind: &StatementKind, state: &mut State, control: Taint) {
-        let (keys, values): (&[Operand], &[Operand]) = match kind {
-            StatementKind::MuRead { keys, .. } => (keys, &[]),
-            StatementKind::MuWrite { keys, values, .. } => (keys, values),
-            StatementKind::RegisterWrite { index, value, .. } => {
-                (std::slice::from_ref(index), std::slice::from_ref(value))
-            }
-            StatementKind::RegisterRead { index, .. }
-            | StatementKind::Count { index, .. }
-            | StatementKind::ExecuteMeter { index, .. } => (std::slice::from_ref(index), &[]),
-            _ => return,
+        let keys = kind.state_keys();
+        let values: &[Operand] = match kind {
+            StatementKind::MuWrite { values, .. } => values,
+            StatementKind::RegisterWrite { value, .. } => std::slice::from_ref(value),
+            _ => &[],
         };
         let taint = self.taint(state, keys.iter().chain(values).copied(), control);
         *self.found.depends.entry(object).or_default() |= taint;
         let key: Key = keys.iter().map(|key| self.value(state, *key)).collect();
-        let is_write = matches!(kind, StatementKind::MuWrite { .. } | StatementKind::RegisterWrite { .. });
+        let is_write = kind.writes_state();
         let is_counted = matches!(object, Object::Counter(_) | Object::Meter(_));
         let is_flow_state = (self.is_flow_state)(object);
         let before = state.asked.entry(object).or_default();

@@ -180,7 +180,9 @@ impl<'a> Lowering<'a> {
                     let before = self.ops.len();
                     match part {
                         Part::Half(half) if half == statement.half() => self.simple(kind),
-                        Part::Asking(stage) if stage == statement.stage => self.ask(kind, Some(stage)),
+                        Part::Asking(stage) if stage == statement.stage && !kind.writes_state() => {
+                            self.ask(kind, Some(stage));
+                        }
                         _ => {}
                     }
                     does_anything |= self.ops.len() > before;
@@ -269,19 +271,8 @@ impl<'a> Lowering<'a> {
 
     /// Asks for what a look-up will use. Copies that the stage makes are not there yet: what they are made of is.
     fn ask(&mut self, kind: &StatementKind, stage: Option<u16>) {
-        let keys = match kind {
-            StatementKind::MuRead { keys, .. } => keys.clone(),
-            StatementKind::RegisterRead { index, .. }
-            | StatementKind::Count { index, .. }
-            | StatementKind::ExecuteMeter { index, .. } => vec![*index],
-            _ => return,
-        };
-        self.ask_under(kind, &keys, stage);
-    }
-
-    fn ask_under(&mut self, kind: &StatementKind, keys: &[Operand], stage: Option<u16>) {
         let Some(object) = self.object(kind) else { return };
-        let keys: Vec<Operand> = keys.iter().map(|key| self.uncopied(*key, stage)).collect();
+        let keys: Vec<Operand> = kind.state_keys().iter().map(|key| self.uncopied(*key, stage)).collect();
         let keys = self.sources(&keys);
         self.ops.push(Op::Ask { object, keys });
     }
@@ -294,15 +285,10 @@ impl<'a> Lowering<'a> {
 
     fn object(&self, kind: &StatementKind) -> Option<u16> {
         let object = Object::of(kind)?;
-        let keys: &[Operand] = match kind {
-            StatementKind::MuRead { keys, .. } => keys,
-            StatementKind::RegisterRead { index, .. } => std::slice::from_ref(index),
-            _ => &[],
-        };
-        let mut of_object = self.uses.iter().filter(|used| used.object == object);
-        let is_second = of_object.any(|used| used.second_key.iter().any(|second| second == keys));
-        let at = self.uses.iter().position(|used| used.object == object && used.is_second_key() == is_second);
-        at.map(|at| at as u16)
+        let is_second = |used: &Use| used.second_key.iter().any(|second| second == kind.state_keys());
+        let second = self.uses.iter().position(|used| used.object == object && is_second(used));
+        let at = second.or_else(|| self.uses.iter().position(|used| used.object == object))?;
+        Some(at as u16)
     }
 
     fn simple(&mut self, kind: &StatementKind) {
@@ -315,10 +301,8 @@ impl<'a> Lowering<'a> {
             }
             StatementKind::MuRead { to, .. } => self.recall(object, to),
             StatementKind::RegisterRead { to, .. } => self.recall(object, &[*to]),
-            StatementKind::MuWrite { keys, values, .. } => self.keep(kind, object, keys, values),
-            StatementKind::RegisterWrite { index, value, .. } => {
-                self.keep(kind, object, &[*index], &[*value])
-            }
+            StatementKind::MuWrite { values, .. } => self.keep(kind, object, values),
+            StatementKind::RegisterWrite { value, .. } => self.keep(kind, object, &[*value]),
             StatementKind::Count { .. } => self.ops.push(Op::Count { object }),
             StatementKind::ExecuteMeter { to, .. } => {
                 let to = self.place(*to);
@@ -353,9 +337,9 @@ impl<'a> Lowering<'a> {
         self.ops.push(Op::Recall { object, to });
     }
 
-    fn keep(&mut self, kind: &StatementKind, object: u16, keys: &[Operand], values: &[Operand]) {
+    fn keep(&mut self, kind: &StatementKind, object: u16, values: &[Operand]) {
         if self.uses.get(usize::from(object)).is_some_and(|used| used.is_written_unread) {
-            self.ask_under(kind, keys, None);
+            self.ask(kind, None);
         }
         let values = self.sources(values);
         self.ops.push(Op::Keep { object, values });

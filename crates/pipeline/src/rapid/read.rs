@@ -73,11 +73,7 @@ struct Flow {
 impl<State: Copy + Default + PartialEq> ReadScheduler<State> {
     /// A scheduler for packets that are back after `turnaround` cycles, at the earliest.
     pub fn new<F: Faults>(options: &RapidOptions, turnaround: u64) -> ReadScheduler<State> {
-        let flows = options
-            .dirty_table
-            .min(options.block_queue)
-            .min(options.suspend_queue)
-            .min(options.schedule_queue);
+        let flows = options.dirty_flows();
         ReadScheduler {
             dirty: Cam::new(flows),
             flows: vec![Flow::default(); flows],

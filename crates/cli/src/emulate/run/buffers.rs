@@ -13,10 +13,8 @@ pub fn size(model: &Model, name: &str) -> Option<usize> {
         (Model::Rapid(own), "block_queue") => Some(own.block_queue),
         (Model::Rapid(own), "suspend_queue") => Some(own.suspend_queue),
         (Model::Rapid(own), "schedule_queue") => Some(own.schedule_queue),
-        // Only a dirty flow is blocked, and it is in dTable and one of the queues.
-        (Model::Rapid(own), "blocked_flows") => {
-            [own.dirty_table, own.block_queue, own.suspend_queue, own.schedule_queue].into_iter().min()
-        }
+        // Only a dirty flow is blocked.
+        (Model::Rapid(own), "blocked_flows") => Some(own.dirty_flows()),
         (Model::Rapid(own), "from_pipeline") => Some(own.ring_from_pipeline),
         (Model::Rapid(own), "from_ring") => Some(own.ring_from_ring),
         _ => None,

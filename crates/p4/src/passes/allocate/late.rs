@@ -18,7 +18,7 @@ use super::Stages;
 use super::spans::{MAX_SPANS, Order, meet, spans};
 
 /// Stages that a pipeline has, at most: more are not taken to keep spans free.
-const MAX_STAGES: u32 = 16;
+const PIPELINE_STAGES: u32 = 16;
 
 /// Reads states late, and moves what is asked around them. Cost: some ten walks through the program for each, and one or
 /// two for each object in a span.
@@ -31,7 +31,7 @@ pub(super) fn around_spans(program: &Program, stages: Stages, order: Order) -> S
     // The last first: it leaves room to those before it.
     for table in found.iter().rev().map(|span| span.table) {
         let behind = behind_shared(program, &stages, &order, table);
-        let most = stages.all.max(MAX_STAGES);
+        let most = stages.all.max(PIPELINE_STAGES);
         if let Some(moved) = moved(program, &stages, &order.reading(table, behind), most) {
             order = order.reading(table, behind);
             stages = moved;
@@ -86,7 +86,7 @@ fn behind_write(program: &Program, stages: Stages, order: Order, table: u32) -> 
         .collect();
     for object in depends {
         let behind = order.behind(object, table);
-        let most = stages.all.max(MAX_STAGES);
+        let most = stages.all.max(PIPELINE_STAGES);
         if let Some(moved) =
             moved(program, &stages, &behind, most).filter(|moved| span(moved) == (reads, writes))
         {
