@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Recovery, Speed};
+use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Recovery, Registry, Speed};
 use io::capture::CaptureReader;
 use strategy::Strategy;
 
@@ -45,9 +45,10 @@ pub fn prepare(
     history: &HistoryArgs,
     strategy: Strategy,
     card: &CardArgs,
+    registry: &Registry,
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
         _ => None,

@@ -7,7 +7,7 @@ use engine::report::{
     CoreHistory, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction, Verdicts,
 };
 use engine::{
-    ExternalInput, Input, Plan, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
+    ExternalInput, Input, Plan, Registry, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
 };
 use io::Fate;
 use io::capture::CaptureWriter;
@@ -20,9 +20,9 @@ use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, tab
 use crate::packets::{self, Packets, Setting};
 use crate::session::{self, Bar, INTERRUPTED};
 
-pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, mut plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, registry)?;
     plan.egress = args.egress.0;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;

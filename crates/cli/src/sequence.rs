@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use engine::report::TimeRanBack;
-use engine::{Chain, Plan, Progress, Sequenced, Sequencing};
+use engine::{Chain, Plan, Progress, Registry, Sequenced, Sequencing};
 use io::capture::{CaptureError, CaptureReader, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -58,8 +58,8 @@ struct SequenceFile {
     packets: u64,
 }
 
-pub fn command(args: &SequenceArgs) -> Result<ExitCode, Failure> {
-    let chain = session::read_chain(&args.chain)?;
+pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let chain = session::read_chain(&args.chain, registry)?;
     // What cannot be replicated needs no history.
     Plan::new(&chain, Strategy::Scr, args.cores).map_err(Failure::usage)?;
     let sequencing = Sequencing::new(&chain, args.cores, args.ethernet).map_err(Failure::usage)?;

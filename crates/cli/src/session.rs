@@ -39,13 +39,12 @@ pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, card: &CardArgs) ->
     Ok(plan)
 }
 
-/// Reads a chain file.
-pub fn read_chain(path: &Path) -> Result<Chain, Failure> {
+/// Reads a chain file, whose functions are those of `registry`.
+pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("cannot read the chain file {}: {error}", path.display())))?;
     let name = path.display().to_string();
-    Chain::parse(&name, &text, &Registry::stock())
-        .map_err(|error| Failure::Usage(miette::Report::new(*error)))
+    Chain::parse(&name, &text, registry).map_err(|error| Failure::Usage(miette::Report::new(*error)))
 }
 
 /// Opens the capture.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use engine::report::{HistoryReport, hex};
 use engine::run::Moves;
 use engine::{
-    Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError,
-    verify, verify_external,
+    Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, Registry, RunError, SharedCheck, Verified,
+    VerifyError, verify, verify_external,
 };
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
@@ -22,9 +22,9 @@ use crate::packets::{self, Packets, Setting};
 use crate::run;
 use crate::session::{self, INTERRUPTED};
 
-pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, registry)?;
     let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     if let Some(path) = packets.paths().into_iter().find(|path| *path == "-" || is_pipe(path)) {
         return Err(Failure::usage(format!(
@@ -424,7 +424,6 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
 
     use super::*;
 

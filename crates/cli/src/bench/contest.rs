@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use engine::Registry;
 use measure::{Contest, Labels, Point};
 use strategy::Strategy;
 
@@ -17,12 +18,12 @@ use crate::failure::Failure;
 use crate::output::Reports;
 use crate::session::{self, INTERRUPTED};
 
-pub fn command(args: &BenchCompareArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs = [args.chain.as_path(), Path::new(&args.source)];
     let documents =
         [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
     let reports = Reports::open_documents(&inputs, &documents)?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let source = Source::named(&args.source)?;
     let progress = session::interruptible(None);
     let labels = Labels {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::{Chain, Plan};
+use engine::{Chain, Plan, Registry};
 use measure::search::Limits;
 use measure::{Bench, Clock, LatencyPoint, Mlffr, Point, Question, Settings, TrialError};
 use schemars::JsonSchema;
@@ -57,11 +57,11 @@ pub struct MlffrBench {
     point: Point,
 }
 
-pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
         [Some(&args.chain), args.source.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let (cores, clock) = cores(args);
     let plan = session::plan(&chain, args.strategy.0, cores, &args.card)?;
     let source = Source::of(&args.source)?;
