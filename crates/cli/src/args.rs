@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::{Egress, LossShare, MAX_CORES, Speed};
+use engine::{Chain, Egress, LossShare, MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
+use table::{MAX_FLOWS, WhenFull};
 
 use crate::address::Address;
 use crate::bench::Figure;
@@ -23,6 +24,7 @@ Examples:
   paceline run examples/edge.toml --pcap captures/edge.pcap
   paceline run examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 2 --out out.pcap
   paceline verify examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 4
+  paceline sweep captures --chains examples/edge.toml examples/nat.toml --mutate 20 --out sweep
   paceline run examples/edge.toml --pcap captures/edge.pcap --speed 1 --metrics 127.0.0.1:9100
   paceline top 127.0.0.1:9100
   paceline inspect captures/edge.pcap
@@ -46,6 +48,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show that a strategy on many cores gives the answer of a single core
     Verify(VerifyArgs),
+    /// Verify over many captures, chains, strategies and table sizes, and make each difference small
+    Sweep(Box<crate::sweep::SweepArgs>),
     /// Watch a run that was started with --metrics, on a terminal
     Top(TopArgs),
     /// Show what is in a capture: flows, skew, and how often packets of one flow come close
@@ -226,12 +230,59 @@ pub struct VerifyArgs {
     pub card: CardArgs,
     #[command(flatten)]
     pub history: HistoryArgs,
+    #[command(flatten)]
+    pub tables: TableArgs,
     /// The strategy to compare with a single core
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Tables other than the chain file says.
+#[derive(Args, Default)]
+pub struct TableArgs {
+    /// Flows that each core's table holds, for every function, instead of what the chain says
+    #[arg(long, value_name = "N",
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_FLOWS as u64))]
+    pub flows: Option<usize>,
+    /// What a full table does, for every function, instead of what the chain says
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub table_full: Option<TableFullArg>,
+    /// What the tables' hashes begin with, to see again what a sweep found [default: drawn]
+    #[arg(long, value_name = "N")]
+    pub table_seed: Option<u64>,
+}
+
+impl TableArgs {
+    /// The chain with such tables.
+    pub fn apply(&self, mut chain: Chain) -> Chain {
+        for spec in &mut chain.functions {
+            spec.flows = self.flows.unwrap_or(spec.flows);
+            spec.when_full = self.table_full.map_or(spec.when_full, TableFullArg::when_full);
+        }
+        chain.table_seed = self.table_seed.unwrap_or(chain.table_seed);
+        chain
+    }
+}
+
+/// [`WhenFull`] as clap sees it.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TableFullArg {
+    /// New flows are refused
+    Reject,
+    /// The flow nearest to its deadline goes
+    EvictOldest,
+}
+
+impl TableFullArg {
+    pub fn when_full(self) -> WhenFull {
+        match self {
+            TableFullArg::Reject => WhenFull::Reject,
+            TableFullArg::EvictOldest => WhenFull::EvictOldest,
+        }
+    }
 }
 
 #[derive(Args)]

@@ -36,6 +36,7 @@ mod run;
 mod schema;
 mod sequence;
 mod session;
+mod sweep;
 mod top;
 mod verify;
 
@@ -56,6 +57,7 @@ pub fn main(registry: &Registry) -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::command(&args, registry),
         Command::Verify(args) => verify::command(&args, registry),
+        Command::Sweep(args) => sweep::command(&args, registry),
         Command::Top(args) => top::command(&args),
         Command::Inspect(args) => inspect::command(&args),
         Command::Generate(args) => generate::command(&args),

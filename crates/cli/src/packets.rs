@@ -6,7 +6,7 @@ use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Reco
 use io::capture::CaptureReader;
 use strategy::Strategy;
 
-use crate::args::{CardArgs, ChainArgs, HistoryArgs, OnOff, SequencerArg};
+use crate::args::{CardArgs, ChainArgs, HistoryArgs, OnOff, SequencerArg, TableArgs};
 use crate::failure::Failure;
 use crate::output::plural;
 use crate::session;
@@ -45,10 +45,11 @@ pub fn prepare(
     history: &HistoryArgs,
     strategy: Strategy,
     card: &CardArgs,
+    tables: &TableArgs,
     registry: &Registry,
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
-    let chain = session::read_chain(&args.chain, registry)?;
+    let chain = tables.apply(session::read_chain(&args.chain, registry)?);
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
         _ => None,

@@ -14,7 +14,7 @@ use io::capture::CaptureWriter;
 use strategy::Strategy;
 use wire::LinkType;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, TableArgs};
 use crate::failure::Failure;
 use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, table};
 use crate::packets::{self, Packets, Setting};
@@ -22,7 +22,7 @@ use crate::session::{self, Bar, INTERRUPTED};
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, mut plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, registry)?;
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &TableArgs::default(), registry)?;
     plan.egress = args.egress.0;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;

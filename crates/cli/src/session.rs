@@ -126,8 +126,23 @@ impl Bar {
 
     /// Called after each run.
     pub fn next(&self) {
-        self.bar.inc(1);
+        self.advance(1);
+    }
+
+    /// Called after so many runs.
+    pub fn advance(&self, runs: u64) {
+        self.bar.inc(runs);
         self.show();
+    }
+
+    /// What the bar is about from here on.
+    pub fn say(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    /// A line above the bar; on standard error also where there is no bar.
+    pub fn note(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
     }
 
     fn show(&self) {

@@ -24,7 +24,7 @@ use crate::session::{self, INTERRUPTED};
 
 pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, registry)?;
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &args.tables, registry)?;
     let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     if let Some(path) = packets.paths().into_iter().find(|path| *path == "-" || is_pipe(path)) {
         return Err(Failure::usage(format!(

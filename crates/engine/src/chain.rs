@@ -7,7 +7,7 @@ use nf::FiveTuple;
 use sequencer::Excerpt;
 use serde::Deserialize;
 use strategy::FunctionShape;
-use table::{OutOfMemory, PARTS_MAX, WhenFull};
+use table::{MAX_FLOWS, OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
@@ -110,6 +110,16 @@ impl Chain {
     /// [`ConfigError`] points at the line, says what is wrong, and names the valid choices.
     pub fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Box<ConfigError>> {
         config::parse(source_name, text, registry)
+    }
+
+    /// The same chain with tables of one size: `flows` on each core, and `when_full` for what becomes of more.
+    ///
+    /// # Panics
+    /// If `flows` is not from 1 to [`table::MAX_FLOWS`].
+    pub fn with_flows(mut self, flows: usize, when_full: WhenFull) -> Chain {
+        assert!((1..=MAX_FLOWS).contains(&flows), "a table for {flows} flows");
+        self.functions.iter_mut().for_each(|spec| (spec.flows, spec.when_full) = (flows, when_full));
+        self
     }
 
     /// The chain as each of `cores` cores runs it, with empty tables. All memory is taken here. `core_of`

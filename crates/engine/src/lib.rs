@@ -61,7 +61,7 @@ pub use follow::End;
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 pub use moving::Mover;
 pub use pace::{Speed, SpeedError};
-pub use plan::{MAX_CORES, Plan, PlanError};
+pub use plan::{MAX_CORES, Plan, PlanError, free_bytes};
 pub use publish::Publisher;
 pub use registry::{Function, FunctionInfo, Registry};
 pub use reordering::{MAX_N, Reordered, Reordering};

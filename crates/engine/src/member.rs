@@ -175,6 +175,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let mut flow = cell.state().copied();
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        self.runner.note_step(&meta, cell.state(), flow.as_ref());
         let mut followed = 0;
         if let Some(state) = &flow {
             self.flows.created += u64::from(was_none);
@@ -267,6 +268,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let cell = table.cell(slot, self.part);
         let Some(state) = cell.state() else { return };
         let key = table.key(slot);
+        self.runner.end_record(key, state);
         let Runner { function, pools, .. } = &mut self.runner;
         match pools.get_mut(entry) {
             Some(pool) => function.gone(key, state, pool),
@@ -393,6 +395,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         let Some(state) = cell.state() else { return };
         self.flows.moved_in += 1;
         self.flows.evicted += 1;
+        self.runner.end_record(key, state);
         let Runner { function, pools, .. } = &mut self.runner;
         match pools.get_mut(entry) {
             Some(pool) => function.gone(key, state, pool),

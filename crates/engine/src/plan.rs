@@ -288,7 +288,7 @@ fn replicable(chain: &Chain, cores: usize) -> Result<(), PlanError> {
 
 /// Memory that can be had without swapping; `None` where the system does not say. Asked beforehand,
 /// because a system that overcommits grants what it does not have and ends the program later.
-fn free_bytes() -> Option<u64> {
+pub fn free_bytes() -> Option<u64> {
     Some(kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")? << 10)
 }
 

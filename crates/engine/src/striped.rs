@@ -222,7 +222,7 @@ impl<K: FlowKey> StripedGroup<K> {
         self.members[member].as_any().downcast_ref()
     }
 
-    fn function<F: NetworkFunction<Key = K>>(&self, member: usize) -> Option<&FunctionMember<F>> {
+    pub(crate) fn function<F: NetworkFunction<Key = K>>(&self, member: usize) -> Option<&FunctionMember<F>> {
         self.member(member).or_else(|| self.member::<WatchedMember<F>>(member).map(WatchedMember::inner))
     }
 

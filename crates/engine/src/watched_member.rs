@@ -1,7 +1,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 
-use nf::{NetworkFunction, WhenShared, hash_bytes};
+use nf::{NetworkFunction, WhenShared, began_anew, hash_bytes};
 use table::{FlowTable, Slot};
 use wire::Stamp;
 use zerocopy::IntoBytes;
@@ -10,7 +10,7 @@ use crate::batch::bits;
 use crate::group_builder::Pool;
 use crate::member::{Block, FunctionMember, Member, Steps};
 use crate::passed::{self, Passed};
-use crate::shared::{began_anew, weigh};
+use crate::shared::weigh;
 use crate::stage::StageCounters;
 
 /// A function whose flows all cores share, with what `verify` has to know to check what it promises. It steps

@@ -377,7 +377,7 @@ impl NetworkFunction for Nat {
         let ports = self.ports_report(&mappings);
         let live = mappings.len();
         keep_top(&mut mappings, REPORT_ROWS, |state| state.packets.into());
-        let title = format!("Top {} of {live} mappings by packets", mappings.len());
+        let title = format!("Top {} of {live} mappings now, by packets", mappings.len());
         let row = |(key, state): &(&SrcEndpoint, &State)| {
             let external = self.endpoint_text(state.external(key.protocol));
             vec![key.to_string(), external, state.phase.name().to_string(), state.packets.to_string()]

@@ -48,6 +48,19 @@ pub enum WhenFull {
     EvictOldest,
 }
 
+impl WhenFull {
+    /// Both.
+    pub const ALL: [WhenFull; 2] = [WhenFull::Reject, WhenFull::EvictOldest];
+
+    /// As chain files and options write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            WhenFull::Reject => "reject",
+            WhenFull::EvictOldest => "evict-oldest",
+        }
+    }
+}
+
 /// The system has no memory for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
