@@ -1,12 +1,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::{Chain, Egress, LossShare, MAX_CORES, Speed};
+use engine::{Egress, LossShare, MAX_CORES, Speed};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
-use table::{MAX_FLOWS, WhenFull};
 
 use crate::address::Address;
 use crate::bench::Figure;
+use crate::tables::TableArgs;
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
@@ -238,51 +238,6 @@ pub struct VerifyArgs {
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-}
-
-/// Tables other than the chain file says.
-#[derive(Args, Default)]
-pub struct TableArgs {
-    /// Flows that each core's table holds, for every function, instead of what the chain says
-    #[arg(long, value_name = "N",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_FLOWS as u64))]
-    pub flows: Option<usize>,
-    /// What a full table does, for every function, instead of what the chain says
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub table_full: Option<TableFullArg>,
-    /// What the tables' hashes begin with, to see again what a sweep found [default: drawn]
-    #[arg(long, value_name = "N")]
-    pub table_seed: Option<u64>,
-}
-
-impl TableArgs {
-    /// The chain with such tables.
-    pub fn apply(&self, mut chain: Chain) -> Chain {
-        for spec in &mut chain.functions {
-            spec.flows = self.flows.unwrap_or(spec.flows);
-            spec.when_full = self.table_full.map_or(spec.when_full, TableFullArg::when_full);
-        }
-        chain.table_seed = self.table_seed.unwrap_or(chain.table_seed);
-        chain
-    }
-}
-
-/// [`WhenFull`] as clap sees it.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TableFullArg {
-    /// New flows are refused
-    Reject,
-    /// The flow nearest to its deadline goes
-    EvictOldest,
-}
-
-impl TableFullArg {
-    pub fn when_full(self) -> WhenFull {
-        match self {
-            TableFullArg::Reject => WhenFull::Reject,
-            TableFullArg::EvictOldest => WhenFull::EvictOldest,
-        }
-    }
 }
 
 #[derive(Args)]

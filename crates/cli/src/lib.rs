@@ -37,6 +37,7 @@ mod schema;
 mod sequence;
 mod session;
 mod sweep;
+mod tables;
 mod top;
 mod verify;
 

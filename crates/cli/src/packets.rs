@@ -6,10 +6,11 @@ use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Reco
 use io::capture::CaptureReader;
 use strategy::Strategy;
 
-use crate::args::{CardArgs, ChainArgs, HistoryArgs, OnOff, SequencerArg, TableArgs};
+use crate::args::{CardArgs, ChainArgs, HistoryArgs, OnOff, SequencerArg};
 use crate::failure::Failure;
 use crate::output::plural;
 use crate::session;
+use crate::tables::TableArgs;
 
 /// What to run, over what.
 pub struct Setting {

@@ -14,11 +14,12 @@ use io::capture::CaptureWriter;
 use strategy::Strategy;
 use wire::LinkType;
 
-use crate::args::{RunArgs, TableArgs};
+use crate::args::RunArgs;
 use crate::failure::Failure;
 use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, table};
 use crate::packets::{self, Packets, Setting};
 use crate::session::{self, Bar, INTERRUPTED};
+use crate::tables::TableArgs;
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, mut plan, packets } =

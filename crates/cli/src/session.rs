@@ -140,11 +140,6 @@ impl Bar {
         self.bar.set_message(what);
     }
 
-    /// A line above the bar; on standard error also where there is no bar.
-    pub fn note(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
-    }
-
     fn show(&self) {
         if self.is_due.get() && self.begin.elapsed() > QUIET {
             self.is_due.set(false);

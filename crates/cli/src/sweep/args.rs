@@ -49,7 +49,7 @@ pub struct SweepArgs {
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = TablePolicies::Both)]
     pub table_full: TablePolicies,
     /// Packets from one forced move of rsspp to the next
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "2,37,loads", value_parser = move_every)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "37,loads", value_parser = move_every)]
     pub move_every: Vec<MoveEvery>,
     /// Share of the packets that get lost between an external sequencer and the cores of scr
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', default_value = "none,0.02", value_parser = lost_share)]
