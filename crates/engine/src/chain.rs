@@ -7,7 +7,7 @@ use nf::FiveTuple;
 use sequencer::Excerpt;
 use serde::Deserialize;
 use strategy::FunctionShape;
-use table::{MAX_FLOWS, OutOfMemory, PARTS_MAX, WhenFull};
+use table::{Horizon, MAX_FLOWS, OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
@@ -345,7 +345,9 @@ impl ChainCore {
 
     /// Lets every dead flow go; for the end of a run.
     pub fn settle(&mut self, now: Stamp) {
-        self.groups.iter_mut().for_each(|group| group.settle(now));
+        // No packet comes any more.
+        let end = Horizon::claim(now.time_ns);
+        self.groups.iter_mut().for_each(|group| group.settle(end));
     }
 
     /// A chain of no functions, in place of one that is elsewhere.
@@ -374,9 +376,9 @@ impl ChainCore {
         self.groups[group].pack(from, leaving)
     }
 
-    /// Takes in flows that this group packed on another core.
-    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, now_ns: u64) {
-        self.groups[group].unpack(flows, now_ns);
+    /// Takes in flows that this group packed on another core: see [`Group::unpack`].
+    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
+        self.groups[group].unpack(flows, horizon, now_ns);
     }
 
     /// The pools of an entry that goes to another core, with their functions' numbers.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use io::{Fate, Port};
 use nf::{FlowKey, NetworkFunction, Verdict, WhenShared, began_anew, hash_bytes};
+use table::Horizon;
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -142,7 +143,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
         laps.lap(Lap::Function(self.runner.index()), batch);
     }
 
-    fn settle(&mut self, _: Stamp) {}
+    fn settle(&mut self, _: Horizon) {}
 
     fn digest(&self, _: usize, _: Stamp) -> u64 {
         0

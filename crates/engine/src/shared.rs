@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use nf::{FlowKey, NetworkFunction, WhenShared, began_anew, hash_bytes};
-use table::{FlowTable, Layout, OutOfMemory, Part, Slot, WhenFull};
+use table::{FlowTable, Horizon, Layout, OutOfMemory, Part, Slot, WhenFull};
 use wire::Stamp;
 
 use crate::clocks::Clocks;
@@ -112,10 +112,10 @@ impl<F: NetworkFunction> SharedStates<F> {
         self.entries.len()
     }
 
-    /// Says that no packet of this core is before `now_ns` any more.
+    /// See [`Clocks::tick`].
     #[inline]
-    pub(crate) fn tick(&self, core: usize, now_ns: u64) {
-        self.clocks.tick(core, now_ns);
+    pub(crate) fn tick(&self, core: usize, horizon: Horizon) {
+        self.clocks.tick(core, horizon);
     }
 
     /// Finds or makes room for the state of `key`, and counts one more reference to it; `None` if there
@@ -130,8 +130,8 @@ impl<F: NetworkFunction> SharedStates<F> {
         if !slot.is_some() {
             if table.free() == 0 {
                 // What is dead by this core's clock alone is counted as evicted: another may still need it.
-                let past_ns = self.clocks.past_ns();
-                table.make_room(now_ns, |table, slot| self.forget(table, references, slot, past_ns));
+                let horizon = self.clocks.horizon();
+                table.make_room(horizon, now_ns, |table, slot| self.forget(table, references, slot, horizon));
             }
             slot = table.insert(hash, short, key);
             if !slot.is_some() {
@@ -143,8 +143,8 @@ impl<F: NetworkFunction> SharedStates<F> {
         let count = cell.state().copied().unwrap_or(0);
         cell.set(count + 1, u64::MAX);
         if table.count_steps(1) {
-            let past_ns = self.clocks.past_ns();
-            table.maintain(past_ns, |table, slot| self.forget(table, references, slot, past_ns));
+            let horizon = self.clocks.horizon();
+            table.maintain(horizon, |table, slot| self.forget(table, references, slot, horizon));
         }
         Some(slot)
     }
@@ -212,18 +212,17 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 
     /// The end of a run: lets every dead state go that is not referred to.
-    pub(crate) fn settle(&self, now: Stamp) {
-        let now_ns = now.time_ns;
+    pub(crate) fn settle(&self, end: Horizon) {
         for entry in &self.entries {
             let mut entry = lock(entry);
-            if entry.deadline_ns <= now_ns {
+            if end.is_past(entry.deadline_ns) {
                 self.end(&mut entry, &self.counts.expired);
             }
         }
         let mut directory = lock(&self.directory);
         let Directory { table, references } = &mut *directory;
         let references = *references;
-        table.settle(now_ns, |table, slot| table.cell_mut(slot, references).clear());
+        table.settle(end, |table, slot| table.cell_mut(slot, references).clear());
     }
 
     /// The states alive at `now`. O(capacity).
@@ -281,9 +280,10 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 
     /// The block is to be another key's, or nobody's: lets the state go.
-    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, past_ns: u64) {
+    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, horizon: Horizon) {
         let mut entry = self.entry(slot);
-        let count = if entry.deadline_ns <= past_ns { &self.counts.expired } else { &self.counts.evicted };
+        let count =
+            if horizon.is_past(entry.deadline_ns) { &self.counts.expired } else { &self.counts.evicted };
         self.end(&mut entry, count);
         table.cell_mut(slot, references).clear();
     }

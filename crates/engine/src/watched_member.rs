@@ -2,7 +2,7 @@ use std::any::Any;
 use std::collections::HashMap;
 
 use nf::{NetworkFunction, WhenShared, began_anew, hash_bytes};
-use table::{FlowTable, Slot};
+use table::{FlowTable, Horizon, Slot};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -125,12 +125,12 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
         self.watch(packet, self.over_before, steps);
     }
 
-    fn leave(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.release(block.slot, table, |inner, table| inner.leave(block, now_ns, table));
+    fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+        self.release(block.slot, table, |inner, table| inner.leave(block, horizon, table));
     }
 
-    fn expire(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.release(block.slot, table, |inner, table| inner.expire(block, now_ns, table));
+    fn expire(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+        self.release(block.slot, table, |inner, table| inner.expire(block, horizon, table));
     }
 
     fn swap_pool(&mut self, pool: &mut Option<Pool>) {
