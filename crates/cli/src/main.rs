@@ -9,6 +9,7 @@ mod failure;
 mod functions;
 mod generate;
 mod inspect;
+mod old_names;
 mod output;
 mod p4;
 mod packets;
@@ -32,7 +33,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
     let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let result = match Cli::parse().command {
+    let result = match Cli::parse_from(old_names::translated(std::env::args_os())).command {
         Command::Run(args) => run::command(&args),
         Command::Verify(args) => verify::command(&args),
         Command::Top(args) => top::command(&args),

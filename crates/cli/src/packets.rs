@@ -48,6 +48,7 @@ pub fn prepare(
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
     let chain = session::read_chain(&args.chain)?;
+    packets.paths().into_iter().try_for_each(session::check_capture)?;
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
         _ => None,
