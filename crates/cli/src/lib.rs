@@ -25,6 +25,7 @@ mod failure;
 mod functions;
 mod generate;
 mod inspect;
+mod old_names;
 mod output;
 mod p4;
 mod packets;
@@ -55,7 +56,7 @@ use crate::args::{Cli, Command};
 pub fn main(registry: &Registry) -> ExitCode {
     // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
     let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let result = match Cli::parse().command {
+    let result = match Cli::parse_from(old_names::translated(std::env::args_os())).command {
         Command::Run(args) => run::command(&args, registry),
         Command::Verify(args) => verify::command(&args, registry),
         Command::Sweep(args) => sweep::command(&args, registry),

@@ -51,6 +51,7 @@ pub fn prepare(
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
     let chain = tables.apply(session::read_chain(&args.chain, registry)?);
+    packets.paths().into_iter().try_for_each(session::check_capture)?;
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
         _ => None,

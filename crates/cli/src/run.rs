@@ -56,7 +56,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
             return Err(match error {
                 RunError::Seen(failure) => failure,
                 memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
-                error => Failure::check(error),
+                error => Failure::defect(error),
             });
         }
     };
@@ -81,7 +81,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
 
 fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
     match outcome.input_error {
-        Some(error) => Err(Failure::check(error)),
+        Some(error) => Err(Failure::cut_short(error)),
         None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }
@@ -231,15 +231,15 @@ fn shared(functions: &[SharedFunction], plan: &Plan) -> String {
     format!("cores share the states of {}: {why}\n", each.join(" and "))
 }
 
-/// Time that runs back by less is told in the JSON alone: captures from several queues are full of it.
-const TOLD_SECONDS: f64 = 0.001;
-
 /// What a reader should know before the numbers.
 fn notes(report: &RunReport) -> String {
     let mut text = String::new();
     if report.packets > 0 && report.malformed.values().sum::<u64>() == report.packets {
         text += ALL_MALFORMED;
-    } else if report.packets > 0 && report.functions.iter().all(|function| function.packets == 0) {
+    } else if report.packets > 0
+        && report.functions.iter().all(|function| function.packets == 0)
+        && report.has_ip
+    {
         text += "note: no packet was any function's business\n";
     }
     if let Some(history) = &report.history {
@@ -252,14 +252,8 @@ fn notes(report: &RunReport) -> String {
                      core's state\n";
         }
     }
-    let ran_back = &report.time_ran_back;
-    if ran_back.furthest_seconds >= TOLD_SECONDS {
-        text += &format!(
-            "note: {} captured before an earlier packet's time, by up to {:.6} s; stamps never run back, so \
-             they count as of that time\n",
-            plural(ran_back.packets, "packet"),
-            ran_back.furthest_seconds
-        );
+    for oddity in &report.oddities {
+        text += &format!("note: {oddity}\n");
     }
     text
 }

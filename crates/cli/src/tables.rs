@@ -6,6 +6,7 @@ use table::{MAX_FLOWS, WhenFull};
 
 /// Tables other than the chain file says.
 #[derive(Args, Default)]
+#[command(next_help_heading = "Tables")]
 pub struct TableArgs {
     /// Flows that each core's table holds, for every function, instead of what the chain says
     #[arg(long, value_name = "N",

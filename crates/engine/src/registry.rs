@@ -59,6 +59,8 @@ pub struct FunctionInfo {
     pub key: TypeId,
     /// [`NetworkFunction::HAS_SIDES`].
     pub has_sides: bool,
+    /// [`NetworkFunction::POOL_EMPTY`].
+    pub pool_empty: Option<u8>,
     /// [`NetworkFunction::WHEN_SHARED`].
     pub when_shared: Option<WhenShared>,
     /// What its key is made of.
@@ -424,6 +426,7 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         inspects: F::INSPECTS,
         key: TypeId::of::<F::Key>(),
         has_sides: F::HAS_SIDES,
+        pool_empty: F::POOL_EMPTY,
         when_shared: F::WHEN_SHARED,
         sharding: F::Key::SHARDING,
         key_bytes: size_of::<F::Key>(),

@@ -50,6 +50,10 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// core has its own pool and may allocate otherwise: `verify` compares all but these. See
     /// [`NetworkFunction::allocates`] where that depends on options.
     const ALLOCATES: Fields = Fields::empty();
+    /// The index in [`NetworkFunction::DROP_REASONS`] of the drop that says that the pool had nothing left to give.
+    /// Under sharding each core has its share of the pool, so that the shares run out at other packets than the
+    /// whole: `verify` names the function then, as it names one whose table was full.
+    const POOL_EMPTY: Option<u8> = None;
     /// Whether it stands between two sides: see [`NetworkFunction::is_from_outside`].
     const HAS_SIDES: bool = false;
     /// Whether it reads payloads: see [`NetworkFunction::inspect`].

@@ -239,6 +239,7 @@ impl NetworkFunction for Nat {
     /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
     /// allocated to.
     const ALLOCATES: Fields = ENDPOINTS;
+    const POOL_EMPTY: Option<u8> = Some(NO_PORT);
     const HAS_SIDES: bool = true;
     const PREFETCHES: bool = true;
 

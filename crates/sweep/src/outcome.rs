@@ -13,7 +13,7 @@ pub enum Outcome {
     /// Everything is the same.
     Equal,
     /// Everything that is promised is the same, and `verify` says what is not promised, or not to be expected: a
-    /// full table, an allocation, states that cores share.
+    /// full table, an exhausted pool, an allocation, states that cores share.
     EqualUpTo {
         /// What is announced.
         what: String,
@@ -127,8 +127,8 @@ fn of_error(error: &VerifyError) -> Outcome {
 fn of_verified(setting: &Setting, chain: &Chain, verified: &Verified) -> Outcome {
     if !verified.is_same() {
         let what = what_differs(chain, verified);
-        if is_announced(setting, verified) {
-            return Outcome::EqualUpTo { what: "full tables".to_owned() };
+        if let Some(what) = announced(setting, verified) {
+            return Outcome::EqualUpTo { what: what.to_owned() };
         }
         let first = verified.first.as_ref().map(|first| first.number);
         return Outcome::Different { what, packets: verified.different, first };
@@ -149,13 +149,18 @@ fn of_verified(setting: &Setting, chain: &Chain, verified: &Verified) -> Outcome
     if up_to.is_empty() { Outcome::Equal } else { Outcome::EqualUpTo { what: up_to.join(" and ") } }
 }
 
-/// A full table excuses other answers and other flows, save those of replicas, whose tables are full when that of
-/// the single core is. It excuses neither packets out of order nor flows that cannot be at the same time.
-fn is_announced(setting: &Setting, verified: &Verified) -> bool {
-    !verified.filled.is_empty()
-        && setting.way.strategy != Strategy::Scr
+/// What was announced that excuses other answers and other flows: a full table, or a pool with nothing left to give.
+/// Not those of replicas, which are full when those of the single core are. Nothing excuses packets out of order, or
+/// flows that cannot be at the same time.
+fn announced(setting: &Setting, verified: &Verified) -> Option<&'static str> {
+    let is_excusable = setting.way.strategy != Strategy::Scr
         && verified.broken.is_empty()
-        && verified.out_of_order.unwrap_or(0) == 0
+        && verified.out_of_order.unwrap_or(0) == 0;
+    match is_excusable {
+        true if !verified.filled.is_empty() => Some("full tables"),
+        true if !verified.exhausted.is_empty() => Some("exhausted pools"),
+        _ => None,
+    }
 }
 
 /// The first thing that differs, in words that are the same for every case of one kind.

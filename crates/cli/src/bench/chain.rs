@@ -97,7 +97,7 @@ struct FunctionFlows {
 
 pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
-        [Some(&args.chain), args.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+        [Some(&args.chain), args.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let chain = session::read_chain(&args.chain, registry)?;
     let cores = args.cores;
@@ -122,19 +122,15 @@ pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, F
 }
 
 fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
-    if let Some(path) = &args.trace {
-        let trace = Trace::read(session::open(path)?).map_err(Failure::check)?;
-        if trace.is_empty() {
-            return Err(Failure::usage(format!("{} has no packets", path.display())));
-        }
-        return Ok(trace);
+    if let Some(path) = &args.pcap {
+        return session::read_trace(path);
     }
     Ok(source::generate(&model(args)?))
 }
 
 /// The packets to generate.
 fn model(args: &BenchChainArgs) -> Result<Model, Failure> {
-    if let Some(text) = &args.model {
+    if let Some(text) = &args.traffic {
         return Model::parse(text).map_err(Failure::usage);
     }
     let kind = args.zipf.map_or(Kind::Uniform, |exponent| Kind::Zipf { exponent });

@@ -59,7 +59,7 @@ pub struct MlffrBench {
 
 pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let chain = session::read_chain(&args.chain, registry)?;
     let (cores, clock) = cores(args);
@@ -83,10 +83,7 @@ pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, F
 
 /// How many cores, and whose time is theirs.
 fn cores(args: &BenchMlffrArgs) -> (usize, Clock) {
-    match args.virtual_cores {
-        Some(cores) => (cores, Clock::Virtual),
-        None => (args.cores, Clock::Measured),
-    }
+    (args.cores, if args.is_virtual { Clock::Virtual } else { Clock::Measured })
 }
 
 pub fn settings(args: &LoadArgs, clock: Clock) -> Settings {
@@ -104,11 +101,11 @@ pub fn question(args: &LoadArgs, searches: usize, latency: &[f64]) -> Question {
 
 /// A trial that failed, other than by an interruption.
 pub fn failed(error: TrialError) -> Failure {
-    Failure::check(error)
+    Failure::defect(error)
 }
 
 fn no_rate(args: &LoadArgs) -> Failure {
-    Failure::check(format!(
+    Failure::nothing_found(format!(
         "no rate was found at which no more than {} of the packets are lost\n\
          Allow more loss, or end what else runs on this machine.",
         percent(args.loss)

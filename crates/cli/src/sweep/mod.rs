@@ -19,15 +19,12 @@ use sweep::{
 };
 use table::WhenFull;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, NOTHING_COMPARED};
 use crate::output::{Reports, count, heading, plural, table};
 use crate::session::{self, Bar, INTERRUPTED};
 use args::{LossOr, MoveEvery, TablePolicies};
 
 pub use args::SweepArgs;
-
-/// Exit status where nothing was compared.
-const NOTHING_COMPARED: u8 = 3;
 
 /// What a file is called that a folder is searched for, beside `.gz` and `.zst` behind it.
 const EXTENSIONS: [&str; 4] = ["pcap", "pcapng", "cap", "dmp"];
