@@ -28,7 +28,7 @@ build() {
 }
 
 compare() { # capture
-    "$PACELINE" inspect "$1" --json "$work/inspect.json" >/dev/null || fail "paceline inspect $1 failed"
+    "$PACELINE" inspect --pcap "$1" --json "$work/inspect.json" >/dev/null || fail "paceline inspect $1 failed"
     dissect "$1" >"$work/packets"
     count_packets <"$work/packets" >"$work/tshark"
     realpath "$1"

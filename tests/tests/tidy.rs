@@ -26,7 +26,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "wire",
     "nf",
     "sequencer",
@@ -44,6 +44,7 @@ const LAYERS: [&str; 19] = [
     "p4",
     "pipeline",
     "measure",
+    "sweep",
     "cli",
     "conformance",
 ];

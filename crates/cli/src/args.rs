@@ -6,6 +6,7 @@ use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strat
 
 use crate::address::Address;
 use crate::bench::Figure;
+use crate::tables::TableArgs;
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
@@ -23,21 +24,27 @@ Examples:
   paceline run examples/edge.toml --pcap captures/edge.pcap
   paceline run examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 2 --out out.pcap
   paceline verify examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 4
+  paceline sweep captures --chains examples/edge.toml examples/nat.toml --mutate 20 --out sweep
   paceline run examples/edge.toml --pcap captures/edge.pcap --speed 1 --metrics 127.0.0.1:9100
   paceline top 127.0.0.1:9100
-  paceline inspect captures/edge.pcap
+  paceline inspect --pcap captures/edge.pcap
   paceline generate datacenter --packets 100000 --out dc.pcap
-  paceline sequence captures/edge.pcap examples/perimeter.toml --cores 4 --out-dir cores
+  paceline sequence examples/perimeter.toml --pcap captures/edge.pcap --cores 4 --out-dir cores
   paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
-  paceline plan examples/ddos.toml --model university --max-cores 16
+  paceline plan examples/ddos.toml --traffic university --max-cores 16
   paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
 
 Exit status:
   0    fine
-  1    a check failed: verify found a difference or nothing to compare, or the input is cut short
+  1    a difference: verify found one, or a test file or the reference expects something else
   2    wrong usage or configuration, an input of which nothing can be read, or an output that cannot
        be written
+  3    nothing was compared: the input has no packets, or nothing is promised of this chain under this
+       strategy; or no rate was found
+  4    the input is cut short or damaged after whole packets; what the report says is of these, and
+       verify found no difference in them
+  101  a defect of Paceline: please report it
   130  interrupted, by Ctrl-C or a request to terminate";
 
 #[derive(Subcommand)]
@@ -46,6 +53,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show that a strategy on many cores gives the answer of a single core
     Verify(VerifyArgs),
+    /// Verify over many captures, chains, strategies and table sizes, and make each difference small
+    Sweep(Box<crate::sweep::SweepArgs>),
     /// Watch a run that was started with --metrics, on a terminal
     Top(TopArgs),
     /// Show what is in a capture: flows, skew, and how often packets of one flow come close
@@ -81,6 +90,7 @@ pub struct ChainArgs {
 
 /// How replicas get the history of packets that other cores have, and what gets lost on the way.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "History (strategy scr)")]
 pub struct HistoryArgs {
     /// Who sprays packets over the cores of scr: a core, which leaves the history where all can read it; or somebody
     /// outside, who puts it before each packet [default: core]
@@ -118,6 +128,7 @@ pub enum OnOff {
 
 /// How a card spreads packets over cores, and how often that changes.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp)")]
 pub struct CardArgs {
     /// Entries of the card's indirection table: 128 or 512
     #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
@@ -168,20 +179,15 @@ fn milliseconds(text: &str) -> Result<f64, String> {
     if (0.0..=1e9).contains(&ms) { Ok(ms) } else { Err("must be 0 to 1000000000".to_owned()) }
 }
 
+const RUNNING: &str = "Pace, order and watching";
+
 #[derive(Args)]
 pub struct RunArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
-    #[command(flatten)]
-    pub card: CardArgs,
-    #[command(flatten)]
-    pub history: HistoryArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
     pub strategy: StrategyArg,
-    /// In which order packets leave
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default())]
-    pub egress: EgressArg,
     /// Write the packets that leave (forwarded or sent back), in the order of --egress, to this pcap; `-` is
     /// standard output, and the report then goes to standard error. A run that does not reach the end
     /// of its input leaves them in OUT.pcap.partial
@@ -190,14 +196,21 @@ pub struct RunArgs {
     /// Write the report as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// In which order packets leave
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]
+    pub egress: EgressArg,
     /// Replay in the capture's own time (1), or so many times as fast, 0.001 to 1000 [default: as fast as it
     /// goes]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", help_heading = RUNNING)]
     pub speed: Option<Speed>,
     /// Tell Prometheus and `paceline top` how the run goes on, at http://HOST:PORT/metrics, while it does;
     /// port 0 is any that is free
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
     pub metrics: Option<Address>,
+    #[command(flatten)]
+    pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }
 
 #[derive(Args)]
@@ -222,22 +235,24 @@ fn interval_seconds(text: &str) -> Result<f64, String> {
 pub struct VerifyArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
-    #[command(flatten)]
-    pub card: CardArgs,
-    #[command(flatten)]
-    pub history: HistoryArgs,
     /// The strategy to compare with a single core
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub tables: TableArgs,
+    #[command(flatten)]
+    pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }
 
 #[derive(Args)]
 pub struct InspectArgs {
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
-    #[arg(value_name = "IN")]
+    #[arg(long, value_name = "IN")]
     pub pcap: PathBuf,
     /// Packets of one flow conflict if fewer than this many cycles apart, one packet a cycle
     #[arg(long, short = 'n', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
@@ -259,12 +274,15 @@ Models:
   syn-flood    SYNs from random sources to one service, with a --legit share of connections
   port-scan    a --share of probes from some --scanners, among connections
 
-A model can also be written in one argument, as the summary shows it and `bench chain --model` takes it:
+A model can also be written in one argument, as the summary shows it and --traffic of other commands takes it:
   zipf:flows=100000,a=1.1,packets=1000000,seed=1
 
 The same model gives the same bytes, on every machine. Connections begin and end within the trace, so that it
 can be replayed over and over; there are at least as many packets as asked for, up to the end of the last
 connection. Sources and fits are in docs/traffic.md.";
+
+const PACKETS: &str = "Packets";
+const OWN: &str = "Options of one model";
 
 #[derive(Args)]
 #[command(after_help = MODELS)]
@@ -287,43 +305,43 @@ pub struct GenerateArgs {
     pub seed: Option<String>,
     /// Bytes of each frame without the frame check sequence; of connections, of those with data. The same as
     /// --sizes fixed:N
-    #[arg(long, value_name = "N", conflicts_with = "sizes")]
+    #[arg(long, value_name = "N", conflicts_with = "sizes", help_heading = PACKETS)]
     pub frame_bytes: Option<String>,
     /// How long frames are: fixed:N, imix, or lengths with weights such as 60x7+590x4+1514 [default: fixed:60
     /// for UDP, fixed:1514 or a mix for connections]
-    #[arg(long, value_name = "SIZES")]
+    #[arg(long, value_name = "SIZES", help_heading = PACKETS)]
     pub sizes: Option<String>,
     /// Mean time from a packet to the next [default: 100]
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", help_heading = PACKETS)]
     pub gap_ns: Option<String>,
     /// Mean length of the trains in which a flow sends its packets back to back [default: 1, for
     /// university 3]
-    #[arg(long, value_name = "PACKETS")]
+    #[arg(long, value_name = "PACKETS", help_heading = PACKETS)]
     pub burst: Option<String>,
     /// Share of the flows that are IPv6 [default: 0]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = PACKETS)]
     pub ipv6_share: Option<String>,
     /// Connections alive at one time, at most [default: a tenth of them, 16 to 1000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = PACKETS)]
     pub concurrent: Option<String>,
     /// zipf: the exponent [default: 1.1]
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "A", help_heading = OWN)]
     pub exponent: Option<String>,
     /// elephant, port-scan: share of the packets that are the elephant's [default: 0.5] or the scan's [default:
     /// 0.1]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = OWN)]
     pub share: Option<String>,
     /// single-flow: only what the client sends
-    #[arg(long)]
+    #[arg(long, help_heading = OWN)]
     pub one_way: bool,
     /// syn-flood: share of the packets of connections that mean it [default: 0]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = OWN)]
     pub legit: Option<String>,
     /// syn-flood: sources to draw from [default: a new one with each SYN]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = OWN)]
     pub sources: Option<String>,
     /// port-scan: sources that scan [default: 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = OWN)]
     pub scanners: Option<String>,
     /// Write the summary as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
@@ -332,12 +350,12 @@ pub struct GenerateArgs {
 
 #[derive(Args)]
 pub struct SequenceArgs {
-    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
-    #[arg(value_name = "IN")]
-    pub pcap: PathBuf,
     /// The chain whose functions need the history, TOML
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
+    #[arg(long, value_name = "IN")]
+    pub pcap: PathBuf,
     /// Cores that get packets, by turns; each packet has the history of one less
     #[arg(long, value_name = "N")]
     pub cores: usize,
@@ -423,17 +441,19 @@ pub enum BenchCommand {
     Report(BenchReportArgs),
 }
 
+const GENERATED: &str = "Generated packets";
+
 #[derive(Args)]
 pub struct BenchChainArgs {
     /// The chain of functions, TOML
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
     /// Replay this capture; without it packets are generated as the options below say
-    #[arg(long, value_name = "T.pcap", conflicts_with_all = ["model", "flows", "zipf", "uniform", "packets", "frame_bytes"])]
-    pub trace: Option<PathBuf>,
-    /// Replay what this model generates, such as `university:packets=2000000` (see `paceline generate`)
+    #[arg(long, value_name = "IN", conflicts_with_all = ["traffic", "flows", "zipf", "uniform", "packets", "frame_bytes"])]
+    pub pcap: Option<PathBuf>,
+    /// Replay what this model of traffic generates, such as `university:packets=2000000` (see `paceline generate`)
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["flows", "zipf", "uniform", "packets", "frame_bytes", "gap_ns", "seed"])]
-    pub model: Option<String>,
+    pub traffic: Option<String>,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
@@ -444,28 +464,28 @@ pub struct BenchChainArgs {
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     pub seconds: f64,
     /// Flows to draw packets from
-    #[arg(long, value_name = "N", default_value_t = 131_072,
+    #[arg(long, value_name = "N", default_value_t = 131_072, help_heading = GENERATED,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 26))]
     pub flows: usize,
     /// Draw flows with a Zipf skew of this exponent
-    #[arg(long, value_name = "A", conflicts_with = "uniform", value_parser = exponent)]
+    #[arg(long, value_name = "A", conflicts_with = "uniform", value_parser = exponent, help_heading = GENERATED)]
     pub zipf: Option<f64>,
     /// Draw flows evenly [the default]
-    #[arg(long)]
+    #[arg(long, help_heading = GENERATED)]
     pub uniform: bool,
     /// Packets to generate; they are replayed over and over
-    #[arg(long, value_name = "N", default_value_t = 1_048_576,
+    #[arg(long, value_name = "N", default_value_t = 1_048_576, help_heading = GENERATED,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 28))]
     pub packets: usize,
     /// Bytes of each generated frame, without the frame check sequence
-    #[arg(long, value_name = "N", default_value_t = 60,
+    #[arg(long, value_name = "N", default_value_t = 60, help_heading = GENERATED,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(42..=65_549))]
     pub frame_bytes: usize,
     /// Time from one generated packet to the next, as stamps have it
-    #[arg(long, value_name = "NS", default_value_t = 100)]
+    #[arg(long, value_name = "NS", default_value_t = 100, help_heading = GENERATED)]
     pub gap_ns: u64,
     /// Seed of the generated packets
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = GENERATED)]
     pub seed: u64,
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
@@ -482,16 +502,12 @@ pub struct BenchMlffrArgs {
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
-    #[command(flatten)]
-    pub card: CardArgs,
-    /// How many cores, each a pinned thread; no more than the machine has processors
+    /// How many cores, each a pinned thread; no more than the machine has processors, unless they are virtual
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub cores: usize,
-    /// This many cores that run in turn on one processor, each with a clock of its own
-    #[arg(long, value_name = "N", conflicts_with = "cores")]
-    pub virtual_cores: Option<usize>,
-    #[command(flatten)]
-    pub load: LoadArgs,
+    /// Virtual cores: they run in turn on one processor, each with a clock of its own
+    #[arg(long = "virtual")]
+    pub is_virtual: bool,
     /// Searches, of which the median is shown
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
@@ -502,6 +518,10 @@ pub struct BenchMlffrArgs {
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    pub card: CardArgs,
 }
 
 #[derive(Args)]
@@ -528,12 +548,11 @@ pub struct BenchEgressArgs {
 
 #[derive(Args)]
 pub struct BenchCompareArgs {
-    /// A capture, or a model such as `university:packets=2000000` (see `paceline generate`)
-    #[arg(value_name = "TRACE|MODEL")]
-    pub source: String,
     /// The chain of functions, TOML
-    #[arg(long, value_name = "CHAIN.toml")]
+    #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Strategies to compare [default: all]
     #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',')]
     pub strategies: Vec<StrategyArg>,
@@ -544,10 +563,6 @@ pub struct BenchCompareArgs {
     /// Virtual cores wherever the strategy allows: all figures have one clock
     #[arg(long = "virtual")]
     pub is_virtual: bool,
-    #[command(flatten)]
-    pub card: CardArgs,
-    #[command(flatten)]
-    pub load: LoadArgs,
     /// Searches for each point, of which the median is shown
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
@@ -565,21 +580,26 @@ pub struct BenchCompareArgs {
     /// Write a row for each strategy and number of cores; `-` as with --html
     #[arg(long, value_name = "OUT.csv")]
     pub csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    pub card: CardArgs,
 }
 
 /// What is replayed.
 #[derive(Args)]
 pub struct SourceArgs {
-    /// Replay this capture
-    #[arg(long, value_name = "T.pcap", conflicts_with = "model")]
-    pub trace: Option<PathBuf>,
-    /// Replay what this model generates, such as `university:packets=2000000` (see `paceline generate`)
+    /// Replay this capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
+    #[arg(long, value_name = "IN", conflicts_with = "traffic")]
+    pub pcap: Option<PathBuf>,
+    /// Replay what this model of traffic generates, such as `university:packets=2000000` (see `paceline generate`)
     #[arg(long, value_name = "MODEL", default_value = "uniform:packets=1048576,flows=131072")]
-    pub model: String,
+    pub traffic: String,
 }
 
 /// What is offered, and what may be lost of it.
 #[derive(Args)]
+#[command(next_help_heading = "Load")]
 pub struct LoadArgs {
     /// Share of the packets that may be lost
     #[arg(long, value_name = "SHARE", default_value_t = 0.04, value_parser = loss)]

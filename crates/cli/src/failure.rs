@@ -1,16 +1,27 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use io::capture::CaptureError;
 use miette::{Diagnostic, Report};
 use thiserror::Error;
 
+/// Exit status of a check that found a difference: of `verify`, or between what a test file or a reference expects and
+/// what came.
+pub const DIFFERENT: u8 = 1;
+/// Exit status of wrong usage or configuration, an input of which nothing can be read, or an output that cannot be
+/// written.
+pub const USAGE: u8 = 2;
+/// Exit status where nothing was compared, or no figure found, so that nothing is shown.
+pub const NOTHING_COMPARED: u8 = 3;
+/// Exit status of an input that is cut short or damaged after whole packets.
+pub const CUT_SHORT: u8 = 4;
+/// Exit status of a defect of Paceline; that of a panic, which is one, too.
+pub const DEFECT: u8 = 101;
+
 /// Why a command did not do what it was asked to.
 pub enum Failure {
-    /// Wrong usage or configuration, an input of which nothing can be read, or an output that cannot be
-    /// written: exit status 2.
-    Usage(Report),
-    /// A check failed, or the input is cut short: exit status 1.
-    Check(Report),
+    /// With the exit status.
+    Told(u8, Report),
     /// Standard output was closed, as by `| head`; not worth a word.
     OutputClosed,
 }
@@ -27,7 +38,7 @@ pub struct Plain {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(report) | Failure::Check(report) => report.fmt(f),
+            Failure::Told(_, report) => report.fmt(f),
             Failure::OutputClosed => f.write_str("standard output was closed"),
         }
     }
@@ -35,23 +46,43 @@ impl fmt::Display for Failure {
 
 impl Failure {
     pub fn usage(error: impl ToString) -> Failure {
-        Failure::Usage(plain(error))
+        Failure::Told(USAGE, plain(error))
     }
 
-    pub fn check(error: impl ToString) -> Failure {
-        Failure::Check(plain(error))
+    /// A mistake in a file, with its place.
+    pub fn mistake(error: impl Diagnostic + Send + Sync + 'static) -> Failure {
+        Failure::Told(USAGE, Report::new(error))
+    }
+
+    /// What has to be the same is not.
+    pub fn difference(error: impl ToString) -> Failure {
+        Failure::Told(DIFFERENT, plain(error))
+    }
+
+    pub fn nothing_found(error: impl ToString) -> Failure {
+        Failure::Told(NOTHING_COMPARED, plain(error))
+    }
+
+    /// An input that ends after whole packets.
+    pub fn cut_short(error: impl ToString) -> Failure {
+        Failure::Told(CUT_SHORT, plain(error))
+    }
+
+    /// A capture that cannot be read to its end: cut short if it has whole packets.
+    pub fn capture(error: CaptureError) -> Failure {
+        if error.whole_packets() > 0 { Failure::cut_short(error) } else { Failure::usage(error) }
+    }
+
+    pub fn defect(error: impl ToString) -> Failure {
+        Failure::Told(DEFECT, plain(error))
     }
 
     /// Tells the user and gives the exit status.
     pub fn report(self) -> ExitCode {
         match self {
-            Failure::Usage(report) => {
+            Failure::Told(status, report) => {
                 eprintln!("{report:?}");
-                ExitCode::from(2)
-            }
-            Failure::Check(report) => {
-                eprintln!("{report:?}");
-                ExitCode::from(1)
+                ExitCode::from(status)
             }
             Failure::OutputClosed => ExitCode::SUCCESS,
         }

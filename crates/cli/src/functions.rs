@@ -9,8 +9,7 @@ use crate::args::NfsArgs;
 use crate::failure::Failure;
 use crate::output::{Reports, heading, table};
 
-pub fn command(args: &NfsArgs) -> Result<ExitCode, Failure> {
-    let registry = Registry::stock();
+pub fn command(args: &NfsArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let wanted = |info: &&FunctionInfo| args.name.as_deref().is_none_or(|name| name == info.name);
     let infos: Vec<&FunctionInfo> = registry.functions().filter(wanted).collect();
     if infos.is_empty() {

@@ -1,14 +1,17 @@
 mod chart;
 mod text;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use engine::Progress;
+use engine::report::{TimeRanBack, skipped};
+use engine::{Oddities, Progress};
 use io::capture::{CaptureError, CaptureReader};
 use schemars::JsonSchema;
 use serde::Serialize;
 use traffic::{Analysis, Profile};
+use wire::{Malformed, Stamper};
 
 use crate::args::InspectArgs;
 use crate::failure::Failure;
@@ -18,7 +21,7 @@ use crate::session::{self, Bar};
 pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
     let reader = session::open(&args.pcap)?;
-    let (profile, input_error) = analyse(reader, args.window);
+    let (profile, oddities, input_error) = analyse(reader, args.window);
     let input_error = match input_error {
         Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
         other => other,
@@ -26,12 +29,16 @@ pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
     let inspection = Inspection {
         paceline: env!("CARGO_PKG_VERSION").to_owned(),
         profile,
+        oddities: oddities.sentences(),
+        skipped: skipped(&oddities.remarks),
+        time_ran_back: TimeRanBack::new(oddities.ran_back),
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
-    reports.write(&inspection, &text::render(&args.pcap, &inspection.profile, inspection.complete))?;
+    let text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
+    reports.write(&inspection, &text)?;
     match input_error {
-        Some(error) => Err(Failure::check(error)),
+        Some(error) => Err(Failure::cut_short(error)),
         None => Ok(ExitCode::SUCCESS),
     }
 }
@@ -44,23 +51,33 @@ pub struct Inspection {
     paceline: String,
     #[serde(flatten)]
     profile: Profile,
+    /// What is odd about the capture, in sentences.
+    oddities: Vec<String>,
+    /// Packets that were skipped since their link type is not supported, by its name.
+    skipped: BTreeMap<String, u64>,
+    /// Packets whose own time lay before an earlier packet's.
+    time_ran_back: TimeRanBack,
     /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
     complete: bool,
     /// Why it was not, if so.
     error: Option<String>,
 }
 
-/// Every whole packet of the capture, and why there are no more, if not because it ends.
-fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Option<CaptureError>) {
+/// Every whole packet of the capture, what is odd about them, and why there are no more, if not because it ends.
+fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Oddities, Option<CaptureError>) {
     let bar = Bar::new("inspecting", reader.size_bytes());
     let progress = Progress::default();
     let mut analysis = Analysis::new(conflict_window);
+    let (mut stamper, mut oddities) = (Stamper::default(), Oddities::default());
     let mut packets = 0;
     let error = loop {
         match reader.next() {
             Ok(Some(record)) => {
                 let headers = wire::parse(record.link, record.data, record.wire_len);
                 analysis.packet(&headers, record.wire_len, record.time_ns);
+                stamper.stamp(record.time_ns);
+                oddities.has_ip |= headers.is_ip() || !headers.is_well_formed();
+                oddities.mapped += u64::from(headers.malformed_code == Malformed::MappedAddress as u8);
             }
             Ok(None) => break None,
             Err(error) => break Some(error),
@@ -69,5 +86,6 @@ fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Option<
         bar.packet(packets, &progress);
         packets += 1;
     };
-    (analysis.profile(), error)
+    oddities = Oddities { packets, remarks: reader.remarks(), ran_back: stamper.ran_back(), ..oddities };
+    (analysis.profile(), oddities, error)
 }

@@ -204,7 +204,7 @@ pub fn read_program(path: &Path, include: &[PathBuf], define: &[String]) -> Resu
             }
             Ok(program)
         }
-        Err(errors) => Err(Failure::Usage(miette::Report::new(errors))),
+        Err(errors) => Err(Failure::mistake(errors)),
     }
 }
 
@@ -240,9 +240,9 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     reports.write(&report, &render_run(&report, args))?;
     let failures = report.stf.map_or(0, |stf| stf.failures.len() as u64);
     match (input_error, failures) {
-        (Some(error), _) => Err(Failure::check(error)),
+        (Some(error), _) => Err(Failure::cut_short(error)),
         (None, 0) => Ok(ExitCode::SUCCESS),
-        (None, failures) => Err(Failure::check(format!("{} not met", plural(failures, "expectation")))),
+        (None, failures) => Err(Failure::difference(format!("{} not met", plural(failures, "expectation")))),
     }
 }
 
@@ -307,6 +307,7 @@ fn capture(
             }
         }
     };
+    session::tell_remarks(&reader);
     if let Some(writer) = writer.filter(|_| error.is_none()) {
         writer.finish().map_err(Failure::usage)?;
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Recovery, Speed};
+use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Recovery, Registry, Speed};
 use io::capture::CaptureReader;
 use strategy::Strategy;
 
@@ -10,6 +10,7 @@ use crate::args::{CardArgs, ChainArgs, HistoryArgs, OnOff, SequencerArg};
 use crate::failure::Failure;
 use crate::output::plural;
 use crate::session;
+use crate::tables::TableArgs;
 
 /// What to run, over what.
 pub struct Setting {
@@ -45,9 +46,12 @@ pub fn prepare(
     history: &HistoryArgs,
     strategy: Strategy,
     card: &CardArgs,
+    tables: &TableArgs,
+    registry: &Registry,
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = tables.apply(session::read_chain(&args.chain, registry)?);
+    packets.paths().into_iter().try_for_each(session::check_capture)?;
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
         _ => None,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use engine::Registry;
 use measure::{
     Check, CostError, CostQuestion, Forecast, ForecastPoint, ForecastQuestion, Labels, Spread, TrialError,
 };
@@ -22,11 +23,11 @@ pub const REPLAY_CORES: [usize; 3] = [2, 4, 7];
 /// Numbers of cores that the table shows, beside the one advised and the most.
 const SHOWN_CORES: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
-pub fn command(args: &PlanArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let source = Source::of(&args.source)?;
     let labels = Labels {
         paceline: env!("CARGO_PKG_VERSION").to_owned(),
@@ -50,7 +51,7 @@ pub fn command(args: &PlanArgs) -> Result<ExitCode, Failure> {
     match measure::forecast(&chain, &source.trace, &question, labels, &progress.stop) {
         Ok(forecast) => reports.write(&forecast, &render(&forecast)).map(|()| ExitCode::SUCCESS),
         Err(CostError::Trial(TrialError::Interrupted)) => Ok(ExitCode::from(INTERRUPTED)),
-        Err(CostError::Trial(defect)) => Err(Failure::check(defect)),
+        Err(CostError::Trial(defect)) => Err(Failure::defect(defect)),
         Err(error) => Err(Failure::usage(error)),
     }
 }

@@ -7,7 +7,7 @@ use engine::report::{
     CoreHistory, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction, Verdicts,
 };
 use engine::{
-    ExternalInput, Input, Plan, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
+    ExternalInput, Input, Plan, Registry, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
 };
 use io::Fate;
 use io::capture::CaptureWriter;
@@ -19,10 +19,11 @@ use crate::failure::Failure;
 use crate::output::{ALL_MALFORMED, Reports, count, heading, percent, plural, table};
 use crate::packets::{self, Packets, Setting};
 use crate::session::{self, Bar, INTERRUPTED};
+use crate::tables::TableArgs;
 
-pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, mut plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &TableArgs::default(), registry)?;
     plan.egress = args.egress.0;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
@@ -55,7 +56,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
             return Err(match error {
                 RunError::Seen(failure) => failure,
                 memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
-                error => Failure::check(error),
+                error => Failure::defect(error),
             });
         }
     };
@@ -80,7 +81,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
 
 fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
     match outcome.input_error {
-        Some(error) => Err(Failure::check(error)),
+        Some(error) => Err(Failure::cut_short(error)),
         None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }
@@ -230,15 +231,15 @@ fn shared(functions: &[SharedFunction], plan: &Plan) -> String {
     format!("cores share the states of {}: {why}\n", each.join(" and "))
 }
 
-/// Time that runs back by less is told in the JSON alone: captures from several queues are full of it.
-const TOLD_SECONDS: f64 = 0.001;
-
 /// What a reader should know before the numbers.
 fn notes(report: &RunReport) -> String {
     let mut text = String::new();
     if report.packets > 0 && report.malformed.values().sum::<u64>() == report.packets {
         text += ALL_MALFORMED;
-    } else if report.packets > 0 && report.functions.iter().all(|function| function.packets == 0) {
+    } else if report.packets > 0
+        && report.functions.iter().all(|function| function.packets == 0)
+        && report.has_ip
+    {
         text += "note: no packet was any function's business\n";
     }
     if let Some(history) = &report.history {
@@ -251,14 +252,8 @@ fn notes(report: &RunReport) -> String {
                      core's state\n";
         }
     }
-    let ran_back = &report.time_ran_back;
-    if ran_back.furthest_seconds >= TOLD_SECONDS {
-        text += &format!(
-            "note: {} captured before an earlier packet's time, by up to {:.6} s; stamps never run back, so \
-             they count as of that time\n",
-            plural(ran_back.packets, "packet"),
-            ran_back.furthest_seconds
-        );
+    for oddity in &report.oddities {
+        text += &format!("note: {oddity}\n");
     }
     text
 }

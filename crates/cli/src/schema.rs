@@ -25,6 +25,12 @@ fn verify_is_documented() {
 }
 
 #[test]
+fn sweep_is_documented() {
+    check::<::sweep::Summary>("sweep.schema.json");
+    check::<::sweep::Row>("sweep-run.schema.json");
+}
+
+#[test]
 fn inspect_is_documented() {
     check::<crate::inspect::Inspection>("inspect.schema.json");
 }

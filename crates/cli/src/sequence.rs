@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use engine::report::TimeRanBack;
-use engine::{Chain, Plan, Progress, Sequenced, Sequencing};
+use engine::{Chain, Plan, Progress, Registry, Sequenced, Sequencing};
 use io::capture::{CaptureError, CaptureReader, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -58,12 +58,12 @@ struct SequenceFile {
     packets: u64,
 }
 
-pub fn command(args: &SequenceArgs) -> Result<ExitCode, Failure> {
-    let chain = session::read_chain(&args.chain)?;
+pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let chain = session::read_chain(&args.chain, registry)?;
     // What cannot be replicated needs no history.
     Plan::new(&chain, Strategy::Scr, args.cores).map_err(Failure::usage)?;
     let sequencing = Sequencing::new(&chain, args.cores, args.ethernet).map_err(Failure::usage)?;
-    let reader = session::open(&args.pcap)?;
+    let mut reader = session::open(&args.pcap)?;
     let paths = paths(args)?;
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let files = paths.into_iter().map(CoreFile::create).collect::<Result<_, _>>()?;
@@ -71,8 +71,9 @@ pub fn command(args: &SequenceArgs) -> Result<ExitCode, Failure> {
 
     let progress = session::interruptible(None);
     let bar = Bar::new(&chain.name, reader.size_bytes());
-    let end = job.sequence(reader, &progress, &bar);
+    let end = job.sequence(&mut reader, &progress, &bar);
     drop(bar);
+    session::tell_remarks(&reader);
     let end = match end {
         Err(Failed::Write(error)) => return Err(Failure::usage(error)),
         Ok(()) => End::Complete,
@@ -85,7 +86,7 @@ pub fn command(args: &SequenceArgs) -> Result<ExitCode, Failure> {
     match end {
         End::Complete => Ok(ExitCode::SUCCESS),
         End::Stopped => Ok(ExitCode::from(INTERRUPTED)),
-        End::Input(error) => Err(Failure::check(error)),
+        End::Input(error) => Err(Failure::cut_short(error)),
     }
 }
 
@@ -144,7 +145,7 @@ enum End {
 }
 
 impl Job {
-    fn sequence(&mut self, mut reader: CaptureReader, progress: &Progress, bar: &Bar) -> Result<(), Failed> {
+    fn sequence(&mut self, reader: &mut CaptureReader, progress: &Progress, bar: &Bar) -> Result<(), Failed> {
         while let Some(record) = reader.next().map_err(Failed::Input)? {
             if progress.stop.load(Ordering::Relaxed) {
                 return Err(Failed::Stopped);
@@ -203,10 +204,7 @@ impl Job {
             prefix_bytes,
             ethernet,
             files,
-            time_ran_back: TimeRanBack {
-                packets: ran_back.packets,
-                furthest_seconds: ran_back.furthest_ns as f64 / 1e9,
-            },
+            time_ran_back: TimeRanBack::new(ran_back),
             complete,
             error,
         })

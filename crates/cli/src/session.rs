@@ -2,16 +2,17 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::io::{ErrorKind, IsTerminal};
+use std::io::{ErrorKind, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use engine::{Chain, Plan, Progress, Registry};
+use engine::{Chain, Oddities, Plan, Progress, Registry};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use io::capture::CaptureReader;
+use io::Trace;
+use io::capture::{CaptureError, CaptureReader};
 use strategy::Strategy;
 use telemetry::{MetricsServer, Telemetry};
 
@@ -39,18 +40,75 @@ pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, card: &CardArgs) ->
     Ok(plan)
 }
 
-/// Reads a chain file.
-pub fn read_chain(path: &Path) -> Result<Chain, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read the chain file {}: {error}", path.display())))?;
+/// Reads a chain file, whose functions are those of `registry`.
+pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
     let name = path.display().to_string();
-    Chain::parse(&name, &text, &Registry::stock())
-        .map_err(|error| Failure::Usage(miette::Report::new(*error)))
+    // Only a capture is opened as one: a pipe can be read but once.
+    if path.is_file() && is_capture(path) {
+        return Err(Failure::usage(format!(
+            "{name} is a capture, and a chain was expected, which is a TOML file\n\
+             Name the chain first, and the capture with --pcap: `CHAIN.toml --pcap {name}`."
+        )));
+    }
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read the chain file {name}: {error}")))?;
+    Chain::parse(&name, &text, registry).map_err(|error| Failure::mistake(*error))
+}
+
+/// Whether a file begins as a capture does, whole or not.
+fn is_capture(path: &Path) -> bool {
+    use CaptureError::{Directory, Empty, NotACapture, Open, Read};
+    !matches!(
+        CaptureReader::open(path),
+        Err(Open { .. } | Directory { .. } | Empty { .. } | NotACapture { .. } | Read { .. })
+    )
+}
+
+/// Reads a whole capture into memory, and says on standard error what of it is odd.
+pub fn read_trace(path: &Path) -> Result<Trace, Failure> {
+    let mut reader = open(path)?;
+    let mut trace = Trace::default();
+    while let Some(record) = reader.next().map_err(Failure::capture)? {
+        trace.push(&record);
+    }
+    tell_remarks(&reader);
+    if trace.is_empty() {
+        return Err(Failure::usage(format!("{} has no packets", path.display())));
+    }
+    Ok(trace)
+}
+
+/// Says on standard error what a reader skipped or could not take as it was, for commands whose reports do not.
+pub fn tell_remarks(reader: &CaptureReader) {
+    let oddities = Oddities { remarks: reader.remarks(), has_ip: true, ..Oddities::default() };
+    oddities.sentences().iter().for_each(|oddity| eprintln!("note: {oddity}"));
 }
 
 /// Opens the capture.
 pub fn open(path: &Path) -> Result<CaptureReader, Failure> {
+    check_capture(path)?;
     CaptureReader::open(path).map_err(Failure::usage)
+}
+
+/// Checks that what is to be read as a capture is no chain.
+pub fn check_capture(path: &Path) -> Result<(), Failure> {
+    let name = path.display();
+    match is_chain(path) {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "{name} is a chain file, and a capture was expected\n\
+             Name the chain first, and the capture with --pcap: `{name} --pcap IN.pcap`."
+        ))),
+    }
+}
+
+/// Whether a file is text in which a function begins as in a chain. Looks at its first kilobytes.
+fn is_chain(path: &Path) -> bool {
+    const LOOKED_AT_BYTES: u64 = 1 << 14;
+    let mut begin = Vec::new();
+    path.is_file()
+        && fs::File::open(path).is_ok_and(|file| file.take(LOOKED_AT_BYTES).read_to_end(&mut begin).is_ok())
+        && String::from_utf8_lossy(&begin).lines().any(|line| line.trim() == "[[function]]")
 }
 
 /// Progress that Ctrl-C and a polite `kill` can stop: the first one ends the run after the packets on their way, the
@@ -62,6 +120,9 @@ pub fn interruptible(telemetry: Option<Arc<Telemetry>>) -> Arc<Progress> {
         if shared.stop.swap(true, Ordering::Relaxed) {
             process::exit(i32::from(INTERRUPTED));
         }
+        // What waits for input, or is in the middle of a measurement, does not end by itself at once. Where standard
+        // error is closed nobody reads this.
+        let _ = writeln!(std::io::stderr(), "stopping; again to stop at once");
     };
     // Without a handler either just ends the program, which is what it did before.
     let _ = ctrlc::set_handler(handler);
@@ -127,8 +188,18 @@ impl Bar {
 
     /// Called after each run.
     pub fn next(&self) {
-        self.bar.inc(1);
+        self.advance(1);
+    }
+
+    /// Called after so many runs.
+    pub fn advance(&self, runs: u64) {
+        self.bar.inc(runs);
         self.show();
+    }
+
+    /// What the bar is about from here on.
+    pub fn say(&self, what: String) {
+        self.bar.set_message(what);
     }
 
     fn show(&self) {

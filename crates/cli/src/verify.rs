@@ -1,3 +1,5 @@
+mod outcome;
+
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -5,8 +7,8 @@ use std::process::ExitCode;
 use engine::report::{HistoryReport, hex};
 use engine::run::Moves;
 use engine::{
-    Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, RunError, SharedCheck, Verified, VerifyError,
-    verify, verify_external,
+    Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, Registry, RunError, SharedCheck, Verified,
+    VerifyError, verify, verify_external,
 };
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
@@ -15,16 +17,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use strategy::Strategy;
 
+use self::outcome::Outcome;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::output::{Reports, count, plural, table};
 use crate::packets::{self, Packets, Setting};
 use crate::run;
-use crate::session::{self, INTERRUPTED};
+use crate::session;
 
-pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card)?;
+        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &args.tables, registry)?;
     let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     if let Some(path) = packets.paths().into_iter().find(|path| *path == "-" || is_pipe(path)) {
         return Err(Failure::usage(format!(
@@ -43,23 +46,23 @@ pub fn command(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         VerifyError::Plan(error) => Failure::usage(error),
         VerifyError::Input(error) => Failure::usage(error),
         VerifyError::Run(memory @ RunError::OutOfMemory { .. }) => Failure::usage(memory),
-        other => Failure::check(other),
+        VerifyError::Run(defect) => Failure::defect(defect),
+        packets @ VerifyError::Packets { .. } => Failure::difference(packets),
     })?;
     let nothing_read = verified.packets == 0 && !verified.stopped;
     if let Some(error) = verified.input_error.take_if(|_| nothing_read) {
         return Err(Failure::usage(error));
     }
     reports.write(&as_json(&chain, &plan, &verified), &render(&chain, &plan, &verified))?;
+    let outcome = Outcome::of(&verified);
     match verified.input_error {
-        _ if verified.stopped => Ok(ExitCode::from(INTERRUPTED)),
-        Some(error) => Err(Failure::check(error)),
-        None => Ok(if holds(&verified) { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        Some(error) if outcome == Outcome::CutShort => Err(Failure::cut_short(error)),
+        Some(error) if !verified.stopped => {
+            eprintln!("note: {error}");
+            Ok(outcome.exit_code())
+        }
+        _ => Ok(outcome.exit_code()),
     }
-}
-
-/// No packets prove nothing.
-fn holds(verified: &Verified) -> bool {
-    verified.packets > 0 && verified.holds()
 }
 
 fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
@@ -77,7 +80,11 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         return format!("{}: {on_cores} INTERRUPTED: nothing is proved; {compared}\n", chain.name);
     }
     if verified.packets == 0 {
-        return format!("{}: nothing to compare: the input has no packets\n", chain.name);
+        let why = match verified.oddities.lost {
+            0 => "the input has no packets",
+            _ => "every packet was lost on the way, as --loss asks",
+        };
+        return format!("{}: nothing to compare: {why}\n", chain.name);
     }
     if !verified.has_compared() && verified.is_same() {
         return format!(
@@ -113,8 +120,9 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     }
     text += &order(plan, verified);
     text += &verified.history.as_ref().map(history).unwrap_or_default();
-    if !verified.filled.is_empty() {
-        text += &filled(plan, verified);
+    text += &full(plan, verified);
+    for oddity in verified.oddities.sentences() {
+        text += &format!(" note: {oddity}\n");
     }
     for Broken { function, strategy, message } in &verified.broken {
         text += &format!(" BROKEN under {strategy}: {function}: {message}\n");
@@ -136,15 +144,27 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     text + "\n" + &table(&["state of", "single", strategy, ""], &rows, 4)
 }
 
-/// Tables that were full: what that means for the comparison.
-fn filled(plan: &Plan, verified: &Verified) -> String {
-    let names = verified.filled.join(", ");
-    let meaning = match plan.strategy {
-        // Each replica's table is full when the single core's is.
-        Strategy::Scr => "what it turned away was held to be the same",
-        _ => "what it turns away differs between strategies, and is not held to anything: raise `flows`",
+/// Tables that were full and pools that were empty: what that means for the comparison.
+fn full(plan: &Plan, verified: &Verified) -> String {
+    let is_replicated = plan.strategy == Strategy::Scr;
+    let note = |names: &[String], what: &str, help: &str| match names {
+        [] => String::new(),
+        // Each replica's table is full, and its pool empty, when the single core's is.
+        _ if is_replicated => {
+            format!(" note: {what}; what it turned away was held to be the same\n")
+        }
+        _ => format!(
+            " note: {what}; what it turns away differs between strategies, and is not held to anything: {help}\n"
+        ),
     };
-    format!(" note: the table of {names} was full at some time; {meaning}\n")
+    let table = format!("the table of {} was full at some time", verified.filled.join(", "));
+    let ports = format!("{} ran out of ports at some time", verified.exhausted.join(", "));
+    note(&verified.filled, &table, "raise `flows`")
+        + &note(
+            &verified.exhausted,
+            &ports,
+            "each core has its share; give it more ports, or more addresses in `external`",
+        )
 }
 
 /// What was checked of functions that are not compared packet by packet.
@@ -256,8 +276,12 @@ pub struct VerifyReport {
     strategy: &'static str,
     /// Its cores.
     cores: usize,
+    /// How it ended. The exit status says the same.
+    outcome: Outcome,
     /// Whether everything is the same, over the whole input, which has packets.
     holds: bool,
+    /// Whether all that was compared is the same: of an input that is cut short, up to there.
+    same: bool,
     /// Packets compared.
     packets: u64,
     /// Packets with another verdict or other bytes.
@@ -275,6 +299,10 @@ pub struct VerifyReport {
     broken: Vec<String>,
     /// Functions whose table was full at some time.
     filled: Vec<String>,
+    /// Functions whose pool was empty at some time, such as a NAT that ran out of ports.
+    exhausted: Vec<String>,
+    /// What is odd about the input, in sentences.
+    oddities: Vec<String>,
     /// Packets that left after a later one of their flow; null where the strategy promises no order.
     out_of_order: Option<u64>,
     /// Moves of an entry of the indirection table, with its flows, from core to core.
@@ -370,7 +398,9 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
         chain: chain.name.clone(),
         strategy: plan.strategy.name(),
         cores: plan.cores,
-        holds: holds(verified),
+        outcome: Outcome::of(verified),
+        holds: Outcome::of(verified) == Outcome::Equal,
+        same: verified.is_same(),
         packets: verified.packets,
         different: verified.different,
         first: verified.first.as_ref().map(|first| Different {
@@ -411,6 +441,8 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
             .map(|Broken { function, strategy, message }| format!("{function} under {strategy}: {message}"))
             .collect(),
         filled: verified.filled.clone(),
+        exhausted: verified.exhausted.clone(),
+        oddities: verified.oddities.sentences(),
         out_of_order: verified.out_of_order,
         moves: verified.moves.entries_out,
         history: verified.history.as_ref().map(|check| HistoryVerified {
@@ -424,7 +456,6 @@ fn as_json(chain: &Chain, plan: &Plan, verified: &Verified) -> VerifyReport {
 
 #[cfg(test)]
 mod tests {
-    use engine::Registry;
 
     use super::*;
 
@@ -443,6 +474,8 @@ mod tests {
                 allocated: Vec::new(),
                 broken: Vec::new(),
                 filled: Vec::new(),
+                exhausted: Vec::new(),
+                oddities: engine::Oddities::default(),
                 out_of_order: Some(0),
                 moves: Moves::default(),
                 input_error: None,

@@ -23,7 +23,7 @@ const SMALL: &str = "--packets 20000 --searches 2 --latency 0.5";
 #[test]
 fn a_rate_of_virtual_cores_is_found_and_told() {
     let command =
-        format!("bench mlffr examples/edge.toml --trace captures/edge.pcap --virtual-cores 3 {SMALL}");
+        format!("bench mlffr examples/edge.toml --pcap captures/edge.pcap --cores 3 --virtual {SMALL}");
     let report = json(&format!("{command} --json -"));
     let point = &report["point"];
     assert_eq!((&point["clock"], &point["cores"]), (&"virtual".into(), &3.into()));
@@ -53,7 +53,7 @@ fn a_rate_of_virtual_cores_is_found_and_told() {
 #[test]
 fn strategies_are_compared_and_what_cannot_run_is_told() {
     let comparison = json(
-        "bench compare captures/edge.pcap --chain examples/mixed-keys.toml --strategies single,rss --cores 1,64 \
+        "bench compare examples/mixed-keys.toml --pcap captures/edge.pcap --strategies single,rss --cores 1,64 \
          --packets 20000 --searches 1 --latency '' --virtual --json -"
             .split_whitespace()
             .collect::<Vec<_>>()
@@ -73,16 +73,15 @@ fn what_makes_no_sense_is_refused() {
     for (args, expected) in [
         ("--loss 1", "below 1; 4% is 0.04"),
         ("--packets 0", "0 is not in 1.."),
-        ("--virtual-cores 129", "must be 1 to 128"),
-        ("--cores 2 --virtual-cores 2", "cannot be used with"),
+        ("--cores 129 --virtual", "must be 1 to 128"),
         ("--latency 0.5,0", "above 0 and no more than 1"),
         ("--strategy fastest", "possible values"),
-        ("--model zipff", "zipf"),
+        ("--traffic zipff", "zipf"),
         ("--move-every 100", "under strategy `rss` flows stay where they are"),
         ("--strategy rsspp --move-every 0", "0 is not in 1.."),
         ("--strategy rsspp --rebalance-ms 0", "must be above 0"),
         ("--indirection-entries 129", "128 or 512"),
-        ("--trace captures/none.pcap", "cannot open captures/none.pcap"),
+        ("--pcap captures/none.pcap", "cannot open captures/none.pcap"),
     ] {
         let output = paceline(&format!("bench mlffr examples/ddos.toml {args}"));
         let error = String::from_utf8_lossy(&output.stderr);
@@ -95,7 +94,7 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn one_flow_is_told_from_many() {
     let comparison = json(
-        "bench compare single-flow:one-way=true,packets=20000 --chain examples/ddos.toml --strategies rss,rsspp \
+        "bench compare examples/ddos.toml --traffic single-flow:one-way=true,packets=20000 --strategies rss,rsspp \
          --cores 1,4 --packets 20000 --searches 1 --latency '' --virtual --json -"
             .split_whitespace()
             .collect::<Vec<_>>()

@@ -154,7 +154,7 @@ fn a_capture_cut_short_is_processed_as_far_as_it_is_whole() {
     let whole = fs::read(root().join(CAPTURE)).expect("the capture");
     let cut = Scratch::new("cut.pcap", &whole[..whole.len() - 7]);
     let run = paceline(&["run", EDGE, "--pcap", cut.path()]);
-    assert_eq!(run.status.code(), Some(1));
+    assert_eq!(run.status.code(), Some(4));
     assert!(stdout(&run).contains("Verdicts"), "{}", stdout(&run));
     assert!(stderr(&run).contains("at byte 21"), "{}", stderr(&run));
     let report = json(&paceline(&["run", EDGE, "--pcap", cut.path(), "--json", "-"]));
@@ -163,9 +163,9 @@ fn a_capture_cut_short_is_processed_as_far_as_it_is_whole() {
     assert_eq!(report["packets"].as_u64().map(|packets| packets + 1), all["packets"].as_u64());
 
     let verify = paceline(&["verify", EDGE, "--pcap", cut.path()]);
-    assert_eq!(verify.status.code(), Some(1));
-    let inspect = paceline(&["inspect", cut.path()]);
-    assert_eq!(inspect.status.code(), Some(1));
+    assert_eq!(verify.status.code(), Some(4));
+    let inspect = paceline(&["inspect", "--pcap", cut.path()]);
+    assert_eq!(inspect.status.code(), Some(4));
 }
 
 /// Wrong usage, each with a word that the message must have.
@@ -190,8 +190,8 @@ fn mistakes_are_explained() {
         ),
         (&["verify", SCANNED, "--pcap", CAPTURE, "--strategy", "scr", "--cores", "2"], "--strategy rss"),
         (&["verify", EDGE, "--pcap", CAPTURE, "--strategy", "scr", "--cores", "65"], "at most 64 cores"),
-        (&["inspect", "nowhere.pcap"], "nowhere.pcap"),
-        (&["inspect", CAPTURE, "--window", "0"], "0"),
+        (&["inspect", "--pcap", "nowhere.pcap"], "nowhere.pcap"),
+        (&["inspect", "--pcap", CAPTURE, "--window", "0"], "0"),
         (&["nfs", "natt"], "conntrack"),
         (&["nfs", "polcer"], "Did you mean `policer`?"),
         (&["generate", "zipf", "--out", "/nowhere/out.pcap"], "/nowhere/out.pcap"),
@@ -201,8 +201,8 @@ fn mistakes_are_explained() {
         (&["generate", "uniform", "--share", "0.5", "--out", "-"], "no option `share`"),
         (&["generate", "datacenter", "--frame-bytes", "40", "--out", "-"], "too short"),
         (&["generate", "uniform"], "--out"),
-        (&["bench", "chain", EDGE, "--model", "zipff"], "datacenter"),
-        (&["bench", "chain", EDGE, "--model", "zipf", "--flows", "5"], "--model"),
+        (&["bench", "chain", EDGE, "--traffic", "zipff"], "datacenter"),
+        (&["bench", "chain", EDGE, "--traffic", "zipf", "--flows", "5"], "--traffic"),
         (&["fly"], "unrecognized"),
     ];
     for (args, word) in cases {
@@ -398,7 +398,7 @@ fn generated_traffic_is_the_same_again_and_what_it_says() {
     assert!(again.stdout == fs::read(&file).expect("written"), "other bytes");
     assert!(stderr(&again).contains(summary["digest"].as_str().expect("a digest")), "{}", stderr(&again));
 
-    let inspected = json(&paceline(&["inspect", &file, "--json", "-"]));
+    let inspected = json(&paceline(&["inspect", "--pcap", &file, "--json", "-"]));
     for (field, there) in [("packets", &inspected["packets"]), ("bytes", &inspected["bytes"])] {
         assert_eq!(&summary[field], there, "{field}");
     }
@@ -428,8 +428,8 @@ fn nothing_that_is_read_is_overwritten() {
         &["run", &chain, "--pcap", &pcap, "--out", &new, "--json", &same],
         &["verify", &chain, "--pcap", &pcap, "--json", &chain],
         &["verify", &chain, "--pcap", &pcap, "--json", &hard],
-        &["inspect", &pcap, "--json", &soft],
-        &["bench", "chain", &chain, "--trace", &pcap, "--json", &pcap],
+        &["inspect", "--pcap", &pcap, "--json", &soft],
+        &["bench", "chain", &chain, "--pcap", &pcap, "--json", &pcap],
         &["bench", "chain", &chain, "--json", &chain],
     ];
     for args in cases {
@@ -449,7 +449,7 @@ fn nothing_that_is_read_is_overwritten() {
 fn json_gets_its_name_when_it_is_whole() {
     let folder = Folder::new("json");
     let json = folder.file("report.json");
-    let fine = paceline(&["inspect", CAPTURE, "--json", &json]);
+    let fine = paceline(&["inspect", "--pcap", CAPTURE, "--json", &json]);
     assert_eq!(fine.status.code(), Some(0), "{}", stderr(&fine));
     assert!(stdout(&fine).contains("Protocols"));
     assert_eq!(folder.names(), ["report.json"]);
@@ -480,10 +480,10 @@ fn a_cut_input_leaves_an_older_output_as_it_was() {
     fs::write(&cut, &whole[..whole.len() - 7]).expect("written");
     fs::write(&out, b"older").expect("written");
     let run = paceline(&["run", EDGE, "--pcap", &cut, "--out", &out]);
-    assert_eq!(run.status.code(), Some(1), "{}", stderr(&run));
+    assert_eq!(run.status.code(), Some(4), "{}", stderr(&run));
     assert_eq!(fs::read(&out).expect("there"), b"older");
     assert!(stdout(&run).contains("out.pcap.partial; "), "{}", stdout(&run));
-    let kept = paceline(&["inspect", &format!("{out}.partial")]);
+    let kept = paceline(&["inspect", "--pcap", &format!("{out}.partial")]);
     assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
 
     let quiet = paceline(&["run", EDGE, "--pcap", &cut, "--out", &out, "--json", "-"]);
@@ -526,7 +526,7 @@ fn verify_compares_files_that_have_packets() {
 
     let none = Scratch::new("none.pcap", &whole[..24]);
     let verify = paceline(&["verify", EDGE, "--pcap", none.path()]);
-    assert_eq!(verify.status.code(), Some(1), "{}", stderr(&verify));
+    assert_eq!(verify.status.code(), Some(3), "{}", stderr(&verify));
     assert!(stdout(&verify).contains("nothing to compare"), "{}", stdout(&verify));
     assert!(!stdout(&verify).contains("EQUALS"));
     let report = json(&paceline(&["verify", EDGE, "--pcap", none.path(), "--json", "-"]));
@@ -544,7 +544,7 @@ fn an_input_cut_in_its_header_is_no_input() {
         for args in [
             &["run", EDGE, "--pcap", cut.path()][..],
             &["verify", EDGE, "--pcap", cut.path()],
-            &["inspect", cut.path()],
+            &["inspect", "--pcap", cut.path()],
         ] {
             let output = paceline(args);
             assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
@@ -558,13 +558,13 @@ fn a_capture_of_another_link_type_is_suspected() {
     let mut raw = fs::read(root().join(CAPTURE)).expect("the capture");
     raw[20] = 101; // LINKTYPE_RAW: these are Ethernet frames
     let raw = Scratch::new("raw.pcap", &raw);
-    for args in [&["run", EDGE, "--pcap", raw.path()][..], &["inspect", raw.path()]] {
+    for args in [&["run", EDGE, "--pcap", raw.path()][..], &["inspect", "--pcap", raw.path()]] {
         let output = paceline(args);
         assert!(stdout(&output).contains("is the link type"), "{args:?}: {}", stdout(&output));
         let fine = if args[0] == "run" {
             ["run", EDGE, "--pcap", CAPTURE].to_vec()
         } else {
-            vec!["inspect", CAPTURE]
+            vec!["inspect", "--pcap", CAPTURE]
         };
         assert!(!stdout(&paceline(&fine)).contains("is the link type"));
     }
@@ -583,7 +583,7 @@ fn time_that_runs_back_is_told() {
 #[test]
 fn standard_input_goes_by_its_name() {
     let whole = fs::read(root().join(CAPTURE)).expect("the capture");
-    let inspect = paceline_fed(&["inspect", "-"], &whole);
+    let inspect = paceline_fed(&["inspect", "--pcap", "-"], &whole);
     assert!(stdout(&inspect).starts_with("standard input: 5,432 packets"), "{}", stdout(&inspect));
 }
 

@@ -74,7 +74,7 @@ fn an_order_that_there_is_not_is_refused() {
 
 #[test]
 fn both_orders_are_measured() {
-    let command = ["bench", "egress", "examples/ddos.toml", "--trace", "captures/edge.pcap", "--rounds", "2"];
+    let command = ["bench", "egress", "examples/ddos.toml", "--pcap", "captures/edge.pcap", "--rounds", "2"];
     let report = json(&paceline(&[&command[..], &["--json", "-"]].concat()));
     let orders = report["orders"].as_array().expect("both");
     let names: Vec<_> = orders.iter().map(|order| order["egress"]["order"].clone()).collect();

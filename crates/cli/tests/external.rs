@@ -12,7 +12,7 @@ const CHAIN: &str = "examples/perimeter.toml";
 const CAPTURE: &str = "captures/edge.pcap";
 
 fn sequence(folder: &Folder, cores: &str, more: &[&str]) -> Output {
-    let args = ["sequence", CAPTURE, CHAIN, "--cores", cores, "--out-dir", folder.path()];
+    let args = ["sequence", CHAIN, "--pcap", CAPTURE, "--cores", cores, "--out-dir", folder.path()];
     paceline(&[&args, more].concat())
 }
 
@@ -22,7 +22,7 @@ fn external(command: &str, folder: &Folder, more: &[&str]) -> Output {
 }
 
 fn packets(path: &str) -> u64 {
-    let inspect = paceline(&["inspect", path, "--json", "-"]);
+    let inspect = paceline(&["inspect", "--pcap", path, "--json", "-"]);
     json(&inspect)["packets"].as_u64().expect("a count")
 }
 
@@ -152,8 +152,18 @@ fn an_input_that_is_cut_leaves_partial_files_and_older_ones_alone() {
     let whole =
         fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAPTURE)).expect("a capture");
     fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
-    let output =
-        paceline(&["sequence", &cut, CHAIN, "--cores", "2", "--out-dir", folder.path(), "--json", "-"]);
+    let output = paceline(&[
+        "sequence",
+        CHAIN,
+        "--pcap",
+        &cut,
+        "--cores",
+        "2",
+        "--out-dir",
+        folder.path(),
+        "--json",
+        "-",
+    ]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert_eq!(json(&output)["complete"], false);
     assert_eq!(
@@ -187,7 +197,10 @@ fn wrong_usage_is_explained() {
     assert_eq!(sequence(&folder, "3", &[]).status.code(), Some(0));
     told(sequence(&folder, "2", &[]), "is of an earlier run");
     let own = folder.file("core-00.pcap");
-    told(paceline(&["sequence", &own, CHAIN, "--cores", "3", "--out-dir", folder.path()]), "would overwrite");
+    told(
+        paceline(&["sequence", CHAIN, "--pcap", &own, "--cores", "3", "--out-dir", folder.path()]),
+        "would overwrite",
+    );
     told(external("verify", &folder, &["--cores", "2"]), "the folder has the packets of 3 cores");
     fs::remove_file(folder.file("core-01.pcap")).expect("a file");
     told(external("verify", &folder, &[]), "core-01.pcap, and there are files of later cores");

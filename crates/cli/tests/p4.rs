@@ -30,7 +30,7 @@ fn p4_runs_over_captures() {
     let report = json(&run);
     assert!(report["packets"].as_u64() > Some(1000));
     assert_eq!(report["packets"], report["packets_out"]);
-    let again = paceline(&["inspect", out.path(), "--json", "-"]);
+    let again = paceline(&["inspect", "--pcap", out.path(), "--json", "-"]);
     assert_eq!(json(&again)["packets"], report["packets"]);
 }
 

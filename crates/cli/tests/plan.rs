@@ -29,7 +29,7 @@ const SMALL: &str = "--packets 20000 --rounds 2";
 #[test]
 fn one_flow_with_dear_dispatch_is_replicated() {
     let forecast = json(
-        "examples/ddos.toml --model single-flow:one-way=true,packets=20000 --dispatch-ns 20000 --max-cores 8",
+        "examples/ddos.toml --traffic single-flow:one-way=true,packets=20000 --dispatch-ns 20000 --max-cores 8",
     );
     assert_eq!((&forecast["advice"]["strategy"], &forecast["advice"]["cores"]), (&"scr".into(), &8.into()));
     let points = forecast["points"].as_array().expect("points");
@@ -47,7 +47,7 @@ fn one_flow_with_dear_dispatch_is_replicated() {
 #[test]
 fn chains_that_no_hash_serves_are_told() {
     let forecast =
-        json("examples/perimeter.toml --trace captures/edge.pcap --max-cores 4 --dispatch-ns 20000");
+        json("examples/perimeter.toml --pcap captures/edge.pcap --max-cores 4 --dispatch-ns 20000");
     let only = "`scr` is the only strategy that gives the answers of one core on several: sharding refuses this chain";
     assert!(sentences(&forecast).iter().any(|sentence| sentence.starts_with(only)), "{forecast}");
     assert_eq!(forecast["advice"]["strategy"], "scr");
@@ -57,14 +57,14 @@ fn chains_that_no_hash_serves_are_told() {
     assert_eq!(refused, ["rss", "rsspp"]);
 
     let forecast =
-        json("examples/mixed-keys.toml --trace captures/edge.pcap --max-cores 4 --dispatch-ns 20000");
+        json("examples/mixed-keys.toml --pcap captures/edge.pcap --max-cores 4 --dispatch-ns 20000");
     assert_eq!(forecast["shared"], Value::from(vec!["source-statistics", "destination-policer"]));
     assert_eq!(forecast["advice"]["strategy"], "scr", "not what shares states");
 }
 
 #[test]
 fn people_read_advice_costs_and_rates() {
-    let text = stdout(&plan(&format!("examples/edge.toml --trace captures/edge.pcap --max-cores 5 {SMALL}")));
+    let text = stdout(&plan(&format!("examples/edge.toml --pcap captures/edge.pcap --max-cores 5 {SMALL}")));
     for expected in [
         "Advice\n  - ",
         "What a packet costs a core, ns",
@@ -87,10 +87,10 @@ fn what_makes_no_sense_is_refused() {
         ("examples/ddos.toml --dispatch-ns -1", "unexpected argument"),
         ("examples/ddos.toml --dispatch-ns 100001", "100001 is not in 0..=100000"),
         ("examples/ddos.toml --indirection-entries 100", "128 or 512"),
-        ("examples/ddos.toml --model zipff", "zipf"),
-        ("examples/ddos.toml --trace captures/none.pcap", "cannot open captures/none.pcap"),
-        ("examples/ddos.toml --trace captures/edge.pcap --model zipf", "cannot be used with"),
-        ("examples/ddos.toml --trace captures/edge.pcap --json captures/edge.pcap", "would overwrite"),
+        ("examples/ddos.toml --traffic zipff", "zipf"),
+        ("examples/ddos.toml --pcap captures/none.pcap", "cannot open captures/none.pcap"),
+        ("examples/ddos.toml --pcap captures/edge.pcap --traffic zipf", "cannot be used with"),
+        ("examples/ddos.toml --pcap captures/edge.pcap --json captures/edge.pcap", "would overwrite"),
     ] {
         let output = plan(args);
         let error = String::from_utf8_lossy(&output.stderr).replace('│', " ");

@@ -1,4 +1,5 @@
 use io::{Closed, EngineDrop, Fate, Frame, Port};
+use table::Horizon;
 use wire::{Edits, Headers};
 
 use crate::runs::Runs;
@@ -26,8 +27,8 @@ pub struct Batch {
     pub(crate) parsed: u64,
     /// Packets behind an entry that are alike in all that the chain reads.
     pub(crate) runs: Runs,
-    /// Flows must not be forgotten as of a later time: packets of theirs may come, here or on another core, that
-    /// are no older than this, but older than others. No limit where flows stay.
+    /// Packets that wait for their flows, here or on another core, are no older than this, but may be older than those
+    /// of the batch: see [`Batch::horizon`]. `u64::MAX` where flows stay, or nothing waits.
     pub oldest_ns: u64,
 }
 
@@ -52,6 +53,13 @@ impl Batch {
     /// Entries of the batch.
     pub fn len(&self) -> usize {
         self.frames.len()
+    }
+
+    /// As of when flows may be forgotten once the batch has come to a packet of time `now_ns`: not later than that
+    /// packet, since packets of a batch come in order, and not later than one that waits.
+    #[inline]
+    pub fn horizon(&self, now_ns: u64) -> Horizon {
+        Horizon::claim(now_ns.min(self.oldest_ns))
     }
 
     /// Whether there are none.

@@ -7,7 +7,7 @@ use nf::FiveTuple;
 use sequencer::Excerpt;
 use serde::Deserialize;
 use strategy::FunctionShape;
-use table::{OutOfMemory, PARTS_MAX, WhenFull};
+use table::{Horizon, MAX_FLOWS, OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
@@ -110,6 +110,16 @@ impl Chain {
     /// [`ConfigError`] points at the line, says what is wrong, and names the valid choices.
     pub fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Box<ConfigError>> {
         config::parse(source_name, text, registry)
+    }
+
+    /// The same chain with tables of one size: `flows` on each core, and `when_full` for what becomes of more.
+    ///
+    /// # Panics
+    /// If `flows` is not from 1 to [`table::MAX_FLOWS`].
+    pub fn with_flows(mut self, flows: usize, when_full: WhenFull) -> Chain {
+        assert!((1..=MAX_FLOWS).contains(&flows), "a table for {flows} flows");
+        self.functions.iter_mut().for_each(|spec| (spec.flows, spec.when_full) = (flows, when_full));
+        self
     }
 
     /// The chain as each of `cores` cores runs it, with empty tables. All memory is taken here. `core_of`
@@ -335,7 +345,9 @@ impl ChainCore {
 
     /// Lets every dead flow go; for the end of a run.
     pub fn settle(&mut self, now: Stamp) {
-        self.groups.iter_mut().for_each(|group| group.settle(now));
+        // No packet comes any more.
+        let end = Horizon::claim(now.time_ns);
+        self.groups.iter_mut().for_each(|group| group.settle(end));
     }
 
     /// A chain of no functions, in place of one that is elsewhere.
@@ -364,9 +376,9 @@ impl ChainCore {
         self.groups[group].pack(from, leaving)
     }
 
-    /// Takes in flows that this group packed on another core.
-    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, now_ns: u64) {
-        self.groups[group].unpack(flows, now_ns);
+    /// Takes in flows that this group packed on another core: see [`Group::unpack`].
+    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
+        self.groups[group].unpack(flows, horizon, now_ns);
     }
 
     /// The pools of an entry that goes to another core, with their functions' numbers.

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use table::Horizon;
 
 /// How far each core is: cores that share states are not in step.
 pub(crate) struct Clocks(Box<[CachePadded<AtomicU64>]>);
@@ -10,14 +11,15 @@ impl Clocks {
         Clocks((0..cores).map(|_| CachePadded::default()).collect())
     }
 
-    /// Says that no packet of this core is before `now_ns` any more.
+    /// Says that this core, of all flows that it steps, is past the horizon.
     #[inline]
-    pub(crate) fn tick(&self, core: usize, now_ns: u64) {
-        self.0[core].store(now_ns, Ordering::Release);
+    pub(crate) fn tick(&self, core: usize, horizon: Horizon) {
+        self.0[core].store(horizon.past_ns(), Ordering::Release);
     }
 
-    /// The time before which no core will step. Reads every core's line: not for each packet.
-    pub(crate) fn past_ns(&self) -> u64 {
-        self.0.iter().map(|clock| clock.load(Ordering::Acquire)).min().unwrap_or(0)
+    /// The horizon of all cores together. Reads every core's line: not for each packet.
+    pub(crate) fn horizon(&self) -> Horizon {
+        let clocks = self.0.iter().map(|clock| clock.load(Ordering::Acquire));
+        Horizon::claim(clocks.min().unwrap_or(0))
     }
 }

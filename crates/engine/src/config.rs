@@ -35,6 +35,9 @@ const MAX_FUNCTIONS: usize = 64;
 
 const CHAIN_OPTIONS: [&str; 4] = ["name", "malformed", "seed", "function"];
 
+/// Options of every function.
+const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
+
 /// What is wrong with a chain file, and where.
 #[derive(Debug, Error, Diagnostic)]
 #[error("{message}")]
@@ -220,6 +223,11 @@ fn wrong_option(
     let span = error.span().unwrap_or(0..0);
 
     if let Some(unknown) = quoted_after(error.message(), "unknown field ") {
+        if CHAIN_OPTIONS.contains(&unknown) {
+            let message = format!("`{unknown}` is an option of the chain, and stands below a `[[function]]`");
+            let help = format!("move `{unknown}` above the first `[[function]]` of the file. {list}");
+            return mistake(span, message, "belongs to the chain").help(help);
+        }
         let message = format!("`{name}` has no option `{unknown}`");
         let near = nearest(unknown, all());
         let help = near.map_or_else(|| list.clone(), |near| format!("did you mean `{near}`? {list}"));
@@ -334,6 +342,11 @@ impl<'i> Fields<'i> {
         let Some((key, _)) = self.table.iter().next() else { return Ok(()) };
         let name: &str = key.get_ref();
         let message = format!("{of} has no option `{name}`");
+        if FUNCTION_OPTIONS.contains(&name) {
+            let help =
+                format!("`{name}` is an option of a function: put it below that function's `[[function]]`");
+            return Err(mistake(key.span(), message, "belongs to a function").help(help));
+        }
         let near = nearest(name, choices.iter().copied());
         let valid = format!("valid: {}", names(choices.iter().copied()));
         let help = near.map_or_else(|| valid.clone(), |near| format!("did you mean `{near}`? {valid}"));
@@ -361,9 +374,16 @@ fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a
     // Case and the word's joint are what one gets wrong without a slip of the finger.
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let name = plain(name);
-    let scored = choices.map(|choice| (strsim::jaro_winkler(&name, &plain(choice)), choice));
+    let choices: Vec<&str> = choices.collect();
+    let scored = choices.iter().copied().map(|choice| (strsim::jaro_winkler(&name, &plain(choice)), choice));
     let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.filter(|(score, _)| *score > 0.75).map(|(_, choice)| choice)
+    let best = best.filter(|(score, _)| *score > 0.75).map(|(_, choice)| choice);
+    // Letters that changed places weigh little in a long word and all in a short one: `nta` for `nat`.
+    best.or_else(|| {
+        let slips =
+            choices.iter().copied().map(|choice| (strsim::osa_distance(&name, &plain(choice)), choice));
+        slips.min_by_key(|(slips, _)| *slips).filter(|(slips, _)| *slips <= 1).map(|(_, choice)| choice)
+    })
 }
 
 fn file_stem(source_name: &str) -> String {

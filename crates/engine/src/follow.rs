@@ -3,7 +3,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use io::{Fate, Port};
-use nf::{FlowKey, NetworkFunction, Verdict, WhenShared, hash_bytes};
+use nf::{FlowKey, NetworkFunction, Verdict, WhenShared, began_anew, hash_bytes};
+use table::Horizon;
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -11,7 +12,7 @@ use crate::Batch;
 use crate::batch::bits;
 use crate::run::{Lap, Laps};
 use crate::runner::Runner;
-use crate::shared::{began_anew, weigh};
+use crate::shared::weigh;
 use crate::stage::{FlowCounters, Group, StageCounters};
 
 /// What became of a run's packets, by sequence number.
@@ -142,7 +143,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
         laps.lap(Lap::Function(self.runner.index()), batch);
     }
 
-    fn settle(&mut self, _: Stamp) {}
+    fn settle(&mut self, _: Horizon) {}
 
     fn digest(&self, _: usize, _: Stamp) -> u64 {
         0

@@ -2,7 +2,7 @@ use std::any::Any;
 
 use io::Port;
 use nf::{FlowKey, NetworkFunction, Short};
-use table::{FlowTable, Layout, OutOfMemory, Parcel, Slot, WhenFull};
+use table::{FlowTable, Horizon, Layout, OutOfMemory, Parcel, Slot, WhenFull};
 use wire::{Headers, Stamp};
 
 use crate::batch::{bits, first_bits};
@@ -266,25 +266,25 @@ impl<K: FlowKey> KeyGroup<K> {
         while rest != 0 {
             let (packets, count) = batch.runs.choose(rest, self.table.steps_left());
             let last = packets.ilog2() as usize;
-            let own = batch.frames[last].stamp;
-            let last = Stamp { time_ns: batch.runs.last_ns(last).unwrap_or(own.time_ns), ..own };
+            let own_ns = batch.frames[last].stamp.time_ns;
+            let horizon = batch.horizon(batch.runs.last_ns(last).unwrap_or(own_ns));
             self.step(packets, batch, port, laps);
             rest = rest & !packets | batch.runs.done(packets);
             let Self { table, members, entries, .. } = self;
             if table.count_steps(count) {
-                table.maintain(last.time_ns, |table, slot| Self::expire(members, entries, slot, last, table));
+                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
                 laps.lap(Lap::Sweep, batch);
             }
         }
     }
 
-    /// Has a block free, if one can be had.
-    fn make_room(&mut self, now_ns: u64) {
+    /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
+    fn make_room(&mut self, horizon: Horizon, now_ns: u64) {
         let Self { table, members, entries, .. } = self;
         if table.free() == 0 {
-            table.make_room(now_ns, |table, slot| {
+            table.make_room(horizon, now_ns, |table, slot| {
                 let block = block(entries, slot);
-                members.iter_mut().for_each(|member| member.leave(block, now_ns, table));
+                members.iter_mut().for_each(|member| member.leave(block, horizon, table));
             });
         }
     }
@@ -294,11 +294,11 @@ impl<K: FlowKey> KeyGroup<K> {
         members: &mut [Box<dyn Member<K>>],
         entries: &[u16],
         slot: Slot,
-        now: Stamp,
+        horizon: Horizon,
         table: &mut FlowTable<K>,
     ) {
         let block = block(entries, slot);
-        members.iter_mut().for_each(|member| member.expire(block, now.time_ns, table));
+        members.iter_mut().for_each(|member| member.expire(block, horizon, table));
     }
 
     /// Puts a flow that is to go to another core into the parcel for it.
@@ -350,21 +350,20 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());
             rest &= !packets;
-            let last = batch.frames[packets.ilog2() as usize].stamp;
-            let last = Stamp { time_ns: last.time_ns.min(batch.oldest_ns), ..last };
+            let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
             self.step(packets, batch, port, laps);
             let Self { table, members, entries, .. } = self;
             if table.count_steps(packets.count_ones() as usize) {
-                table.maintain(last.time_ns, |table, slot| Self::expire(members, entries, slot, last, table));
+                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
                 laps.lap(Lap::Sweep, batch);
             }
         }
     }
 
-    fn settle(&mut self, now: Stamp) {
+    fn settle(&mut self, end: Horizon) {
         let Self { table, members, entries, .. } = self;
-        table.settle(now.time_ns, |table, slot| Self::expire(members, entries, slot, now, table));
-        members.iter_mut().for_each(|member| member.settle(now));
+        table.settle(end, |table, slot| Self::expire(members, entries, slot, end, table));
+        members.iter_mut().for_each(|member| member.settle(end));
     }
 
     fn digest(&self, member: usize, now: Stamp) -> u64 {
@@ -405,10 +404,10 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         (next, packed.into_iter().map(erase).collect())
     }
 
-    fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, now_ns: u64) {
+    fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, horizon: Horizon, now_ns: u64) {
         let parcel: Box<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
         for (index, entry) in entries.into_iter().enumerate() {
-            self.make_room(now_ns);
+            self.make_room(horizon, now_ns);
             let slot = self.table.unpack(&parcel, index);
             note_entry(&mut self.entries, slot, entry);
             for member in &mut self.members {

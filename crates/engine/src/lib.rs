@@ -26,6 +26,7 @@ mod history;
 mod mask;
 mod member;
 mod moving;
+mod oddities;
 mod pace;
 mod passed;
 mod plan;
@@ -60,8 +61,9 @@ pub use external::{
 pub use follow::End;
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 pub use moving::Mover;
+pub use oddities::Oddities;
 pub use pace::{Speed, SpeedError};
-pub use plan::{MAX_CORES, Plan, PlanError};
+pub use plan::{MAX_CORES, Plan, PlanError, free_bytes};
 pub use publish::Publisher;
 pub use registry::{Function, FunctionInfo, Registry};
 pub use reordering::{MAX_N, Reordered, Reordering};

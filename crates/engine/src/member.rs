@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use io::Port;
 use nf::{NetworkFunction, Verdict, hash_bytes};
-use table::{Cell, FlowTable, Parcel, Part, Slot};
+use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
 use wire::{EditsMark, Stamp};
 use zerocopy::IntoBytes;
 
@@ -62,11 +62,12 @@ pub(crate) trait Member<K>: Send {
     /// Puts the state of the step before into the flow's new block, if there was room for one.
     fn place(&mut self, packet: usize, steps: &mut Steps<'_, K>);
 
-    /// The block is to be another flow's: takes the state from it, if there is one.
-    fn leave(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<K>);
+    /// The block is to be another flow's: takes the state from it, if there is one. What is not dead as of the horizon
+    /// is evicted.
+    fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<K>);
 
-    /// Takes the state from the block if it is dead.
-    fn expire(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<K>);
+    /// Takes the state from the block if it is dead as of the horizon.
+    fn expire(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<K>);
 
     /// The block, with the state in it, is about to go to another core, or has just come from one.
     fn moves(&mut self, _slot: Slot, _way: Way, _table: &FlowTable<K>) {}
@@ -86,7 +87,7 @@ pub(crate) trait Member<K>: Send {
     fn swap_pool(&mut self, _pool: &mut Option<Pool>) {}
 
     /// The end of a run, after [`Member::expire`] for every block.
-    fn settle(&mut self, _now: Stamp) {}
+    fn settle(&mut self, _end: Horizon) {}
 
     /// Flows that have a state in the table, dead ones included. O(capacity).
     fn live(&self, table: &FlowTable<K>) -> usize;
@@ -166,15 +167,16 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return 0 };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
         let mut cell = steps.table.cell_mut(slot, self.part);
-        let was_dead = cell.deadline_ns() <= now_ns && cell.state().is_some();
+        let was_dead = cell.is_dead_at(now_ns);
         if was_dead {
             let entry = steps.batch.frames[packet].entry;
-            self.expire(Block { slot, entry }, now_ns, steps.table);
+            self.lapse(slot, entry, steps.table);
             cell = steps.table.cell_mut(slot, self.part);
         }
         let mut flow = cell.state().copied();
         let was_none = flow.is_none();
         let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        self.runner.note_step(&meta, cell.state(), flow.as_ref());
         let mut followed = 0;
         if let Some(state) = &flow {
             self.flows.created += u64::from(was_none);
@@ -262,11 +264,19 @@ impl<F: NetworkFunction> FunctionMember<F> {
         table.has_lost_a_state(slot);
     }
 
+    /// The flow's own packet has found its state dead.
+    #[cold]
+    fn lapse(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
+        self.flows.expired += 1;
+        self.depart(slot, entry, table);
+    }
+
     /// Takes the flow's state from it, not by a step.
     fn depart(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
         let cell = table.cell(slot, self.part);
         let Some(state) = cell.state() else { return };
         let key = table.key(slot);
+        self.runner.end_record(key, state);
         let Runner { function, pools, .. } = &mut self.runner;
         match pools.get_mut(entry) {
             Some(pool) => function.gone(key, state, pool),
@@ -362,21 +372,20 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    fn leave(&mut self, Block { slot, entry }: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
+    fn leave(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
         match table.cell(slot, self.part).deadline_ns() {
             0 => return,
-            deadline_ns if deadline_ns <= now_ns => self.flows.expired += 1,
+            deadline_ns if horizon.is_past(deadline_ns) => self.flows.expired += 1,
             _ => self.flows.evicted += 1,
         }
         self.depart(slot, entry, table);
     }
 
     #[cold]
-    fn expire(&mut self, Block { slot, entry }: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
+    fn expire(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
         let deadline_ns = table.cell(slot, self.part).deadline_ns();
-        if deadline_ns != 0 && deadline_ns <= now_ns {
-            self.flows.expired += 1;
-            self.depart(slot, entry, table);
+        if deadline_ns != 0 && horizon.is_past(deadline_ns) {
+            self.lapse(slot, entry, table);
         }
     }
 
@@ -393,6 +402,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         let Some(state) = cell.state() else { return };
         self.flows.moved_in += 1;
         self.flows.evicted += 1;
+        self.runner.end_record(key, state);
         let Runner { function, pools, .. } = &mut self.runner;
         match pools.get_mut(entry) {
             Some(pool) => function.gone(key, state, pool),

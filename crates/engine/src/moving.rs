@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use control::{Custody as Protocol, Message, Order};
 use io::{Frame, Port, Received};
+use table::Horizon;
 
 use crate::chain::ChainCore;
 use crate::group_builder::Pool;
@@ -167,7 +168,9 @@ impl Mover {
     fn take_in(&mut self, chain: &mut ChainCore) {
         if let Some((entry, Parcel { flows, pools })) = self.protocol.receive() {
             if let Some((group, flows)) = flows {
-                chain.unpack(group, flows, self.now_ns);
+                // Packets that wait for these flows, and for others, are older than the newest that came.
+                let horizon = Horizon::claim(self.now_ns.min(self.oldest_ns()));
+                chain.unpack(group, flows, horizon, self.now_ns);
             }
             if let Some(entry) = entry {
                 self.moves.entries_in += 1;

@@ -288,7 +288,7 @@ fn replicable(chain: &Chain, cores: usize) -> Result<(), PlanError> {
 
 /// Memory that can be had without swapping; `None` where the system does not say. Asked beforehand,
 /// because a system that overcommits grants what it does not have and ends the program later.
-fn free_bytes() -> Option<u64> {
+pub fn free_bytes() -> Option<u64> {
     Some(kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")? << 10)
 }
 
@@ -307,7 +307,11 @@ fn derive(chain: &Chain, strategy: &'static str) -> Result<(HashFields, Vec<usiz
             let rest: Vec<usize> = all.iter().copied().filter(|other| *other != index).collect();
             !rest.is_empty() && hash_and_share(chain, &rest).is_ok()
         };
-        let mut remedy = "What works: `--strategy single`".to_owned();
+        let mut remedy = "What works: ".to_owned();
+        if chain.inspects_before_state().is_none() {
+            remedy += "`--strategy scr`, which needs no such hash and answers exactly as one core does, or ";
+        }
+        remedy += "`--strategy single`";
         if let Some(index) = [conflict.second, conflict.first].into_iter().find(|index| without(*index)) {
             remedy += &format!(", or `{}` in a chain of its own", chain.functions[index].name);
         }

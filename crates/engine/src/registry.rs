@@ -12,7 +12,7 @@ use crate::group::{KeyGroup, KeyGroupBuilder};
 use crate::group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 use crate::member::FunctionMember;
 use crate::passed::check_passed;
-use crate::runner::{Pools, Runner};
+use crate::runner::{EndedOf, Pools, Runner};
 use crate::shared::SharedStates;
 use crate::shared_member::SharedMember;
 use crate::stage::{Stage, StageSpec};
@@ -59,6 +59,8 @@ pub struct FunctionInfo {
     pub key: TypeId,
     /// [`NetworkFunction::HAS_SIDES`].
     pub has_sides: bool,
+    /// [`NetworkFunction::POOL_EMPTY`].
+    pub pool_empty: Option<u8>,
     /// [`NetworkFunction::WHEN_SHARED`].
     pub when_shared: Option<WhenShared>,
     /// What its key is made of.
@@ -222,6 +224,17 @@ impl<F: NetworkFunction> Configured<F> {
         };
         Runner::new(Arc::clone(&self.0), pools, spec)
     }
+
+    /// The records that have ended on any of the cores.
+    fn ended(&self, stages: &[Stage<'_>]) -> EndedOf<F> {
+        let mut ended = EndedOf::<F>::new(self.0.keeps_ended());
+        // All cores have the same.
+        if let Some(member) = stages.first().and_then(shared::<F>) {
+            member.states().add_ended(&mut ended);
+        }
+        stages.iter().filter_map(runner_of::<F>).filter_map(Runner::ended).for_each(|own| ended.merge(own));
+        ended
+    }
 }
 
 impl<F: NetworkFunction> Function for Configured<F> {
@@ -333,9 +346,12 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
+        let ended = self.ended(stages);
         match flows_of_all::<F>(stages, now) {
-            Some(live) => self.0.report(&mut live.iter().map(|(key, state)| (key, state)), now),
-            None => self.0.report(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), now),
+            Some(live) => self.0.report_all(&mut live.iter().map(|(key, state)| (key, state)), &ended, now),
+            None => {
+                self.0.report_all(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), &ended, now)
+            }
         }
     }
 
@@ -360,6 +376,15 @@ fn striped<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a StripedGroup
 /// The stage's function, if cores share its flows, somebody checks it, and it is an `F`.
 fn watched<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a WatchedMember<F>> {
     striped::<F>(stage)?.member(stage.member)
+}
+
+/// What steps the stage's function, if it is an `F` with flows in the group's table.
+fn runner_of<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a Runner<F>> {
+    if let Some(group) = striped::<F>(stage) {
+        return group.function::<F>(stage.member).map(FunctionMember::runner);
+    }
+    let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>()?;
+    group.member::<FunctionMember<F>>(stage.member).map(FunctionMember::runner)
 }
 
 /// The live flows of a function, if its stages' cores share them.
@@ -401,6 +426,7 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         inspects: F::INSPECTS,
         key: TypeId::of::<F::Key>(),
         has_sides: F::HAS_SIDES,
+        pool_empty: F::POOL_EMPTY,
         when_shared: F::WHEN_SHARED,
         sharding: F::Key::SHARDING,
         key_bytes: size_of::<F::Key>(),

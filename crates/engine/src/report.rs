@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use io::capture::{Remarks, link_name};
 use nf::{FunctionReport, WhenShared};
 use schemars::JsonSchema;
 use sequencer::Rejected;
 use serde::Serialize;
-use wire::Malformed;
+use wire::{Malformed, RanBack};
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
 use crate::egress::EgressOutcome;
 use crate::external::{HistoryCounters, HistoryOutcome};
+use crate::oddities::Oddities;
 use crate::plan::{Plan, kib};
 use crate::publish::UNNAMED;
 use crate::reordering::Reordered;
@@ -57,6 +59,12 @@ pub struct RunReport {
     pub digest: String,
     /// Packets whose own time lay before an earlier packet's; their stamps have the earlier time.
     pub time_ran_back: TimeRanBack,
+    /// Whether any packet is IP, or malformed.
+    pub has_ip: bool,
+    /// What is odd about the input, in sentences.
+    pub oddities: Vec<String>,
+    /// Packets that were skipped since their link type is not supported, by its name.
+    pub skipped: BTreeMap<String, u64>,
     /// What became of packets because of their history; null unless they came with one.
     pub history: Option<HistoryReport>,
     /// How packets left.
@@ -109,6 +117,28 @@ pub struct TimeRanBack {
     pub packets: u64,
     /// The furthest of them.
     pub furthest_seconds: f64,
+    /// The number, from 1, of the packet that it lies so far behind; null if there is none.
+    pub ahead_packet: Option<u64>,
+}
+
+impl TimeRanBack {
+    /// What was counted, for people.
+    pub fn new(ran_back: RanBack) -> TimeRanBack {
+        TimeRanBack {
+            packets: ran_back.packets,
+            furthest_seconds: ran_back.furthest_ns as f64 / 1e9,
+            ahead_packet: (ran_back.packets > 0).then_some(ran_back.ahead_seq + 1),
+        }
+    }
+}
+
+/// Skipped packets by the name of their link type.
+pub fn skipped(remarks: &Remarks) -> BTreeMap<String, u64> {
+    let mut skipped = BTreeMap::new();
+    for (number, packets) in &remarks.skipped {
+        skipped.insert(format!("{} ({number})", link_name(*number)), *packets);
+    }
+    skipped
 }
 
 /// What became of packets that came with their history from a sequencer outside.
@@ -375,10 +405,10 @@ impl RunReport {
             cores,
             digest: hex(combined(&digests)),
             functions,
-            time_ran_back: TimeRanBack {
-                packets: outcome.ran_back.packets,
-                furthest_seconds: outcome.ran_back.furthest_ns as f64 / 1e9,
-            },
+            time_ran_back: TimeRanBack::new(outcome.ran_back),
+            has_ip: outcome.has_ip,
+            oddities: Oddities::of(outcome).sentences(),
+            skipped: skipped(&outcome.remarks),
             history: outcome.history.as_ref().map(HistoryReport::new),
             egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
-use nf::{Cx, NetworkFunction, Verdict, hash_bytes};
+use nf::{Cx, Ended, NetworkFunction, Verdict, began_anew, hash_bytes};
 use wire::{Edits, EditsMark, Headers, Stamp};
 
 use crate::Batch;
@@ -61,10 +61,48 @@ impl<P> Pools<P> {
     }
 }
 
+/// The records of `F` that have ended.
+pub(crate) type EndedOf<F> = Ended<<F as NetworkFunction>::Key, <F as NetworkFunction>::State>;
+
+/// For a function that reports records that have ended: room for these.
+pub(crate) fn room_for_ended<F: NetworkFunction>(function: &F) -> Option<Box<EndedOf<F>>> {
+    let keep = function.keeps_ended();
+    (keep > 0).then(|| Box::new(Ended::new(keep)))
+}
+
+/// Notes a record that has ended.
+#[cold]
+pub(crate) fn note_ended<F: NetworkFunction>(
+    ended: &mut Option<Box<EndedOf<F>>>,
+    function: &F,
+    key: &F::Key,
+    state: &F::State,
+) {
+    if let Some(ended) = ended {
+        ended.add(function.rank(state), function.totals(state), key, state);
+    }
+}
+
+/// Whether a step has ended a record and begun the next, in a function that does so.
+#[inline(always)]
+fn has_begun_anew<F: NetworkFunction>(
+    function: &F,
+    before: Option<&F::State>,
+    after: Option<&F::State>,
+) -> bool {
+    if !F::BEGINS_ANEW {
+        return false;
+    }
+    let (Some(before), Some(after)) = (before, after) else { return false };
+    began_anew(function.totals(before), function.totals(after))
+}
+
 /// What every function on a core has, with a table or without.
 pub(crate) struct Runner<F: NetworkFunction> {
     pub(crate) function: Arc<F>,
     pub(crate) pools: Pools<F::Pool>,
+    /// The records that have ended on this core, if the function reports them.
+    ended: Option<Box<EndedOf<F>>>,
     index: u8,
     /// Whether no function comes after it, which would read what it edits.
     is_last: bool,
@@ -84,6 +122,7 @@ pub(crate) struct Runner<F: NetworkFunction> {
 impl<F: NetworkFunction> Runner<F> {
     pub(crate) fn new(function: Arc<F>, pools: Pools<F::Pool>, spec: StageSpec) -> Self {
         Runner {
+            ended: room_for_ended(&*function),
             function,
             pools,
             index: spec.index,
@@ -149,10 +188,10 @@ impl<F: NetworkFunction> Runner<F> {
     /// What steps packets that other cores have, from number `seq` on.
     #[inline(always)]
     pub(crate) fn replay(&mut self, seq: u64) -> Replay<'_, F> {
-        let Runner { function, pools, events, no_edits, seed, .. } = self;
+        let Runner { function, pools, ended, events, no_edits, seed, .. } = self;
         let stamp = Stamp { seq, time_ns: 0 };
         let cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
-        Replay { function, cx }
+        Replay { function, ended, cx }
     }
 
     /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. `meta` is the entry's.
@@ -212,9 +251,30 @@ impl<F: NetworkFunction> Runner<F> {
         batch.edits[packet].mark()
     }
 
-    /// Takes over the pools of the same function of another replica.
+    /// Takes over the pools of the same function of another replica, and its records that have ended.
     pub(crate) fn copy_from(&mut self, other: &Runner<F>) {
         self.pools.0.clone_from(&other.pools.0);
+        self.ended.clone_from(&other.ended);
+    }
+
+    /// A flow has left the table, not by a step.
+    pub(crate) fn end_record(&mut self, key: &F::Key, state: &F::State) {
+        note_ended(&mut self.ended, &*self.function, key, state);
+    }
+
+    /// After a step: notes the record `before` if the step has begun the next one.
+    #[inline(always)]
+    pub(crate) fn note_step(&mut self, meta: &F::Meta, before: Option<&F::State>, after: Option<&F::State>) {
+        if has_begun_anew(&*self.function, before, after)
+            && let Some(before) = before
+        {
+            self.end_record(&F::key(meta), before);
+        }
+    }
+
+    /// The records that have ended on this core, if the function reports them.
+    pub(crate) fn ended(&self) -> Option<&EndedOf<F>> {
+        self.ended.as_deref()
     }
 
     /// By index of the function's events, how many so far.
@@ -306,6 +366,7 @@ impl<F: NetworkFunction> Runner<F> {
 /// Steps packets that other cores have: nothing comes of it but the state.
 pub(crate) struct Replay<'a, F: NetworkFunction> {
     function: &'a F,
+    ended: &'a mut Option<Box<EndedOf<F>>>,
     cx: Cx<'a, F::Pool>,
 }
 
@@ -358,7 +419,13 @@ impl<F: NetworkFunction> Replay<'_, F> {
     #[inline(always)]
     fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, time_ns: u64) -> usize {
         self.cx.stamp.time_ns = time_ns;
+        let before = if F::BEGINS_ANEW { *flow } else { None };
         let _ = self.function.step(flow, meta, &mut self.cx.reborrow());
+        if has_begun_anew(self.function, before.as_ref(), flow.as_ref())
+            && let Some(before) = &before
+        {
+            note_ended(self.ended, self.function, &F::key(meta), before);
+        }
         if !F::EDITS.is_empty() {
             self.cx.edits.clear();
         }

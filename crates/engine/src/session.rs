@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use control::{Order, Orders};
-use io::capture::CaptureReader;
+use io::capture::{CaptureReader, Remarks};
 use io::{
     Closed, Collector, Done, EngineDrop, Fate, Feeder, ReplayPort, Waiting, replay, replay_in_any_order,
 };
@@ -87,6 +87,10 @@ pub struct RunOutcome {
     pub stopped: bool,
     /// How far arrival times ran back, which stamps do not.
     pub ran_back: RanBack,
+    /// What the reader of the input skipped, or could not take as it was.
+    pub remarks: Remarks,
+    /// Whether any packet that came out is IP, or malformed.
+    pub has_ip: bool,
     /// What went from core to core.
     pub moves: Moves,
     /// Whether each core has all flows, and not those of its own packets.
@@ -108,6 +112,8 @@ impl RunOutcome {
             input_error: Some(error),
             stopped: false,
             ran_back: RanBack::default(),
+            remarks: Remarks::default(),
+            has_ip: false,
             moves: Moves::default(),
             is_replicated: false,
             history: None,
@@ -285,6 +291,8 @@ pub(crate) fn run_cores<E: Send>(
                 FeedEnd::Stopped | FeedEnd::Closed => None,
             },
             ran_back: fed.ran_back,
+            remarks: fed.remarks,
+            has_ip: collected.has_ip,
             moves,
             is_replicated,
             history,
@@ -297,6 +305,7 @@ pub(crate) fn run_cores<E: Send>(
 pub(crate) struct Fed {
     pub end: FeedEnd,
     pub ran_back: RanBack,
+    pub remarks: Remarks,
 }
 
 pub(crate) enum FeedEnd {
@@ -318,7 +327,7 @@ fn feed(
     let end = feed_all(&mut input, &mut feeder, &mut *assign, &mut tell, progress);
     // The history ends before the cores see that their queues do.
     drop(tell);
-    Fed { end, ran_back: feeder.ran_back() }
+    Fed { end, ran_back: feeder.ran_back(), remarks: input.reader.remarks() }
 }
 
 /// Reads the capture and sends each packet to its core.
@@ -492,6 +501,7 @@ struct Collected<E> {
     last: Stamp,
     /// Numbers of packets that have no verdict.
     overtaken: Vec<u64>,
+    has_ip: bool,
     egress: EgressOutcome,
     error: Option<E>,
 }
@@ -502,7 +512,7 @@ fn collect<E>(
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Collected<E> {
     let (mut packets, mut last, mut error) = (0, Stamp::default(), None);
-    let mut overtaken = Vec::new();
+    let (mut overtaken, mut has_ip) = (Vec::new(), false);
     let mut watch = egress.watch();
     while let Some(done) = collector.collect() {
         let Done { frame, fate, sent } = &done;
@@ -520,6 +530,8 @@ fn collect<E>(
             entry: frame.entry,
             sent: *sent,
         };
+        // Only up to the first: captures without any are rare.
+        has_ip = has_ip || is_ip(&seen);
         if let Err(failed) = see(&seen) {
             // Dropping the collector makes every core end.
             error = Some(failed);
@@ -531,5 +543,11 @@ fn collect<E>(
     }
     let blocked_batches = collector.blocked_batches();
     let egress = EgressOutcome { egress, blocked_batches, reordered: watch.reordered() };
-    Collected { packets, last, overtaken, egress, error }
+    Collected { packets, last, overtaken, has_ip, egress, error }
+}
+
+/// Whether a packet is IP, or malformed, which most often means that it was to be.
+fn is_ip(seen: &Seen<'_>) -> bool {
+    let headers = wire::parse(seen.link, seen.bytes, seen.wire_len);
+    headers.is_ip() || !headers.is_well_formed()
 }

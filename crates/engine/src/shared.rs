@@ -19,24 +19,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
-use nf::{FlowKey, NetworkFunction, WhenShared, hash_bytes};
-use table::{FlowTable, Layout, OutOfMemory, Part, Slot, WhenFull};
+use nf::{FlowKey, NetworkFunction, WhenShared, began_anew, hash_bytes};
+use table::{FlowTable, Horizon, Layout, OutOfMemory, Part, Slot, WhenFull};
 use wire::Stamp;
-use zerocopy::IntoBytes;
 
 use crate::clocks::Clocks;
+use crate::runner::{EndedOf, note_ended, room_for_ended};
 use crate::stage::FlowCounters;
 
 /// A function's states, one for all cores of a run.
 pub(crate) struct SharedStates<F: NetworkFunction> {
     function: Arc<F>,
     directory: Mutex<Directory<F::Key>>,
-    entries: Box<[Padded<F::State>]>,
+    entries: Box<[Padded<F>]>,
     /// Each core's time: none of its later packets are before it.
     clocks: Clocks,
     counts: Counts,
     /// [`weigh`] of what every record that is gone added up, summed.
     departed: AtomicU64,
+    /// The records that have ended, if the function reports them.
+    ended: Mutex<Option<Box<EndedOf<F>>>>,
 }
 
 /// Finds a state by its key.
@@ -48,15 +50,16 @@ struct Directory<K> {
 }
 
 /// On cache lines of its own: a core that steps one state does not slow down another that steps the next.
-type Padded<S> = CachePadded<Mutex<Entry<S>>>;
+type Padded<F> = CachePadded<Mutex<Entry<<F as NetworkFunction>::Key, <F as NetworkFunction>::State>>>;
 
-struct Entry<S> {
+struct Entry<K, S> {
+    /// Of the state; `None` before the first one.
+    key: Option<K>,
     state: Option<S>,
     /// When the state dies if nothing steps it.
     deadline_ns: u64,
     /// The latest time that a step has seen.
     latest_ns: u64,
-    key_hash: u64,
 }
 
 /// Flows that came and went. Cores change them seldom: when a flow does.
@@ -85,6 +88,7 @@ impl<F: NetworkFunction> SharedStates<F> {
         entries.try_reserve_exact(capacity).map_err(|_| OutOfMemory { bytes })?;
         entries.resize_with(capacity, || CachePadded::new(Mutex::new(Entry::NEW)));
         let table = FlowTable::new(&layout, capacity, WhenFull::Reject, table_seed)?;
+        let ended = Mutex::new(room_for_ended(&*function));
         Ok(SharedStates {
             function,
             directory: Mutex::new(Directory { table, references }),
@@ -92,6 +96,7 @@ impl<F: NetworkFunction> SharedStates<F> {
             clocks: Clocks::new(cores),
             counts: Counts::default(),
             departed: AtomicU64::new(0),
+            ended,
         })
     }
 
@@ -99,7 +104,7 @@ impl<F: NetworkFunction> SharedStates<F> {
     pub(crate) fn bytes(capacity: usize) -> u64 {
         let mut layout = Layout::new();
         layout.add::<u32>();
-        let entry = size_of::<Padded<F::State>>();
+        let entry = size_of::<Padded<F>>();
         FlowTable::<F::Key>::bytes(&layout, capacity) + (capacity * entry) as u64
     }
 
@@ -107,10 +112,10 @@ impl<F: NetworkFunction> SharedStates<F> {
         self.entries.len()
     }
 
-    /// Says that no packet of this core is before `now_ns` any more.
+    /// See [`Clocks::tick`].
     #[inline]
-    pub(crate) fn tick(&self, core: usize, now_ns: u64) {
-        self.clocks.tick(core, now_ns);
+    pub(crate) fn tick(&self, core: usize, horizon: Horizon) {
+        self.clocks.tick(core, horizon);
     }
 
     /// Finds or makes room for the state of `key`, and counts one more reference to it; `None` if there
@@ -125,21 +130,21 @@ impl<F: NetworkFunction> SharedStates<F> {
         if !slot.is_some() {
             if table.free() == 0 {
                 // What is dead by this core's clock alone is counted as evicted: another may still need it.
-                let past_ns = self.clocks.past_ns();
-                table.make_room(now_ns, |table, slot| self.forget(table, references, slot, past_ns));
+                let horizon = self.clocks.horizon();
+                table.make_room(horizon, now_ns, |table, slot| self.forget(table, references, slot, horizon));
             }
             slot = table.insert(hash, short, key);
             if !slot.is_some() {
                 return None;
             }
-            *self.entry(slot) = Entry { key_hash: hash_bytes(key.as_bytes(), 0), ..Entry::NEW };
+            *self.entry(slot) = Entry { key: Some(*key), ..Entry::NEW };
         }
         let cell = table.cell_mut(slot, references);
         let count = cell.state().copied().unwrap_or(0);
         cell.set(count + 1, u64::MAX);
         if table.count_steps(1) {
-            let past_ns = self.clocks.past_ns();
-            table.maintain(past_ns, |table, slot| self.forget(table, references, slot, past_ns));
+            let horizon = self.clocks.horizon();
+            table.maintain(horizon, |table, slot| self.forget(table, references, slot, horizon));
         }
         Some(slot)
     }
@@ -178,12 +183,15 @@ impl<F: NetworkFunction> SharedStates<F> {
             (None, Some(_)) => add(&self.counts.created, 1),
             (Some(before), None) => {
                 add(&self.counts.removed, 1);
-                self.depart(entry.key_hash, before);
+                self.depart(entry.key_hash(), before);
             }
             (Some(before), Some(after))
                 if Self::ADDS_UP && began_anew(self.function.totals(before), self.function.totals(after)) =>
             {
-                self.depart(entry.key_hash, before);
+                self.depart(entry.key_hash(), before);
+                if F::BEGINS_ANEW {
+                    self.note_ended(&entry, before);
+                }
             }
             _ => (),
         }
@@ -204,18 +212,17 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 
     /// The end of a run: lets every dead state go that is not referred to.
-    pub(crate) fn settle(&self, now: Stamp) {
-        let now_ns = now.time_ns;
+    pub(crate) fn settle(&self, end: Horizon) {
         for entry in &self.entries {
             let mut entry = lock(entry);
-            if entry.deadline_ns <= now_ns {
+            if end.is_past(entry.deadline_ns) {
                 self.end(&mut entry, &self.counts.expired);
             }
         }
         let mut directory = lock(&self.directory);
         let Directory { table, references } = &mut *directory;
         let references = *references;
-        table.settle(now_ns, |table, slot| table.cell_mut(slot, references).clear());
+        table.settle(end, |table, slot| table.cell_mut(slot, references).clear());
     }
 
     /// The states alive at `now`. O(capacity).
@@ -247,11 +254,18 @@ impl<F: NetworkFunction> SharedStates<F> {
 
     /// What all records added up, those that are gone included, each key's weighed: see [`weigh`].
     pub(crate) fn totals(&self) -> u64 {
-        let sum = |entry: &Padded<F::State>| {
+        let sum = |entry: &Padded<F>| {
             let entry = lock(entry);
-            entry.state.map_or(0, |state| weigh(entry.key_hash, self.function.totals(&state)))
+            entry.state.map_or(0, |state| weigh(entry.key_hash(), self.function.totals(&state)))
         };
         self.entries.iter().map(sum).fold(self.departed.load(Ordering::Relaxed), u64::wrapping_add)
+    }
+
+    /// Adds the records that have ended to `ended`.
+    pub(crate) fn add_ended(&self, ended: &mut EndedOf<F>) {
+        if let Some(own) = &*lock(&self.ended) {
+            ended.merge(own);
+        }
     }
 
     pub(crate) fn counters(&self) -> FlowCounters {
@@ -261,25 +275,33 @@ impl<F: NetworkFunction> SharedStates<F> {
         FlowCounters { created, removed, expired, evicted, rejected, ..FlowCounters::default() }
     }
 
-    fn entry(&self, slot: Slot) -> MutexGuard<'_, Entry<F::State>> {
+    fn entry(&self, slot: Slot) -> MutexGuard<'_, Entry<F::Key, F::State>> {
         lock(&self.entries[slot.index()])
     }
 
     /// The block is to be another key's, or nobody's: lets the state go.
-    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, past_ns: u64) {
+    fn forget(&self, table: &mut FlowTable<F::Key>, references: Part<u32>, slot: Slot, horizon: Horizon) {
         let mut entry = self.entry(slot);
-        let count = if entry.deadline_ns <= past_ns { &self.counts.expired } else { &self.counts.evicted };
+        let count =
+            if horizon.is_past(entry.deadline_ns) { &self.counts.expired } else { &self.counts.evicted };
         self.end(&mut entry, count);
         table.cell_mut(slot, references).clear();
     }
 
     /// Takes the state away, if there is one, not by a step.
-    fn end(&self, entry: &mut Entry<F::State>, count: &AtomicU64) {
+    fn end(&self, entry: &mut Entry<F::Key, F::State>, count: &AtomicU64) {
         if let Some(state) = entry.state.take() {
             add(count, 1);
-            self.depart(entry.key_hash, &state);
+            self.depart(entry.key_hash(), &state);
+            self.note_ended(entry, &state);
         }
         entry.deadline_ns = 0;
+    }
+
+    fn note_ended(&self, entry: &Entry<F::Key, F::State>, state: &F::State) {
+        if let Some(key) = &entry.key {
+            note_ended(&mut lock(&self.ended), &*self.function, key, state);
+        }
     }
 
     fn depart(&self, key_hash: u64, state: &F::State) {
@@ -289,19 +311,17 @@ impl<F: NetworkFunction> SharedStates<F> {
     }
 }
 
-impl<S> Entry<S> {
-    const NEW: Entry<S> = Entry { state: None, deadline_ns: 0, latest_ns: 0, key_hash: 0 };
+impl<K: FlowKey, S> Entry<K, S> {
+    const NEW: Entry<K, S> = Entry { key: None, state: None, deadline_ns: 0, latest_ns: 0 };
+
+    fn key_hash(&self) -> u64 {
+        self.key.as_ref().map_or(0, |key| hash_bytes(key.as_bytes(), 0))
+    }
 
     /// When it may be forgotten: the state is dead, and the time that it has seen is past.
     fn over_ns(&self) -> u64 {
         self.deadline_ns.max(self.latest_ns)
     }
-}
-
-/// Whether a step that left totals `after` where they were `before` has begun a new record: see
-/// [`WhenShared::Totals`].
-pub(crate) fn began_anew(before: [u64; 2], after: [u64; 2]) -> bool {
-    after[0] <= before[0]
 }
 
 /// A number that adds up over a key's records as its totals do, and that differs from key to key.

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nf::{FiveTuple, NetworkFunction, Verdict, hash_bytes};
-use table::{FlowTable, Part, Slot};
+use table::{FlowTable, Horizon, Part, Slot};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -69,7 +69,7 @@ impl<F: NetworkFunction> SharedMember<F> {
     #[inline]
     fn tick(&self, batch: &Batch) {
         if let Some(first) = batch.frames.first() {
-            self.states.tick(self.core, first.stamp.time_ns.min(batch.oldest_ns));
+            self.states.tick(self.core, batch.horizon(first.stamp.time_ns));
         }
     }
 
@@ -196,19 +196,19 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
         self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
-    fn leave(&mut self, Block { slot, .. }: Block, _: u64, table: &mut FlowTable<FiveTuple>) {
+    fn leave(&mut self, Block { slot, .. }: Block, _: Horizon, table: &mut FlowTable<FiveTuple>) {
         self.release(slot, table);
     }
 
-    fn expire(&mut self, Block { slot, .. }: Block, now_ns: u64, table: &mut FlowTable<FiveTuple>) {
-        if table.cell(slot, self.part).deadline_ns() <= now_ns {
+    fn expire(&mut self, Block { slot, .. }: Block, horizon: Horizon, table: &mut FlowTable<FiveTuple>) {
+        if horizon.is_past(table.cell(slot, self.part).deadline_ns()) {
             self.release(slot, table);
         }
     }
 
-    fn settle(&mut self, now: Stamp) {
-        self.states.tick(self.core, now.time_ns);
-        self.states.settle(now);
+    fn settle(&mut self, end: Horizon) {
+        self.states.tick(self.core, end);
+        self.states.settle(end);
     }
 
     fn live(&self, table: &FlowTable<FiveTuple>) -> usize {

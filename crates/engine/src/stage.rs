@@ -1,6 +1,7 @@
 use std::any::Any;
 
 use io::Port;
+use table::Horizon;
 use wire::Stamp;
 
 use crate::Batch;
@@ -13,8 +14,8 @@ pub(crate) trait Group: Send {
     /// Takes every live packet of the batch through the functions, in order.
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps);
 
-    /// Lets every flow go whose deadline has passed by `now`; for the end of a run.
-    fn settle(&mut self, now: Stamp);
+    /// Lets every flow go whose deadline has passed by the end of a run.
+    fn settle(&mut self, end: Horizon);
 
     /// See [`Stage::digest`].
     fn digest(&self, member: usize, now: Stamp) -> u64;
@@ -31,8 +32,9 @@ pub(crate) trait Group: Send {
         (None, Vec::new())
     }
 
-    /// Takes in flows that another core packed.
-    fn unpack(&mut self, _flows: PackedFlows, _now_ns: u64) {}
+    /// Takes in flows that another core packed, and makes room for them as of `horizon`; `now_ns` is the latest time that
+    /// this core has seen.
+    fn unpack(&mut self, _flows: PackedFlows, _horizon: Horizon, _now_ns: u64) {}
 
     /// The pool of an entry that goes to another core, if the function has one for each.
     fn take_pool(&mut self, _member: usize, _entry: u16) -> Option<Pool> {

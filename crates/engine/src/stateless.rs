@@ -2,6 +2,7 @@ use std::any::Any;
 
 use io::Port;
 use nf::NetworkFunction;
+use table::Horizon;
 use wire::Stamp;
 
 use crate::Batch;
@@ -23,7 +24,7 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
         laps.lap(Lap::Function(self.0.index()), batch);
     }
 
-    fn settle(&mut self, _: Stamp) {}
+    fn settle(&mut self, _: Horizon) {}
 
     fn digest(&self, _: usize, _: Stamp) -> u64 {
         0

@@ -23,7 +23,7 @@ use io::Port;
 use nf::{FlowKey, Hasher, NetworkFunction, hash_bytes};
 use spin::mutex::SpinMutex;
 use spin::mutex::spin::SpinMutexGuard;
-use table::{Ahead, FlowTable, Layout, MAX_FLOWS, OutOfMemory, Part, WhenFull};
+use table::{Ahead, FlowTable, Horizon, Layout, MAX_FLOWS, OutOfMemory, Part, WhenFull};
 use wire::Stamp;
 
 use crate::Batch;
@@ -147,8 +147,8 @@ impl<K: FlowKey> Stripes<K> {
             table.cell_mut(slot, *latest).set((), now_ns);
         }
         if table.count_steps(1) {
-            let past_ns = clocks.past_ns();
-            table.maintain(past_ns, |table, slot| expire(members, *latest, slot, past_ns, table));
+            let horizon = clocks.horizon();
+            table.maintain(horizon, |table, slot| expire(members, *latest, slot, horizon, table));
         }
     }
 
@@ -222,7 +222,7 @@ impl<K: FlowKey> StripedGroup<K> {
         self.members[member].as_any().downcast_ref()
     }
 
-    fn function<F: NetworkFunction<Key = K>>(&self, member: usize) -> Option<&FunctionMember<F>> {
+    pub(crate) fn function<F: NetworkFunction<Key = K>>(&self, member: usize) -> Option<&FunctionMember<F>> {
         self.member(member).or_else(|| self.member::<WatchedMember<F>>(member).map(WatchedMember::inner))
     }
 
@@ -257,18 +257,18 @@ impl<K: FlowKey> StripedGroup<K> {
     }
 }
 
-/// Lets a block's states go that are dead at `past_ns`, which every core's clock is past.
+/// Lets a block's states go that are dead as of the horizon.
 fn expire<K: FlowKey>(
     members: &mut [Box<dyn Member<K>>],
     latest: Part<()>,
     slot: table::Slot,
-    past_ns: u64,
+    horizon: Horizon,
     table: &mut FlowTable<K>,
 ) {
     let block = Block { slot, entry: 0 };
-    members.iter_mut().for_each(|member| member.expire(block, past_ns, table));
+    members.iter_mut().for_each(|member| member.expire(block, horizon, table));
     let cell = table.cell_mut(slot, latest);
-    if cell.deadline_ns() <= past_ns {
+    if horizon.is_past(cell.deadline_ns()) {
         cell.clear();
     }
 }
@@ -279,7 +279,8 @@ impl<K: FlowKey> Group for StripedGroup<K> {
         if packets == 0 {
             return;
         }
-        self.stripes.clocks.tick(self.core, batch.frames[packets.trailing_zeros() as usize].stamp.time_ns);
+        let first = batch.frames[packets.trailing_zeros() as usize].stamp;
+        self.stripes.clocks.tick(self.core, batch.horizon(first.time_ns));
         self.hash(packets, batch);
         laps.lap(Lap::Locate, batch);
         match self.in_order {
@@ -290,9 +291,9 @@ impl<K: FlowKey> Group for StripedGroup<K> {
     }
 
     /// Core 0 does it for all.
-    fn settle(&mut self, now: Stamp) {
+    fn settle(&mut self, end: Horizon) {
         let Self { stripes, members, core, .. } = self;
-        stripes.clocks.tick(*core, now.time_ns);
+        stripes.clocks.tick(*core, end);
         if *core > 0 {
             return;
         }
@@ -300,7 +301,7 @@ impl<K: FlowKey> Group for StripedGroup<K> {
         for stripe in &stripes.stripes {
             let Stripe { table, pool } = &mut *lock(stripe);
             members.iter_mut().for_each(|member| member.swap_pool(pool));
-            table.settle(now.time_ns, |table, slot| expire(members, latest, slot, now.time_ns, table));
+            table.settle(end, |table, slot| expire(members, latest, slot, end, table));
             members.iter_mut().for_each(|member| member.swap_pool(pool));
         }
     }

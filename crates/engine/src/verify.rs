@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use io::Fate;
 use io::capture::{CaptureError, CaptureReader};
@@ -12,10 +13,12 @@ use crate::egress::Egress;
 use crate::external::{HistoryCheck, InputError};
 use crate::follow::{End, Ends};
 use crate::mask::masked;
+use crate::oddities::Oddities;
 use crate::plan::{Plan, PlanError};
+use crate::registry::FunctionInfo;
 use crate::run::Moves;
 use crate::session::{Progress, RunError, RunOutcome, Seen, replay_keeping};
-use crate::stage::Stage;
+use crate::stage::{Stage, StageCounters};
 
 /// How two strategies' answers compare.
 #[derive(Debug)]
@@ -40,6 +43,9 @@ pub struct Verified {
     /// Functions whose table was full at some time: then strategies may differ, because each core
     /// has a table of its own. Replicas may not.
     pub filled: Vec<String>,
+    /// Functions whose pool had nothing left to give at some time, such as a NAT without free ports: then
+    /// strategies may differ, because each core has its share. Replicas may not.
+    pub exhausted: Vec<String>,
     /// Packets that left after a later one of their flow; `None` where the strategy promises no order. Checked by
     /// entry of the indirection table, each of which all packets of a flow share.
     pub out_of_order: Option<u64>,
@@ -51,6 +57,8 @@ pub struct Verified {
     pub stopped: bool,
     /// What became of packets because of their history, where they came with one.
     pub history: Option<HistoryCheck>,
+    /// What is odd about the input.
+    pub oddities: Oddities,
 }
 
 /// A function whose states all cores share, or that comes behind one whose edits nobody can tell, and what it
@@ -173,6 +181,9 @@ pub fn verify(
         }
     })?;
 
+    if first.stopped {
+        return Ok(Verified::stopped());
+    }
     let followed = followed(chain, plan);
     let following = Keeping::Followed { functions: &followed, ends: Arc::new(ends) };
     let second_run = if has_shared { (&single_plan, &following) } else { (plan, &Keeping::Own) };
@@ -188,7 +199,7 @@ pub fn verify(
         }
     })?;
 
-    let explained = |seq, of_second| explain(chain, first_run, open, seq, mask, of_second);
+    let explained = |seq, of_second| explain(chain, first_run, open, seq, mask, of_second, progress);
     let (single, other) = if has_shared { (second, first) } else { (first, second) };
     let stopped = single.stopped || other.stopped;
     if single.packets != other.packets && !stopped {
@@ -200,12 +211,16 @@ pub fn verify(
     }
     let first = match mismatch {
         Some((seq, of_second)) if !stopped => {
-            let Mismatch { number, flow, single: a, other: b } = explained(seq, of_second)?;
-            let (single, other) = if has_shared { (b, a) } else { (a, b) };
-            Some(Mismatch { number, flow, single, other })
+            let in_order = |Mismatch { number, flow, single: a, other: b }| {
+                let (single, other) = if has_shared { (b, a) } else { (a, b) };
+                Mismatch { number, flow, single, other }
+            };
+            explained(seq, of_second)?.map(in_order)
         }
         _ => None,
     };
+    // Explaining takes as long as a run, and may be stopped, too.
+    let stopped = stopped || (different > 0 && first.is_none());
     let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let digests = own.map(|index| digests(chain, index, &single, &other));
     let shared = followed.iter().filter(|_| !stopped);
@@ -216,8 +231,13 @@ pub fn verify(
         digests: digests.collect(),
         shared: shared.map(|index| check_shared(chain, plan, *index, &single, &other)).collect(),
         allocated: allocated(chain, plan),
-        broken: broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
+        broken: match stopped {
+            true => Vec::new(),
+            false => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
+        },
         filled: filled(chain, [&single, &other]),
+        exhausted: exhausted(chain, [&single, &other]),
+        oddities: Oddities::of(&other),
         out_of_order: (!plan.is_striped() && !plan.is_replicated()).then_some(order.out_of_order),
         moves: other.moves,
         input_error: other.input_error,
@@ -227,6 +247,27 @@ pub fn verify(
 }
 
 impl Verified {
+    /// Stopped before the second run: nothing was compared.
+    pub(crate) fn stopped() -> Verified {
+        Verified {
+            packets: 0,
+            different: 0,
+            first: None,
+            shared: Vec::new(),
+            allocated: Vec::new(),
+            broken: Vec::new(),
+            digests: Vec::new(),
+            filled: Vec::new(),
+            exhausted: Vec::new(),
+            out_of_order: None,
+            moves: Moves::default(),
+            input_error: None,
+            stopped: true,
+            history: None,
+            oddities: Oddities::default(),
+        }
+    }
+
     /// Whether there was anything that has to be the same: some function's answers, or what it promises.
     pub fn has_compared(&self) -> bool {
         self.shared.is_empty()
@@ -427,7 +468,7 @@ pub(crate) fn answer(seen: &Seen<'_>, mask: Fields) -> Answer {
 }
 
 /// Does the first run once more up to packet `seq`, for its whole answer: in the result this is `single`'s,
-/// and `of_second` the other.
+/// and `of_second` the other. `None` if it is stopped.
 fn explain(
     chain: &Chain,
     (plan, keeping): (&Plan, &Keeping<'_>),
@@ -435,20 +476,24 @@ fn explain(
     seq: u64,
     mask: Fields,
     of_second: Answer,
-) -> Result<Mismatch, VerifyError> {
+    progress: &Progress,
+) -> Result<Option<Mismatch>, VerifyError> {
+    let is_stopped = || progress.stop.load(Ordering::Relaxed);
     let mut reader = open()?;
     let mut flow = None;
     for number in 0..=seq {
         let Some(record) = reader.next()? else { break };
+        if number.is_multiple_of(256) && is_stopped() {
+            return Ok(None);
+        }
         if number == seq {
             let headers = wire::parse(record.link, record.data, record.wire_len);
             flow = (headers.is_ip() && headers.is_well_formed()).then(|| FiveTuple::of(&headers));
         }
     }
     let mut found = None;
-    let progress = Progress::default();
     let again: Result<RunOutcome, RunError<()>> =
-        replay_keeping(chain, plan, keeping, open()?.into(), &progress, &mut |seen| {
+        replay_keeping(chain, plan, keeping, open()?.into(), progress, &mut |seen| {
             if seen.stamp.seq < seq {
                 return Ok(());
             }
@@ -459,18 +504,37 @@ fn explain(
         return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
     }
     let Some(of_first) = found else {
+        if is_stopped() {
+            return Ok(None);
+        }
         return Err(VerifyError::Packets { strategy: "the same again", single: seq + 1, other: seq });
     };
-    Ok(Mismatch { number: seq + 1, flow, single: of_first, other: of_second })
+    Ok(Some(Mismatch { number: seq + 1, flow, single: of_first, other: of_second }))
 }
 
+/// Functions whose table was full at some time.
 pub(crate) fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
-    let was_full = |index: usize| {
-        outcomes.iter().flat_map(|outcome| &outcome.cores).any(|(_, core)| {
-            let flows = core.stage(index).counters().flows;
-            flows.evicted + flows.rejected > 0
-        })
+    where_any(chain, outcomes, |_, counters| counters.flows.evicted + counters.flows.rejected > 0)
+}
+
+/// Functions whose pool had nothing left to give at some time.
+pub(crate) fn exhausted(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
+    where_any(chain, outcomes, |info, counters| {
+        info.pool_empty.is_some_and(|reason| counters.drops[usize::from(reason)] > 0)
+    })
+}
+
+/// The names of the functions for which something is so on any core in either run.
+fn where_any(
+    chain: &Chain,
+    outcomes: [&RunOutcome; 2],
+    is_so: impl Fn(&FunctionInfo, &StageCounters<'_>) -> bool,
+) -> Vec<String> {
+    let on_any = |index: usize, info: &FunctionInfo| {
+        let mut cores = outcomes.iter().flat_map(|outcome| &outcome.cores);
+        cores.any(|(_, core)| is_so(info, &core.stage(index).counters()))
     };
-    let names = chain.functions.iter().enumerate().filter(|(index, _)| was_full(*index));
-    names.map(|(_, spec)| spec.name.clone()).collect()
+    let functions = chain.functions.iter().enumerate();
+    let named = functions.filter(|(index, spec)| on_any(*index, &spec.function.info()));
+    named.map(|(_, spec)| spec.name.clone()).collect()
 }

@@ -65,11 +65,12 @@ impl<K: FlowKey> Walk<'_, K> {
         let now_ns = stamp.time_ns;
         let Self { batch, table, members, located, entries, clock, .. } = self;
         if table.free() == 0 {
-            // What is dead by this packet's time alone counts as evicted: a core that lags may still need it.
-            let past_ns = clock.map_or(now_ns, |clock| clock.clocks.past_ns());
-            table.make_room(now_ns, |table, slot| {
+            // What is dead by this packet's time alone counts as evicted: a core that lags, or a packet that waits, may
+            // still need it.
+            let horizon = clock.map_or_else(|| batch.horizon(now_ns), |clock| clock.clocks.horizon());
+            table.make_room(horizon, now_ns, |table, slot| {
                 let block = block(entries, slot);
-                members.iter_mut().for_each(|member| member.leave(block, past_ns, table));
+                members.iter_mut().for_each(|member| member.leave(block, horizon, table));
                 if let Some(Clock { latest, .. }) = clock {
                     table.cell_mut(slot, *latest).clear();
                 }

@@ -1,8 +1,8 @@
 use std::any::Any;
 use std::collections::HashMap;
 
-use nf::{NetworkFunction, WhenShared, hash_bytes};
-use table::{FlowTable, Slot};
+use nf::{NetworkFunction, WhenShared, began_anew, hash_bytes};
+use table::{FlowTable, Horizon, Slot};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
@@ -10,7 +10,7 @@ use crate::batch::bits;
 use crate::group_builder::Pool;
 use crate::member::{Block, FunctionMember, Member, Steps};
 use crate::passed::{self, Passed};
-use crate::shared::{began_anew, weigh};
+use crate::shared::weigh;
 use crate::stage::StageCounters;
 
 /// A function whose flows all cores share, with what `verify` has to know to check what it promises. It steps
@@ -125,12 +125,12 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
         self.watch(packet, self.over_before, steps);
     }
 
-    fn leave(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.release(block.slot, table, |inner, table| inner.leave(block, now_ns, table));
+    fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+        self.release(block.slot, table, |inner, table| inner.leave(block, horizon, table));
     }
 
-    fn expire(&mut self, block: Block, now_ns: u64, table: &mut FlowTable<F::Key>) {
-        self.release(block.slot, table, |inner, table| inner.expire(block, now_ns, table));
+    fn expire(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+        self.release(block.slot, table, |inner, table| inner.expire(block, horizon, table));
     }
 
     fn swap_pool(&mut self, pool: &mut Option<Pool>) {

@@ -37,9 +37,10 @@ mod window;
 mod writer;
 
 pub use error::{At, CaptureError};
+pub use link_names::of as link_name;
 pub use packing::MAX_WINDOW_BYTES;
 pub use pcapng::{MAX_BLOCK_BYTES, MAX_INTERFACES};
-pub use reader::{CaptureReader, Record};
+pub use reader::{CaptureReader, Record, Remarks};
 pub use writer::CaptureWriter;
 pub(crate) use writer::{file_header, record_header};
 

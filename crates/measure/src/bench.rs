@@ -89,7 +89,7 @@ pub enum BenchError {
     /// A thread for each core would not have a processor of its own.
     #[error(
         "{cores} cores cannot be measured on {processors} processors\n\
-         Use fewer, or `--virtual-cores {cores}`: cores that run in turn, each with a clock of its own."
+         Use fewer, or `--cores {cores} --virtual`: cores that run in turn, each with a clock of its own."
     )]
     Processors {
         /// What was asked.

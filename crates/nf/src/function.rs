@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{FlowKey, FunctionReport, Verdict, hash_bytes};
+use crate::{Ended, FlowKey, FunctionReport, Verdict, hash_bytes};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -50,12 +50,20 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// core has its own pool and may allocate otherwise: `verify` compares all but these. See
     /// [`NetworkFunction::allocates`] where that depends on options.
     const ALLOCATES: Fields = Fields::empty();
+    /// The index in [`NetworkFunction::DROP_REASONS`] of the drop that says that the pool had nothing left to give.
+    /// Under sharding each core has its share of the pool, so that the shares run out at other packets than the
+    /// whole: `verify` names the function then, as it names one whose table was full.
+    const POOL_EMPTY: Option<u8> = None;
     /// Whether it stands between two sides: see [`NetworkFunction::is_from_outside`].
     const HAS_SIDES: bool = false;
     /// Whether it reads payloads: see [`NetworkFunction::inspect`].
     const INSPECTS: bool = false;
     /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
     const PREFETCHES: bool = false;
+    /// Whether a step may end a flow's record and begin the next one in its place, which the fall of the first of
+    /// [`NetworkFunction::totals`] shows. Then the record before counts as ended: see
+    /// [`NetworkFunction::keeps_ended`]. Costs a comparison for each step.
+    const BEGINS_ANEW: bool = false;
 
     /// What holds when all cores share its states: under `shared`, or in a chain whose keys no hash keeps on one
     /// core. `None`: nothing does; `shared` runs it all the same. A function that says something has no pool,
@@ -199,8 +207,31 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         0
     }
 
-    /// What to tell people after a run, from all live flows; called once, with time to spare.
-    /// Rows must not depend on the order of `flows`.
+    /// How many of the largest records that have ended [`NetworkFunction::report_all`] wants to see; with 0 nothing
+    /// is kept of any. A record ends when its flow expires, is evicted, or is begun anew by a step
+    /// ([`NetworkFunction::BEGINS_ANEW`]); not where a step removes the flow. Each core keeps so many.
+    fn keeps_ended(&self) -> usize {
+        0
+    }
+
+    /// How large a record is among those that have ended. Called once for each, when it ends.
+    fn rank(&self, _state: &Self::State) -> u64 {
+        0
+    }
+
+    /// What to tell people after a run: from the live flows, and from the records that have ended, if
+    /// [`NetworkFunction::keeps_ended`] asks for these. Called once, with time to spare. Rows must not depend on the
+    /// order of `flows`.
+    fn report_all<'a>(
+        &self,
+        flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,
+        _ended: &Ended<Self::Key, Self::State>,
+        now: Stamp,
+    ) -> Vec<FunctionReport> {
+        self.report(flows, now)
+    }
+
+    /// The same for a function whose report is of live flows alone, as its titles should say.
     fn report<'a>(
         &self,
         _flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,

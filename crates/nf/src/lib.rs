@@ -62,6 +62,7 @@
 
 extern crate alloc;
 
+mod ended;
 mod function;
 mod hash;
 mod key;
@@ -72,6 +73,7 @@ mod rig;
 mod samples;
 mod verdict;
 
+pub use ended::{Ended, SizeClass, began_anew};
 pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{

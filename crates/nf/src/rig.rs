@@ -5,7 +5,7 @@ use alloc::{vec, vec::IntoIter};
 use wire::{Edits, Headers, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
-use crate::{Cx, FunctionReport, NetworkFunction, Verdict, assert_reads_key};
+use crate::{Cx, Ended, FunctionReport, NetworkFunction, Verdict, assert_reads_key, began_anew};
 
 /// One function on one core with a table that is never full, in plain code: for a function's own
 /// tests, and as the oracle that the engine's fast path is held to.
@@ -46,6 +46,7 @@ pub struct Rig<F: NetworkFunction> {
     function: F,
     flows: BTreeMap<Vec<u8>, Flow<F>>,
     pool: F::Pool,
+    ended: Ended<F::Key, F::State>,
     events: Vec<u64>,
     stamper: Stamper,
     now: Stamp,
@@ -64,10 +65,12 @@ impl<F: NetworkFunction> Rig<F> {
     pub fn new(function: F) -> Rig<F> {
         const { assert_reads_key::<F>() };
         let pool = function.pool();
+        let ended = Ended::new(function.keeps_ended());
         Rig {
             function,
             flows: BTreeMap::new(),
             pool,
+            ended,
             events: vec![0; F::EVENTS.len()],
             stamper: Stamper::default(),
             now: Stamp::default(),
@@ -108,9 +111,15 @@ impl<F: NetworkFunction> Rig<F> {
         self.expire();
         let Some(meta) = F::project(headers) else { return Verdict::Forward };
         let key = F::key(&meta);
-        let mut state = self.flows.get(key.as_bytes()).map(|flow| flow.state);
+        let before = self.flows.get(key.as_bytes()).map(|flow| flow.state);
+        let mut state = before;
         let mut cx = Cx::new(stamp, &mut self.edits, &mut self.pool, &mut self.events, self.seed);
         let verdict = self.function.step(&mut state, &meta, &mut cx);
+        if let (true, Some(before), Some(after)) = (F::BEGINS_ANEW, &before, &state)
+            && began_anew(self.function.totals(before), self.function.totals(after))
+        {
+            end(&self.function, &mut self.ended, &key, before);
+        }
         match state {
             Some(state) => {
                 let idle_timeout_ns = self.function.idle_timeout_ns(&state);
@@ -168,7 +177,7 @@ impl<F: NetworkFunction> Rig<F> {
     pub fn report(&self) -> Vec<FunctionReport> {
         let flows: Vec<(&F::Key, &F::State)> = self.flows().collect();
         let mut flows: IntoIter<_> = flows.into_iter();
-        self.function.report(&mut flows, self.now)
+        self.function.report_all(&mut flows, &self.ended, self.now)
     }
 
     /// Advances time without a packet, so that idle flows expire.
@@ -179,13 +188,26 @@ impl<F: NetworkFunction> Rig<F> {
 
     fn expire(&mut self) {
         let now_ns = self.now.time_ns;
-        let (function, pool) = (&self.function, &mut self.pool);
-        self.flows.retain(|_, flow| {
+        let Rig { function, flows, pool, ended, .. } = self;
+        flows.retain(|_, flow| {
             let live = flow.deadline_ns > now_ns;
             if !live {
                 function.gone(&flow.key, &flow.state, pool);
+                end(function, ended, &flow.key, &flow.state);
             }
             live
         });
+    }
+}
+
+/// Notes a record that has ended, if the function wants to know.
+fn end<F: NetworkFunction>(
+    function: &F,
+    ended: &mut Ended<F::Key, F::State>,
+    key: &F::Key,
+    state: &F::State,
+) {
+    if function.keeps_ended() > 0 {
+        ended.add(function.rank(state), function.totals(state), key, state);
     }
 }

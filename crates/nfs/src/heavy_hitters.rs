@@ -24,21 +24,24 @@
 //! - `over-threshold`: with `over_threshold = "drop"`, a packet that finds its flow heavy, itself counted.
 //! - Events: `heavy-flows` counts flows that went over the threshold, each once in its life;
 //!   `packets-over-threshold` counts packets that found their flow heavy.
-//! - A flow ends after `idle_ms` without a packet, and no sooner than after two windows without one; its
-//!   counts are then gone, and it is missing from the report. Later packets are a new flow.
+//! - A flow ends after `idle_ms` without a packet, and no sooner than after two windows without one, or to make room
+//!   in a full table. Later packets are a new flow, which counts from 0. The report is of all flows of the run: those
+//!   that are live at its end and those that ended before, of which each core keeps `top_k`.
 //! - When the table is full, new flows are not measured and pass.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared};
+use nf::{
+    Cx, Ended, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
+};
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{
-    Metered, PassOrDrop, keep_top, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text,
+    Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text,
 };
 use crate::window::SlidingCount;
 
@@ -226,15 +229,24 @@ impl NetworkFunction for HeavyHitters {
         [state.packets, state.bytes]
     }
 
-    fn report<'a>(
+    fn keeps_ended(&self) -> usize {
+        self.top_k
+    }
+
+    fn rank(&self, state: &State) -> u64 {
+        state.bytes
+    }
+
+    fn report_all<'a>(
         &self,
         flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>,
+        ended: &Ended<FiveTuple, State>,
         _: Stamp,
     ) -> Vec<FunctionReport> {
-        let mut flows: Vec<_> = flows.collect();
-        let live = flows.len();
-        let total_bytes = flows.iter().map(|(_, state)| u128::from(state.bytes)).sum();
-        keep_top(&mut flows, self.top_k, |state| state.bytes);
+        let mut all = ended.clone();
+        flows.for_each(|(key, state)| all.add(self.rank(state), self.totals(state), key, state));
+        let [_, total_bytes] = all.totals();
+        let flows = all.largest();
         let row = |(flow, state): &(&FiveTuple, &State)| {
             let duration_ns = state.last_ns.saturating_sub(state.first_ns);
             vec![
@@ -248,7 +260,12 @@ impl NetworkFunction for HeavyHitters {
             ]
         };
         vec![FunctionReport {
-            title: format!("Top {} of {live} flows by bytes", flows.len()),
+            title: format!(
+                "Top {} of {} flows by bytes, {} of which ended before the run did",
+                flows.len(),
+                all.records(),
+                ended.records()
+            ),
             columns: vec![
                 "flow",
                 "bytes",

@@ -239,6 +239,7 @@ impl NetworkFunction for Nat {
     /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
     /// allocated to.
     const ALLOCATES: Fields = ENDPOINTS;
+    const POOL_EMPTY: Option<u8> = Some(NO_PORT);
     const HAS_SIDES: bool = true;
     const PREFETCHES: bool = true;
 
@@ -377,7 +378,7 @@ impl NetworkFunction for Nat {
         let ports = self.ports_report(&mappings);
         let live = mappings.len();
         keep_top(&mut mappings, REPORT_ROWS, |state| state.packets.into());
-        let title = format!("Top {} of {live} mappings by packets", mappings.len());
+        let title = format!("Top {} of {live} mappings now, by packets", mappings.len());
         let row = |(key, state): &(&SrcEndpoint, &State)| {
             let external = self.endpoint_text(state.external(key.protocol));
             vec![key.to_string(), external, state.phase.name().to_string(), state.packets.to_string()]

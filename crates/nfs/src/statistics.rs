@@ -24,9 +24,12 @@
 //! | `top_k` | rows | 10 | how many records the report shows |
 //!
 //! The two time-outs are IPFIX's `flowIdleTimeout` and `flowActiveTimeout`: counts are since the record
-//! began. Nothing exports records yet; the report is of those live at the end.
+//! began. Nothing exports records yet; the report is of all records of the run: those that are live at its end, and
+//! those that ended before.
 //!
-//! The report shows the largest records, and how many have 1, 2 to 3, 4 to 7, ... packets.
+//! The report shows the largest records, and how many have 1, 2 to 3, 4 to 7, ... packets. Of the records that ended
+//! each core keeps `top_k` whole and of the others the sums, so memory does not grow with the run; rows do not depend
+//! on the number of cores, as long as no table was full.
 //!
 //! Each direction is a flow. Later fragments have no ports, so to `flow-statistics` they are flows of
 //! their own, with ports 0. What is not IP is not measured.
@@ -41,8 +44,8 @@
 //!
 //! - It drops nothing.
 //! - Events: `active-timeouts` counts records that `active_ms` ended.
-//! - A record ends after `idle_ms` without a packet; it is then missing from the report. Later packets
-//!   are a new record.
+//! - A record ends after `idle_ms` without a packet, or to make room in a full table. Later packets are a new
+//!   record. The report counts both.
 //! - When the table is full, new flows or sources are not measured and pass.
 //! - Where cores share the records, each packet is in exactly one record of its source, and packets and
 //!   bytes add up; when a record begins and ends may differ by how far the cores are apart.
@@ -55,13 +58,14 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, WhenShared,
+    Cx, Ended, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SizeClass, SrcAddr,
+    Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{CompactKey, keep_top, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
+use crate::common::{CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
 
 const ACTIVE_TIMEOUTS: usize = 0;
 
@@ -198,6 +202,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
     const READS: Fields =
         K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
+    const BEGINS_ANEW: bool = true;
 
     type Key = K;
     type Meta = Meta<K>;
@@ -260,25 +265,37 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         [state.packets, state.bytes]
     }
 
-    fn report<'a>(
+    fn keeps_ended(&self) -> usize {
+        self.top_k
+    }
+
+    fn rank(&self, state: &State) -> u64 {
+        match self.top_by {
+            TopBy::Bytes => state.bytes,
+            TopBy::Packets => state.packets,
+        }
+    }
+
+    fn report_all<'a>(
         &self,
         flows: &mut dyn Iterator<Item = (&'a K, &'a State)>,
+        ended: &Ended<K, State>,
         _: Stamp,
     ) -> Vec<FunctionReport> {
-        let records: Vec<_> = flows.collect();
-        vec![self.largest(records.clone()), sizes(&records)]
+        let mut all = ended.clone();
+        flows.for_each(|(key, state)| all.add(self.rank(state), self.totals(state), key, state));
+        vec![self.largest(&all, ended.records()), sizes(&all)]
     }
 }
 
 impl<K: Recorded> Statistics<K> {
-    fn largest(&self, mut records: Vec<(&K, &State)>) -> FunctionReport {
-        let live = records.len();
-        let total_bytes = records.iter().map(|(_, state)| u128::from(state.bytes)).sum();
-        let (by, amount): (_, fn(&State) -> u64) = match self.top_by {
-            TopBy::Bytes => ("bytes", |state| state.bytes),
-            TopBy::Packets => ("packets", |state| state.packets),
+    fn largest(&self, all: &Ended<K, State>, ended: u64) -> FunctionReport {
+        let [_, total_bytes] = all.totals();
+        let by = match self.top_by {
+            TopBy::Bytes => "bytes",
+            TopBy::Packets => "packets",
         };
-        keep_top(&mut records, self.top_k, amount);
+        let records = all.largest();
         let row = |(key, state): &(&K, &State)| {
             vec![
                 key.to_string(),
@@ -293,7 +310,12 @@ impl<K: Recorded> Statistics<K> {
             ]
         };
         FunctionReport {
-            title: format!("Top {} of {live} {}s by {by}", records.len(), K::COLUMN),
+            title: format!(
+                "Top {} of {} {} records by {by}, {ended} of which ended before the run did",
+                records.len(),
+                all.records(),
+                K::COLUMN
+            ),
             columns: vec![
                 K::COLUMN,
                 "packets",
@@ -348,31 +370,22 @@ impl State {
 }
 
 /// How many records have so many packets, in powers of two.
-fn sizes<K: Recorded>(records: &[(&K, &State)]) -> FunctionReport {
-    // Records, packets and bytes of each class.
-    let mut classes = [(0_u64, 0_u128, 0_u128); u64::BITS as usize];
-    for (_, state) in records {
-        let (records, packets, bytes) = &mut classes[state.packets.ilog2() as usize];
-        *records += 1;
-        *packets += u128::from(state.packets);
-        *bytes += u128::from(state.bytes);
-    }
-    let used = classes.iter().enumerate().filter(|(_, (records, ..))| *records > 0);
-    let row = |(class, (members, packets, bytes)): (usize, &(u64, u128, u128))| {
+fn sizes<K: Recorded>(all: &Ended<K, State>) -> FunctionReport {
+    let used = all.sizes().iter().enumerate().filter(|(_, class)| class.records > 0);
+    let row = |(class, SizeClass { records, totals: [packets, bytes] }): (usize, &SizeClass)| {
         let from = 1_u64 << class;
         let to = from - 1 + from;
         vec![
             if from == to { from.to_string() } else { format!("{from} to {to}") },
-            members.to_string(),
-            percent_text(*members, records.len() as u128),
+            records.to_string(),
+            percent_text(*records, all.records().into()),
             packets.to_string(),
             bytes.to_string(),
         ]
     };
-    let packets: u128 = classes.iter().map(|(_, packets, _)| packets).sum();
-    let bytes: u128 = classes.iter().map(|(.., bytes)| bytes).sum();
+    let [packets, bytes] = all.totals();
     FunctionReport {
-        title: format!("{} {}s by size: {packets} packets, {bytes} bytes", records.len(), K::COLUMN),
+        title: format!("{} {} records by size: {packets} packets, {bytes} bytes", all.records(), K::COLUMN),
         columns: vec!["size_packets", "records", "records_percent", "packets", "bytes"],
         rows: used.map(row).collect(),
     }

@@ -2,6 +2,7 @@ use nf::{FlowKey, Hasher, Short};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::Ahead;
+use crate::Horizon;
 use crate::blocks::{Blocks, Cell, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
 use memory::Array;
@@ -46,6 +47,19 @@ pub enum WhenFull {
     /// time-out for all, that is the one idle for longest; where half-open connections time out
     /// sooner, they go first.
     EvictOldest,
+}
+
+impl WhenFull {
+    /// Both.
+    pub const ALL: [WhenFull; 2] = [WhenFull::Reject, WhenFull::EvictOldest];
+
+    /// As chain files and options write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            WhenFull::Reject => "reject",
+            WhenFull::EvictOldest => "evict-oldest",
+        }
+    }
 }
 
 /// The system has no memory for a table.
@@ -256,16 +270,20 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// Where no block is free: frees one of a flow that is dead, or as [`WhenFull`] says. `leave` hears of
-    /// the block, and clears every state in it.
+    /// Where no block is free: frees one of a flow that is dead as of `horizon`, or evicts one as [`WhenFull`] says.
+    /// `leave` hears of the block, and clears every state in it.
+    ///
+    /// `now_ns` is the time of the packet that wants the block. A flow that is dead by then, and not yet as of
+    /// `horizon`, is taken under either policy before a new flow is refused: it is evicted, since a packet that is
+    /// older may still need it.
     ///
     /// Bounded: looks at no more than 16 blocks, and at those that lost a state in this epoch.
-    pub fn make_room(&mut self, now_ns: u64, mut leave: impl FnMut(&mut Self, Slot)) {
+    pub fn make_room(&mut self, horizon: Horizon, now_ns: u64, mut leave: impl FnMut(&mut Self, Slot)) {
         if self.free.is_empty() {
             self.release_idle();
         }
         if self.free.is_empty()
-            && let Some(block) = self.victim(now_ns)
+            && let Some(block) = self.victim(horizon, now_ns)
         {
             leave(self, Slot(block));
             self.unlink(block);
@@ -367,23 +385,23 @@ impl<K: FlowKey> FlowTable<K> {
         self.steps == STEPS_PER_EPOCH
     }
 
-    /// Gives blocks back whose flows have ended, and looks at some more for dead ones: `expire` hears of
-    /// a block in which some state is dead, and clears such states.
+    /// Gives blocks back whose flows have ended, and looks at some more for those dead as of `horizon`: `expire` hears
+    /// of a block in which some state is dead, and clears such states.
     ///
     /// Comes at fixed numbers of steps and nowhere else, so that which block is free does not depend on
     /// where batches were cut.
-    pub fn maintain(&mut self, now_ns: u64, mut expire: impl FnMut(&mut Self, Slot)) {
+    pub fn maintain(&mut self, horizon: Horizon, mut expire: impl FnMut(&mut Self, Slot)) {
         self.steps = 0;
         self.release_idle();
-        let elapsed_ns = now_ns.saturating_sub(self.maintained_ns);
-        self.maintained_ns = now_ns;
+        let elapsed_ns = horizon.past_ns().saturating_sub(self.maintained_ns);
+        self.maintained_ns = horizon.past_ns();
         let least = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity());
         let due = u128::from(elapsed_ns) * self.capacity() as u128 / u128::from(ROUND_NS_MAX);
         let most = SWEPT_BLOCKS_MAX.min(self.capacity() as u64);
         let swept = (due.min(most.into()) as usize).max(least);
         for _ in 0..swept {
             let block = self.advance_hand();
-            self.expire(block, now_ns, &mut expire);
+            self.expire(block, horizon, &mut expire);
         }
         // Those of the next time: there by then, and not waited for.
         for block in self.hand..(self.hand + least as u32).min(self.blocks.len()) {
@@ -392,10 +410,10 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// Gives every dead flow's block back; for the end of a run. O(capacity).
-    pub fn settle(&mut self, now_ns: u64, mut expire: impl FnMut(&mut Self, Slot)) {
+    pub fn settle(&mut self, horizon: Horizon, mut expire: impl FnMut(&mut Self, Slot)) {
         self.release_idle();
         for block in 0..self.blocks.len() {
-            self.expire(block, now_ns, &mut expire);
+            self.expire(block, horizon, &mut expire);
         }
     }
 
@@ -513,7 +531,7 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// A taken block of a full table that can go: a dead flow's, or as [`WhenFull`] says.
-    fn victim(&mut self, now_ns: u64) -> Option<u32> {
+    fn victim(&mut self, horizon: Horizon, now_ns: u64) -> Option<u32> {
         let mut oldest: Option<(u64, u32)> = None;
         let count = RECLAIM_SCAN_BLOCKS.min(self.capacity());
         let candidates: [u32; RECLAIM_SCAN_BLOCKS] =
@@ -524,7 +542,7 @@ impl<K: FlowKey> FlowTable<K> {
         }
         for block in candidates.into_iter().take(count) {
             let deadline_ns = self.blocks.lives_until(block);
-            if deadline_ns <= now_ns {
+            if horizon.is_past(deadline_ns) {
                 return Some(block);
             }
             if oldest.is_none_or(|(oldest_ns, _)| deadline_ns < oldest_ns) {
@@ -532,9 +550,10 @@ impl<K: FlowKey> FlowTable<K> {
             }
         }
         match self.when_full {
-            WhenFull::EvictOldest => oldest.map(|(_, block)| block),
-            WhenFull::Reject => None,
+            WhenFull::EvictOldest => oldest,
+            WhenFull::Reject => oldest.filter(|(deadline_ns, _)| *deadline_ns <= now_ns),
         }
+        .map(|(_, block)| block)
     }
 
     /// The next block to look at for one that can go. The dead may be looked for in any order, so in that
@@ -554,11 +573,11 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    fn expire(&mut self, block: u32, now_ns: u64, expire: &mut impl FnMut(&mut Self, Slot)) {
+    fn expire(&mut self, block: u32, horizon: Horizon, expire: &mut impl FnMut(&mut Self, Slot)) {
         if !self.blocks.is_taken(block) {
             return;
         }
-        let is_dead = |deadline_ns: u64| deadline_ns != 0 && deadline_ns <= now_ns;
+        let is_dead = |deadline_ns: u64| deadline_ns != 0 && horizon.is_past(deadline_ns);
         if self.blocks.deadlines(block).any(is_dead) {
             expire(self, Slot(block));
         }

@@ -20,6 +20,8 @@ pub struct Stamp {
 pub struct Stamper {
     next: Stamp,
     ran_back: RanBack,
+    /// Of the last packets, one after the other, that ran back: the number before the first, and the last one's.
+    behind: (u64, u64),
 }
 
 /// How far arrival times ran back, which stamps do not show.
@@ -29,6 +31,9 @@ pub struct RanBack {
     pub packets: u64,
     /// The furthest that one of them lay behind, ns.
     pub furthest_ns: u64,
+    /// The sequence number of the packet that one lay so far behind: the last one whose own time was not behind. If
+    /// its time is wrong, so are the stamps of all that came after it.
+    pub ahead_seq: u64,
 }
 
 impl Stamper {
@@ -37,13 +42,27 @@ impl Stamper {
     /// Captures and clocks step back now and then; functions may assume that stamps do not.
     pub fn stamp(&mut self, time_ns: u64) -> Stamp {
         if time_ns < self.next.time_ns {
-            self.ran_back.packets += 1;
-            self.ran_back.furthest_ns = self.ran_back.furthest_ns.max(self.next.time_ns - time_ns);
+            self.run_back(time_ns);
         }
         self.next.time_ns = self.next.time_ns.max(time_ns);
         let stamp = self.next;
         self.next.seq += 1;
         stamp
+    }
+
+    /// The first packet of all is never behind, so that there is one before.
+    #[cold]
+    fn run_back(&mut self, time_ns: u64) {
+        let Stamp { seq, time_ns: ahead_ns } = self.next;
+        if self.behind.1 + 1 != seq || self.behind.1 == 0 {
+            self.behind.0 = seq - 1;
+        }
+        self.behind.1 = seq;
+        self.ran_back.packets += 1;
+        if ahead_ns - time_ns > self.ran_back.furthest_ns {
+            self.ran_back.furthest_ns = ahead_ns - time_ns;
+            self.ran_back.ahead_seq = self.behind.0;
+        }
     }
 
     /// How far arrival times ran back so far.
@@ -61,5 +80,20 @@ mod tests {
         let mut stamper = Stamper::default();
         let stamps = [50, 40, 60].map(|time_ns| stamper.stamp(time_ns));
         assert_eq!(stamps, [(0, 50), (1, 50), (2, 60)].map(|(seq, time_ns)| Stamp { seq, time_ns }));
+    }
+
+    /// One stamp far in the future: all that comes after it lies behind it.
+    #[test]
+    fn the_packet_is_known_that_others_lie_furthest_behind() {
+        let mut stamper = Stamper::default();
+        for time_ns in [10, 9, 20, 9_000, 30, 31, 8_990] {
+            stamper.stamp(time_ns);
+        }
+        let RanBack { packets, furthest_ns, ahead_seq } = stamper.ran_back();
+        assert_eq!((packets, furthest_ns, ahead_seq), (4, 9_000 - 30, 3));
+        for time_ns in [50_000, 60_000, 40_000] {
+            stamper.stamp(time_ns);
+        }
+        assert_eq!((stamper.ran_back().furthest_ns, stamper.ran_back().ahead_seq), (20_000, 8));
     }
 }

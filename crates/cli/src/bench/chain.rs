@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::report::MemoryReport;
 use engine::run::{Lap, Laps, run};
-use engine::{Batch, Chain, ChainCore, Plan, pin};
+use engine::{Batch, Chain, ChainCore, Plan, Registry, pin};
 use io::{MemoryPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -95,11 +95,11 @@ struct FunctionFlows {
     turned_away: u64,
 }
 
-pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
-        [Some(&args.chain), args.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+        [Some(&args.chain), args.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let cores = args.cores;
     let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
     if plan.rebalancing.is_some() {
@@ -122,19 +122,15 @@ pub fn command(args: &BenchChainArgs) -> Result<ExitCode, Failure> {
 }
 
 fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
-    if let Some(path) = &args.trace {
-        let trace = Trace::read(session::open(path)?).map_err(Failure::check)?;
-        if trace.is_empty() {
-            return Err(Failure::usage(format!("{} has no packets", path.display())));
-        }
-        return Ok(trace);
+    if let Some(path) = &args.pcap {
+        return session::read_trace(path);
     }
     Ok(source::generate(&model(args)?))
 }
 
 /// The packets to generate.
 fn model(args: &BenchChainArgs) -> Result<Model, Failure> {
-    if let Some(text) = &args.model {
+    if let Some(text) = &args.traffic {
         return Model::parse(text).map_err(Failure::usage);
     }
     let kind = args.zipf.map_or(Kind::Uniform, |exponent| Kind::Zipf { exponent });

@@ -1,10 +1,11 @@
 //! `paceline bench compare`: strategies side by side, measured.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use engine::Registry;
 use measure::{Contest, Labels, Point};
 use strategy::Strategy;
 
@@ -17,13 +18,14 @@ use crate::failure::Failure;
 use crate::output::Reports;
 use crate::session::{self, INTERRUPTED};
 
-pub fn command(args: &BenchCompareArgs) -> Result<ExitCode, Failure> {
-    let inputs = [args.chain.as_path(), Path::new(&args.source)];
+pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let inputs: Vec<&Path> =
+        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let documents =
         [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
     let reports = Reports::open_documents(&inputs, &documents)?;
-    let chain = session::read_chain(&args.chain)?;
-    let source = Source::named(&args.source)?;
+    let chain = session::read_chain(&args.chain, registry)?;
+    let source = Source::of(&args.source)?;
     let progress = session::interruptible(None);
     let labels = Labels {
         paceline: env!("CARGO_PKG_VERSION").to_owned(),

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use engine::report::{EgressReport, RunReport};
 use engine::{
-    BATCH_PACKETS, Chain, Egress, Input, Plan, Progress, RunError, RunOutcome, Seen, replay_capture,
+    BATCH_PACKETS, Chain, Egress, Input, Plan, Progress, Registry, RunError, RunOutcome, Seen, replay_capture,
 };
 use io::capture::CaptureReader;
 use io::{Done, Fate, Feeder, Frame, Port, ReplayPort, Trace};
@@ -78,11 +78,11 @@ struct Run {
     egress: EgressReport,
 }
 
-pub fn command(args: &BenchEgressArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &BenchEgressArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let plan = Plan::new(&chain, args.strategy.0, args.cores).map_err(Failure::usage)?;
     let source = Source::of(&args.source)?;
     let pcap = as_pcap(&source.trace)?;
@@ -129,12 +129,12 @@ fn as_pcap(trace: &Trace) -> Result<Vec<u8>, Failure> {
 
 /// All packets once, over empty tables.
 fn run(chain: &Chain, plan: &Plan, pcap: &[u8], progress: &Progress) -> Result<Run, Failure> {
-    let input = Input::from(CaptureReader::from_bytes(pcap).map_err(Failure::check)?);
+    let input = Input::from(CaptureReader::from_bytes(pcap).map_err(Failure::defect)?);
     let outcome: Result<RunOutcome, RunError<Failure>> =
         replay_capture(chain, plan, input, progress, &mut |_| Ok(()));
     let outcome = outcome.map_err(|error| match error {
         memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
-        error => Failure::check(error),
+        error => Failure::defect(error),
     })?;
     let ns_per_packet = outcome.elapsed.as_nanos() as f64 / outcome.packets.max(1) as f64;
     Ok(Run { ns_per_packet, egress: RunReport::new(chain, plan, &outcome).egress })

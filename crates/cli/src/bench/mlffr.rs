@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::{Chain, Plan};
+use engine::{Chain, Plan, Registry};
 use measure::search::Limits;
 use measure::{Bench, Clock, LatencyPoint, Mlffr, Point, Question, Settings, TrialError};
 use schemars::JsonSchema;
@@ -57,11 +57,11 @@ pub struct MlffrBench {
     point: Point,
 }
 
-pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.trace.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = session::read_chain(&args.chain)?;
+    let chain = session::read_chain(&args.chain, registry)?;
     let (cores, clock) = cores(args);
     let plan = session::plan(&chain, args.strategy.0, cores, &args.card)?;
     let source = Source::of(&args.source)?;
@@ -83,10 +83,7 @@ pub fn command(args: &BenchMlffrArgs) -> Result<ExitCode, Failure> {
 
 /// How many cores, and whose time is theirs.
 fn cores(args: &BenchMlffrArgs) -> (usize, Clock) {
-    match args.virtual_cores {
-        Some(cores) => (cores, Clock::Virtual),
-        None => (args.cores, Clock::Measured),
-    }
+    (args.cores, if args.is_virtual { Clock::Virtual } else { Clock::Measured })
 }
 
 pub fn settings(args: &LoadArgs, clock: Clock) -> Settings {
@@ -104,11 +101,11 @@ pub fn question(args: &LoadArgs, searches: usize, latency: &[f64]) -> Question {
 
 /// A trial that failed, other than by an interruption.
 pub fn failed(error: TrialError) -> Failure {
-    Failure::check(error)
+    Failure::defect(error)
 }
 
 fn no_rate(args: &LoadArgs) -> Failure {
-    Failure::check(format!(
+    Failure::nothing_found(format!(
         "no rate was found at which no more than {} of the packets are lost\n\
          Allow more loss, or end what else runs on this machine.",
         percent(args.loss)

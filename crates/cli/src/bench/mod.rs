@@ -13,6 +13,8 @@ mod table;
 
 use std::process::ExitCode;
 
+use engine::Registry;
+
 use crate::args::{BenchArgs, BenchCommand};
 use crate::failure::Failure;
 
@@ -20,12 +22,12 @@ pub use self::scr::Figure;
 #[cfg(test)]
 pub use self::{chain::ChainBench, egress::EgressBench, mlffr::MlffrBench, scr::ScrBench, table::TableBench};
 
-pub fn command(args: &BenchArgs) -> Result<ExitCode, Failure> {
+pub fn command(args: &BenchArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     match &args.command {
-        BenchCommand::Chain(args) => chain::command(args),
-        BenchCommand::Egress(args) => egress::command(args),
-        BenchCommand::Mlffr(args) => mlffr::command(args),
-        BenchCommand::Compare(args) => contest::command(args),
+        BenchCommand::Chain(args) => chain::command(args, registry),
+        BenchCommand::Egress(args) => egress::command(args, registry),
+        BenchCommand::Mlffr(args) => mlffr::command(args, registry),
+        BenchCommand::Compare(args) => contest::command(args, registry),
         BenchCommand::Scr(args) => scr::command(args),
         BenchCommand::Table(args) => table::command(args),
         BenchCommand::Report(args) => report::command(args),

@@ -20,26 +20,15 @@ pub struct Source {
 impl Source {
     /// What the options say.
     pub fn of(args: &SourceArgs) -> Result<Source, Failure> {
-        match &args.trace {
+        match &args.pcap {
             Some(path) => Source::capture(path),
-            None => Source::model(&args.model),
+            None => Source::model(&args.traffic),
         }
-    }
-
-    /// A capture if there is such a file or it looks like one, else a model.
-    pub fn named(name: &str) -> Result<Source, Failure> {
-        let path = Path::new(name);
-        let is_path = name == "-" || path.exists() || path.extension().is_some() || name.contains('/');
-        if is_path && !name.contains(':') { Source::capture(path) } else { Source::model(name) }
     }
 
     /// The packets of a capture.
     pub fn capture(path: &Path) -> Result<Source, Failure> {
-        let trace = Trace::read(session::open(path)?).map_err(Failure::check)?;
-        if trace.is_empty() {
-            return Err(Failure::usage(format!("{} has no packets", path.display())));
-        }
-        Ok(Source { trace, name: path.display().to_string() })
+        Ok(Source { trace: session::read_trace(path)?, name: path.display().to_string() })
     }
 
     /// Packets by a model.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use nf::{FlowKey, Short, SrcAddr, hash_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
-use table::{FlowTable, Layout, Part, Slot, WhenFull};
+use table::{FlowTable, Horizon, Layout, Part, Slot, WhenFull};
 use wire::Addr;
 
 use crate::args::BenchTableArgs;
@@ -212,10 +212,10 @@ fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
                 table.has_lost_a_state(slot);
             }
             if table.count_steps(1) {
-                table.maintain(0, |_, _| ());
+                table.maintain(Horizon::claim(0), |_, _| ());
             }
         }
     }
-    table.settle(0, |_, _| ());
+    table.settle(Horizon::claim(0), |_, _| ());
     assert!(table.is_empty(), "every key was found");
 }

@@ -7,7 +7,7 @@ use traffic::Profile;
 use super::chart;
 use crate::output::{ALL_MALFORMED, count, heading, percent, plural, table};
 
-pub fn render(path: &Path, profile: &Profile, is_complete: bool) -> String {
+pub fn render(path: &Path, profile: &Profile, oddities: &[String], is_complete: bool) -> String {
     let cut = if is_complete { "" } else { " before it breaks off" };
     let name = if path == "-" { "standard input".to_owned() } else { path.display().to_string() };
     let mut text = format!(
@@ -16,6 +16,7 @@ pub fn render(path: &Path, profile: &Profile, is_complete: bool) -> String {
         count(profile.bytes),
         span(profile),
     );
+    oddities.iter().for_each(|oddity| text += &format!("note: {oddity}\n"));
     if profile.packets == 0 {
         return text;
     }
@@ -222,7 +223,7 @@ mod tests {
         for (seconds, headers) in [udp(1), udp(1), udp(2), malformed].iter().enumerate() {
             analysis.packet(headers, 100, seconds as u64 * 1_000_000_000);
         }
-        let text = render(Path::new("a.pcap"), &analysis.profile(), true);
+        let text = render(Path::new("a.pcap"), &analysis.profile(), &[], true);
         for line in [
             "a.pcap: 4 packets, 400 bytes in 3.000 s (1 packets/s, 1.07 kbit/s)\n",
             "  5-tuple      |     2 |          1.5 |        75.0% |          25.0% |         25.0%\n",
@@ -240,9 +241,12 @@ mod tests {
     #[test]
     fn a_capture_without_flows_or_packets_is_said_to_be_so() {
         let mut analysis = Analysis::new(16);
-        assert_eq!(render(Path::new("-"), &analysis.profile(), true), "standard input: 0 packets, 0 bytes\n");
+        assert_eq!(
+            render(Path::new("-"), &analysis.profile(), &[], true),
+            "standard input: 0 packets, 0 bytes\n"
+        );
         analysis.packet(&Headers::default(), 60, 0);
-        let text = render(Path::new("-"), &analysis.profile(), false);
+        let text = render(Path::new("-"), &analysis.profile(), &[], false);
         assert!(text.starts_with("standard input: 1 packet, 60 bytes before it breaks off\n"), "{text}");
         assert!(text.contains(" not IP (ARP, ...)          |       1 | 100.0%\n"), "{text}");
         assert!(!text.contains("Biggest") && !text.contains("Flow sizes"), "{text}");

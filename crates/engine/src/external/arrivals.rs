@@ -1,4 +1,6 @@
-use io::capture::{CaptureError, CaptureReader, Record};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use io::capture::{CaptureError, CaptureReader, Record, Remarks};
 use sequencer::{History, ItemLayout, Receiver};
 use thiserror::Error;
 use wire::{LinkType, RanBack};
@@ -161,11 +163,12 @@ impl Arrivals {
         Arrivals { source, loss, counts: vec![0; cores], lost: 0, base: 0, end: 0, floors: vec![0; cores] }
     }
 
-    /// The next packet or flush: for which core it is. [`Arrivals::record`] has it.
-    pub(crate) fn advance(&mut self) -> Result<Option<usize>, InputError> {
+    /// The next packet or flush: for which core it is. [`Arrivals::record`] has it. `None` at the end, and while
+    /// packets are lost one after the other, once `stop` is set.
+    pub(crate) fn advance(&mut self, stop: &AtomicBool) -> Result<Option<usize>, InputError> {
         match &self.source {
             Source::Files(_) => self.advance_files(),
-            Source::Capture(_) => self.advance_capture(),
+            Source::Capture(_) => self.advance_capture(stop),
         }
     }
 
@@ -195,7 +198,7 @@ impl Arrivals {
         Ok(Some(core))
     }
 
-    fn advance_capture(&mut self) -> Result<Option<usize>, InputError> {
+    fn advance_capture(&mut self, stop: &AtomicBool) -> Result<Option<usize>, InputError> {
         let Self { source: Source::Capture(capture), loss, counts, lost, end, floors, .. } = self else {
             return Ok(None);
         };
@@ -211,6 +214,9 @@ impl Arrivals {
                 return Ok(Some(core));
             }
             *lost += 1;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
         }
     }
 
@@ -256,6 +262,14 @@ impl Arrivals {
         match &self.source {
             Source::Files(_) => RanBack::default(),
             Source::Capture(capture) => capture.sequencing.ran_back(),
+        }
+    }
+
+    /// What the reader of the capture that is sequenced here skipped, or could not take as it was.
+    pub(crate) fn remarks(&self) -> Remarks {
+        match &self.source {
+            Source::Files(_) => Remarks::default(),
+            Source::Capture(capture) => capture.reader.remarks(),
         }
     }
 

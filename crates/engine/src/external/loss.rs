@@ -1,3 +1,4 @@
+use std::fmt;
 use std::str::FromStr;
 
 use nf::hash_bytes;
@@ -25,6 +26,12 @@ impl FromStr for LossShare {
     fn from_str(text: &str) -> Result<LossShare, LossShareError> {
         let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
         share.map(LossShare).ok_or(LossShareError)
+    }
+}
+
+impl fmt::Display for LossShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -189,7 +189,7 @@ fn feed(
     // Ahead of the queues' end, which the cores see when the feeder goes.
     (0..arrivals.cores()).for_each(|core| line.raise(core, arrivals.end()));
     *lost = arrivals.lost();
-    Fed { end, ran_back: arrivals.ran_back() }
+    Fed { end, ran_back: arrivals.ran_back(), remarks: arrivals.remarks() }
 }
 
 fn feed_all(
@@ -203,8 +203,9 @@ fn feed_all(
     let mut pace = speed.map(Pace::new);
     let mut packets = 0u64;
     loop {
-        let core = match arrivals.advance() {
+        let core = match arrivals.advance(&progress.stop) {
             Ok(Some(core)) => core,
+            Ok(None) if progress.stop.load(Ordering::Relaxed) => return FeedEnd::Stopped,
             Ok(None) => return FeedEnd::Input(Ok(())),
             Err(error) => return FeedEnd::Input(Err(error)),
         };

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nf::{FiveTuple, FlowKey};
 use sequencer::{History, ItemLayout};
 use wire::Fields;
@@ -6,10 +8,13 @@ use super::arrivals::{Arrivals, InputError};
 use super::run::{ExternalInput, HistoryOutcome, open, replay_all, replay_external};
 use crate::chain::Chain;
 use crate::egress::Egress;
+use crate::oddities::Oddities;
 use crate::plan::Plan;
 use crate::run::Moves;
 use crate::session::{Progress, RunError, RunOutcome, Seen};
-use crate::verify::{Answer, Mismatch, Verified, VerifyError, answer, broken, digests, filled, fingerprint};
+use crate::verify::{
+    Answer, Mismatch, Verified, VerifyError, answer, broken, digests, exhausted, filled, fingerprint,
+};
 
 /// What became of packets because of their history, beside what one core that got all of them would have had.
 #[derive(Clone, Debug)]
@@ -56,6 +61,9 @@ pub fn verify_external(
         Ok(())
     })
     .map_err(VerifyError::Run)?;
+    if other.stopped {
+        return Ok(Verified::stopped());
+    }
     let unanswered = other.history.as_ref().map_or(&[][..], |history| &history.overtaken);
     let (mut different, mut at) = (0, 0);
     let mut mismatch: Option<(u64, Answer)> = None;
@@ -75,9 +83,11 @@ pub fn verify_external(
         return Err(VerifyError::Packets { strategy: plan.strategy.name(), single, other });
     }
     let first = match mismatch {
-        Some((seq, single)) if !stopped => explain(chain, plan, open_input, seq, single)?,
+        Some((seq, single)) if !stopped => explain(chain, plan, open_input, seq, single, progress)?,
         _ => None,
     };
+    // Explaining takes as long as a run, and may be stopped, too.
+    let stopped = stopped || (different > 0 && first.is_none() && progress.stop.load(Ordering::Relaxed));
     let functions = if stopped || other.cores.is_empty() { 0 } else { chain.functions.len() };
     Ok(Verified {
         packets: other.packets,
@@ -91,6 +101,8 @@ pub fn verify_external(
             _ => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
         },
         filled: filled(chain, [&single, &other]),
+        exhausted: exhausted(chain, [&single, &other]),
+        oddities: Oddities::of(&other),
         out_of_order: None,
         moves: Moves::default(),
         history: check(&single, &other),
@@ -111,6 +123,7 @@ fn explain(
     open_input: &dyn Fn() -> Result<ExternalInput, InputError>,
     seq: u64,
     single: Answer,
+    progress: &Progress,
 ) -> Result<Option<Mismatch>, VerifyError> {
     let mut found = None;
     let mut see = |seen: &Seen<'_>| {
@@ -120,19 +133,24 @@ fn explain(
         found = (seen.stamp.seq == seq).then(|| answer(seen, Fields::empty()));
         Err(())
     };
-    let again = replay_external(chain, plan, open_input()?, &Progress::default(), &mut see);
+    let again = replay_external(chain, plan, open_input()?, progress, &mut see);
     if let Err(RunError::OutOfMemory { cores, bytes }) = again {
         return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
     }
     let input = open_input()?;
-    let flow = flow_of(chain, open(chain, plan, input.packets, input.loss)?, seq)?;
+    let flow = flow_of(chain, open(chain, plan, input.packets, input.loss)?, seq, &progress.stop)?;
     Ok(found.map(|other| Mismatch { number: seq + 1, flow, single, other }))
 }
 
 /// The flow of packet `seq` as it came.
-fn flow_of(chain: &Chain, mut arrivals: Arrivals, seq: u64) -> Result<Option<FiveTuple>, InputError> {
+fn flow_of(
+    chain: &Chain,
+    mut arrivals: Arrivals,
+    seq: u64,
+    stop: &AtomicBool,
+) -> Result<Option<FiveTuple>, InputError> {
     let layout = ItemLayout::new(chain.history_bytes());
-    while arrivals.advance()?.is_some() {
+    while arrivals.advance(stop)?.is_some() && !stop.load(Ordering::Relaxed) {
         let Some(record) = arrivals.record() else { break };
         let Ok(history) = History::parse(record.data, &layout) else { continue };
         if history.stamp().seq == seq && !history.is_flush() {

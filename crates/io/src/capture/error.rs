@@ -139,6 +139,18 @@ pub enum CaptureError {
     },
 }
 
+impl CaptureError {
+    /// How many whole packets were read before the error; 0 if it is not one of reading packets.
+    pub fn whole_packets(&self) -> u64 {
+        match self {
+            CaptureError::Truncated { records, .. }
+            | CaptureError::Corrupt { records, .. }
+            | CaptureError::Read { records, .. } => *records,
+            _ => 0,
+        }
+    }
+}
+
 /// A place in a capture. Shown as `byte 24`, or `byte 24 of the unpacked capture`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {

@@ -1,11 +1,11 @@
-//! Names of link types that Paceline does not parse, for errors.
+//! Names of link types that Paceline does not parse, for errors and reports.
 
 /// What [`wire::LinkType::from_pcap`] accepts.
 pub(super) const SUPPORTED: &str = "Ethernet (1), raw IP (12, 14, 101, 228, 229), BSD loopback (0, 108) \
                                     and Linux cooked (113, 276)";
 
 /// The name of a pcap link-type number, `unknown` if it is not among the common ones.
-pub(super) fn of(number: u32) -> &'static str {
+pub fn of(number: u32) -> &'static str {
     match number {
         3 => "AX.25",
         6 => "Token Ring",

@@ -18,6 +18,8 @@
 
 mod clock;
 
+use std::collections::BTreeMap;
+
 use wire::LinkType;
 
 use self::clock::Clock;
@@ -55,6 +57,12 @@ pub(super) struct Pcapng {
     interfaces: Vec<Interface>,
     /// Given to packets that carry no time of their own.
     last_time_ns: u64,
+    /// Packets of interfaces whose link type is not supported, by its number.
+    pub skipped: BTreeMap<u32, u64>,
+    /// Where the first of them is, and its link type.
+    pub first_skipped: Option<(u64, u32)>,
+    /// Packets whose time is past the year 2554.
+    pub too_late: u64,
 }
 
 struct Interface {
@@ -75,7 +83,14 @@ struct Block {
 
 impl Pcapng {
     pub fn new() -> Pcapng {
-        Pcapng { order: Order::Little, interfaces: Vec::new(), last_time_ns: 0 }
+        Pcapng {
+            order: Order::Little,
+            interfaces: Vec::new(),
+            last_time_ns: 0,
+            skipped: BTreeMap::new(),
+            first_skipped: None,
+            too_late: 0,
+        }
     }
 
     pub fn next(&mut self, window: &mut Window) -> Result<Option<Packet>, Fault> {
@@ -83,8 +98,8 @@ impl Pcapng {
             let packet = match block.kind {
                 SECTION_HEADER => self.read_section(block, window).map(|()| None)?,
                 INTERFACE => self.read_interface(block, window).map(|()| None)?,
-                ENHANCED_PACKET | OLD_PACKET => Some(self.read_packet(block, window)?),
-                SIMPLE_PACKET => Some(self.read_simple_packet(block, window)?),
+                ENHANCED_PACKET | OLD_PACKET => self.read_packet(block, window)?,
+                SIMPLE_PACKET => self.read_simple_packet(block, window)?,
                 _ => self.skip(block, window).map(|()| None)?,
             };
             if packet.is_some() {
@@ -174,7 +189,8 @@ impl Pcapng {
         Ok(())
     }
 
-    fn read_packet(&mut self, block: Block, window: &mut Window) -> Result<Packet, Fault> {
+    /// `None` if it is skipped for its link type.
+    fn read_packet(&mut self, block: Block, window: &mut Window) -> Result<Option<Packet>, Fault> {
         const DATA: usize = 28;
         let order = self.order;
         let whole = self.read_whole(block, DATA + TRAILER_LEN, window)?;
@@ -188,18 +204,21 @@ impl Pcapng {
         check_captured(block, block.offset + 20, captured, DATA)?;
 
         let interface = self.interface(block, id)?;
-        let link = interface.link.map_err(|number| Fault::LinkType { offset: block.offset, number })?;
-        let time_ns = interface.clock.time_ns(ticks);
+        let (link, time_ns) = (interface.link, interface.clock.time_ns(ticks));
         self.last_time_ns = time_ns;
-        Ok(Packet { time_ns, wire_len, link, data: take_data(block, DATA, captured, window) })
+        let data = take_data(block, DATA, captured, window);
+        let Some(link) = self.supported(link, block) else { return Ok(None) };
+        self.too_late += u64::from(time_ns == u64::MAX);
+        Ok(Some(Packet { time_ns, wire_len, link, data }))
     }
 
-    fn read_simple_packet(&mut self, block: Block, window: &mut Window) -> Result<Packet, Fault> {
+    /// As [`Pcapng::read_packet`].
+    fn read_simple_packet(&mut self, block: Block, window: &mut Window) -> Result<Option<Packet>, Fault> {
         const DATA: usize = 12;
         let whole = self.read_whole(block, DATA + TRAILER_LEN, window)?;
         let wire_len = self.order.u32(whole, 8);
         let interface = self.interface(block, 0)?;
-        let link = interface.link.map_err(|number| Fault::LinkType { offset: block.offset, number })?;
+        let link = interface.link;
         // The captured length is not stored: it is the wire's, cut at the interface's limit.
         let captured = match interface.snap_len {
             0 => wire_len,
@@ -207,7 +226,18 @@ impl Pcapng {
         } as usize;
         check_captured(block, block.offset + 8, captured, DATA)?;
         let time_ns = self.last_time_ns;
-        Ok(Packet { time_ns, wire_len, link, data: take_data(block, DATA, captured, window) })
+        let data = take_data(block, DATA, captured, window);
+        let packet = |link| Packet { time_ns, wire_len, link, data };
+        Ok(self.supported(link, block).map(packet))
+    }
+
+    /// Counts the packet as skipped if its link type is not supported.
+    fn supported(&mut self, link: Result<LinkType, u32>, block: Block) -> Option<LinkType> {
+        let count = |number| {
+            self.first_skipped.get_or_insert((block.offset, number));
+            *self.skipped.entry(number).or_insert(0) += 1;
+        };
+        link.map_err(count).ok()
     }
 
     fn interface(&self, block: Block, id: u32) -> Result<&Interface, Fault> {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
@@ -37,6 +38,16 @@ pub struct Record<'a> {
     pub link: LinkType,
     /// The captured bytes, at most [`MAX_PACKET_BYTES`](super::MAX_PACKET_BYTES).
     pub data: &'a [u8],
+}
+
+/// What a reader came across and read on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// Packets that were skipped, by the number of their link type in the pcap registry: pcapng files may have
+    /// interfaces of several, and not all are supported.
+    pub skipped: BTreeMap<u32, u64>,
+    /// Packets whose time stamp lies past the year 2554, where 64 bits of nanoseconds end. They count as of then.
+    pub too_late: u64,
 }
 
 enum Format {
@@ -86,8 +97,9 @@ impl CaptureReader {
     /// The next packet; `None` at the end of the capture, and after an error.
     ///
     /// # Errors
-    /// The capture is cut or damaged here, or has a packet of an unsupported link type. Every whole
-    /// packet before was returned. In a packed file damage may show only some way behind it: gzip
+    /// The capture is cut or damaged here, or all of its packets are of unsupported link types. Every whole
+    /// packet before was returned; those of an unsupported link type among others are skipped, see
+    /// [`remarks`](CaptureReader::remarks). In a packed file damage may show only some way behind it: gzip
     /// and zstd keep their checksums at the end.
     #[expect(
         clippy::should_implement_trait,
@@ -102,7 +114,14 @@ impl CaptureReader {
             Format::Pcapng(pcapng) => pcapng.next(&mut self.window),
         };
         match packet {
-            Ok(None) => Ok(None),
+            Ok(None) => match &self.format {
+                Format::Pcapng(Pcapng { first_skipped: Some((offset, number)), .. }) if self.records == 0 => {
+                    self.failed = true;
+                    let fault = Fault::LinkType { offset: *offset, number: *number };
+                    Err(name(fault, &self.path, &self.window, 0))
+                }
+                _ => Ok(None),
+            },
             Ok(Some(Packet { time_ns, wire_len, link, data })) => {
                 self.records += 1;
                 Ok(Some(Record { time_ns, wire_len, link, data: self.window.bytes(data) }))
@@ -111,6 +130,14 @@ impl CaptureReader {
                 self.failed = true;
                 Err(name(fault, &self.path, &self.window, self.records))
             }
+        }
+    }
+
+    /// What was skipped or had to be bent so far.
+    pub fn remarks(&self) -> Remarks {
+        match &self.format {
+            Format::Pcap(_) => Remarks::default(),
+            Format::Pcapng(pcapng) => Remarks { skipped: pcapng.skipped.clone(), too_late: pcapng.too_late },
         }
     }
 

@@ -196,7 +196,7 @@ fn what_cannot_be_measured_is_refused() {
     let packets = packets_of(&trace("uniform:packets=10,flows=2")).expect("packets");
     let settings = Settings { clock: Clock::Measured, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
     let refused = Bench::new(&heavy, &plan, packets, settings).err().expect("so many processors?");
-    assert!(refused.to_string().contains("--virtual-cores 128"), "{refused}");
+    assert!(refused.to_string().contains("--cores 128 --virtual"), "{refused}");
     assert!(check_virtual(&heavy, &plan).is_ok());
 
     let text =

@@ -185,7 +185,7 @@ impl NetworkFunction for Conntrack {
             TcpState::ALL.iter().filter(|tcp| tcp.is_half_open()).map(|tcp| counts[*tcp as usize]).sum();
         let row = |tcp: TcpState| vec![tcp.name().to_string(), counts[tcp as usize].to_string()];
         vec![FunctionReport {
-            title: format!("{total} TCP connections, {half_open} half-open"),
+            title: format!("TCP connections now: {total}, {half_open} half-open"),
             columns: vec!["state", "connections"],
             rows: TcpState::ALL.map(row).to_vec(),
         }]

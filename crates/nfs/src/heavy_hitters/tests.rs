@@ -78,7 +78,7 @@ fn reports_the_largest_flows_and_breaks_ties_by_key() {
         rig.packet(ms(time_ms), &with_len(tcp(source), len));
     }
     let report = &rig.report()[0];
-    assert_eq!(report.title, "Top 3 of 5 flows by bytes");
+    assert_eq!(report.title, "Top 3 of 5 flows by bytes, 0 of which ended before the run did");
     let flow = |source| std::format!("tcp 10.0.0.{source}:4000 -> 192.0.2.1:80");
     assert_eq!(report.rows[0], [&flow(9), "2000", "2", "50.0", "500", "4000", "1"]);
     assert_eq!(report.rows[1], [&flow(2), "700", "1", "17.5", "0", "-", "0"]);
@@ -86,7 +86,21 @@ fn reports_the_largest_flows_and_breaks_ties_by_key() {
     assert!(report.rows.iter().all(|row| row.len() == report.columns.len()));
 
     let nothing = &Rig::new(function::<HeavyHitters>("")).report()[0];
-    assert_eq!((nothing.title.as_str(), nothing.rows.len()), ("Top 0 of 0 flows by bytes", 0));
+    let title = "Top 0 of 0 flows by bytes, 0 of which ended before the run did";
+    assert_eq!((nothing.title.as_str(), nothing.rows.len()), (title, 0));
+}
+
+#[test]
+fn flows_that_ended_are_in_the_report() {
+    let mut rig = rig("idle_ms = 1000\nwindow_ms = 0\ntop_k = 2");
+    for (time_ms, source, len) in [(0, 1, 900), (10, 1, 62), (0, 2, 70), (5_000, 3, 60), (5_001, 1, 40)] {
+        rig.packet(ms(time_ms), &with_len(tcp(source), len));
+    }
+    let report = &rig.report()[0];
+    assert_eq!(report.title, "Top 2 of 4 flows by bytes, 2 of which ended before the run did");
+    let rows: Vec<_> = report.rows.iter().map(|row| [&*row[0], &*row[1], &*row[3]]).collect();
+    let [one, two] = [1, 2].map(|source| std::format!("tcp 10.0.0.{source}:4000 -> 192.0.2.1:80"));
+    assert_eq!(rows, [[&*one, "962", "84.9"], [&*two, "70", "6.1"]]);
 }
 
 #[test]
@@ -128,7 +142,7 @@ fn counts_and_times_saturate() {
 
     let key = FiveTuple::of(&tcp(1));
     let mut flows = [(&key, flow.as_ref().unwrap())].into_iter();
-    let report = &function.report(&mut flows, Stamp::default())[0];
+    let report = &function.report_all(&mut flows, &Ended::new(10), Stamp::default())[0];
     assert_eq!(report.rows[0][3..6], ["100.0", "18446744073710", "1000000000"]);
 }
 

@@ -272,7 +272,7 @@ fn reports_ports_and_mappings() {
         (&unused[1..], &used[1..]),
         (&["0", "0", "8"].map(String::from)[..], &["1", "1", "8"].map(String::from)[..])
     );
-    assert_eq!(mappings.title, "Top 2 of 2 mappings by packets");
+    assert_eq!(mappings.title, "Top 2 of 2 mappings now, by packets");
     let address = &used[0];
     assert_eq!(mappings.rows[0], ["udp 10.0.0.1:4000", &format!("{address}:1024"), "datagrams", "3"]);
     assert_eq!(mappings.rows[1], ["tcp 10.0.0.1:4001", &format!("{address}:1025"), "opening", "1"]);

@@ -87,11 +87,11 @@ fn reports_the_largest_records_and_their_sizes() {
         rig.packet(ms(time_ms), &with(tcp(source), len, flags));
     }
     let [largest, sizes] = &rig.report()[..] else { panic!("two tables") };
-    assert_eq!(largest.title, "Top 2 of 4 sources by bytes");
+    assert_eq!(largest.title, "Top 2 of 4 source records by bytes, 0 of which ended before the run did");
     assert_eq!(largest.columns[0], "source");
     assert_eq!(largest.rows[0], ["10.0.0.2", "1", "1500", "77.2", "0", "-", "1500", "1500", "...A...F"]);
     assert_eq!(largest.rows[1], ["10.0.0.1", "3", "301", "15.5", "8", "4000", "100", "101", "...AP.S."]);
-    assert_eq!(sizes.title, "4 sources by size: 7 packets, 1941 bytes");
+    assert_eq!(sizes.title, "4 source records by size: 7 packets, 1941 bytes");
     assert_eq!(sizes.rows[0], ["1", "2", "50.0", "2", "1540"]);
     assert_eq!(sizes.rows[1], ["2 to 3", "2", "50.0", "5", "401"]);
     assert_eq!(sizes.rows.len(), 2);
@@ -101,9 +101,30 @@ fn reports_the_largest_records_and_their_sizes() {
         rig.packet(0, &tcp(source));
     }
     let report = &rig.report()[0];
-    assert_eq!(report.title, "Top 1 of 2 flows by packets");
+    assert_eq!(report.title, "Top 1 of 2 flow records by packets, 0 of which ended before the run did");
     assert_eq!(report.rows[0][..2], ["tcp 10.0.0.2:4000 -> 192.0.2.1:80", "2"]);
-    assert_eq!(flows("").report()[1].title, "0 flows by size: 0 packets, 0 bytes");
+    assert_eq!(flows("").report()[1].title, "0 flow records by size: 0 packets, 0 bytes");
+}
+
+/// Silence, age, and nothing but the end of the run end records; the largest is of a flow that has long been silent.
+#[test]
+fn records_that_ended_are_in_the_report() {
+    let mut rig = flows("idle_ms = 60000\nactive_ms = 100000\ntop_k = 3");
+    for time_ms in 0..962 {
+        rig.packet(ms(time_ms), &with(tcp(1), 100, A));
+    }
+    for time_s in [100, 150, 190, 210, 230] {
+        rig.packet(ms(time_s * 1_000), &with(tcp(2), 50, A));
+    }
+    rig.packet(ms(231_000), &with(tcp(3), 40, A));
+    let [largest, sizes] = &rig.report()[..] else { panic!("two tables") };
+    assert_eq!(largest.title, "Top 3 of 4 flow records by bytes, 2 of which ended before the run did");
+    let rows: Vec<_> = largest.rows.iter().map(|row| [&*row[0], &*row[1], &*row[3]]).collect();
+    let flow = |source| std::format!("tcp 10.0.0.{source}:4000 -> 192.0.2.1:80");
+    let [one, two] = [1, 2].map(flow);
+    assert_eq!(rows, [[&*one, "962", "99.6"], [&*two, "3", "0.1"], [&*two, "2", "0.1"]]);
+    assert_eq!(sizes.title, "4 flow records by size: 968 packets, 96490 bytes");
+    assert_eq!(sizes.rows.last().unwrap()[..2], ["512 to 1023", "1"]);
 }
 
 #[test]
@@ -135,7 +156,8 @@ fn counts_saturate() {
     state.add(100, 0, u64::MAX);
     assert_eq!((state.packets, state.bytes, state.last_ns), (u64::MAX, u64::MAX, u64::MAX));
     let key = SrcAddr::of(&tcp(1));
-    let report = function::<SourceStatistics>("").report(&mut [(&key, &state)].into_iter(), Stamp::default());
+    let function = function::<SourceStatistics>("");
+    let report = function.report_all(&mut [(&key, &state)].into_iter(), &Ended::new(10), Stamp::default());
     assert_eq!(report[1].rows[0][0], "9223372036854775808 to 18446744073709551615");
 }
 

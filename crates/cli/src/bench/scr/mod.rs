@@ -144,8 +144,8 @@ fn charts(
             eprintln!("figure {}: {} over {}", figure.number(), contestants.name, contestants.model);
         }
         let chain = Chain::parse("preset", &contestants.chain, &Registry::stock())
-            .map_err(|error| Failure::Usage(miette::Report::new(*error)))?;
-        let source = Source::named(&contestants.model)?;
+            .map_err(|error| Failure::mistake(*error))?;
+        let source = Source::model(&contestants.model)?;
         let run = Run { args, bench, contestants: &contestants, chain, source, stop };
         match figure {
             Figure::Model => charts.extend(run.predicted()?),
@@ -258,7 +258,7 @@ impl Run<'_> {
         let forecast = match forecast {
             Ok(forecast) => forecast,
             Err(CostError::Trial(TrialError::Interrupted)) => return Ok(None),
-            Err(CostError::Trial(defect)) => return Err(Failure::check(defect)),
+            Err(CostError::Trial(defect)) => return Err(Failure::defect(defect)),
             Err(error) => return Err(Failure::usage(error)),
         };
         let dispatch_ns = self.args.dispatch_ns as f64;
@@ -305,7 +305,7 @@ impl Run<'_> {
         };
         match measure::history_costs(&self.chain, self.trace(), &question, self.stop) {
             Err(CostError::Trial(TrialError::Interrupted)) => Ok(Vec::new()),
-            Err(CostError::Trial(defect)) => Err(Failure::check(defect)),
+            Err(CostError::Trial(defect)) => Err(Failure::defect(defect)),
             costs => costs.map_err(Failure::usage),
         }
     }

@@ -23,6 +23,10 @@ Examples:
   paceline emulate synthetic --stages 4 --update-rate 30 --traffic zipf --load 60
   paceline emulate examples/p4/syn_cookie.p4 --pcap captures/edge.pcap --trace-cycles 100..110";
 
+const PROGRAM: &str = "Program and ports";
+const PIPELINE: &str = "Pipeline and load";
+const BUFFERS: &str = "Buffers of the models";
+
 #[derive(Args)]
 #[command(after_help = NOTES, group = clap::ArgGroup::new("arriving").required(true).args(["pcap", "traffic"]))]
 pub struct RunArgs {
@@ -30,12 +34,12 @@ pub struct RunArgs {
     #[arg(value_name = "PROG.p4", required = true)]
     pub program: Option<PathBuf>,
     /// Look for included files here, after the program's own folder
-    #[arg(short = 'I', value_name = "DIR")]
+    #[arg(help_heading = PROGRAM, short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
     /// Define a macro, as `#define NAME VALUE` does
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    #[arg(help_heading = PROGRAM, short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
-    /// The model
+    /// The model of the hardware
     #[arg(long, value_name = "NAME", default_value = "rapid", value_parser = PossibleValuesParser::new(Model::NAMES))]
     pub model: String,
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
@@ -48,71 +52,71 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub packets: Option<usize>,
     /// The port that packets come in by, all but those of --port-of
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..511))]
+    #[arg(help_heading = PROGRAM, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..511))]
     pub port: u16,
     /// The port of the packets from a source: an IPv4 or IPv6 prefix (the longest counts), an address, or a MAC
     /// address, which goes before those. May be given several times; packets from elsewhere come in by --port
-    #[arg(long, value_name = "SOURCE=PORT")]
+    #[arg(help_heading = PROGRAM, long, value_name = "SOURCE=PORT")]
     pub port_of: Vec<PortOf>,
     /// A test file (see docs/p4.md): entries of tables, groups of ports, rates of meters. Run before the packets
     #[arg(long, value_name = "FILE")]
     pub stf: Option<PathBuf>,
     /// Stages of the pipeline [default: those of the program; synthetic: 2]
-    #[arg(long, value_name = "M", value_parser = RangedU64ValueParser::<usize>::new().range(1..=16))]
+    #[arg(help_heading = PIPELINE, long, value_name = "M", value_parser = RangedU64ValueParser::<usize>::new().range(1..=16))]
     pub stages: Option<usize>,
     /// Cycles of a stage [default: those of the model's prototype]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
+    #[arg(help_heading = PIPELINE, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub stage_cycles: Option<usize>,
     /// Of all tables, instead of what the program says: strict, weak, or bsK, after an update K stale packets at most
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(help_heading = PIPELINE, long, value_name = "LEVEL")]
     pub consistency: Option<Level>,
     /// synthetic: packets that update their flow's state, percent [default: 30]
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    #[arg(help_heading = PIPELINE, long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
     pub update_rate: Option<u64>,
     /// When packets arrive
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = Arriving::Load)]
+    #[arg(help_heading = PIPELINE, long, value_name = "HOW", value_enum, default_value_t = Arriving::Load)]
     pub pacing: Arriving,
     /// Share of the line's rate that is used, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(help_heading = PIPELINE, long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub load: u32,
     /// What happens to a packet for which there is no room
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Full::Drop)]
+    #[arg(help_heading = PIPELINE, long, value_name = "WHAT", value_enum, default_value_t = Full::Drop)]
     pub when_full: Full,
     /// rapid: packets in the buffer for those sent back [default: 16]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub rb: Option<usize>,
     /// rapid: packets in the PHV buffer [default: 32]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub pb: Option<usize>,
     /// rapid: flows in dTable [default: 64]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=8_192))]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=8_192))]
     pub dtable: Option<usize>,
     /// rapid: flows in the Block queue [default: as many as in dTable]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub block_queue: Option<usize>,
     /// rapid: flows in the Suspend queue [default: as many as in dTable]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub suspend_queue: Option<usize>,
     /// rapid: flows in the Schedule queue [default: as many as in dTable]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub schedule_queue: Option<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub ring_buffer: Option<usize>,
     /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub ring_from_pipeline: Option<usize>,
     /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub ring_from_ring: Option<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
-    #[arg(long, value_name = "N|never", value_parser = threshold)]
+    #[arg(help_heading = BUFFERS, long, value_name = "N|never", value_parser = threshold)]
     pub blocking_threshold: Option<Threshold>,
     /// blocking, flowblaze: flow queues [default: 4]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4_096))]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=4_096))]
     pub queues: Option<usize>,
     /// blocking, flowblaze: packets in a flow queue [default: 32, flowblaze 64]
-    #[arg(long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
     pub queue_depth: Option<usize>,
     /// Compare each packet that leaves and each final state with the reference; exit status 1 if one differs
     #[arg(long)]

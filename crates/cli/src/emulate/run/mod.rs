@@ -77,7 +77,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
     reports.write_documents(&contents, &(run.trace + &render_text(&emulation)))?;
     match &emulation.check {
-        Some(check) if !check.is_equal() => Err(Failure::check(differs(args, check))),
+        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check))),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

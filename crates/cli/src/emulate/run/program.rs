@@ -48,7 +48,7 @@ fn machine(program: ::p4::ir::Program, args: &RunArgs) -> Result<Machine, Failur
         if let Some(failure) = report.failures.first() {
             let not_met = plural(report.failures.len() as u64, "expectation");
             let (path, line, message) = (path.display(), failure.line, &failure.message);
-            return Err(Failure::check(format!("{not_met} not met, first {path}:{line}: {message}")));
+            return Err(Failure::difference(format!("{not_met} not met, first {path}:{line}: {message}")));
         }
     }
     Ok(machine)

@@ -17,25 +17,31 @@ use crate::failure::Failure;
 
 const NOTES: &str = "\
 Traffic:
-  trace-1 ... trace-6   generated to the spacing that RAPID (NSDI'24) states for its traces in Tables 6 and 7
-  a model of traffic    such as university or zipf:flows=1000,a=1.1 (see `paceline generate`)
-  a capture             its packets back to back, whatever their times
+  --traffic trace-1 ... trace-6   generated to the spacing that RAPID (NSDI'24) states for its traces in Tables 6 and 7
+  --traffic MODEL                 such as university or zipf:flows=1000,a=1.1 (see `paceline generate`)
+  --pcap IN                       a capture, its packets back to back, whatever their times
 
 The function reads a flow's state in its first stage and writes it in its last; a share of the packets, drawn at
 random, updates it. Every option with N,... takes several values; the sweep runs all combinations, on all cores.
 
 Examples:
   paceline emulate sweep --update-rates 10,30,50,100 --stages 2,3,4 --search --html sweep.html
-  paceline emulate sweep captures/edge.pcap --models rapid --consistency strict,bs1,weak --loads 60,90 --csv -
+  paceline emulate sweep --pcap captures/edge.pcap --models rapid --consistency strict,bs1,weak --loads 60,90 --csv -
   paceline emulate sweep --figure 13,16 --html figures.html";
+
+const BUFFERS: &str = "Buffers of the models";
+const CHARTS: &str = "Charts";
 
 #[derive(Args)]
 #[command(after_help = NOTES)]
 pub struct SweepArgs {
-    /// What arrives; several are an axis [default: trace-2]
-    #[arg(value_name = "TRAFFIC")]
+    /// Packets by a model of traffic. May be given several times, which makes an axis [default: trace-2]
+    #[arg(long, value_name = "MODEL")]
     pub traffic: Vec<String>,
-    /// Figures of RAPID (NSDI'24): the grids that show them. Captures or models given as TRAFFIC stand for the real
+    /// A capture: pcap or pcapng, plain, .gz or .zst. May be given several times, also beside --traffic
+    #[arg(long, value_name = "IN")]
+    pub pcap: Vec<PathBuf>,
+    /// Figures of RAPID (NSDI'24): the grids that show them. What --traffic and --pcap give stands for the real
     /// traces of figures 3 and 12
     #[arg(long = "figure", value_name = "N,...", value_delimiter = ',', value_parser = figure_parser(),
           conflicts_with_all = GRID)]
@@ -44,9 +50,9 @@ pub struct SweepArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(Model::NAMES))]
     models: Vec<String>,
-    /// Instead of TRAFFIC, so many flows that take turns: packets of one come N packets of 64 bytes apart, and update
+    /// Instead of --traffic, so many flows that take turns: packets of one come N packets of 64 bytes apart, and update
     /// evenly
-    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "traffic",
+    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with_all = ["traffic", "pcap"],
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     gaps: Vec<u64>,
     /// Packets: of what is generated [default: 50000], or the first of a capture [default: all]
@@ -81,52 +87,52 @@ pub struct SweepArgs {
           default_missing_value = "0", require_equals = true, conflicts_with = "loads")]
     search: Vec<f64>,
     /// rapid: packets in the buffer for those sent back [default: 16]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     rb: Vec<usize>,
     /// rapid: packets in the PHV buffer [default: 32]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     pb: Vec<usize>,
     /// rapid: flows in dTable [default: 64]
-    #[arg(long, value_name = "N,...", value_delimiter = ',',
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',',
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=8_192))]
     dtable: Vec<usize>,
     /// rapid: flows in the Block queue [default: as many as in dTable]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     block_queue: Vec<usize>,
     /// rapid: flows in the Suspend queue [default: as many as in dTable]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     suspend_queue: Vec<usize>,
     /// rapid: flows in the Schedule queue [default: as many as in dTable]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     schedule_queue: Vec<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_buffer: Vec<usize>,
     /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_from_pipeline: Vec<usize>,
     /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_from_ring: Vec<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
-    #[arg(long, value_name = "N|never,...", value_delimiter = ',', value_parser = threshold)]
+    #[arg(help_heading = BUFFERS, long, value_name = "N|never,...", value_delimiter = ',', value_parser = threshold)]
     blocking_threshold: Vec<Threshold>,
     /// blocking, flowblaze: flow queues [default: 4]
-    #[arg(long, value_name = "N,...", value_delimiter = ',',
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',',
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=4_096))]
     queues: Vec<usize>,
     /// blocking, flowblaze: packets in a flow queue [default: 32, flowblaze 64]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     queue_depth: Vec<usize>,
     /// Packets for which there is no room wait, and what is behind them with them, instead of being lost
     #[arg(long)]
     lossless: bool,
     /// The axis of the grid that charts have as theirs [default: the first of update-rate, stages, stage-cycles,
     /// traffic and so on that varies]
-    #[arg(long, value_name = "AXIS", value_enum)]
+    #[arg(help_heading = CHARTS, long, value_name = "AXIS", value_enum)]
     x: Option<Axis>,
     /// What charts show [default: load with --search, else throughput; and mean]
-    #[arg(long, value_name = "MEASURE,...", value_enum, value_delimiter = ',')]
+    #[arg(help_heading = CHARTS, long, value_name = "MEASURE,...", value_enum, value_delimiter = ',')]
     y: Vec<Metric>,
     /// Runs at a time [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_024))]
@@ -198,11 +204,18 @@ impl SweepArgs {
     /// # Errors
     /// None of the figures has any.
     pub fn figure_traffic(&self, figures: &[Figure]) -> Result<Vec<Traffic>, Failure> {
-        if !self.traffic.is_empty() && !figures.iter().any(|figure| figure.takes_traffic()) {
-            let message = "figures other than 3 and 12 have traffic of their own\nLeave out TRAFFIC.";
+        let traffic = self.traffic();
+        if !traffic.is_empty() && !figures.iter().any(|figure| figure.takes_traffic()) {
+            let message =
+                "figures other than 3 and 12 have traffic of their own\nLeave out --traffic and --pcap.";
             return Err(Failure::usage(message));
         }
-        Ok(self.traffic.iter().map(|name| Traffic::named(name)).collect())
+        Ok(traffic)
+    }
+
+    fn traffic(&self) -> Vec<Traffic> {
+        let models = self.traffic.iter().map(|name| Traffic::named(name));
+        models.chain(self.pcap.iter().cloned().map(Traffic::Capture)).collect()
     }
 
     /// Packets of each figure's traffic.
@@ -219,14 +232,13 @@ impl SweepArgs {
     pub fn grid(&self) -> Grid {
         let own = Grid::default();
         let named = |name: &String| Model::named(name).map(|model| model.name());
-        let traffic = self.traffic.iter().map(|name| Traffic::named(name));
         let turns = self.gaps.iter().map(|gap| Traffic::Turns(*gap));
         let at = self.loads.iter().map(|percent| Load::At(*percent));
         let highest = self.search.iter().map(|loss| Load::Highest { loss: *loss });
         let sizes = |given: &[usize]| or(given.iter().copied().map(Some).collect(), vec![None]);
         Grid {
             models: or(self.models.iter().filter_map(named).collect(), own.models),
-            traffic: or(traffic.chain(turns).collect(), own.traffic),
+            traffic: or(self.traffic().into_iter().chain(turns).collect(), own.traffic),
             packets: or(self.packets.iter().copied().map(Some).collect(), own.packets),
             packet_bytes: or(self.packet_bytes.iter().map(|bytes| bytes.0).collect(), own.packet_bytes),
             seeds: or(self.seeds.clone(), own.seeds),

@@ -73,7 +73,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
 
 /// The files to be written; those of drawings are in the order of their sheets.
 fn open(args: &SweepArgs, tasks: &[Task]) -> Result<(Reports, Files), Failure> {
-    let inputs: Vec<&Path> = args.traffic.iter().map(Path::new).collect();
+    let inputs: Vec<&Path> = args.pcap.iter().map(PathBuf::as_path).collect();
     let documents =
         [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
     let Some(folder) = &args.svg else {

@@ -102,7 +102,7 @@ pub fn run_all(
                 Ok(one) => found[index] = Some(one),
                 Err(error) => {
                     next.store(points.len(), Ordering::Relaxed);
-                    failure = Some(Failure::check(format!("{:?}: {error}", points[index])));
+                    failure = Some(Failure::defect(format!("{:?}: {error}", points[index])));
                 }
             }
             tell();

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use io::capture::Record;
 use pipeline::Arrival;
@@ -22,8 +23,10 @@ pub enum Traffic {
     Spaced(usize),
     /// So many flows that take turns.
     Turns(u64),
-    /// A capture, or a model of traffic.
+    /// A model of traffic.
     Named(String),
+    /// A capture.
+    Capture(PathBuf),
 }
 
 /// The traces whose spacing the paper states.
@@ -68,7 +71,10 @@ impl Traffic {
                 arrivals.map(|arrival| packet(arrival.phv[0], arrival.bytes)).collect()
             }
             Traffic::Turns(gap) => (0..many).map(|number| packet(number % gap, 64)).collect(),
-            Traffic::Named(name) => read(name, *packets)?,
+            Traffic::Named(name) => generated(name, *packets)?,
+            Traffic::Capture(path) => {
+                members(&Source::capture(path)?, packets.map_or(usize::MAX, |packets| packets as usize))
+            }
         };
         Ok(Packets::new(all, matches!(traffic, Traffic::Turns(_))))
     }
@@ -80,6 +86,7 @@ impl fmt::Display for Traffic {
             Traffic::Spaced(number) => write!(f, "trace-{number}"),
             Traffic::Turns(gap) => write!(f, "turns-{gap}"),
             Traffic::Named(name) => f.write_str(name),
+            Traffic::Capture(path) => path.display().fmt(f),
         }
     }
 }
@@ -101,14 +108,18 @@ fn packet(flow: u64, bytes: u32) -> Member {
     Member { flow, bytes }
 }
 
-/// Packets of a capture, or of a model; a bare model's name is that of one with as many packets as asked for.
-fn read(name: &str, packets: Option<u64>) -> Result<Vec<Member>, Failure> {
+/// Packets of a model; a bare model's name is that of one with as many packets as asked for.
+fn generated(name: &str, packets: Option<u64>) -> Result<Vec<Member>, Failure> {
     let sized = format!("{name}:packets={}", packets.unwrap_or(PACKETS));
     let is_bare = !name.contains(':') && Model::parse(&sized).is_ok();
-    let source = Source::named(if is_bare { &sized } else { name })?;
     let most = if is_bare { usize::MAX } else { packets.map_or(usize::MAX, |packets| packets as usize) };
+    Ok(members(&Source::model(if is_bare { &sized } else { name })?, most))
+}
+
+/// So many packets at most.
+fn members(source: &Source, most: usize) -> Vec<Member> {
     let count = source.trace.len().min(most);
-    Ok((0..count).map(|number| member(&source.trace.packet(number), number as u64)).collect())
+    (0..count).map(|number| member(&source.trace.packet(number), number as u64)).collect()
 }
 
 /// Packets that are of no flow meet nobody: each is alone in one.

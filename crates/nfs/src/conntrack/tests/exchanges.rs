@@ -620,7 +620,7 @@ fn the_report_counts_states() {
         .between((CLIENT.0, 2), SERVER)
         .play("> S seq=1 : pass syn-sent");
     let [report] = &talk.rig.report()[..] else { panic!("one table") };
-    assert_eq!(report.title, "3 TCP connections, 2 half-open");
+    assert_eq!(report.title, "TCP connections now: 3, 2 half-open");
     let counts: Vec<(&str, &str)> =
         report.rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).filter(|row| row.1 != "0").collect();
     assert_eq!(counts, [("syn-sent", "2"), ("established", "1")]);

@@ -1,0 +1,74 @@
+//! The `paceline` program as a library: a program with functions of its own has every command.
+//!
+//! [`main`] is the whole program but for the list of functions. The installed `paceline` passes it
+//! [`Registry::stock`]. A program that adds a function to the registry can use it in `run`, `verify`, `plan`,
+//! `bench`, `top`, `nfs` and the rest, in chains with stock functions beside it:
+//! `crates/cli/examples/own_function.rs` is a whole one.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use paceline::Registry;
+//!
+//! fn main() -> ExitCode {
+//!     let mut registry = Registry::stock();
+//!     // registry.add::<Quota>();
+//!     paceline::main(&registry)
+//! }
+//! ```
+
+mod address;
+mod args;
+mod bench;
+mod emulate;
+mod failure;
+mod functions;
+mod generate;
+mod inspect;
+mod old_names;
+mod output;
+mod p4;
+mod packets;
+mod page;
+mod plan;
+mod ports;
+mod run;
+#[cfg(test)]
+mod schema;
+mod sequence;
+mod session;
+mod sweep;
+mod tables;
+mod top;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+pub use engine::Registry;
+
+use crate::args::{Cli, Command};
+
+/// Runs the command that the arguments of the process name; chain files may use the functions of `registry`.
+/// Returns the exit status, which `--help` explains. Prints errors to standard error.
+///
+/// Ends the process itself where the arguments are wrong or ask for help.
+pub fn main(registry: &Registry) -> ExitCode {
+    // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
+    let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
+    let result = match Cli::parse_from(old_names::translated(std::env::args_os())).command {
+        Command::Run(args) => run::command(&args, registry),
+        Command::Verify(args) => verify::command(&args, registry),
+        Command::Sweep(args) => sweep::command(&args, registry),
+        Command::Top(args) => top::command(&args),
+        Command::Inspect(args) => inspect::command(&args),
+        Command::Generate(args) => generate::command(&args),
+        Command::Sequence(args) => sequence::command(&args, registry),
+        Command::Nfs(args) => functions::command(&args, registry),
+        Command::Plan(args) => plan::command(&args, registry),
+        Command::P4(args) => p4::command(&args),
+        Command::Emulate(args) => emulate::command(&args),
+        Command::Bench(args) => bench::command(&args, registry),
+    };
+    result.unwrap_or_else(|failure| failure.report())
+}

@@ -1,0 +1,179 @@
+use std::fmt;
+
+use engine::{
+    Chain, ExternalInput, ExternalPackets, Loss, LossShare, Plan, PlanError, Progress, Recovery, Verified,
+    VerifyError, verify, verify_external,
+};
+use strategy::{Every, Rebalancing, Strategy};
+use table::WhenFull;
+
+use crate::Capture;
+
+/// How large the tables of a chain are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// As the chain says.
+    AsWritten,
+    /// All of one size.
+    Of {
+        /// Flows that each core's table holds.
+        flows: usize,
+        /// What happens when there are more.
+        when_full: WhenFull,
+    },
+}
+
+/// A strategy, with what is done to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Way {
+    /// The strategy that is compared with `single`.
+    pub strategy: Strategy,
+    /// Under `rsspp`: entries move every so many packets, whatever the loads; `None`: as the loads ask for.
+    pub move_every: Option<u64>,
+    /// Under `scr`: packets come with their history from a sequencer outside, and this share of them is lost.
+    pub loss: Option<LossShare>,
+}
+
+impl Way {
+    /// The strategy as it is.
+    pub fn plain(strategy: Strategy) -> Way {
+        Way { strategy, move_every: None, loss: None }
+    }
+
+    /// `rsspp` with forced moves every so many packets.
+    pub fn moving(packets: u64) -> Way {
+        Way { move_every: Some(packets), ..Way::plain(Strategy::RssPlusPlus) }
+    }
+
+    /// `scr` behind a sequencer outside, with losses on the way.
+    pub fn lossy(share: LossShare) -> Way {
+        Way { loss: Some(share), ..Way::plain(Strategy::Scr) }
+    }
+}
+
+/// Under what one comparison runs, beside chain and capture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// How large the tables are.
+    pub tables: Tables,
+    /// The strategy.
+    pub way: Way,
+    /// Its cores.
+    pub cores: usize,
+    /// What the tables' hashes begin with, and what losses are drawn from.
+    pub seed: u64,
+}
+
+/// All settings that a sweep goes through: each of the tables with each of the ways and numbers of cores.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    /// How large the tables are.
+    pub tables: Vec<Tables>,
+    /// The strategies.
+    pub ways: Vec<Way>,
+    /// Numbers of cores.
+    pub cores: Vec<usize>,
+}
+
+impl Matrix {
+    /// Each setting, with this seed.
+    pub fn settings(&self, seed: u64) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        for tables in &self.tables {
+            for way in &self.ways {
+                let of = |cores: &usize| Setting { tables: *tables, way: *way, cores: *cores, seed };
+                settings.extend(self.cores.iter().map(of));
+            }
+        }
+        settings
+    }
+}
+
+impl Setting {
+    /// The chain with these tables.
+    pub fn chain(&self, chain: &Chain) -> Chain {
+        let chain = Chain { table_seed: self.seed, ..chain.clone() };
+        match self.tables {
+            Tables::AsWritten => chain,
+            Tables::Of { flows, when_full } => chain.with_flows(flows, when_full),
+        }
+    }
+
+    /// The plan for such a chain.
+    ///
+    /// # Errors
+    /// The chain cannot run so.
+    pub fn plan(&self, chain: &Chain) -> Result<Plan, PlanError> {
+        let plan = Plan::new(chain, self.way.strategy, self.cores)?;
+        let Some(packets) = self.way.move_every else { return Ok(plan) };
+        let rebalancing = Some(Rebalancing { every: Every::Packets(packets), update_latency_ns: 0 });
+        Ok(Plan { rebalancing, ..plan })
+    }
+
+    /// Bytes that all tables of a comparison take, both sides together.
+    pub fn table_bytes(&self, chain: &Chain) -> u64 {
+        chain.table_bytes(self.cores, &[]).saturating_add(chain.table_bytes(1, &[]))
+    }
+
+    /// Compares with `single`. `chain` is what [`Setting::chain`] made.
+    ///
+    /// # Errors
+    /// [`VerifyError`]. Different answers are no error but a result.
+    pub fn verify(
+        &self,
+        chain: &Chain,
+        capture: &Capture,
+        progress: &Progress,
+    ) -> Result<Verified, VerifyError> {
+        let plan = self.plan(chain)?;
+        let Some(share) = self.way.loss else {
+            return verify(chain, &plan, &|| Ok(capture.open()), progress);
+        };
+        let open = || {
+            Ok(ExternalInput {
+                packets: ExternalPackets::Capture(capture.open()),
+                speed: None,
+                loss: Some(Loss::new(share, self.seed)),
+                recovery: Recovery::On,
+            })
+        };
+        verify_external(chain, &plan, &open, progress)
+    }
+
+    /// The same as options of `paceline verify`.
+    pub fn options(&self) -> Vec<String> {
+        let mut options = vec!["--strategy".to_owned(), self.way.strategy.name().to_owned()];
+        let mut add = |name: &str, value: String| options.extend([name.to_owned(), value]);
+        add("--cores", self.cores.to_string());
+        if let Some(packets) = self.way.move_every {
+            add("--move-every", packets.to_string());
+        }
+        if let Some(share) = self.way.loss {
+            add("--sequencer", "external".to_owned());
+            add("--loss", share.to_string());
+            add("--loss-seed", self.seed.to_string());
+        }
+        if let Tables::Of { flows, when_full } = self.tables {
+            add("--flows", flows.to_string());
+            add("--table-full", when_full.name().to_owned());
+        }
+        add("--table-seed", self.seed.to_string());
+        options
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {} cores", self.way.strategy.name(), self.cores)?;
+        if let Some(packets) = self.way.move_every {
+            write!(f, ", moves every {packets} packets")?;
+        }
+        if let Some(share) = self.way.loss {
+            write!(f, ", loss {share}")?;
+        }
+        match self.tables {
+            Tables::AsWritten => Ok(()),
+            Tables::Of { flows, when_full } => write!(f, ", tables of {flows}, {}", when_full.name()),
+        }
+    }
+}

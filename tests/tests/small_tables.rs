@@ -1,0 +1,213 @@
+//! Tables of 4 to 64 flows under `rsspp`, with moves every 2 to 132 packets: flows expire, and make room for others,
+//! while packets wait for flows from another core. No flow may be forgotten that a waiting packet needs.
+//!
+//! A full table is allowed to make a difference: each core's table then decides alone, and the counters of evicted and
+//! refused flows say so. What no counter announces must not differ.
+
+use std::fs;
+use std::path::Path;
+
+use engine::{Batch, Chain, Plan, Progress, verify};
+use io::Trace;
+use paceline_conformance::pcap::Pcap;
+use paceline_conformance::root;
+use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
+use paceline_conformance::turns::{Compared, run_in_turns, run_single, trace_of};
+use strategy::{Every, Rebalancing, Strategy};
+use table::WhenFull;
+
+/// Packets of each input.
+const PACKETS: usize = 1_000;
+
+const FLOWS: [usize; 5] = [4, 8, 16, 32, 64];
+
+const POLICIES: [WhenFull; 2] = [WhenFull::EvictOldest, WhenFull::Reject];
+
+/// Cores, with the packets from one move to the next.
+const WAYS: [(usize, u64); 6] = [(2, 2), (4, 3), (2, 7), (4, 7), (2, 37), (4, 132)];
+
+/// Functions whose flows die within the inputs, so that tables have room without evicting or refusing any.
+const SHORT_LIVED: [&str; 6] =
+    ["destination-policer", "flow-statistics", "policer", "rate-limiter", "source-statistics", "synthetic"];
+
+fn short_lived() -> impl Iterator<Item = Chain> {
+    let all = SHORT_LIVED.iter().map(|short| ALONE.iter().find(|(name, _)| name == short));
+    all.map(|found| found.expect("a stock function")).map(|(name, options)| alone(name, options))
+}
+
+fn sized(chain: &Chain, flows: usize, when_full: WhenFull) -> Chain {
+    let mut chain = chain.clone();
+    chain.functions.iter_mut().for_each(|spec| (spec.flows, spec.when_full) = (flows, when_full));
+    chain
+}
+
+fn captures() -> Vec<(String, Pcap)> {
+    let mut inputs = beginnings(PACKETS);
+    for model in ["zipf:flows=200,a=1.1,seed=11", "zipf:flows=60,a=0.8,seed=3", "datacenter:seed=5"] {
+        let model = format!("{model},packets={PACKETS},gap-ns=20000000");
+        let pcap = generated(&model, PACKETS);
+        inputs.push((model, pcap));
+    }
+    inputs
+}
+
+fn traces() -> Vec<(String, Trace)> {
+    captures().into_iter().map(|(name, pcap)| (name, trace_of(pcap.open(), PACKETS))).collect()
+}
+
+fn moving(chain: &Chain, cores: usize, every: u64) -> Plan {
+    let plan = Plan::new(chain, Strategy::RssPlusPlus, cores).expect("shardable");
+    let rebalancing = Some(Rebalancing { every: Every::Packets(every), update_latency_ns: 0 });
+    Plan { rebalancing, ..plan }
+}
+
+/// What runs came to.
+#[derive(Debug, Default)]
+struct Tally {
+    equal: u64,
+    announced: u64,
+    unannounced: Vec<String>,
+    /// Of the equal: runs in which no table was full, and packets waited for flows.
+    equal_with_waits: u64,
+}
+
+impl Tally {
+    /// Runs the chain over all inputs in tables of `flows` flows, each input in one of the ways.
+    fn run(
+        &mut self,
+        chain: &Chain,
+        inputs: &[(String, Trace)],
+        (flows, when_full): (usize, WhenFull),
+        plant: &dyn Fn(&mut Batch),
+    ) {
+        let chain = &sized(chain, flows, when_full);
+        for (number, (name, trace)) in inputs.iter().enumerate() {
+            let single = run_single(chain, trace);
+            let way = number + flows.ilog2() as usize;
+            let (cores, every) = WAYS[way % WAYS.len()];
+            let ran = run_in_turns(chain, &moving(chain, cores, every), trace, way as u64, plant);
+            match ran.compare(&single) {
+                Compared::Equal => {
+                    self.equal += 1;
+                    self.equal_with_waits += u64::from(!ran.is_full() && ran.waited > 0);
+                }
+                Compared::Announced => self.announced += 1,
+                Compared::Unannounced(how) => self.unannounced.push(format!(
+                    "{}, {flows} flows, {when_full:?}, {cores} cores, every {every} of {name}: {how}",
+                    chain.name
+                )),
+            }
+        }
+    }
+
+    /// Nothing differed that no counter announced.
+    fn assert_holds(&self, equal_at_least: u64) {
+        let Tally { unannounced, equal_with_waits, .. } = self;
+        assert!(unannounced.is_empty(), "{} differ: {unannounced:#?}", unannounced.len());
+        assert!(*equal_with_waits >= equal_at_least, "{self:?}");
+    }
+}
+
+fn nothing_planted(_: &mut Batch) {}
+
+/// What every core used to do: make room, and sweep, as of its newest packet, whatever waits.
+fn forget_as_of_the_newest(batch: &mut Batch) {
+    batch.oldest_ns = u64::MAX;
+}
+
+#[test]
+fn what_differs_is_announced() {
+    let inputs = traces();
+    for when_full in POLICIES {
+        let mut tally = Tally::default();
+        for chain in short_lived() {
+            FLOWS.iter().for_each(|flows| tally.run(&chain, &inputs, (*flows, when_full), &nothing_planted));
+        }
+        tally.assert_holds(30);
+    }
+}
+
+/// Functions that take from a pool may give out other ports or backends than one core; `verify` knows which header
+/// fields to leave out, and these tests do not.
+#[test]
+fn in_every_stock_function_and_example() {
+    let inputs = traces();
+    let pooled = |chain: &Chain| chain.functions.iter().any(|spec| spec.function.steps_in_order());
+    let all = ALONE.iter().map(|(name, options)| alone(name, options)).chain(examples());
+    let mut tally = Tally::default();
+    for (number, chain) in all.filter(|chain| !pooled(chain)).enumerate() {
+        // What cores share is promised less.
+        let plan = Plan::new(&small(chain.clone()), Strategy::RssPlusPlus, 2);
+        if plan.is_ok_and(|plan| plan.shared.is_empty()) {
+            tally.run(&chain, &inputs, (64, POLICIES[number % 2]), &nothing_planted);
+        }
+    }
+    tally.assert_holds(30);
+}
+
+#[test]
+fn a_core_that_forgets_as_of_its_newest_packet_is_found() {
+    let inputs = traces();
+    for when_full in POLICIES {
+        let mut tally = Tally::default();
+        for chain in short_lived() {
+            for flows in [16, 32] {
+                tally.run(&chain, &inputs, (flows, when_full), &forget_as_of_the_newest);
+            }
+        }
+        assert!(!tally.unannounced.is_empty(), "{tally:?}");
+    }
+}
+
+/// The same with a thread for each core, which wait for each other as they happen to.
+#[test]
+fn with_real_threads() {
+    let mut equal = 0;
+    for (number, (name, capture)) in captures().into_iter().enumerate() {
+        for (index, chain) in short_lived().enumerate() {
+            let chain = sized(&chain, 32, POLICIES[index % 2]);
+            let (cores, every) = WAYS[(number + index) % WAYS.len()];
+            let plan = moving(&chain, cores, every);
+            let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
+            let at = format!("{}, {cores} cores, every {every} of {name}", chain.name);
+            assert_eq!(verified.out_of_order, Some(0), "{at}");
+            if verified.filled.is_empty() {
+                assert!(verified.holds(), "{at}: {verified:#?}");
+                equal += 1;
+            }
+        }
+    }
+    assert!(equal >= 5, "{equal}");
+}
+
+/// Whoever takes a flow from a table without a packet of that flow shows a [`table::Horizon`]. These are all places
+/// that say what one is; whoever adds one shows here why no older packet can come.
+#[test]
+fn horizons_are_claimed_in_few_places() {
+    let mut claims = Vec::new();
+    for krate in ["engine", "cli", "measure"] {
+        collect_claims(&root().join("crates").join(krate).join("src"), &mut claims);
+    }
+    claims.sort();
+    let expected = [
+        ("batch.rs", 1),  // The packet at hand, or the oldest that waits.
+        ("chain.rs", 1),  // The end of a run.
+        ("clocks.rs", 1), // The core that lags most.
+        ("moving.rs", 1), // The latest packet, or the oldest that waits, between two batches.
+        ("table.rs", 2),  // `bench table`: no flow ever dies.
+    ];
+    assert_eq!(claims, expected.map(|(file, count)| (file.to_owned(), count)));
+}
+
+fn collect_claims(folder: &Path, claims: &mut Vec<(String, usize)>) {
+    for entry in fs::read_dir(folder).expect("sources") {
+        let path = entry.expect("a file").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            collect_claims(&path, claims);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let count = fs::read_to_string(&path).expect("text").matches("Horizon::claim(").count();
+            claims.extend((count > 0).then_some((name, count)));
+        }
+    }
+}
