@@ -132,7 +132,7 @@ fn the_perimeter_chain_is_refused_with_the_reason() {
     let error = Plan::new(&chain, Strategy::Rss, 2).expect_err("keys by connection and by source");
     assert!(matches!(error, PlanError::Conflict { .. }));
     let message = error.to_string();
-    for part in ["`conntrack`", "source address", "--strategy single"] {
+    for part in ["`conntrack`", "source address", "--strategy scr", "--strategy single"] {
         assert!(message.contains(part), "{message}");
     }
 }
@@ -158,8 +158,11 @@ const FORGETS_STATE_OF_THE_DEAD: u8 = 3;
 /// Drops for another reason.
 const MISTAKES_REASON: u8 = 4;
 
+/// As FORGETS_VERDICT, in a comparison that is stopped.
+const IS_STOPPED: u8 = 5;
+
 /// Cores of all runs so far, for each fault: those of the first run are well.
-static POOLS_MADE: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+static POOLS_MADE: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -207,7 +210,7 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
             cx.edits.set_ttl(7);
         }
         match FAULT {
-            FORGETS_VERDICT if is_hit => Verdict::Drop(0),
+            FORGETS_VERDICT | IS_STOPPED if is_hit => Verdict::Drop(0),
             MISTAKES_REASON => Verdict::Drop(u8::from(is_hit)),
             _ => Verdict::Forward,
         }
@@ -274,6 +277,28 @@ fn nothing_is_proved_by_runs_that_were_stopped_or_cut_short() {
         verify(&chain, &plan, &|| CaptureReader::from_bytes(cut), &Progress::default()).expect("runs");
     assert!(verified.input_error.is_some() && !verified.holds());
     assert_eq!(verified.different, 0);
+}
+
+/// Stopped before the first run there is no second one; stopped while a difference is explained, which takes as long
+/// as a run again, there is no explanation.
+#[test]
+fn no_run_begins_after_a_stop() {
+    let mut registry = Registry::stock();
+    registry.add::<Faulty<IS_STOPPED>>();
+    let chain = chain("[[function]]\nuse = \"faulty\"", &registry);
+    let plan = Plan::new(&chain, Strategy::Rss, 1).expect("shardable");
+    for (at_opening, openings) in [(3, 3), (1, 1)] {
+        let (progress, opened) = (Progress::default(), AtomicU64::new(0));
+        let open = || {
+            if opened.fetch_add(1, Ordering::Relaxed) + 1 == at_opening {
+                progress.stop.store(true, Ordering::Relaxed);
+            }
+            CaptureReader::open(root().join("captures/edge.pcap"))
+        };
+        let verified = verify(&chain, &plan, &open, &progress).expect("runs");
+        assert!(verified.stopped && verified.first.is_none() && !verified.holds(), "{verified:?}");
+        assert_eq!(opened.load(Ordering::Relaxed), openings);
+    }
 }
 
 #[test]

@@ -65,16 +65,51 @@ fn the_supported_link_types_are_listed_in_full() {
     assert_eq!(sorted, accepted);
 }
 
-/// A pcapng may well describe interfaces that Paceline cannot parse; only their packets stop it.
+/// A pcapng may well have interfaces that Paceline cannot parse: their packets are skipped and counted, and no other.
 #[test]
-fn an_unsupported_interface_matters_only_once_it_has_a_packet() {
+fn packets_of_an_unsupported_interface_are_skipped() {
     let mut sample = samples::pcapng_blocks();
-    let interface_1 = sample.borders[1].0;
+    let (interface_1, interface_2) = (sample.borders[1].0, sample.borders[2].0);
     sample.bytes[interface_1 + 8] = 220;
+    let mut reader = CaptureReader::from_bytes(sample.bytes.clone()).unwrap();
+    let mut records = 0;
+    while reader.next().unwrap().is_some() {
+        records += 1;
+    }
+    assert_eq!(records, 3);
+    assert_eq!(reader.remarks().skipped, [(220, 1)].into());
     let (records, error) = read_bytes(&sample.bytes);
-    assert_eq!(records, sample.records[..1]);
+    assert!(error.is_none() && records[1..] == sample.records[2..], "{error:?}");
+
+    sample.bytes[interface_2 + 8] = 189;
+    let mut reader = CaptureReader::from_bytes(sample.bytes).unwrap();
+    while reader.next().unwrap().is_some() {}
+    assert_eq!(reader.remarks().skipped, [(220, 1), (189, 1)].into());
+}
+
+/// As a pcap of an unsupported link type, which has nothing to read either.
+#[test]
+fn a_pcapng_of_unsupported_packets_alone_is_refused() {
+    let mut sample = samples::pcapng_sections();
+    let interface = sample.borders[0].0;
+    sample.bytes[interface + 9] = 220;
+    sample.bytes[interface + 8] = 0;
+    let end = sample.borders[3].0;
+    let (records, error) = read_bytes(&sample.bytes[..end]);
     let Some(CaptureError::LinkType { at, number: 220, .. }) = error else { panic!("{error:?}") };
-    assert_eq!(at.offset as usize, sample.borders[5].0);
+    assert_eq!((at.offset as usize, records.len()), (sample.borders[1].0, 0));
+}
+
+/// Ticks of microseconds beyond 2^64 ns.
+#[test]
+fn times_past_2554_are_counted() {
+    let mut bytes = samples::pcapng_blocks().bytes[..48].to_vec();
+    bytes.extend(hex("06000000 24000000 00000000 ffffffff ffffffff 04000000 04000000 01020304 24000000"));
+    bytes.extend(hex("06000000 24000000 00000000 00000000 01000000 04000000 04000000 01020304 24000000"));
+    let mut reader = CaptureReader::from_bytes(bytes).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().time_ns, u64::MAX);
+    assert_eq!(reader.next().unwrap().unwrap().time_ns, 1_000);
+    assert_eq!(reader.remarks().too_late, 1);
 }
 
 #[test]

@@ -1,0 +1,147 @@
+//! Mistakes of which it can be told what was meant, and what refusals offer instead.
+
+mod support;
+
+use support::{Scratch, json, paceline, stderr, stdout};
+
+const EDGE: &str = "examples/edge.toml";
+const CAPTURE: &str = "captures/edge.pcap";
+
+/// The program refuses, and says all of `words`.
+fn refused(args: &[&str], words: &[&str]) {
+    let output = paceline(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {}{}", stdout(&output), stderr(&output));
+    for word in words {
+        assert!(stderr(&output).contains(word), "{args:?}: {word}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_option_of_the_chain_below_a_function_is_sent_up() {
+    let chain = Scratch::new("name-below.toml", b"[[function]]\nuse = \"ddos\"\nname = \"edge\"\n");
+    refused(
+        &["run", chain.path(), "--pcap", CAPTURE],
+        &[":3:1", "`name` is an option of the chain", "above the first `[[function]]`"],
+    );
+}
+
+#[test]
+fn an_option_of_functions_above_them_is_sent_down() {
+    let chain = Scratch::new("flows-above.toml", b"flows = 64\n[[function]]\nuse = \"ddos\"\n");
+    refused(
+        &["run", chain.path(), "--pcap", CAPTURE],
+        &[":1:1", "`flows` is an option of a function", "below that function's `[[function]]`"],
+    );
+}
+
+#[test]
+fn a_capture_for_a_chain_and_a_chain_for_a_capture_are_told_apart() {
+    for command in ["run", "verify"] {
+        refused(
+            &[command, CAPTURE, "--pcap", CAPTURE],
+            &["edge.pcap is a capture, and a chain was expected"],
+        );
+        refused(&[command, EDGE, "--pcap", EDGE], &["edge.toml is a chain file, and a capture was expected"]);
+    }
+    refused(&["plan", CAPTURE], &["edge.pcap is a capture, and a chain was expected"]);
+    refused(&["inspect", "--pcap", EDGE], &["edge.toml is a chain file, and a capture was expected"]);
+    refused(
+        &["bench", "chain", EDGE, "--pcap", EDGE],
+        &["edge.toml is a chain file, and a capture was expected"],
+    );
+}
+
+#[test]
+fn letters_that_changed_places_are_put_right() {
+    refused(&["nfs", "nta"], &["Did you mean `nat`?"]);
+    refused(&["nfs", "natt"], &["Did you mean `nat`?"]);
+    let chain = Scratch::new("nta.toml", b"[[function]]\nuse = \"nta\"\n");
+    refused(&["run", chain.path(), "--pcap", CAPTURE], &["did you mean `nat`?"]);
+    let far = paceline(&["nfs", "xyz"]);
+    assert!(!stderr(&far).contains("Did you mean"), "{}", stderr(&far));
+}
+
+/// And `scr` does run it.
+#[test]
+fn refusals_for_keys_that_no_hash_serves_offer_scr() {
+    const PERIMETER: &str = "examples/perimeter.toml";
+    for strategy in ["rss", "rsspp"] {
+        let run = ["run", PERIMETER, "--pcap", CAPTURE, "--cores", "2", "--strategy", strategy];
+        refused(&run, &["`--strategy scr`", "exactly as one core does", "`--strategy single`"]);
+    }
+    let verify = paceline(&["verify", PERIMETER, "--pcap", CAPTURE, "--cores", "2", "--strategy", "scr"]);
+    assert_eq!(verify.status.code(), Some(0), "{}", stderr(&verify));
+}
+
+/// A function that looks into payloads ahead of others with states is nothing for `scr`, and it is not offered.
+#[test]
+fn scr_is_not_offered_where_it_cannot_run() {
+    let text = "[[function]]\nuse = \"pattern-scanner\"\npatterns = [\"abc\"]\n[[function]]\nuse = \"ddos\"\n\
+                [[function]]\nuse = \"conntrack\"\n";
+    let chain = Scratch::new("scanned.toml", text.as_bytes());
+    let output = paceline(&["run", chain.path(), "--pcap", CAPTURE, "--cores", "2", "--strategy", "rss"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    let text = stderr(&output);
+    assert!(text.contains("`--strategy single`") && !text.contains("scr"), "{text}");
+    let scr = paceline(&["run", chain.path(), "--pcap", CAPTURE, "--cores", "2", "--strategy", "scr"]);
+    assert_eq!(scr.status.code(), Some(2), "it would be refused: {}", stdout(&scr));
+}
+
+/// Lines of the release before: the same on standard output, and a warning beside it.
+#[test]
+fn old_names_work_and_warn() {
+    let folder = support::Folder::new("old-names");
+    let report = |output: &std::process::Output| {
+        let mut report = json(output);
+        ["seconds", "command"]
+            .iter()
+            .for_each(|field| drop(report.as_object_mut().map(|all| all.remove(*field))));
+        report
+    };
+    let old = paceline(&["inspect", CAPTURE, "--json", "-"]);
+    let new = paceline(&["inspect", "--pcap", CAPTURE, "--json", "-"]);
+    assert_eq!(report(&old), report(&new));
+    assert!(stderr(&old).contains("`inspect IN` is now `inspect --pcap IN`"), "{}", stderr(&old));
+    assert_eq!(stderr(&new), "");
+
+    let both = [["--cores", "2"], ["--out-dir", folder.path()]].concat();
+    let old = paceline(&[&["sequence", CAPTURE, EDGE], &both[..]].concat());
+    assert_eq!(old.status.code(), Some(0), "{}", stderr(&old));
+    assert!(stderr(&old).contains("is now `sequence CHAIN.toml --pcap IN`"), "{}", stderr(&old));
+
+    let bench = ["bench", "chain", EDGE, "--seconds", "0.01", "--json", "-"];
+    for (old, new) in [(["--trace", CAPTURE], "--pcap"), (["--model", "zipf:packets=2000"], "--traffic")] {
+        let output = paceline(&[&bench[..], &old].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("`{}` is now `{new}`", old[0])), "{}", stderr(&output));
+    }
+}
+
+/// What people need first stands first; the rest has headings.
+#[test]
+fn help_comes_in_groups() {
+    for (command, first, headings) in [
+        (
+            &["run"][..],
+            "--pcap",
+            &["Pace, order and watching:", "Card, and flows that move", "History (strategy scr):"][..],
+        ),
+        (&["verify"], "--pcap", &["Card, and flows that move", "History (strategy scr):"]),
+        (&["bench", "mlffr"], "--pcap", &["Load:", "Card, and flows that move"]),
+        (&["bench", "compare"], "--pcap", &["Load:"]),
+        (&["bench", "chain"], "--pcap", &["Generated packets:"]),
+        (&["generate"], "--out", &["Packets:", "Options of one model:"]),
+        (&["emulate"], "--model", &["Pipeline and load:", "Buffers of the models:"]),
+        (&["emulate", "sweep"], "--traffic", &["Buffers of the models:"]),
+    ] {
+        let help = stdout(&paceline(&[command, &["--help"]].concat()));
+        let (_, options) = help.split_once("\nOptions:\n").unwrap_or_else(|| panic!("{command:?}: {help}"));
+        assert!(options.trim_start().starts_with(first), "{command:?}: {options}");
+        for heading in headings {
+            assert!(options.contains(heading), "{command:?}: {heading}: {options}");
+        }
+        for old in ["--trace ", "--virtual-cores", "<TRACE|MODEL>"] {
+            assert!(!help.contains(old), "{command:?}: {old}: {help}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What is odd about an input is said, in `run`, `verify` and `inspect`.
+
+mod support;
+
+use support::{Scratch, json, paceline, stderr, stdout};
+
+const EDGE: &str = "examples/edge.toml";
+
+/// A UDP packet from 10.0.0.1 in an Ethernet frame.
+fn udp() -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x08, 0x00];
+    frame.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
+    frame.extend([0x10, 0x00, 0x00, 0x35, 0, 12, 0, 0, 1, 2, 3, 4]);
+    frame
+}
+
+/// The same from an IPv4-mapped address, in IPv6.
+fn mapped() -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x86, 0xdd];
+    frame.extend([0x60, 0, 0, 0, 0, 12, 17, 64]);
+    frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
+    frame.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    frame.extend([0x10, 0x00, 0x00, 0x35, 0, 12, 0, 0, 1, 2, 3, 4]);
+    frame
+}
+
+/// A frame with an EtherType, and IP behind what that announces.
+fn framed(ethertype: u16, between: &[u8]) -> Vec<u8> {
+    let mut frame = udp();
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    frame.splice(14..14, between.iter().copied());
+    frame
+}
+
+/// A pcap of Ethernet frames with their seconds since 1970.
+fn pcap(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes =
+        b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00\0\0\0\0\0\0\0\0\x00\x00\x04\x00\x01\x00\x00\x00".to_vec();
+    for (seconds, frame) in packets {
+        let len = frame.len() as u32;
+        [*seconds, 0, len, len].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let mut body = body.to_vec();
+    body.resize(body.len().next_multiple_of(4), 0);
+    let len = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &len, &body, &len].concat()
+}
+
+/// A pcapng with an interface of each link type, and packets of them with their microseconds.
+fn pcapng(links: &[u16], packets: &[(u32, u64)]) -> Vec<u8> {
+    let mut bytes = block(0x0a0d_0d0a, b"\x4d\x3c\x2b\x1a\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff");
+    for link in links {
+        bytes.extend(block(1, &[&link.to_le_bytes()[..], &[0; 6]].concat()));
+    }
+    let frame = udp();
+    for (interface, micros) in packets {
+        let len = frame.len() as u32;
+        let fields = [*interface, (micros >> 32) as u32, *micros as u32, len, len];
+        let head: Vec<u8> = fields.iter().flat_map(|field| field.to_le_bytes()).collect();
+        bytes.extend(block(6, &[head, frame.clone()].concat()));
+    }
+    bytes
+}
+
+/// All three commands say it; gives what `run` printed.
+fn all_say(name: &str, capture: &[u8], said: &str) -> String {
+    let file = Scratch::new(name, capture);
+    let run = ["run", EDGE, "--pcap", file.path()];
+    let verify = ["verify", EDGE, "--pcap", file.path(), "--strategy", "rss", "--cores", "2"];
+    for args in [&run[..], &verify, &["inspect", "--pcap", file.path()]] {
+        let output = paceline(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}{}", stdout(&output), stderr(&output));
+        assert!(stdout(&output).contains(said), "{args:?}: {said}\n{}", stdout(&output));
+        let report = json(&paceline(&[args, &["--json", "-"]].concat()));
+        let oddities = report["oddities"].as_array().expect("a list");
+        let is_there = oddities.iter().any(|oddity| oddity.as_str().expect("text").contains(said));
+        assert!(is_there, "{args:?}: {oddities:?}");
+    }
+    stdout(&paceline(&run))
+}
+
+/// Linktype 105 is IEEE 802.11.
+#[test]
+fn packets_of_an_unsupported_link_are_skipped_and_counted() {
+    let capture = pcapng(&[1, 105], &[(0, 1), (1, 2), (0, 3), (1, 4), (0, 5)]);
+    let run = all_say(
+        "skipped.pcapng",
+        &capture,
+        "2 packets were skipped: link type 105 (IEEE 802.11) is not supported",
+    );
+    assert!(run.starts_with("edge: 3 packets"), "{run}");
+    let file = Scratch::new("skipped-json.pcapng", &capture);
+    let report = json(&paceline(&["run", EDGE, "--pcap", file.path(), "--json", "-"]));
+    assert_eq!(report["skipped"]["IEEE 802.11 (105)"], 2);
+    // Commands whose reports are of something else say it beside them.
+    let folder = support::Folder::new("skipped");
+    let sequence =
+        paceline(&["sequence", EDGE, "--pcap", file.path(), "--cores", "2", "--out-dir", folder.path()]);
+    assert!(stderr(&sequence).contains("2 packets were skipped"), "{}", stderr(&sequence));
+}
+
+#[test]
+fn a_capture_of_unsupported_links_alone_is_refused() {
+    let file = Scratch::new("unsupported.pcapng", &pcapng(&[105], &[(0, 1), (0, 2)]));
+    for args in [["run", EDGE, "--pcap", file.path()], ["verify", EDGE, "--pcap", file.path()]] {
+        let output = paceline(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stdout(&output));
+        assert!(stderr(&output).contains("link type 105 (IEEE 802.11)"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn stamps_past_2554_are_said_to_be() {
+    let capture = pcapng(&[1], &[(0, 1), (0, u64::MAX), (0, u64::MAX - 1)]);
+    all_say("late.pcapng", &capture, "2 packets are stamped later than the year 2554");
+}
+
+/// What comes after it counts as of its time, so that flows expire that are alive.
+#[test]
+fn one_stamp_far_in_the_future_is_named() {
+    let times = [100, 101, 100_000_000, 102, 103];
+    let capture = pcap(&times.map(|seconds| (seconds, udp())));
+    let run =
+        all_say("future.pcap", &capture, "packet 3 is stamped 99999898 s later than a packet behind it");
+    assert!(run.contains("2 packets behind one like it count as of the later time"), "{run}");
+    assert!(run.contains("`editcap IN OUT 3`"), "{run}");
+}
+
+#[test]
+fn mapped_addresses_are_said_to_be_malformed() {
+    let capture = pcap(&[(1, udp()), (2, mapped()), (3, mapped())]);
+    all_say("mapped.pcap", &capture, "2 packets are counted as malformed for an IPv4-mapped address");
+}
+
+/// MPLS, PPPoE, LLC/SNAP, a provider backbone's tag, ARP: as the README says of what is not supported.
+#[test]
+fn captures_without_ip_are_said_to_be_and_pass() {
+    let frames = [
+        framed(0x8847, &[0, 0, 0x11, 64]),
+        framed(0x8864, &[0x11, 0, 0, 1, 0, 34, 0, 0x21]),
+        framed(40, &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0]),
+        framed(0x88e7, &[0; 18]),
+        framed(0x0806, &[]),
+    ];
+    let capture = pcap(&frames.map(|frame| (1, frame)));
+    let run = all_say("no-ip.pcap", &capture, "no packet is IP: no function had any to work on");
+    assert!(run.contains("forward |       5 | 100.0%"), "{run}");
+    let file = Scratch::new("no-ip-json.pcap", &capture);
+    let report = json(&paceline(&["inspect", "--pcap", file.path(), "--json", "-"]));
+    assert_eq!((&report["protocols"]["not_ip"], &report["protocols"]["malformed"]), (&5.into(), &0.into()));
+}
+
+#[test]
+fn an_ordinary_capture_has_nothing_odd() {
+    let file = Scratch::new("ordinary.pcap", &pcap(&[(1, udp()), (2, udp())]));
+    for command in [&["run", EDGE][..], &["verify", EDGE], &["inspect"]] {
+        let args = [command, &["--pcap", file.path(), "--json", "-"]].concat();
+        assert_eq!(json(&paceline(&args))["oddities"], serde_json::json!([]), "{args:?}");
+    }
+}
+
+#[test]
+fn when_every_packet_is_lost_that_is_said() {
+    let external = ["--strategy", "scr", "--cores", "2", "--sequencer", "external", "--loss", "1"];
+    let chain = ["examples/perimeter.toml", "--pcap", "captures/edge.pcap"];
+    let run = paceline(&[&["run"], &chain[..], &external].concat());
+    assert!(stdout(&run).contains("every packet was lost on the way, as --loss asks"), "{}", stdout(&run));
+    let verify = paceline(&[&["verify"], &chain[..], &external].concat());
+    assert_eq!(verify.status.code(), Some(3), "{}{}", stdout(&verify), stderr(&verify));
+    let said = "nothing to compare: every packet was lost on the way, as --loss asks";
+    assert!(stdout(&verify).contains(said), "{}", stdout(&verify));
+}
+
+/// Four ports for 60 hosts: which of them get one depends on how cores share the ports.
+#[test]
+fn a_nat_that_ran_out_of_ports_is_named() {
+    let chain = b"[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\nports = [2000, 2003]\n";
+    let chain = Scratch::new("few-ports.toml", chain);
+    let hosts = (0..240_u32).map(|number| {
+        let mut frame = udp();
+        frame[29] = (number % 60) as u8;
+        (number, frame)
+    });
+    let capture = Scratch::new("few-ports.pcap", &pcap(&hosts.collect::<Vec<_>>()));
+    for (strategy, said) in [
+        ("rss", "nat ran out of ports at some time; what it turns away differs between strategies"),
+        ("scr", "nat ran out of ports at some time; what it turned away was held to be the same"),
+    ] {
+        let verify =
+            ["verify", chain.path(), "--pcap", capture.path(), "--strategy", strategy, "--cores", "2"];
+        let output = paceline(&verify);
+        assert!(stdout(&output).contains(said), "{strategy}: {}{}", stdout(&output), stderr(&output));
+        let report = json(&paceline(&[&verify[..], &["--json", "-"]].concat()));
+        assert_eq!(report["exhausted"], serde_json::json!(["nat"]), "{strategy}");
+        assert_eq!(report["filled"], serde_json::json!([]), "{strategy}");
+    }
+}
