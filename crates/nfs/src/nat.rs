@@ -1,7 +1,8 @@
 //! `nat`: lets inside hosts share external IPv4 addresses, a port for each of their endpoints (NAPT).
 //!
-//! Written from RFC 4787 (UDP) and RFC 5382 (TCP); RFC 3022 has the idea. Key: the inside endpoint,
-//! which is address, port and protocol. State: the external endpoint that stands for it.
+//! Written from RFC 4787 (UDP), RFC 5382 (TCP) and RFC 5508 (ICMP); RFC 3022 has the idea. Key: the inside
+//! endpoint, which is address, port and protocol; an ICMP query's port is its identifier. State: the external
+//! endpoint that stands for it.
 //!
 //! ```toml
 //! [[function]]
@@ -13,15 +14,16 @@
 //! | option | unit | default | |
 //! |---|---|---|---|
 //! | `inside` | | RFC 1918's | IPv4 prefixes of the hosts that are translated |
-//! | `external` | | none | up to 256 IPv4 addresses that they share outside; without one, everything passes |
-//! | `ports` | | `[1024, 65535]` | first and last port that mappings get |
-//! | `port_choice` | | `"random"` | or `"in-turn"`: see below |
+//! | `external` | | none, must be given | up to 256 IPv4 addresses that they share outside |
+//! | `ports` | | `[1024, 65535]` | first and last port that mappings get, and identifier |
+//! | `port_choice` | | `"random"` | or `"in-turn"`, or `"preserve"`: see below |
 //! | `udp_ms` | ms | 300000 | forget a UDP mapping after this time; at least 120000 |
 //! | `tcp_established_ms` | ms | 7440000 | forget a TCP mapping in use after this time; at least 7440000 |
 //! | `tcp_transitory_ms` | ms | 240000 | the same while its connection opens or closes; at least 240000 |
+//! | `icmp_ms` | ms | 60000 | forget the mapping of an ICMP query after this time; at least 60000 |
 //! | `hairpinning` | | true | let inside hosts reach each other by their external addresses |
 //! | `unmatched` | | `"drop"` | packets to an external address and port without a mapping |
-//! | `other_protocols` | | `"drop"` | what is neither UDP nor TCP, ICMP among it; `"pass"`: as it is |
+//! | `other_protocols` | | `"drop"` | what is neither UDP, TCP nor ICMP; `"pass"`: as it is, and what goes out shows its inside address |
 //!
 //! The least time-outs are those that the RFCs say a NAT must not go below.
 //!
@@ -35,7 +37,8 @@
 //! | inside | inside | passes |
 //! | outside | elsewhere | passes; `access-list` keeps strangers from inside addresses, this does not |
 //!
-//! IPv6 and what is not IP pass. TTL stays: this translates, and something else routes.
+//! An ICMP error is of the packet that it quotes, and goes where that came from; see below. IPv6 and what is not IP
+//! pass. TTL stays: this translates, and something else routes.
 //!
 //! # What it does, by requirement
 //!
@@ -52,20 +55,48 @@
 //! | REQ-10 | REQ-6 | there are no application level gateways |
 //! | REQ-11 | REQ-2 | a mapping never changes while it lives; connections may begin on either side, or on both at once |
 //! | | REQ-4 | no packet is answered, least of all an unsolicited SYN: it is dropped in silence |
-//! | REQ-12 | REQ-10 | ICMP never ends a mapping |
+//! | REQ-12 | REQ-9, REQ-10 | ICMP errors are translated, and never end a mapping |
 //!
-//! Not done in this version: ICMP, neither queries (RFC 5508) nor errors (REQ-12b; REQ-9 of RFC 5382), so
-//! that path MTU discovery does not reach the inside; fragments (REQ-14), first ones and later ones, which
-//! are dropped, for only the first has ports; other protocols than UDP and TCP.
+//! | RFC 5508 | |
+//! |---|---|
+//! | REQ-1 | *Queries* from inside, echo and time stamp, get an external identifier, one for all whom the inside identifier asks. Identifiers are each address' own, apart from UDP's and TCP's ports |
+//! | REQ-2 | time-out as above; requests refresh it, replies do not |
+//! | REQ-3 | *Errors* are types 3, 4, 11 and 12. IPv4 options in the quote are stepped over, and its transport checksum is not judged. Neither are the error's own and the quoted header's: wrong ones stay wrong by as much |
+//! | REQ-4 | An error from outside goes to the inside endpoint whose packet it quotes. The quoted source becomes what it was; type and code stay |
+//! | REQ-5 | An error from the inside host for which the quoted packet was gets the external address as its source; the quoted destination becomes what it was outside |
+//! | REQ-6 | Errors make, refresh and end no mapping |
+//! | REQ-7 | is of NATs without ports. Here a query to an external address names nobody: it is for the NAT itself, and `unmatched` |
+//! | REQ-8 | Hairpinned errors: both |
+//! | REQ-9 | no: nothing is answered with ICMP |
+//! | REQ-10 | other messages, redirects among them, are dropped as `untranslated`, also with `other_protocols = "pass"` |
+//!
+//! All checksums are updated: of the outer IPv4 header, of the message, of the quoted IPv4 header, and of the quoted
+//! transport if the quote reaches so far. An error whose quote cannot be read is `untranslated`:
+//! [`IcmpPorts`](wire::IcmpPorts) says what it takes.
+//!
+//! Not done in this version: errors that a router inside sends about packets to a host behind it, which are dropped as
+//! `no-mapping` (REQ-5 of RFC 5508), so that path MTU discovery from outside stops where such a router is the narrow
+//! place; fragments (REQ-14 of RFC 4787), first ones and later ones, which are dropped, for only the first has ports;
+//! other protocols than UDP, TCP and ICMP.
 //!
 //! # Ports
 //!
 //! A port that becomes free goes to the end of a queue, so that late packets of its last owner's peers
 //! meet nobody for as long as possible. With `"in-turn"` a mapping gets the port at the front. With
 //! `"random"` it gets one of the front half, drawn by the chain's seed, so that outsiders cannot guess
-//! the next one (RFC 7857 §9, RFC 6056). Taking and giving back are `O(1)`.
+//! the next one (RFC 7857 §9, RFC 6056). With `"preserve"` it keeps the inside's own port if that is one of
+//! `ports`, this core's, and nobody's at the host's external address; else it gets one as with `"random"`
+//! (RFC 4787 §4.2.1: port preservation, without overloading).
 //!
-//! Memory is taken at the start alone: 1.3 MB for each external address with all its ports.
+//! A mapping is dead at its deadline, whether or not the table has swept it. From then on nobody is let in by
+//! it. When no port of a parity is free, the port of the mapping that has been dead for longest is given out:
+//! as long as a core has a port without a live mapping at the host's address, for the protocol, a new mapping
+//! gets one. When the table sweeps the old mapping later, the port stays with its new owner.
+//!
+//! Taking and giving back are `O(1)`. The search for dead mappings is paid for by the packets that went out
+//! since the last one: no more turns, of 8 ports each, than such packets and mappings that ended.
+//!
+//! Memory is taken at the start alone: 5.3 MB for each external address with all its ports.
 //!
 //! # What outbound packets tell of TCP
 //!
@@ -97,18 +128,24 @@
 //! missing, or still be there. Promised is that the entry is whole, and that packets between two
 //! mappings that live go to the right one. Inbound and outbound packets see the exact order of arrival.
 //!
+//! The hash of an ICMP message covers the identifier of a query and the ports that an error quotes as if they were the
+//! packet's own, so that replies and errors come to the core that has the mapping, and order is exact as it is for
+//! answers. That is so wherever this program spreads packets. Cards hash ICMP by its addresses alone: behind one
+//! that hashes ports too, errors and replies would reach other cores, and find mappings as hairpinned packets do. Under
+//! `scr` each core has all mappings, and it does not matter who gets what.
+//!
 //! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
 //! to the allocation, and inbound packets of a capture, made for one allocation, fit no other.
 //!
 //! # Drops, events, expiry, full table
 //!
 //! - `no-port`: the host's external address has no port left here. `no-mapping`: to an external endpoint
-//!   that nobody has. `fragment`, `untranslated` (another protocol): see above. `table-full`: see below.
+//!   that nobody has, and ICMP errors about packets that no mapping let through. `fragment`, `untranslated` (another
+//!   protocol or ICMP message): see above. `table-full`: see below.
 //! - Events: `mappings-made`; `parity-lost`, mappings made with a port of the other parity; packets
-//!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`.
-//! - When a mapping expires or is evicted its port becomes free; the next packet makes another. Until the
-//!   sweep comes by, inbound packets still get through, and the port is not given to another: that is ten
-//!   seconds, or as many packets as a sixteenth of `flows`, whichever is longer.
+//!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`; ICMP errors translated,
+//!   `errors-translated`.
+//! - When a mapping expires or is evicted its port becomes free; the next packet makes another.
 //! - When the table is full a new mapping is refused and its packet dropped as `table-full`: to pass
 //!   it untranslated would tell an inside address, and nobody could answer. Have `flows` at least as
 //!   large as the number of ports, and `table_full = "reject"`: an evicted mapping is a connection cut.
@@ -121,20 +158,23 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcEndpoint, Verdict};
-use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
 use crate::PassOrDrop;
 use crate::common::{REPORT_ROWS, keep_top};
 
+mod icmp;
 mod options;
 mod ports;
+mod state;
 
 pub use options::{Options, PortChoice};
 pub use ports::Pool;
+pub use state::{Meta, Phase, State};
 
 use options::{PortRange, Sides, Timeouts};
-use ports::External;
+use ports::{External, Inside, PROTOCOLS, Wanted};
+use state::Message;
 
 const NO_PORT: u8 = 0;
 const NO_MAPPING: u8 = 1;
@@ -147,6 +187,7 @@ const PARITY_LOST: usize = 1;
 const PACKETS_OUT: usize = 2;
 const PACKETS_IN: usize = 3;
 const PACKETS_HAIRPINNED: usize = 4;
+const ERRORS_TRANSLATED: usize = 5;
 
 const ENDPOINTS: Fields = Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT);
 
@@ -162,59 +203,6 @@ pub struct Nat {
     other_protocols: PassOrDrop,
 }
 
-/// The header fields that the NAT reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Meta {
-    src: [u8; 4],
-    dst: [u8; 4],
-    src_port: u16,
-    dst_port: u16,
-    protocol: u8,
-    tcp_flags: u8,
-    /// 1 for a fragment, first or later.
-    is_fragment: u8,
-    zero: u8,
-}
-
-/// A mapping; its inside endpoint is the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct State {
-    /// Outbound packets; no more than 4,294,967,295.
-    pub packets: u32,
-    /// TCP: the address that the last connection to open goes to.
-    pub peer: [u8; 4],
-    /// Its port.
-    pub peer_port: u16,
-    /// The external port.
-    pub port: u16,
-    /// Which external address, counted in ascending order.
-    pub address: u8,
-    /// How far it is.
-    pub phase: Phase,
-    /// TCP: 1 if packets went to others than the peer.
-    pub has_other_peers: u8,
-    /// Zero: states have no padding.
-    pub zero: u8,
-}
-
-const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 16);
-
-/// How far a mapping is; decides its time-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(u8)]
-pub enum Phase {
-    /// UDP.
-    Datagrams,
-    /// TCP, one packet or SYNs alone.
-    Opening,
-    /// TCP, more than that.
-    Established,
-    /// TCP, after a FIN or RST to its only peer.
-    Closing,
-}
-
 /// Between which sides a packet goes, with the external address that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -228,13 +216,20 @@ enum Way {
 impl NetworkFunction for Nat {
     const NAME: &'static str = "nat";
     const SUMMARY: &'static str = "lets inside hosts share external IPv4 addresses, by ports";
-    const SPEC: &'static str = "RFC 4787 (UDP), RFC 5382 (TCP)";
+    const SPEC: &'static str = "RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP)";
     const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
     const DROP_REASONS: &'static [&'static str] =
         &["no-port", "no-mapping", "fragment", "untranslated", "table-full"];
-    const EVENTS: &'static [&'static str] =
-        &["mappings-made", "parity-lost", "packets-out", "packets-in", "packets-hairpinned"];
-    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
+    const EVENTS: &'static [&'static str] = &[
+        "mappings-made",
+        "parity-lost",
+        "packets-out",
+        "packets-in",
+        "packets-hairpinned",
+        "errors-translated",
+    ];
+    const READS: Fields =
+        Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::TCP_SHAPE).union(Fields::MARKS);
     const EDITS: Fields = ENDPOINTS;
     /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
     /// allocated to.
@@ -274,6 +269,7 @@ impl NetworkFunction for Nat {
                 dst,
                 dst_port: port,
                 protocol,
+                tcp_shape: if protocol == protocol::ICMP { Headers::ICMP_REPLY } else { 0 },
                 marks: Marks::IPV4,
                 ..Headers::default()
             })
@@ -290,67 +286,74 @@ impl NetworkFunction for Nat {
         if !headers.marks.contains(Marks::IPV4) {
             return None;
         }
+        let (message, protocol) = match headers.protocol {
+            protocol::ICMP => Message::of(headers),
+            other => (Message::None, other),
+        };
         Some(Meta {
             src: headers.src.to_v4()?,
             dst: headers.dst.to_v4()?,
             src_port: headers.src_port,
             dst_port: headers.dst_port,
-            protocol: headers.protocol,
+            protocol,
             tcp_flags: if headers.is_tcp() { headers.tcp_flags } else { 0 },
             is_fragment: headers.is_fragment().into(),
-            zero: 0,
+            message,
         })
     }
 
     #[inline]
     fn key(meta: &Meta) -> SrcEndpoint {
-        SrcEndpoint { addr: Addr::v4(meta.src), port: meta.src_port, protocol: meta.protocol, zero: 0 }
+        SrcEndpoint { addr: Addr::v4(meta.src), port: meta.src_port, protocol: meta.src_protocol(), zero: 0 }
     }
 
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
         let way = self.way(meta.src, meta.dst);
-        if way == Way::Past {
-            return Verdict::Forward;
+        if meta.message != Message::None {
+            return self.icmp(way, flow, meta, cx);
         }
-        if !matches!(meta.protocol, protocol::UDP | protocol::TCP) {
-            return self.other_protocols.verdict(UNTRANSLATED);
-        }
-        if meta.is_fragment != 0 {
-            return Verdict::Drop(FRAGMENT);
-        }
-        match way {
+        let verdict = match way {
+            Way::Past => Verdict::Forward,
+            _ if !matches!(meta.protocol, protocol::UDP | protocol::TCP) => {
+                self.other_protocols.verdict(UNTRANSLATED)
+            }
+            _ if meta.is_fragment != 0 => Verdict::Drop(FRAGMENT),
             Way::Out => self.outbound(flow, meta, cx),
             Way::In(address) => self.inbound(address, meta, cx),
             Way::Hairpin(address) => self.hairpin(address, flow, meta, cx),
-            Way::Past => Verdict::Forward,
-        }
+        };
+        self.refresh(flow, meta, cx);
+        verdict
     }
 
     #[inline]
-    fn prefetch(&self, _: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
-        match self.sides.external(meta.dst) {
-            Some(address) => pool.line(meta.destination(address)),
-            None => core::ptr::null(),
+    fn prefetch(&self, flow: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
+        match (self.sides.external(meta.dst), flow) {
+            (Some(address), _) => pool.line(meta.destination(address)),
+            (None, Some(state)) => pool.line(state.external(meta.protocol)),
+            (None, None) => core::ptr::null(),
         }
     }
 
     #[inline]
     fn idle_timeout_ns(&self, state: &State) -> u64 {
-        self.timeouts.of(state.phase)
+        state.left_ns
     }
 
     fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
-        cx.pool.give_back(state.external(meta.protocol));
+        cx.pool.give_back(state.taken(meta.protocol), (meta.src, meta.src_port));
         Verdict::Drop(TABLE_FULL)
     }
 
     fn gone(&self, key: &SrcEndpoint, state: &State, pool: &mut Pool) {
-        pool.give_back(state.external(key.protocol));
+        if let Some(addr) = key.addr.to_v4() {
+            pool.give_back(state.taken(key.protocol), (addr, key.port));
+        }
     }
 
     fn without_allocation(&self, state: &State) -> State {
-        State { address: 0, port: 0, ..*state }
+        State { address: 0, port: 0, generation: 0, ..*state }
     }
 
     fn invariant<'a>(
@@ -402,7 +405,7 @@ impl Nat {
         match (self.sides.is_inside(src), self.sides.external(dst)) {
             (true, Some(address)) => Way::Hairpin(address),
             (false, Some(address)) => Way::In(address),
-            (true, None) if !self.sides.externals().is_empty() && !self.sides.is_inside(dst) => Way::Out,
+            (true, None) if !self.sides.is_inside(dst) => Way::Out,
             (_, None) => Way::Past,
         }
     }
@@ -416,15 +419,22 @@ impl Nat {
                 state
             }
             None => {
-                let random = (self.port_choice == PortChoice::Random).then(|| cx.random());
-                let Some(external) = cx.pool.take(meta.protocol, (meta.src, meta.src_port), random) else {
-                    return Verdict::Drop(NO_PORT);
+                let phase = Phase::begin(meta);
+                let now_ns = cx.stamp.time_ns;
+                let wanted = Wanted {
+                    protocol: meta.protocol,
+                    inside: (meta.src, meta.src_port),
+                    keeps_port: self.port_choice == PortChoice::Preserve,
+                    random: (self.port_choice != PortChoice::InTurn).then(|| cx.random()),
+                    now_ns,
+                    deadline_ns: self.deadline_ns(phase, now_ns),
                 };
+                let Some(taken) = cx.pool.take(&wanted) else { return Verdict::Drop(NO_PORT) };
                 cx.count(MAPPINGS_MADE);
-                if external.port % 2 != meta.src_port % 2 {
+                if phase != Phase::Query && taken.external.port % 2 != meta.src_port % 2 {
                     cx.count(PARITY_LOST);
                 }
-                flow.insert(State::new(external, meta))
+                flow.insert(State::new(taken, phase, meta))
             }
         };
         cx.edits.set_src(self.sides.external_addr(state.address));
@@ -435,7 +445,7 @@ impl Nat {
 
     #[inline]
     fn inbound(&self, address: u8, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
-        let Some(inside) = cx.pool.inside(meta.destination(address)) else {
+        let Some(inside) = cx.pool.inside(meta.destination(address), cx.stamp.time_ns) else {
             return self.unmatched.verdict(NO_MAPPING);
         };
         direct(inside, cx.edits);
@@ -446,8 +456,10 @@ impl Nat {
     /// RFC 4787 §6: out and in again. The receiver is looked up first, so that a packet to nobody takes
     /// no port; and once, since it may be another core's.
     fn hairpin(&self, address: u8, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
-        let receiver = cx.pool.inside(meta.destination(address)).filter(|_| self.hairpinning);
-        let Some(receiver) = receiver else { return self.unmatched.verdict(NO_MAPPING) };
+        let receiver = cx.pool.inside(meta.destination(address), cx.stamp.time_ns);
+        let Some(receiver) = receiver.filter(|_| self.hairpinning) else {
+            return self.unmatched.verdict(NO_MAPPING);
+        };
         let verdict = self.outbound(flow, meta, cx);
         if verdict == Verdict::Forward {
             direct(receiver, cx.edits);
@@ -456,28 +468,52 @@ impl Nat {
         verdict
     }
 
+    /// A step of a mapping: it gets a deadline, which those who look its port up get to know.
+    #[inline]
+    fn refresh(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) {
+        if let Some(state) = flow {
+            state.left_ns = self.timeouts.of(state.phase);
+            let deadline_ns = self.deadline_ns(state.phase, cx.stamp.time_ns);
+            cx.pool.set_deadline(state.external(meta.protocol), deadline_ns);
+        }
+    }
+
+    /// When a mapping that steps now is dead.
+    #[inline]
+    fn deadline_ns(&self, phase: Phase, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.timeouts.of(phase))
+    }
+
     fn endpoint_text(&self, external: External) -> String {
         format!("{}:{}", self.sides.external_addr(external.address), external.port)
     }
 
     /// How many ports of each external address are in use.
     fn ports_report(&self, mappings: &[(&SrcEndpoint, &State)]) -> FunctionReport {
-        let mut used = vec![[0_u64; 2]; self.sides.externals().len()];
+        let mut used = vec![[0_u64; PROTOCOLS.len()]; self.sides.externals().len()];
         for (key, state) in mappings {
-            used[usize::from(state.address)][usize::from(key.protocol == protocol::TCP)] += 1;
+            if let Some(column) = PROTOCOLS.iter().position(|protocol| *protocol == key.protocol) {
+                used[usize::from(state.address)][column] += 1;
+            }
         }
-        let row = |(addr, [udp, tcp]): (&[u8; 4], &[u64; 2])| {
+        let row = |(addr, [udp, tcp, icmp]): (&[u8; 4], &[u64; 3])| {
             vec![
                 Ipv4Addr::from(*addr).to_string(),
                 udp.to_string(),
                 tcp.to_string(),
+                icmp.to_string(),
                 self.ports.len().to_string(),
             ]
         };
         let total = |column: usize| used.iter().map(|used| used[column]).sum::<u64>();
         FunctionReport {
-            title: format!("Ports in use now: {} for UDP, {} for TCP", total(0), total(1)),
-            columns: vec!["external", "udp", "tcp", "of_each"],
+            title: format!(
+                "Ports in use now: {} for UDP, {} for TCP, {} identifiers for ICMP",
+                total(0),
+                total(1),
+                total(2)
+            ),
+            columns: vec!["external", "udp", "tcp", "icmp", "of_each"],
             rows: self.sides.externals().iter().zip(&used).map(row).collect(),
         }
     }
@@ -485,97 +521,9 @@ impl Nat {
 
 /// Lets a packet go to an inside endpoint.
 #[inline]
-fn direct((addr, port): ([u8; 4], u16), edits: &mut Edits) {
+fn direct((addr, port): Inside, edits: &mut Edits) {
     edits.set_dst(Addr::v4(addr));
     edits.set_dst_port(port);
-}
-
-impl State {
-    fn new(external: External, meta: &Meta) -> State {
-        let is_tcp = meta.protocol == protocol::TCP;
-        let phase = match meta {
-            _ if !is_tcp => Phase::Datagrams,
-            _ if meta.ends() => Phase::Closing,
-            _ => Phase::Opening,
-        };
-        let (peer, peer_port) = if is_tcp { (meta.dst, meta.dst_port) } else { Default::default() };
-        State {
-            packets: 1,
-            peer,
-            peer_port,
-            port: external.port,
-            address: external.address,
-            phase,
-            has_other_peers: 0,
-            zero: 0,
-        }
-    }
-
-    /// Another outbound packet.
-    #[inline]
-    fn follow(&mut self, meta: &Meta) {
-        self.packets = self.packets.saturating_add(1);
-        if meta.protocol == protocol::TCP {
-            self.follow_tcp(meta);
-        }
-    }
-
-    #[inline]
-    fn follow_tcp(&mut self, meta: &Meta) {
-        let is_to_peer = (self.peer, self.peer_port) == (meta.dst, meta.dst_port);
-        if self.phase == Phase::Closing && meta.opens() {
-            (self.peer, self.peer_port) = (meta.dst, meta.dst_port);
-            self.phase = Phase::Opening;
-            return;
-        }
-        if !is_to_peer && meta.ends() {
-            // Most likely it refuses a stranger, who must not make the mapping last.
-            return;
-        }
-        self.has_other_peers |= u8::from(!is_to_peer);
-        let has_one_peer = self.has_other_peers == 0;
-        self.phase = match self.phase {
-            Phase::Closing if has_one_peer => Phase::Closing,
-            _ if meta.ends() && has_one_peer => Phase::Closing,
-            Phase::Opening if meta.opens() => Phase::Opening,
-            _ => Phase::Established,
-        };
-    }
-
-    #[inline]
-    fn external(&self, protocol: u8) -> External {
-        External { address: self.address, protocol, port: self.port }
-    }
-}
-
-impl Phase {
-    fn name(self) -> &'static str {
-        match self {
-            Phase::Datagrams => "datagrams",
-            Phase::Opening => "opening",
-            Phase::Established => "established",
-            Phase::Closing => "closing",
-        }
-    }
-}
-
-impl Meta {
-    /// The port that the packet is for, given which external address it is for.
-    #[inline]
-    fn destination(&self, address: u8) -> External {
-        External { address, protocol: self.protocol, port: self.dst_port }
-    }
-
-    /// Begins a connection, or answers that the other end did (RFC 9293 §3.5).
-    #[inline]
-    fn opens(&self) -> bool {
-        self.tcp_flags & tcp_flags::SYN != 0
-    }
-
-    #[inline]
-    fn ends(&self) -> bool {
-        self.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0
-    }
 }
 
 #[cfg(test)]
