@@ -26,6 +26,8 @@ pub struct Batch {
     pub(crate) parsed: u64,
     /// Packets behind an entry that are alike in all that the chain reads.
     pub(crate) runs: Runs,
+    /// Whether functions are met in reverse, from the chain's last to its first: by packets from outside.
+    pub(crate) is_reversed: bool,
     /// Flows must not be forgotten as of a later time: packets of theirs may come, here or on another core, that
     /// are no older than this, but older than others. No limit where flows stay.
     pub oldest_ns: u64,
@@ -45,6 +47,7 @@ impl Batch {
             history: 0,
             parsed: 0,
             runs: Runs::new(),
+            is_reversed: false,
             oldest_ns: u64::MAX,
         }
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{FlowKey, FunctionReport, Verdict, hash_bytes};
+use crate::{FlowKey, FunctionReport, Sides, Verdict, hash_bytes};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -50,8 +50,6 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// core has its own pool and may allocate otherwise: `verify` compares all but these. See
     /// [`NetworkFunction::allocates`] where that depends on options.
     const ALLOCATES: Fields = Fields::empty();
-    /// Whether it stands between two sides: see [`NetworkFunction::is_from_outside`].
-    const HAS_SIDES: bool = false;
     /// Whether it reads payloads: see [`NetworkFunction::inspect`].
     const INSPECTS: bool = false;
     /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
@@ -101,11 +99,21 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         size_of::<Self::Pool>() > 0
     }
 
-    /// Whether a packet comes from outside, for a function between two sides, such as a NAT. What the key
-    /// names is there the packet's destination, and sharding hashes that: cards on the two sides are set
-    /// so, one to source and one to destination. Called only with [`NetworkFunction::HAS_SIDES`].
-    fn is_from_outside(&self, _headers: &Headers) -> bool {
-        false
+    /// The sides that it stands between, for a function that gives hosts of the inside other addresses outside, such
+    /// as a NAT. Its chain then has two directions: what comes from outside meets the functions in reverse. Only
+    /// packets that cross from one side to the other come to it.
+    ///
+    /// What its key names is the source of a packet from inside, and the destination of one from outside. Sharding
+    /// hashes that: cards on the two sides are set so, one to source and one to destination.
+    fn sides(&self) -> Option<Sides> {
+        None
+    }
+
+    /// Whether it makes a difference between packets from inside and from outside
+    /// ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)), so that its chain must have an inside. Says why, for
+    /// people: the option that wants it.
+    fn wants_sides(&self) -> Option<&'static str> {
+        None
     }
 
     /// Reads the fields that the function needs, which [`NetworkFunction::READS`] names; `None` if the packet is not its business, which

@@ -66,10 +66,12 @@ mod function;
 mod hash;
 mod key;
 mod leaps;
+pub mod prefix;
 mod reads;
 mod report;
 mod rig;
 mod samples;
+mod sides;
 mod verdict;
 
 pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
@@ -82,4 +84,5 @@ pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
 pub use report::FunctionReport;
 pub use rig::Rig;
 pub use samples::sample_headers;
+pub use sides::Sides;
 pub use verdict::Verdict;

@@ -239,7 +239,6 @@ impl NetworkFunction for Nat {
     /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
     /// allocated to.
     const ALLOCATES: Fields = ENDPOINTS;
-    const HAS_SIDES: bool = true;
     const PREFETCHES: bool = true;
 
     type Key = SrcEndpoint;
@@ -279,9 +278,8 @@ impl NetworkFunction for Nat {
         })
     }
 
-    fn is_from_outside(&self, headers: &Headers) -> bool {
-        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else { return false };
-        matches!(self.way(src, dst), Way::In(_))
+    fn sides(&self) -> Option<nf::Sides> {
+        Some(self.sides.contract())
     }
 
     #[inline]
