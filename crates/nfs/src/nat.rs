@@ -15,7 +15,7 @@
 //! | `inside` | | RFC 1918's | IPv4 prefixes of the hosts that are translated |
 //! | `external` | | none | up to 256 IPv4 addresses that they share outside; without one, everything passes |
 //! | `ports` | | `[1024, 65535]` | first and last port that mappings get |
-//! | `port_choice` | | `"random"` | or `"in-turn"`: see below |
+//! | `port_choice` | | `"random"` | or `"in-turn"`, or `"preserve"`: see below |
 //! | `udp_ms` | ms | 300000 | forget a UDP mapping after this time; at least 120000 |
 //! | `tcp_established_ms` | ms | 7440000 | forget a TCP mapping in use after this time; at least 7440000 |
 //! | `tcp_transitory_ms` | ms | 240000 | the same while its connection opens or closes; at least 240000 |
@@ -63,9 +63,19 @@
 //! A port that becomes free goes to the end of a queue, so that late packets of its last owner's peers
 //! meet nobody for as long as possible. With `"in-turn"` a mapping gets the port at the front. With
 //! `"random"` it gets one of the front half, drawn by the chain's seed, so that outsiders cannot guess
-//! the next one (RFC 7857 §9, RFC 6056). Taking and giving back are `O(1)`.
+//! the next one (RFC 7857 §9, RFC 6056). With `"preserve"` it keeps the inside's own port if that is one of
+//! `ports`, this core's, and nobody's at the host's external address; else it gets one as with `"random"`
+//! (RFC 4787 §4.2.1: port preservation, without overloading).
 //!
-//! Memory is taken at the start alone: 1.3 MB for each external address with all its ports.
+//! A mapping is dead at its deadline, whether or not the table has swept it. From then on nobody is let in by
+//! it. When no port of a parity is free, the port of the mapping that has been dead for longest is given out:
+//! as long as a core has a port without a live mapping at the host's address, for the protocol, a new mapping
+//! gets one. When the table sweeps the old mapping later, the port stays with its new owner.
+//!
+//! Taking and giving back are `O(1)`. The search for dead mappings is paid for by the packets that went out
+//! since the last one: no more turns, of 8 ports each, than such packets and mappings that ended.
+//!
+//! Memory is taken at the start alone: 4.6 MB for each external address with all its ports.
 //!
 //! # What outbound packets tell of TCP
 //!
@@ -106,9 +116,7 @@
 //!   that nobody has. `fragment`, `untranslated` (another protocol): see above. `table-full`: see below.
 //! - Events: `mappings-made`; `parity-lost`, mappings made with a port of the other parity; packets
 //!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`.
-//! - When a mapping expires or is evicted its port becomes free; the next packet makes another. Until the
-//!   sweep comes by, inbound packets still get through, and the port is not given to another: that is ten
-//!   seconds, or as many packets as a sixteenth of `flows`, whichever is longer.
+//! - When a mapping expires or is evicted its port becomes free; the next packet makes another.
 //! - When the table is full a new mapping is refused and its packet dropped as `table-full`: to pass
 //!   it untranslated would tell an inside address, and nobody could answer. Have `flows` at least as
 //!   large as the number of ports, and `table_full = "reject"`: an evicted mapping is a connection cut.
@@ -121,20 +129,21 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcEndpoint, Verdict};
-use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
 use crate::PassOrDrop;
 use crate::common::{REPORT_ROWS, keep_top};
 
 mod options;
 mod ports;
+mod state;
 
 pub use options::{Options, PortChoice};
 pub use ports::Pool;
+pub use state::{Meta, Phase, State};
 
 use options::{PortRange, Sides, Timeouts};
-use ports::External;
+use ports::{External, Inside, Wanted};
 
 const NO_PORT: u8 = 0;
 const NO_MAPPING: u8 = 1;
@@ -160,59 +169,6 @@ pub struct Nat {
     hairpinning: bool,
     unmatched: PassOrDrop,
     other_protocols: PassOrDrop,
-}
-
-/// The header fields that the NAT reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Meta {
-    src: [u8; 4],
-    dst: [u8; 4],
-    src_port: u16,
-    dst_port: u16,
-    protocol: u8,
-    tcp_flags: u8,
-    /// 1 for a fragment, first or later.
-    is_fragment: u8,
-    zero: u8,
-}
-
-/// A mapping; its inside endpoint is the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct State {
-    /// Outbound packets; no more than 4,294,967,295.
-    pub packets: u32,
-    /// TCP: the address that the last connection to open goes to.
-    pub peer: [u8; 4],
-    /// Its port.
-    pub peer_port: u16,
-    /// The external port.
-    pub port: u16,
-    /// Which external address, counted in ascending order.
-    pub address: u8,
-    /// How far it is.
-    pub phase: Phase,
-    /// TCP: 1 if packets went to others than the peer.
-    pub has_other_peers: u8,
-    /// Zero: states have no padding.
-    pub zero: u8,
-}
-
-const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 16);
-
-/// How far a mapping is; decides its time-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(u8)]
-pub enum Phase {
-    /// UDP.
-    Datagrams,
-    /// TCP, one packet or SYNs alone.
-    Opening,
-    /// TCP, more than that.
-    Established,
-    /// TCP, after a FIN or RST to its only peer.
-    Closing,
 }
 
 /// Between which sides a packet goes, with the external address that it is for.
@@ -307,28 +263,30 @@ impl NetworkFunction for Nat {
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
         let way = self.way(meta.src, meta.dst);
-        if way == Way::Past {
-            return Verdict::Forward;
-        }
-        if !matches!(meta.protocol, protocol::UDP | protocol::TCP) {
-            return self.other_protocols.verdict(UNTRANSLATED);
-        }
-        if meta.is_fragment != 0 {
-            return Verdict::Drop(FRAGMENT);
-        }
-        match way {
+        let verdict = match way {
+            Way::Past => Verdict::Forward,
+            _ if !matches!(meta.protocol, protocol::UDP | protocol::TCP) => {
+                self.other_protocols.verdict(UNTRANSLATED)
+            }
+            _ if meta.is_fragment != 0 => Verdict::Drop(FRAGMENT),
             Way::Out => self.outbound(flow, meta, cx),
             Way::In(address) => self.inbound(address, meta, cx),
             Way::Hairpin(address) => self.hairpin(address, flow, meta, cx),
-            Way::Past => Verdict::Forward,
+        };
+        if let Some(state) = flow {
+            // The deadline that the flow gets, for those who look the port up.
+            let deadline_ns = self.deadline_ns(state.phase, cx.stamp.time_ns);
+            cx.pool.set_deadline(state.external(meta.protocol), deadline_ns);
         }
+        verdict
     }
 
     #[inline]
-    fn prefetch(&self, _: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
-        match self.sides.external(meta.dst) {
-            Some(address) => pool.line(meta.destination(address)),
-            None => core::ptr::null(),
+    fn prefetch(&self, flow: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
+        match (self.sides.external(meta.dst), flow) {
+            (Some(address), _) => pool.line(meta.destination(address)),
+            (None, Some(state)) => pool.line(state.external(meta.protocol)),
+            (None, None) => core::ptr::null(),
         }
     }
 
@@ -338,16 +296,18 @@ impl NetworkFunction for Nat {
     }
 
     fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
-        cx.pool.give_back(state.external(meta.protocol));
+        cx.pool.give_back(state.taken(meta.protocol), (meta.src, meta.src_port));
         Verdict::Drop(TABLE_FULL)
     }
 
     fn gone(&self, key: &SrcEndpoint, state: &State, pool: &mut Pool) {
-        pool.give_back(state.external(key.protocol));
+        if let Some(addr) = key.addr.to_v4() {
+            pool.give_back(state.taken(key.protocol), (addr, key.port));
+        }
     }
 
     fn without_allocation(&self, state: &State) -> State {
-        State { address: 0, port: 0, ..*state }
+        State { address: 0, port: 0, generation: 0, ..*state }
     }
 
     fn invariant<'a>(
@@ -413,15 +373,22 @@ impl Nat {
                 state
             }
             None => {
-                let random = (self.port_choice == PortChoice::Random).then(|| cx.random());
-                let Some(external) = cx.pool.take(meta.protocol, (meta.src, meta.src_port), random) else {
-                    return Verdict::Drop(NO_PORT);
+                let phase = Phase::begin(meta);
+                let now_ns = cx.stamp.time_ns;
+                let wanted = Wanted {
+                    protocol: meta.protocol,
+                    inside: (meta.src, meta.src_port),
+                    keeps_port: self.port_choice == PortChoice::Preserve,
+                    random: (self.port_choice != PortChoice::InTurn).then(|| cx.random()),
+                    now_ns,
+                    deadline_ns: self.deadline_ns(phase, now_ns),
                 };
+                let Some(taken) = cx.pool.take(&wanted) else { return Verdict::Drop(NO_PORT) };
                 cx.count(MAPPINGS_MADE);
-                if external.port % 2 != meta.src_port % 2 {
+                if taken.external.port % 2 != meta.src_port % 2 {
                     cx.count(PARITY_LOST);
                 }
-                flow.insert(State::new(external, meta))
+                flow.insert(State::new(taken, phase, meta))
             }
         };
         cx.edits.set_src(self.sides.external_addr(state.address));
@@ -432,7 +399,7 @@ impl Nat {
 
     #[inline]
     fn inbound(&self, address: u8, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
-        let Some(inside) = cx.pool.inside(meta.destination(address)) else {
+        let Some(inside) = cx.pool.inside(meta.destination(address), cx.stamp.time_ns) else {
             return self.unmatched.verdict(NO_MAPPING);
         };
         direct(inside, cx.edits);
@@ -443,14 +410,22 @@ impl Nat {
     /// RFC 4787 §6: out and in again. The receiver is looked up first, so that a packet to nobody takes
     /// no port; and once, since it may be another core's.
     fn hairpin(&self, address: u8, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
-        let receiver = cx.pool.inside(meta.destination(address)).filter(|_| self.hairpinning);
-        let Some(receiver) = receiver else { return self.unmatched.verdict(NO_MAPPING) };
+        let receiver = cx.pool.inside(meta.destination(address), cx.stamp.time_ns);
+        let Some(receiver) = receiver.filter(|_| self.hairpinning) else {
+            return self.unmatched.verdict(NO_MAPPING);
+        };
         let verdict = self.outbound(flow, meta, cx);
         if verdict == Verdict::Forward {
             direct(receiver, cx.edits);
             cx.count(PACKETS_HAIRPINNED);
         }
         verdict
+    }
+
+    /// When a mapping that steps now is dead.
+    #[inline]
+    fn deadline_ns(&self, phase: Phase, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.timeouts.of(phase))
     }
 
     fn endpoint_text(&self, external: External) -> String {
@@ -482,97 +457,9 @@ impl Nat {
 
 /// Lets a packet go to an inside endpoint.
 #[inline]
-fn direct((addr, port): ([u8; 4], u16), edits: &mut Edits) {
+fn direct((addr, port): Inside, edits: &mut Edits) {
     edits.set_dst(Addr::v4(addr));
     edits.set_dst_port(port);
-}
-
-impl State {
-    fn new(external: External, meta: &Meta) -> State {
-        let is_tcp = meta.protocol == protocol::TCP;
-        let phase = match meta {
-            _ if !is_tcp => Phase::Datagrams,
-            _ if meta.ends() => Phase::Closing,
-            _ => Phase::Opening,
-        };
-        let (peer, peer_port) = if is_tcp { (meta.dst, meta.dst_port) } else { Default::default() };
-        State {
-            packets: 1,
-            peer,
-            peer_port,
-            port: external.port,
-            address: external.address,
-            phase,
-            has_other_peers: 0,
-            zero: 0,
-        }
-    }
-
-    /// Another outbound packet.
-    #[inline]
-    fn follow(&mut self, meta: &Meta) {
-        self.packets = self.packets.saturating_add(1);
-        if meta.protocol == protocol::TCP {
-            self.follow_tcp(meta);
-        }
-    }
-
-    #[inline]
-    fn follow_tcp(&mut self, meta: &Meta) {
-        let is_to_peer = (self.peer, self.peer_port) == (meta.dst, meta.dst_port);
-        if self.phase == Phase::Closing && meta.opens() {
-            (self.peer, self.peer_port) = (meta.dst, meta.dst_port);
-            self.phase = Phase::Opening;
-            return;
-        }
-        if !is_to_peer && meta.ends() {
-            // Most likely it refuses a stranger, who must not make the mapping last.
-            return;
-        }
-        self.has_other_peers |= u8::from(!is_to_peer);
-        let has_one_peer = self.has_other_peers == 0;
-        self.phase = match self.phase {
-            Phase::Closing if has_one_peer => Phase::Closing,
-            _ if meta.ends() && has_one_peer => Phase::Closing,
-            Phase::Opening if meta.opens() => Phase::Opening,
-            _ => Phase::Established,
-        };
-    }
-
-    #[inline]
-    fn external(&self, protocol: u8) -> External {
-        External { address: self.address, protocol, port: self.port }
-    }
-}
-
-impl Phase {
-    fn name(self) -> &'static str {
-        match self {
-            Phase::Datagrams => "datagrams",
-            Phase::Opening => "opening",
-            Phase::Established => "established",
-            Phase::Closing => "closing",
-        }
-    }
-}
-
-impl Meta {
-    /// The port that the packet is for, given which external address it is for.
-    #[inline]
-    fn destination(&self, address: u8) -> External {
-        External { address, protocol: self.protocol, port: self.dst_port }
-    }
-
-    /// Begins a connection, or answers that the other end did (RFC 9293 §3.5).
-    #[inline]
-    fn opens(&self) -> bool {
-        self.tcp_flags & tcp_flags::SYN != 0
-    }
-
-    #[inline]
-    fn ends(&self) -> bool {
-        self.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0
-    }
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub struct Options {
     pub other_protocols: PassOrDrop,
 }
 
-/// Which of the free ports of its parity a new mapping gets.
+/// Which of the free ports a new mapping gets: one of its parity, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortChoice {
@@ -59,6 +59,8 @@ pub enum PortChoice {
     Random,
     /// The one that has been free for longest.
     InTurn,
+    /// The inside endpoint's own, if it is free and the core's; else as [`PortChoice::Random`].
+    Preserve,
 }
 
 impl Default for Options {
@@ -93,7 +95,8 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "port_choice",
         default: r#""random""#,
-        help: "\"random\" among those free for longest, or \"in-turn\": the one free for longest",
+        help: "\"random\" among those free for longest; \"in-turn\": the one free for longest; \"preserve\": the \
+               inside's own port if it is free, else as \"random\"",
     },
     OptionDoc {
         name: "udp_ms",

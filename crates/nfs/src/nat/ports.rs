@@ -1,20 +1,27 @@
-//! The pool: which external ports are free, and whose the others are.
+//! The pool: which external ports a core has, whose they are, and until when.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+mod deadlines;
+mod queue;
+mod table;
 
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use nf::hash_bytes;
 use wire::protocol;
 
 use super::options::PortRange;
+use deadlines::Deadlines;
+use queue::FreeQueue;
+use table::{Entry, PortTable};
 
 /// Any number; the same on every core, so that a host gets one address on all of them.
 const HOST_HASH_SEED: u64 = 0x706f_6f6c;
 
-/// An external port, for one protocol: an external address by its index, and a port.
+/// The protocols that have ports of their own at each external address.
+pub(super) const PROTOCOLS: [u8; 3] = [protocol::UDP, protocol::TCP, protocol::ICMP];
+
+/// An external port, for one protocol: an external address by its index, and a port. ICMP's ports are the
+/// identifiers of its queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct External {
     pub(super) address: u8,
@@ -22,7 +29,37 @@ pub(super) struct External {
     pub(super) port: u16,
 }
 
+/// An inside address and a port there.
+pub(super) type Inside = ([u8; 4], u16);
+
+/// What a new mapping asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) protocol: u8,
+    pub(super) inside: Inside,
+    /// Take the inside's own port if it is to be had.
+    pub(super) keeps_port: bool,
+    /// Picks among the half of the ports that has been free for longest; without it, the very oldest is taken.
+    pub(super) random: Option<u64>,
+    /// The time of the packet that asks.
+    pub(super) now_ns: u64,
+    /// When the mapping will be dead.
+    pub(super) deadline_ns: u64,
+}
+
+/// What a new mapping got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) external: External,
+    /// Tells this mapping from others that had the port before it.
+    pub(super) generation: u8,
+}
+
 /// One core's external ports.
+///
+/// A port is *free*, or a mapping has it. Such a mapping *lives* until its deadline, and is dead from then on:
+/// then nobody is let in by it, and its port is given to whoever asks when no free one is left. It need not have
+/// been given back by then.
 ///
 /// Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
 #[derive(Clone, Debug)]
@@ -30,8 +67,17 @@ pub struct Pool {
     ports: PortTable,
     /// External addresses of which this core has ports, ascending.
     addresses: Vec<u8>,
-    /// By [`PortTable::kind`]: free even ports and free odd ones, the one free for longest in front.
-    free: Vec<[VecDeque<u16>; 2]>,
+    /// By [`PortTable::kind`]: even ports and odd ones.
+    shares: Vec<[Share; 2]>,
+}
+
+/// A core's ports of one address, protocol and parity. They are neighbours in the table.
+#[derive(Clone, Debug)]
+struct Share {
+    /// The first one's place in the table.
+    first: usize,
+    free: FreeQueue,
+    deadlines: Deadlines,
 }
 
 impl Pool {
@@ -43,78 +89,123 @@ impl Pool {
         cores: usize,
         core_of: impl Fn(External) -> usize,
     ) -> Vec<Pool> {
-        let ports = PortTable::new(addresses, range);
-        let empty = || Pool {
-            ports: ports.share(),
-            addresses: Vec::new(),
-            free: (0..2 * addresses).map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
-        };
-        let mut pools: Vec<Pool> = (0..cores).map(|_| empty()).collect();
+        let mut pools: Vec<(Vec<u8>, Vec<[Share; 2]>)> = (0..cores).map(|_| Default::default()).collect();
+        let mut order = Vec::with_capacity(addresses * PROTOCOLS.len() * range.len());
         for address in (0..=u8::MAX).take(addresses) {
-            for protocol in [protocol::UDP, protocol::TCP] {
-                for port in range.iter() {
-                    let external = External { address, protocol, port };
+            for protocol in PROTOCOLS {
+                let mut ports: Vec<(usize, u16, u16)> = range
+                    .iter()
+                    .map(|port| (core_of(External { address, protocol, port }), port % 2, port))
+                    .collect();
+                // Those of a core side by side, so that cores do not write to the same lines.
+                ports.sort_unstable();
+                for (core, (own, shares)) in pools.iter_mut().enumerate() {
                     // A port whose packets come to no core is of no use to any.
-                    if let Some(pool) = pools.get_mut(core_of(external)) {
-                        pool.queue(external).push_back(port);
-                        if pool.addresses.last() != Some(&address) {
-                            pool.addresses.push(address);
-                        }
+                    let start = ports.partition_point(|(owner, ..)| *owner < core);
+                    let odd = ports.partition_point(|(owner, parity, _)| (*owner, *parity) < (core, 1));
+                    let end = ports.partition_point(|(owner, ..)| *owner <= core);
+                    let first = order.len();
+                    shares.push([Share::new(first + start, odd - start), Share::new(first + odd, end - odd)]);
+                    if start < end && own.last() != Some(&address) {
+                        own.push(address);
                     }
                 }
+                order.extend(ports.iter().map(|(_, _, port)| *port));
             }
         }
+        let ports = PortTable::new(range, order);
         pools
+            .into_iter()
+            .map(|(addresses, shares)| Pool { ports: ports.share(), addresses, shares })
+            .collect()
     }
 
-    /// Takes a port for an inside host's endpoint; `O(1)`. The address is the host's own (RFC 4787
-    /// REQ-2), the port's parity is that of `inside.1` if there is such a port (REQ-4). `random` picks
-    /// among the half that has been free for longest; without it, the very oldest is taken.
-    pub(super) fn take(
-        &mut self,
-        protocol: u8,
-        inside: ([u8; 4], u16),
-        random: Option<u64>,
-    ) -> Option<External> {
-        let address = self.address_of_host(inside.0)?;
-        let kind = PortTable::kind(address, protocol);
-        let wanted = usize::from(inside.1 % 2);
-        let queues = self.free.get_mut(kind)?;
-        let queue = if queues[wanted].is_empty() { &mut queues[1 - wanted] } else { &mut queues[wanted] };
-        if let Some(random) = random {
-            let picked = scaled(random, queue.len().div_ceil(2));
-            if picked > 0 {
-                queue.swap(0, picked);
-            }
+    /// Takes a port for an inside host's endpoint. The address is the host's own (RFC 4787 REQ-2), the port's
+    /// parity is that of the inside port if there is such a port (REQ-4).
+    ///
+    /// `O(1)` while there are free ports. When there are none, dead mappings are looked for: see [`Deadlines`].
+    /// If there is a free port or a dead mapping of the host's address and the protocol, this core's, one is taken.
+    pub(super) fn take(&mut self, wanted: &Wanted) -> Option<Taken> {
+        let address = self.address_of_host(wanted.inside.0)?;
+        let kind = PortTable::kind(address, wanted.protocol);
+        let parity = usize::from(wanted.inside.1 % 2);
+        let kept = if wanted.keeps_port { self.take_same(kind, wanted) } else { None };
+        let place = kept.or_else(|| {
+            let shares = self.shares.get_mut(kind)?;
+            let mut of = |parity: usize| shares[parity].take(&self.ports, wanted);
+            of(parity).or_else(|| of(1 - parity))
+        })?;
+        let port = self.ports.port(place);
+        let generation = self.ports.entry(place)?.take(wanted.inside, wanted.deadline_ns);
+        let share = &mut self.shares[kind][usize::from(port % 2)];
+        share.deadlines.lower(place - share.first, wanted.deadline_ns);
+        Some(Taken { external: External { address, protocol: wanted.protocol, port }, generation })
+    }
+
+    /// The place of the inside's own port, if that is this core's, and free or dead.
+    fn take_same(&mut self, kind: usize, wanted: &Wanted) -> Option<usize> {
+        let port = wanted.inside.1;
+        let place = self.ports.place(kind, port)?;
+        let share = &mut self.shares.get_mut(kind)?[usize::from(port % 2)];
+        let index = share.index_of(place)?;
+        let entry = self.ports.entry(place)?;
+        if entry.is_taken() {
+            (entry.deadline_ns() <= wanted.now_ns).then_some(place)
+        } else {
+            share.free.remove(index);
+            Some(place)
         }
-        let external = External { address, protocol, port: queue.pop_front()? };
-        self.ports.set(external, inside);
-        Some(external)
     }
 
-    /// Gives a port back; it is the last of its kind to be taken again.
-    pub(super) fn give_back(&mut self, external: External) {
-        debug_assert!(self.ports.inside(external).is_some(), "{external:?} is free already");
-        self.ports.clear(external);
-        self.queue(external).push_back(external.port);
-    }
-
-    /// The inside endpoint that an external port stands for.
+    /// A packet of the mapping went out: it is dead at `deadline_ns`. `O(1)`, but where that is earlier than before
+    /// `O(log ports)`.
     #[inline]
-    pub(super) fn inside(&self, external: External) -> Option<([u8; 4], u16)> {
-        self.ports.inside(external)
+    pub(super) fn set_deadline(&mut self, external: External, deadline_ns: u64) {
+        let kind = PortTable::kind(external.address, external.protocol);
+        let Some(place) = self.ports.place(kind, external.port) else { return };
+        let Some(entry) = self.ports.entry(place) else { return };
+        let before_ns = entry.deadline_ns();
+        entry.set_deadline(deadline_ns);
+        if deadline_ns < before_ns {
+            let share = &mut self.shares[kind][usize::from(external.port % 2)];
+            share.deadlines.lower(place - share.first, deadline_ns);
+        }
     }
 
-    /// Where [`Pool::inside`] looks; null for a port that it does not look up.
+    /// When the mapping that has a port is dead.
+    pub(super) fn deadline_ns(&self, external: External) -> u64 {
+        self.ports.entry_of(external).map_or(0, Entry::deadline_ns)
+    }
+
+    /// A mapping is gone: its port becomes free, and is the last of its kind to be taken again. Nothing happens
+    /// if another has the port by now.
+    pub(super) fn give_back(&mut self, Taken { external, generation }: Taken, inside: Inside) {
+        let kind = PortTable::kind(external.address, external.protocol);
+        let Some(place) = self.ports.place(kind, external.port) else { return };
+        let Some(share) = self.shares.get_mut(kind) else { return };
+        let share = &mut share[usize::from(external.port % 2)];
+        let Some(index) = share.index_of(place) else { return };
+        if self.ports.entry(place).is_some_and(|entry| entry.clear(inside, generation)) {
+            share.free.push(index);
+        }
+    }
+
+    /// The inside endpoint that an external port stands for at that time.
+    #[inline]
+    pub(super) fn inside(&self, external: External, now_ns: u64) -> Option<Inside> {
+        self.ports.entry_of(external)?.inside(now_ns)
+    }
+
+    /// Where [`Pool::inside`] and [`Pool::set_deadline`] look; null for a port that they do not look up.
     #[inline]
     pub(super) fn line(&self, external: External) -> *const u8 {
-        self.ports.slot(external).map_or(core::ptr::null(), |slot| core::ptr::from_ref(slot).cast())
+        self.ports.entry_of(external).map_or(core::ptr::null(), |entry| core::ptr::from_ref(entry).cast())
     }
 
-    /// How many ports are free, for each kind the even ones and the odd ones.
+    /// How many ports are free, for each kind the even ones and the odd ones, and how many there is room for.
     #[cfg(test)]
-    pub(super) fn free(&self) -> impl Iterator<Item = [&VecDeque<u16>; 2]> {
-        self.free.iter().map(|[even, odd]| [even, odd])
+    pub(super) fn free(&self) -> impl Iterator<Item = [(usize, usize); 2]> {
+        self.shares.iter().map(|shares| shares.each_ref().map(|share| share.free.len_and_capacity()))
     }
 
     /// One inside host has one external address (RFC 4787 REQ-2). Cores whose ports are of the same
@@ -123,89 +214,34 @@ impl Pool {
         let index = scaled(hash_bytes(&host, HOST_HASH_SEED), self.addresses.len());
         self.addresses.get(index).copied()
     }
+}
 
-    fn queue(&mut self, external: External) -> &mut VecDeque<u16> {
-        let kind = PortTable::kind(external.address, external.protocol);
-        &mut self.free[kind][usize::from(external.port % 2)]
+impl Share {
+    fn new(first: usize, len: usize) -> Share {
+        Share { first, free: FreeQueue::full(len), deadlines: Deadlines::new(len) }
+    }
+
+    /// Where a place of the table is in this share, if it is.
+    fn index_of(&self, place: usize) -> Option<usize> {
+        place.checked_sub(self.first).filter(|index| *index < self.deadlines.len())
+    }
+
+    /// The place of a port that is free, else of one whose mapping is dead.
+    fn take(&mut self, ports: &PortTable, wanted: &Wanted) -> Option<usize> {
+        let of_longest_free = self.free.len().div_ceil(2);
+        let index = match self.free.take(wanted.random.map_or(0, |random| scaled(random, of_longest_free))) {
+            Some(index) => index,
+            None => {
+                let first = self.first;
+                let deadline_ns = |index| ports.entry(first + index).map_or(u64::MAX, Entry::end_ns);
+                self.deadlines.dead(wanted.now_ns, deadline_ns)?
+            }
+        };
+        Some(self.first + index)
     }
 }
 
 /// A random number as one below `count`; 0 if `count` is.
 fn scaled(random: u64, count: usize) -> usize {
     ((u128::from(random) * count as u128) >> 64) as usize
-}
-
-/// Whose every external port is; one table, which all cores of a run share.
-///
-/// An entry is written by the core that owns the port and by no other. Only hairpinned packets read
-/// entries of other cores.
-///
-/// ```text
-///  63        49     48    47           16 15           0
-///  | zero     | taken | inside address  | inside port  |
-/// ```
-///
-/// All accesses are relaxed. An entry is one word, so that a read is never of two halves, and whoever
-/// has read it needs nothing else that its writer wrote: there is nothing to order. A core sees its own
-/// writes at once, and the others' soon.
-#[derive(Debug)]
-struct PortTable {
-    entries: Arc<[AtomicU64]>,
-    range: PortRange,
-}
-
-const TAKEN: u64 = 1 << 48;
-
-/// A table of its own with what is in this one.
-impl Clone for PortTable {
-    fn clone(&self) -> PortTable {
-        let entries = self.entries.iter().map(|entry| AtomicU64::new(entry.load(Ordering::Relaxed)));
-        PortTable { entries: entries.collect(), range: self.range }
-    }
-}
-
-impl PortTable {
-    fn new(addresses: usize, range: PortRange) -> PortTable {
-        let entries = (0..2 * addresses * range.len()).map(|_| AtomicU64::new(0)).collect();
-        PortTable { entries, range }
-    }
-
-    /// The same table once more.
-    fn share(&self) -> PortTable {
-        PortTable { entries: Arc::clone(&self.entries), range: self.range }
-    }
-
-    /// Counts through addresses and protocols.
-    #[inline]
-    fn kind(address: u8, protocol: u8) -> usize {
-        usize::from(address) * 2 + usize::from(protocol == protocol::TCP)
-    }
-
-    #[inline]
-    fn slot(&self, external: External) -> Option<&AtomicU64> {
-        let offset = self.range.offset(external.port)?;
-        let kind = PortTable::kind(external.address, external.protocol);
-        self.entries.get(kind * self.range.len() + offset)
-    }
-
-    #[inline]
-    fn inside(&self, external: External) -> Option<([u8; 4], u16)> {
-        let entry = self.slot(external)?.load(Ordering::Relaxed);
-        (entry & TAKEN != 0).then(|| (((entry >> 16) as u32).to_be_bytes(), entry as u16))
-    }
-
-    fn set(&self, external: External, (addr, port): ([u8; 4], u16)) {
-        let entry = TAKEN | u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
-        self.write(external, entry);
-    }
-
-    fn clear(&self, external: External) {
-        self.write(external, 0);
-    }
-
-    fn write(&self, external: External, entry: u64) {
-        if let Some(slot) = self.slot(external) {
-            slot.store(entry, Ordering::Relaxed);
-        }
-    }
 }

@@ -5,12 +5,15 @@ use std::vec::Vec;
 
 use nf::{Rig, Verdict};
 use wire::{Headers, Marks, protocol, tcp_flags};
+use zerocopy::IntoBytes;
 
 use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp_v6};
 
 mod checksums;
+mod model;
 mod phases;
+mod preserve;
 mod requirements;
 
 /// Eight ports, in turn: which one a mapping gets can be told by hand.
@@ -48,12 +51,22 @@ fn a_clone_of_the_pool_shares_nothing_with_it() {
     let nat: Nat = function(SMALL);
     let mut pool = nat.pool();
     let (host, other) = (([10, 0, 0, 1], 4000), ([10, 0, 0, 2], 4000));
-    let first = pool.take(protocol::UDP, host, None).unwrap();
+    let wanted = |inside| ports::Wanted {
+        protocol: protocol::UDP,
+        inside,
+        keeps_port: false,
+        random: None,
+        now_ns: 0,
+        deadline_ns: 100,
+    };
+    let first = pool.take(&wanted(host)).unwrap().external;
     let mut copy = pool.clone();
-    let second = copy.take(protocol::UDP, other, None).unwrap();
-    assert_eq!((copy.inside(first), copy.inside(second)), (Some(host), Some(other)));
-    assert_eq!((pool.inside(first), pool.inside(second)), (Some(host), None));
-    assert_eq!(pool.take(protocol::UDP, other, None), Some(second));
+    let second = copy.take(&wanted(other)).unwrap().external;
+    assert_eq!((copy.inside(first, 0), copy.inside(second, 0)), (Some(host), Some(other)));
+    assert_eq!((pool.inside(first, 0), pool.inside(second, 0)), (Some(host), None));
+    copy.set_deadline(first, 200);
+    assert_eq!((copy.inside(first, 100), pool.inside(first, 100)), (Some(host), None));
+    assert_eq!(pool.take(&wanted(other)).unwrap().external, second);
 }
 
 /// What becomes of a packet: its ends as it leaves, or why it does not.
@@ -162,8 +175,8 @@ fn a_full_table_drops_the_packet_and_gives_the_port_back() {
         assert_eq!(nat.step(&mut flow, &meta, &mut cx), Verdict::Forward, "{number}");
         assert_eq!(nat.rejected(&flow.unwrap(), &meta, &mut cx), Verdict::Drop(TABLE_FULL));
     }
-    let free: usize = pool.free().flatten().map(|queue| queue.len()).sum();
-    assert_eq!(free, 16, "eight for UDP, eight for TCP");
+    let free: usize = pool.free().flatten().map(|(free, _)| free).sum();
+    assert_eq!(free, 24, "eight for UDP, eight for TCP, eight for ICMP");
 }
 
 /// The queues have room for all their ports from the start on.
@@ -171,7 +184,7 @@ fn a_full_table_drops_the_packet_and_gives_the_port_back() {
 fn the_pool_takes_no_memory_after_it_was_made() {
     let mut rig = small("");
     let capacities = |rig: &Rig<Nat>| -> Vec<usize> {
-        rig.pool().free().flatten().map(|queue| queue.capacity()).collect()
+        rig.pool().free().flatten().map(|(_, capacity)| capacity).collect()
     };
     let before = capacities(&rig);
     for round in 0..40_u64 {

@@ -1,0 +1,174 @@
+//! Whose every external port is: one table, which all cores of a run share.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use wire::protocol;
+
+use super::{External, Inside, PROTOCOLS, PortRange};
+
+/// An entry for each external port. It is written by the core that owns the port and by no other. Only
+/// packets that a core hairpins read entries of other cores.
+///
+/// Ports of one core are neighbours: an entry is written with each packet that goes out, and cores that
+/// write to one line wait for each other.
+#[derive(Debug)]
+pub(super) struct PortTable {
+    range: PortRange,
+    /// By [`PortTable::kind`] and by port: the entry's place among those of the kind.
+    places: Arc<[u16]>,
+    /// By place: the port.
+    ports: Arc<[u16]>,
+    entries: Arc<[Entry]>,
+}
+
+/// What is known of an external port.
+///
+/// ```text
+///  63         56 55     49     48    47           16 15           0
+///  | generation | zero   | taken | inside address  | inside port  |
+///  | deadline, ns                                                 |
+/// ```
+///
+/// A core sees its own writes at once, and the others' soon. Whoever reads an inside endpoint reads a deadline
+/// behind it that was written with it or later: the endpoint is stored with release and loaded with acquire.
+/// When a port changes hands in between, that is the next owner's deadline: the last owner is met a moment
+/// after its end, as it also would be by a core that is a moment behind.
+#[derive(Debug, Default)]
+#[repr(C, align(16))]
+pub(super) struct Entry {
+    inside: AtomicU64,
+    deadline_ns: AtomicU64,
+}
+
+const TAKEN: u64 = 1 << 48;
+const GENERATION_SHIFT: u32 = 56;
+
+/// A table of its own with what is in this one.
+impl Clone for PortTable {
+    fn clone(&self) -> PortTable {
+        let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+        let entries = self.entries.iter().map(|Entry { inside, deadline_ns }| Entry {
+            inside: copy(inside),
+            deadline_ns: copy(deadline_ns),
+        });
+        PortTable { entries: entries.collect(), ..self.share() }
+    }
+}
+
+impl PortTable {
+    /// Of ports that are all free, `order` has each kind's in the order of their places.
+    pub(super) fn new(range: PortRange, order: Vec<u16>) -> PortTable {
+        let mut places = alloc::vec![0; order.len()];
+        for (kind, ports) in order.chunks(range.len()).enumerate() {
+            for (place, port) in ports.iter().enumerate() {
+                if let Some(offset) = range.offset(*port) {
+                    places[kind * range.len() + offset] = place as u16;
+                }
+            }
+        }
+        let entries = order.iter().map(|_| Entry::default()).collect();
+        PortTable { range, places: places.into(), ports: order.into(), entries }
+    }
+
+    /// The same table once more.
+    pub(super) fn share(&self) -> PortTable {
+        let PortTable { range, places, ports, entries } = self;
+        PortTable {
+            range: *range,
+            places: Arc::clone(places),
+            ports: Arc::clone(ports),
+            entries: Arc::clone(entries),
+        }
+    }
+
+    /// Counts through addresses and protocols.
+    #[inline]
+    pub(super) fn kind(address: u8, protocol: u8) -> usize {
+        let of_address = match protocol {
+            protocol::UDP => 0,
+            protocol::TCP => 1,
+            _ => 2,
+        };
+        usize::from(address) * PROTOCOLS.len() + of_address
+    }
+
+    /// Where a port's entry is.
+    #[inline]
+    pub(super) fn place(&self, kind: usize, port: u16) -> Option<usize> {
+        let first = kind * self.range.len();
+        let place = *self.places.get(first + self.range.offset(port)?)?;
+        Some(first + usize::from(place))
+    }
+
+    /// Whose entry is at a place.
+    pub(super) fn port(&self, place: usize) -> u16 {
+        self.ports[place]
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, place: usize) -> Option<&Entry> {
+        self.entries.get(place)
+    }
+
+    #[inline]
+    pub(super) fn entry_of(&self, external: External) -> Option<&Entry> {
+        self.entry(self.place(PortTable::kind(external.address, external.protocol), external.port)?)
+    }
+}
+
+impl Entry {
+    /// The endpoint whose mapping lives at that time.
+    #[inline]
+    pub(super) fn inside(&self, now_ns: u64) -> Option<Inside> {
+        let word = self.inside.load(Ordering::Acquire);
+        let lives = word & TAKEN != 0 && now_ns < self.deadline_ns();
+        lives.then(|| (((word >> 16) as u32).to_be_bytes(), word as u16))
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.inside.load(Ordering::Relaxed) & TAKEN != 0
+    }
+
+    /// When the mapping that has the port is dead; without one, any time.
+    #[inline]
+    pub(super) fn deadline_ns(&self) -> u64 {
+        self.deadline_ns.load(Ordering::Relaxed)
+    }
+
+    /// The same; without one, never.
+    #[inline]
+    pub(super) fn end_ns(&self) -> u64 {
+        if self.is_taken() { self.deadline_ns() } else { u64::MAX }
+    }
+
+    #[inline]
+    pub(super) fn set_deadline(&self, deadline_ns: u64) {
+        self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
+    }
+
+    /// The port is this endpoint's now. Returns the mapping's generation.
+    pub(super) fn take(&self, inside: Inside, deadline_ns: u64) -> u8 {
+        let before = self.inside.load(Ordering::Relaxed);
+        let generation = ((before >> GENERATION_SHIFT) as u8).wrapping_add(1);
+        self.set_deadline(deadline_ns);
+        self.inside.store(word(inside, generation), Ordering::Release);
+        generation
+    }
+
+    /// The port is nobody's now, if it was this mapping's; says whether.
+    pub(super) fn clear(&self, inside: Inside, generation: u8) -> bool {
+        let was_taken = self.inside.load(Ordering::Relaxed) == word(inside, generation);
+        if was_taken {
+            self.inside.store(u64::from(generation) << GENERATION_SHIFT, Ordering::Relaxed);
+        }
+        was_taken
+    }
+}
+
+fn word((addr, port): Inside, generation: u8) -> u64 {
+    let inside = u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
+    u64::from(generation) << GENERATION_SHIFT | TAKEN | inside
+}

@@ -1,0 +1,157 @@
+//! What the NAT reads of a packet and what it keeps of a mapping.
+
+use wire::{protocol, tcp_flags};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::ports::{External, Taken};
+
+/// The header fields that the NAT reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Meta {
+    pub(super) src: [u8; 4],
+    pub(super) dst: [u8; 4],
+    pub(super) src_port: u16,
+    pub(super) dst_port: u16,
+    pub(super) protocol: u8,
+    pub(super) tcp_flags: u8,
+    /// 1 for a fragment, first or later.
+    pub(super) is_fragment: u8,
+    pub(super) zero: u8,
+}
+
+/// A mapping; its inside endpoint is the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct State {
+    /// Outbound packets; no more than 4,294,967,295.
+    pub packets: u32,
+    /// TCP: the address that the last connection to open goes to.
+    pub peer: [u8; 4],
+    /// Its port.
+    pub peer_port: u16,
+    /// The external port.
+    pub port: u16,
+    /// Which external address, counted in ascending order.
+    pub address: u8,
+    /// How far it is.
+    pub phase: Phase,
+    /// TCP: 1 if packets went to others than the peer.
+    pub has_other_peers: u8,
+    /// Which of the mappings this is that have had the port one after the other, modulo 256.
+    pub generation: u8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 16);
+
+/// How far a mapping is; decides its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(u8)]
+pub enum Phase {
+    /// UDP.
+    Datagrams,
+    /// TCP, one packet or SYNs alone.
+    Opening,
+    /// TCP, more than that.
+    Established,
+    /// TCP, after a FIN or RST to its only peer.
+    Closing,
+}
+
+impl State {
+    pub(super) fn new(taken: Taken, phase: Phase, meta: &Meta) -> State {
+        let Taken { external, generation } = taken;
+        let is_tcp = meta.protocol == protocol::TCP;
+        let (peer, peer_port) = if is_tcp { (meta.dst, meta.dst_port) } else { Default::default() };
+        State {
+            packets: 1,
+            peer,
+            peer_port,
+            port: external.port,
+            address: external.address,
+            phase,
+            has_other_peers: 0,
+            generation,
+        }
+    }
+
+    /// Another outbound packet.
+    #[inline]
+    pub(super) fn follow(&mut self, meta: &Meta) {
+        self.packets = self.packets.saturating_add(1);
+        if meta.protocol == protocol::TCP {
+            self.follow_tcp(meta);
+        }
+    }
+
+    #[inline]
+    fn follow_tcp(&mut self, meta: &Meta) {
+        let is_to_peer = (self.peer, self.peer_port) == (meta.dst, meta.dst_port);
+        if self.phase == Phase::Closing && meta.opens() {
+            (self.peer, self.peer_port) = (meta.dst, meta.dst_port);
+            self.phase = Phase::Opening;
+            return;
+        }
+        if !is_to_peer && meta.ends() {
+            // Most likely it refuses a stranger, who must not make the mapping last.
+            return;
+        }
+        self.has_other_peers |= u8::from(!is_to_peer);
+        let has_one_peer = self.has_other_peers == 0;
+        self.phase = match self.phase {
+            Phase::Closing if has_one_peer => Phase::Closing,
+            _ if meta.ends() && has_one_peer => Phase::Closing,
+            Phase::Opening if meta.opens() => Phase::Opening,
+            _ => Phase::Established,
+        };
+    }
+
+    #[inline]
+    pub(super) fn external(&self, protocol: u8) -> External {
+        External { address: self.address, protocol, port: self.port }
+    }
+
+    /// What the mapping took from the pool.
+    pub(super) fn taken(&self, protocol: u8) -> Taken {
+        Taken { external: self.external(protocol), generation: self.generation }
+    }
+}
+
+impl Phase {
+    /// That of a mapping which this packet makes.
+    pub(super) fn begin(meta: &Meta) -> Phase {
+        match meta {
+            _ if meta.protocol != protocol::TCP => Phase::Datagrams,
+            _ if meta.ends() => Phase::Closing,
+            _ => Phase::Opening,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Phase::Datagrams => "datagrams",
+            Phase::Opening => "opening",
+            Phase::Established => "established",
+            Phase::Closing => "closing",
+        }
+    }
+}
+
+impl Meta {
+    /// The port that the packet is for, given which external address it is for.
+    #[inline]
+    pub(super) fn destination(&self, address: u8) -> External {
+        External { address, protocol: self.protocol, port: self.dst_port }
+    }
+
+    /// Begins a connection, or answers that the other end did (RFC 9293 §3.5).
+    #[inline]
+    pub(super) fn opens(&self) -> bool {
+        self.tcp_flags & tcp_flags::SYN != 0
+    }
+
+    #[inline]
+    pub(super) fn ends(&self) -> bool {
+        self.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0
+    }
+}
