@@ -235,7 +235,7 @@ impl NetworkFunction for Nat {
     }
 
     fn sides(&self) -> Option<nf::Sides> {
-        Some(self.sides.contract())
+        Some(self.sides.contract(self.port_choice == PortChoice::Preserve))
     }
 
     #[inline]

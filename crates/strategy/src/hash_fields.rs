@@ -140,15 +140,14 @@ fn conflict<'a>(
     [(i, first), (j, second)]: [(usize, &FunctionShape<'a>); 2],
     hashes: impl Fn(&[Usable]) -> bool,
 ) -> Conflict<'a> {
-    let plain = |index: usize| {
-        let shape = FunctionShape { edits: Fields::empty(), has_sides: false, ..functions[index] };
-        usable_fields(&[shape], Order::OneWay)[0]
-    };
-    if !hashes(&[plain(i), plain(j)]) {
+    let without_edits =
+        |order| usable_fields(&[i, j].map(|i| FunctionShape { edits: Fields::empty(), ..functions[i] }), order);
+    if !hashes(&without_edits(Order::OneWay)) && !hashes(&without_edits(order)) {
         return Conflict { first: *first, second: *second, cause: Cause::Keys };
     }
     // The keys alone would do: something before one of them is in the way.
-    for (index, shape) in [(j, second), (i, first)] {
+    let pair = if hashes(&without_edits(order)) { vec![(j, second), (i, first)] } else { Vec::new() };
+    for (index, shape) in pair {
         let edits = |editor: &usize| {
             let edits = order.edits_seen(functions, *editor, index);
             edits.intersects(shape.sharding.fields & Fields::FIVE_TUPLE)
