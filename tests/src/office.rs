@@ -34,6 +34,7 @@ table_full = \"FULL\"
 inside = [\"10.0.0.0/24\"]
 external = [\"203.0.113.1\"]
 port_choice = \"preserve\"
+hairpinning = false
 ";
 
 const GATE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);

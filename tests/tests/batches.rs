@@ -209,7 +209,7 @@ proptest! {
             // Two share a table, in either order; a balancer edits what it would share.
             format!("inside = [\"10.0.0.0/24\"]\n{}", ONE_TABLE)
         } else {
-            office::GATEWAY.to_owned()
+            office::GATEWAY.replace("hairpinning = false", "hairpinning = true")
         };
         let chain = long_chain(&toml, room, full);
         borders_leave_no_trace(&chain, &office::traffic(seed, flows, LONG), &sizes)?;

@@ -139,7 +139,9 @@ impl Boxes {
 fn a_chain_with_two_directions_is_a_row_of_boxes() {
     let mut kinds = [0; 3];
     for seed in 0..12 {
-        let chain = gateway(1_000, "reject");
+        // Hairpinned packets too: they come from inside.
+        let toml = filled_in(GATEWAY, 1_000, "reject").replace("hairpinning = false", "hairpinning = true");
+        let chain = chain(&toml, &Registry::stock());
         let packets = traffic(seed, 60, 1_500);
         let ran = run_in_batches(&mut chain.core().expect("memory"), &packets, &[64]);
         let mut boxes = Boxes::new(&chain);
