@@ -1,9 +1,11 @@
 mod apply;
+mod icmp;
 
 use core::fmt;
 
 pub use apply::{ApplyError, apply, apply_by_layers};
 
+use crate::icmp::{Quoted, Shape};
 use crate::malformed::Layer;
 use crate::{Addr, Fields, Headers, Malformed, Marks, protocol};
 
@@ -18,7 +20,10 @@ use crate::{Addr, Fields, Headers, Malformed, Marks, protocol};
 /// | VLAN tag | Ethernet frames; a third tag is not pushed, for it could not be parsed |
 /// | TTL, TOS | IP |
 /// | addresses | IP of the address's family; an IPv4-mapped one counts as IPv4 |
-/// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes. Not later fragments |
+/// | ports | TCP, UDP, DCCP; SCTP unless fragmented or longer than 65,534 bytes; ICMP over IPv4 as far as it has them: see [`IcmpPorts`](crate::IcmpPorts). Not later fragments |
+///
+/// Of an ICMP error whose quote can be read, the quoted packet is edited with it: a new source becomes the quoted
+/// destination, a new destination the quoted source, addresses and ports (RFC 5508 §4).
 ///
 /// Of a malformed packet, the layers before the defect are edited.
 ///
@@ -199,6 +204,9 @@ impl Edits {
         if set.contains(Fields::DST_PORT) {
             headers.dst_port = self.dst_port;
         }
+        if headers.protocol == protocol::ICMP {
+            headers.follow_icmp_edits(set);
+        }
         if set.contains(Fields::TTL) {
             headers.ttl = self.ttl;
         }
@@ -224,8 +232,8 @@ impl Edits {
     /// ```
     pub const fn needs(edited: Fields, wanted: Fields) -> Fields {
         const IP: Fields = Fields::MARKS.union(Fields::MALFORMED);
-        // An SCTP message of unknown length keeps its ports.
-        const TRANSPORT: Fields = IP.union(Fields::PROTOCOL).union(Fields::L3_LEN);
+        // An SCTP message of unknown length keeps its ports, and an ICMP message may have none.
+        const TRANSPORT: Fields = IP.union(Fields::PROTOCOL).union(Fields::L3_LEN).union(Fields::TCP_SHAPE);
         let mut needed = wanted;
         let changed = edited.intersection(wanted);
         if changed.intersects(Fields::ADDRS.union(Fields::TTL).union(Fields::TOS)) {
@@ -233,6 +241,14 @@ impl Edits {
         }
         if changed.intersects(Fields::PORTS) {
             needed = needed.union(TRANSPORT);
+        }
+        // The identifier of an ICMP query is both.
+        if edited.intersects(Fields::PORTS) && wanted.contains(Fields::SEQ) {
+            needed = needed.union(TRANSPORT);
+        }
+        // An error comes from the quoted destination when both have become the new source.
+        if edited.contains(Fields::SRC_ADDR) && wanted.contains(Fields::TCP_SHAPE) {
+            needed = needed.union(IP).union(Fields::PROTOCOL);
         }
         // Marks say whether there is a tag.
         if edited.contains(Fields::VLAN) && wanted.intersects(Fields::VLAN.union(Fields::MARKS)) {
@@ -279,6 +295,9 @@ impl Edits {
             _ => false,
         };
         taken.set(Fields::SRC_PORT | Fields::DST_PORT, has_ports);
+        if headers.protocol == protocol::ICMP {
+            taken |= icmp_ports(headers);
+        }
         self.set & taken
     }
 
@@ -347,6 +366,16 @@ impl fmt::Debug for Edits {
             edits.field(name, value);
         }
         edits.finish()
+    }
+}
+
+/// Which ports an ICMP message has.
+fn icmp_ports(headers: &Headers) -> Fields {
+    match Shape::of(headers) {
+        Some(Shape::Request | Shape::Error { quoted: Quoted::Reply, .. }) => Fields::SRC_PORT,
+        Some(Shape::Reply | Shape::Error { quoted: Quoted::Request, .. }) => Fields::DST_PORT,
+        Some(Shape::Error { quoted: Quoted::Tcp | Quoted::Udp, .. }) => Fields::PORTS,
+        None => Fields::empty(),
     }
 }
 

@@ -30,7 +30,8 @@ pub struct Headers {
     /// Highest right edge of the SACK blocks (RFC 2018) that lies after `ack`; `ack` where there is
     /// none, or no ACK flag.
     pub sack: u32,
-    /// Source port of TCP, UDP, SCTP, DCCP; 0 for others and for later fragments.
+    /// Source port of TCP, UDP, SCTP, DCCP; what ICMP over IPv4 has in its place, see
+    /// [`IcmpPorts`](crate::IcmpPorts); 0 for others and for later fragments.
     pub src_port: u16,
     /// Destination port, likewise.
     pub dst_port: u16,
@@ -58,7 +59,9 @@ pub struct Headers {
     /// 14, 18 or 22 in an Ethernet frame, and only there.
     pub l3_offset: u8,
     /// High nibble: transport header length in 4-byte words. Low nibble: TCP window scale of a
-    /// SYN, at most 14; 15 for TCP without one, 0 for other protocols.
+    /// SYN, at most 14; 15 for TCP without one. Of ICMP over IPv4, what the ports are: 0 none, 1 a request's,
+    /// 2 a reply's, 4 to 7 those of what an error quotes (TCP, UDP, a request, a reply), with 8 added if the error
+    /// does not come from the quoted destination; see [`Headers::icmp_ports`]. 0 for other protocols.
     pub tcp_shape: u8,
     /// What kind of packet this is.
     pub marks: Marks,
@@ -138,7 +141,7 @@ pub struct Icmp {
     pub kind: u8,
     /// Code within the type.
     pub code: u8,
-    /// Identifier, of echo requests and replies; 0 for other types.
+    /// Identifier, of requests and replies for echo and, over IPv4, time stamps; 0 for other types.
     pub identifier: u16,
 }
 

@@ -16,6 +16,7 @@ mod checksum;
 mod edits;
 mod fields;
 mod headers;
+mod icmp;
 mod link;
 mod malformed;
 mod parse;
@@ -27,6 +28,7 @@ pub use edits::apply_by_layers;
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply};
 pub use fields::Fields;
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
+pub use icmp::IcmpPorts;
 pub use link::LinkType;
 pub use malformed::Malformed;
 #[doc(hidden)]

@@ -38,13 +38,14 @@ impl core::error::Error for ApplyError {}
 /// | IPv4 header, TCP, DCCP, UDP-Lite, ICMPv6 | changes by the difference (RFC 1624): right stays right, wrong stays wrong. DCCP's and UDP-Lite's cover ports and addresses whatever their coverage field says |
 /// | UDP | likewise; 0 is no checksum and stays (RFC 768; RFC 6935 for IPv6), a sum that becomes 0 is sent as 0xffff |
 /// | SCTP | the CRC32c changes by the difference, which its linearity gives without the payload; 0 is no checksum and stays (RFC 9653) |
+/// | ICMP over IPv4; in an error also that of the quoted IPv4 header, and the quoted transport's where it is quoted | likewise |
 /// | past the captured bytes | stays |
 ///
 /// A first fragment has the whole datagram's transport checksum, so that is mended there; later ones
 /// have payload only. Behind an IPv6 routing header that is not used up, the checksum is over the
 /// final destination (RFC 8200 §8.1), so an edit of the present one leaves it.
 ///
-/// Not handled: the packet inside an ICMP error, a tunnel's inside, IPv4 source routes and IPv6 home
+/// Not handled: the packet inside an ICMPv6 error, a tunnel's inside, IPv4 source routes and IPv6 home
 /// addresses (RFC 6275 §6.3), authentication headers.
 ///
 /// # Errors
@@ -103,13 +104,13 @@ const MACS_LEN: usize = 12;
 /// RFC 791 §3.1, in pieces that are edited and summed. No options.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Ipv4 {
+pub(super) struct Ipv4 {
     version_and_tos: [u8; 2],
     lengths_and_fragment: [u8; 6],
     ttl_and_protocol: [u8; 2],
-    checksum: [u8; 2],
-    src: [u8; 4],
-    dst: [u8; 4],
+    pub(super) checksum: [u8; 2],
+    pub(super) src: [u8; 4],
+    pub(super) dst: [u8; 4],
 }
 
 /// RFC 8200 §3, likewise.
@@ -299,6 +300,9 @@ impl Edits {
     /// `transport` is the transport header and what follows it in the packet, as far as captured.
     #[inline]
     fn write_transport(&self, set: Fields, headers: &Headers, transport: &mut [u8], addresses: Difference) {
+        if headers.protocol == protocol::ICMP {
+            return self.write_icmp(set, headers, transport);
+        }
         let mut difference = addresses;
         if set.intersects(Fields::SRC_PORT | Fields::DST_PORT)
             && let Ok((ports, _)) = <[[u8; 2]; 2]>::mut_from_prefix(transport)
@@ -362,7 +366,7 @@ fn transport_checksum<'a>(headers: &Headers, transport: &'a mut [u8]) -> Option<
 
 /// RFC 768: 0 says that there is no checksum, and one that becomes 0 is sent as 0xffff.
 #[inline]
-fn mend_udp(checksum: &mut [u8; 2], difference: Difference) {
+pub(super) fn mend_udp(checksum: &mut [u8; 2], difference: Difference) {
     if *checksum != [0, 0] {
         difference.mend(checksum);
         if *checksum == [0, 0] {

@@ -1,6 +1,7 @@
 use super::ip::Packet;
 use super::{be16, be32, tcp_options};
-use crate::{Headers, Malformed, Marks, protocol};
+use crate::icmp::{QUOTE_OFFSET, Quote, Quoted, Shape};
+use crate::{Addr, Headers, Malformed, Marks, protocol};
 
 /// Parses the transport header at `headers.l4_offset`.
 pub(super) fn parse_transport(frame: &[u8], packet: Packet, headers: &mut Headers) -> Result<(), Malformed> {
@@ -10,8 +11,12 @@ pub(super) fn parse_transport(frame: &[u8], packet: Packet, headers: &mut Header
     match headers.protocol {
         protocol::TCP => parse_tcp(bytes, wire_len, headers),
         protocol::UDP => parse_udp(bytes, wire_len, packet.is_jumbogram, headers),
-        protocol::ICMP => parse_icmp(bytes, [0, 8], headers),
-        protocol::ICMPV6 => parse_icmp(bytes, [128, 129], headers),
+        protocol::ICMP => {
+            parse_icmp(bytes, [0, 8, 13, 14], headers)?;
+            parse_icmp_ports(bytes, headers);
+            Ok(())
+        }
+        protocol::ICMPV6 => parse_icmp(bytes, [128, 129, 128, 129], headers),
         protocol::SCTP | protocol::DCCP => {
             let ports = bytes.first_chunk::<4>().ok_or(Malformed::PortsTruncated)?;
             headers.src_port = be16(ports, 0);
@@ -75,14 +80,56 @@ fn parse_udp(
     Ok(())
 }
 
-/// RFC 792, RFC 4443: `0 type | 1 code | 2 checksum | 4 identifier of an echo | 8`. Every message that
+/// RFC 792, RFC 4443: `0 type | 1 code | 2 checksum | 4 identifier of a query | 8`. Every message that
 /// is defined has these 8 bytes.
-fn parse_icmp(bytes: &[u8], echo: [u8; 2], headers: &mut Headers) -> Result<(), Malformed> {
+fn parse_icmp(bytes: &[u8], queries: [u8; 4], headers: &mut Headers) -> Result<(), Malformed> {
     let header = bytes.first_chunk::<8>().ok_or(Malformed::IcmpTruncated)?;
     headers.seq = u32::from(be16(header, 0)) << 16;
-    if echo.contains(&header[0]) {
+    if queries.contains(&header[0]) {
         headers.seq |= u32::from(be16(header, 4));
     }
     headers.tcp_shape = 2 << 4;
     Ok(())
+}
+
+/// What a message over IPv4 has in place of ports: see [`IcmpPorts`](crate::IcmpPorts).
+#[cold]
+fn parse_icmp_ports(message: &[u8], headers: &mut Headers) {
+    let (Some(header), true) = (message.first_chunk::<8>(), headers.marks.contains(Marks::IPV4)) else {
+        return;
+    };
+    let shape = match Shape::of_query(header[0]) {
+        Some(query) => {
+            let identifier = be16(header, 4);
+            match query {
+                Shape::Request => headers.src_port = identifier,
+                _ => headers.dst_port = identifier,
+            }
+            query
+        }
+        None => match parse_quote(message, headers) {
+            Some(error) => error,
+            None => return,
+        },
+    };
+    headers.tcp_shape |= shape.nibble();
+}
+
+/// The ports of the packet that an error quotes, the other way round.
+fn parse_quote(message: &[u8], headers: &mut Headers) -> Option<Shape> {
+    let Quote { transport, quoted } = Quote::find(message)?;
+    let ip = message.get(QUOTE_OFFSET..)?.first_chunk::<20>()?;
+    let transport = message.get(transport..)?.first_chunk::<8>()?;
+    let [src, dst] = [12, 16].map(|at| Addr::v4([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]));
+    // RFC 792: errors go to the source of what they quote.
+    if src != headers.dst {
+        return None;
+    }
+    let (src_port, dst_port) = match quoted {
+        Quoted::Tcp | Quoted::Udp => (be16(transport, 0), be16(transport, 2)),
+        Quoted::Request => (be16(transport, 4), 0),
+        Quoted::Reply => (0, be16(transport, 4)),
+    };
+    (headers.src_port, headers.dst_port) = (dst_port, src_port);
+    Some(Shape::Error { quoted, is_from_destination: dst == headers.src })
 }

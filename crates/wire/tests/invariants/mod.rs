@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use wire::{Addr, ApplyError, Edits, Headers, LinkType, Malformed, Marks, VlanEdit, apply, protocol};
+use wire::{
+    Addr, ApplyError, Edits, Headers, IcmpPorts, LinkType, Malformed, Marks, VlanEdit, apply, protocol,
+};
 
 pub const LINKS: [LinkType; 6] = [
     LinkType::Ethernet,
@@ -70,6 +72,12 @@ pub fn check_snapped(link: LinkType, frame: &[u8], captured: usize, wire_len: u3
     let snapped = check_parse(link, &frame[..captured], wire_len);
     let mut expected = whole;
     expected.marks.set(Marks::SNAPPED, (wire_len as usize) > captured);
+    // An error is whole without what it quotes.
+    let is_error = matches!(whole.icmp_ports(), Some(IcmpPorts::Error { .. }));
+    if is_error && snapped.icmp_ports().is_none() {
+        (expected.src_port, expected.dst_port) = (0, 0);
+        expected.tcp_shape &= 0xf0;
+    }
     match snapped.malformed() {
         Some(
             Malformed::LinkTruncated
@@ -229,6 +237,10 @@ fn check_others_kept(before: &Headers, packet: &[u8], edited_packet: &[u8]) {
 }
 
 fn check_payload_kept(before: &Headers, packet: &[u8], edited_packet: &[u8]) {
+    if let Some(IcmpPorts::Error { .. }) = before.icmp_ports() {
+        // What it quotes is edited too.
+        return;
+    }
     let mut start = usize::from(before.payload_offset()) - usize::from(before.l3_offset);
     if matches!(before.protocol, protocol::SCTP | protocol::DCCP) || !before.is_well_formed() {
         start += 20;
@@ -274,6 +286,8 @@ fn sums(headers: &Headers, packet: &[u8]) -> (Option<u16>, Option<u32>) {
         protocol::UDP | protocol::DCCP | 136 if segment.len() >= 8 => Some(6),
         protocol::TCP if segment.len() >= 18 => Some(16),
         protocol::ICMPV6 if !is_v4 && segment.len() >= 4 => Some(2),
+        // Without addresses, and with whatever an error quotes.
+        protocol::ICMP if is_v4 => return (header_sum, Some(u32::from(sum(segment)))),
         protocol::SCTP => return (header_sum, sctp_difference(headers, segment)),
         _ => None,
     }

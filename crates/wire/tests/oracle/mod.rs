@@ -3,7 +3,7 @@
 //! Where the two read differently on purpose, [`Doubt::Exempt`] says why; nothing else is excused.
 
 use etherparse::{
-    EtherType, Ethernet2Slice, Icmpv4Slice, Icmpv6Slice, IpFragOffset, IpNumber, Ipv4Slice,
+    EtherType, Ethernet2Slice, Icmpv4Slice, Icmpv6Slice, IpFragOffset, IpNumber, Ipv4HeaderSlice, Ipv4Slice,
     Ipv6ExtensionSlice, Ipv6Slice, LinuxSllProtocolType, LinuxSllSlice, SingleVlanSlice, TcpHeaderSlice,
     TcpOptionElement, TcpOptionsIterator, UdpHeaderSlice, UdpSlice, err, ip_number,
 };
@@ -224,18 +224,20 @@ fn transport(
         // Timestamp messages of odd lengths, which etherparse refuses, have whole headers: it gets the
         // header alone, as another type.
         ip_number::ICMP if bytes.len() >= 8 && matches!(bytes[0], 13 | 14) => {
-            headers.seq = u32::from(bytes[0]) << 24 | u32::from(bytes[1]) << 16;
-            headers.tcp_shape = 0x20;
+            let rest = [bytes[4], bytes[5], bytes[6], bytes[7]];
+            icmp_header(bytes[0], bytes[1], rest, &[13, 14], &mut headers);
+            icmp_ports(bytes, &mut headers);
             Ok((headers, bytes.len() - 8))
         }
         ip_number::ICMP => {
             let icmp = Icmpv4Slice::from_slice(bytes).map_err(malformed)?;
-            icmp_header(icmp.type_u8(), icmp.code_u8(), icmp.bytes5to8(), [0, 8], &mut headers);
+            icmp_header(icmp.type_u8(), icmp.code_u8(), icmp.bytes5to8(), &[0, 8], &mut headers);
+            icmp_ports(bytes, &mut headers);
             Ok((headers, bytes.len() - 8))
         }
         ip_number::IPV6_ICMP => {
             let icmp = Icmpv6Slice::from_slice(bytes).map_err(malformed)?;
-            icmp_header(icmp.type_u8(), icmp.code_u8(), icmp.bytes5to8(), [128, 129], &mut headers);
+            icmp_header(icmp.type_u8(), icmp.code_u8(), icmp.bytes5to8(), &[128, 129], &mut headers);
             Ok((headers, bytes.len() - 8))
         }
         ip_number::SCTP | IpNumber(33) => {
@@ -248,11 +250,45 @@ fn transport(
     }
 }
 
-fn icmp_header(kind: u8, code: u8, rest: [u8; 4], echo: [u8; 2], headers: &mut Headers) {
+fn icmp_header(kind: u8, code: u8, rest: [u8; 4], echo: &[u8], headers: &mut Headers) {
     headers.tcp_shape = 0x20;
     headers.seq = u32::from(kind) << 24 | u32::from(code) << 16;
     if echo.contains(&kind) {
         headers.seq |= u32::from(rest[0]) << 8 | u32::from(rest[1]);
+    }
+}
+
+/// The identifier of a query over IPv4, or the ports that an error quotes.
+fn icmp_ports(bytes: &[u8], headers: &mut Headers) {
+    if !headers.marks.contains(Marks::IPV4) {
+        return;
+    }
+    let identifier = |message: &[u8]| u16::from_be_bytes([message[4], message[5]]);
+    match bytes[0] {
+        8 | 13 => (headers.src_port, headers.tcp_shape) = (identifier(bytes), 0x21),
+        0 | 14 => (headers.dst_port, headers.tcp_shape) = (identifier(bytes), 0x22),
+        3 | 4 | 11 | 12 => {
+            let Ok(quoted) = Ipv4HeaderSlice::from_slice(&bytes[8..]) else { return };
+            let behind = &bytes[8 + quoted.slice().len()..];
+            if Addr::v4(quoted.source()) != headers.dst
+                || quoted.fragments_offset().value() > 0
+                || behind.len() < 8
+            {
+                return;
+            }
+            let (number, ports) = match quoted.protocol() {
+                ip_number::TCP => (4, [behind[2], behind[3], behind[0], behind[1]]),
+                ip_number::UDP => (5, [behind[2], behind[3], behind[0], behind[1]]),
+                ip_number::ICMP if matches!(behind[0], 8 | 13) => (6, [0, 0, behind[4], behind[5]]),
+                ip_number::ICMP if matches!(behind[0], 0 | 14) => (7, [behind[4], behind[5], 0, 0]),
+                _ => return,
+            };
+            headers.src_port = u16::from_be_bytes([ports[0], ports[1]]);
+            headers.dst_port = u16::from_be_bytes([ports[2], ports[3]]);
+            let is_from_destination = Addr::v4(quoted.destination()) == headers.src;
+            headers.tcp_shape |= if is_from_destination { number } else { number + 8 };
+        }
+        _ => {}
     }
 }
 

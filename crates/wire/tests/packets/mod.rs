@@ -445,10 +445,17 @@ fn icmp(is_v4: bool) -> impl Strategy<Value = Segment> {
             bytes.extend(&payload);
             let is_echo = kind != kinds[2];
             let low = if is_echo { identifier } else { 0 };
+            let (src_port, dst_port, shape) = match kind {
+                8 => (identifier, 0, 1),
+                0 => (0, identifier, 2),
+                _ => (0, 0, 0),
+            };
             let headers = Headers {
+                src_port,
+                dst_port,
                 seq: u32::from(kind) << 24 | u32::from(code) << 16 | u32::from(low),
                 protocol: number,
-                tcp_shape: 0x20,
+                tcp_shape: 0x20 | shape,
                 ..Headers::default()
             };
             Segment { bytes, headers, payload_len: payload.len() }

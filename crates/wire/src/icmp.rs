@@ -1,0 +1,178 @@
+//! What an ICMP message has in place of ports: the identifier of a query, the ports of the packet that an error
+//! quotes.
+
+use crate::{Fields, Headers, Marks, protocol};
+
+/// What [`Headers::src_port`] and [`Headers::dst_port`] are of an ICMP message over IPv4.
+///
+/// | message | `src_port` | `dst_port` |
+/// |---|---|---|
+/// | request: echo, timestamp | the identifier | 0 |
+/// | reply to one | 0 | the identifier |
+/// | error that quotes TCP or UDP | the quoted destination port | the quoted source port |
+/// | error that quotes a request or reply | what the quoted one has as `dst_port` | as `src_port` |
+///
+/// So requests are told apart by who asks, and an answer or an error is of the same two ends as a packet that
+/// answers: its destination is who sent what it is about (RFC 5508 §3, §4).
+///
+/// Errors are types 3, 4, 11 and 12 (RFC 792). A quote can be read if it has the whole IPv4 header, is no later
+/// fragment, has 8 bytes behind the header of TCP, UDP or a query, and was sent by whom the error goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpPorts {
+    /// A query's request.
+    Request,
+    /// A query's reply.
+    Reply,
+    /// An error.
+    Error {
+        /// Protocol of the quoted packet: TCP, UDP or ICMP.
+        protocol: u8,
+        /// Whether the error comes from the quoted packet's destination; a router's does not.
+        is_from_destination: bool,
+    },
+}
+
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+/// With the index in [`QUOTED`].
+const ERROR: u8 = 4;
+const FROM_ANOTHER: u8 = 8;
+
+/// What an error may quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quoted {
+    Tcp,
+    Udp,
+    Request,
+    Reply,
+}
+
+const QUOTED: [Quoted; 4] = [Quoted::Tcp, Quoted::Udp, Quoted::Request, Quoted::Reply];
+
+/// A message of either kind, as the low nibble of [`Headers::tcp_shape`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Request,
+    Reply,
+    Error { quoted: Quoted, is_from_destination: bool },
+}
+
+impl Shape {
+    /// That of a query of this type; `None` for other types.
+    pub(crate) fn of_query(kind: u8) -> Option<Shape> {
+        match kind {
+            8 | 13 => Some(Shape::Request),
+            0 | 14 => Some(Shape::Reply),
+            _ => None,
+        }
+    }
+
+    /// What the headers say.
+    #[inline]
+    pub(crate) fn of(headers: &Headers) -> Option<Shape> {
+        let is_icmp = headers.protocol == protocol::ICMP
+            && headers.marks.contains(Marks::IPV4)
+            && headers.has_transport();
+        if !is_icmp {
+            return None;
+        }
+        match headers.tcp_shape & 0x0f {
+            REQUEST => Some(Shape::Request),
+            REPLY => Some(Shape::Reply),
+            error if error & ERROR != 0 => Some(Shape::Error {
+                quoted: QUOTED[usize::from(error & 3)],
+                is_from_destination: error & FROM_ANOTHER == 0,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The low nibble of [`Headers::tcp_shape`].
+    pub(crate) fn nibble(self) -> u8 {
+        match self {
+            Shape::Request => REQUEST,
+            Shape::Reply => REPLY,
+            Shape::Error { quoted, is_from_destination } => {
+                let from = if is_from_destination { 0 } else { FROM_ANOTHER };
+                ERROR | from | quoted as u8
+            }
+        }
+    }
+}
+
+/// Where an error's quote lies in the ICMP message: the IPv4 header begins at [`QUOTE_OFFSET`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quote {
+    /// Offset of the quoted transport header.
+    pub(crate) transport: usize,
+    pub(crate) quoted: Quoted,
+}
+
+/// Behind type, code, checksum and what the type has there (RFC 792).
+pub(crate) const QUOTE_OFFSET: usize = 8;
+
+impl Quote {
+    /// Finds the quote in an ICMP message, if it is an error with one that can be read. Who sent the quoted
+    /// packet is for the caller to ask.
+    pub(crate) fn find(message: &[u8]) -> Option<Quote> {
+        if !matches!(message.first()?, 3 | 4 | 11 | 12) {
+            return None;
+        }
+        let ip = message.get(QUOTE_OFFSET..)?.first_chunk::<20>()?;
+        let header_len = usize::from(ip[0] & 0x0f) * 4;
+        let fragment_offset = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff;
+        if ip[0] >> 4 != 4 || header_len < 20 || fragment_offset != 0 {
+            return None;
+        }
+        let transport = QUOTE_OFFSET + header_len;
+        let start = message.get(transport..)?.first_chunk::<8>()?;
+        let quoted = match ip[9] {
+            protocol::TCP => Quoted::Tcp,
+            protocol::UDP => Quoted::Udp,
+            protocol::ICMP => match Shape::of_query(start[0])? {
+                Shape::Request => Quoted::Request,
+                _ => Quoted::Reply,
+            },
+            _ => return None,
+        };
+        Some(Quote { transport, quoted })
+    }
+}
+
+impl Headers {
+    /// Low nibble of [`Headers::tcp_shape`] of an ICMP reply, for who makes headers and has no packet.
+    pub const ICMP_REPLY: u8 = REPLY;
+
+    /// What the ports of an ICMP message over IPv4 are; `None` for other packets, and for messages without.
+    #[inline]
+    pub fn icmp_ports(&self) -> Option<IcmpPorts> {
+        Some(match Shape::of(self)? {
+            Shape::Request => IcmpPorts::Request,
+            Shape::Reply => IcmpPorts::Reply,
+            Shape::Error { quoted, is_from_destination } => {
+                let protocol = match quoted {
+                    Quoted::Tcp => protocol::TCP,
+                    Quoted::Udp => protocol::UDP,
+                    Quoted::Request | Quoted::Reply => protocol::ICMP,
+                };
+                IcmpPorts::Error { protocol, is_from_destination }
+            }
+        })
+    }
+
+    /// Addresses or ports of an ICMP message have been edited: what else it says of them follows.
+    #[cold]
+    pub(crate) fn follow_icmp_edits(&mut self, edited: Fields) {
+        let identifier = match Shape::of(self) {
+            Some(Shape::Request) if edited.contains(Fields::SRC_PORT) => self.src_port,
+            Some(Shape::Reply) if edited.contains(Fields::DST_PORT) => self.dst_port,
+            Some(Shape::Error { .. }) if edited.contains(Fields::SRC_ADDR) => {
+                // The quoted destination is now whom the error comes from.
+                self.tcp_shape &= !FROM_ANOTHER;
+                return;
+            }
+            _ => return,
+        };
+        self.seq = self.seq & 0xffff_0000 | u32::from(identifier);
+    }
+}
