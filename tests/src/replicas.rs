@@ -95,11 +95,13 @@ pub struct History {
     /// Has each own packet come with the number before its own: it changes places with that packet if `memory` has it
     /// so, too.
     pub own_come_early: bool,
+    /// Has cores remember packets without the side that they came from.
+    pub has_no_sides: bool,
 }
 
 impl From<Memory> for History {
     fn from(memory: Memory) -> History {
-        History { memory, own_come_early: false }
+        History { memory, own_come_early: false, has_no_sides: false }
     }
 }
 
@@ -367,8 +369,13 @@ impl Sprayed {
     /// If a core waits for ever, ends early, asks for what is not there yet, or counts otherwise than a single one.
     pub fn compare(&self, pace: &Pace, history: &History) -> Compared {
         let single = Single::run(&self.chain, &self.packets);
-        let parse =
-            |packet: &Packet| wire::parse(LinkType::Ethernet, &packet.bytes, packet.bytes.len() as u32);
+        let parse = |packet: &Packet| {
+            let wire_len = packet.bytes.len() as u32;
+            match history.has_no_sides {
+                false => self.chain.headers(LinkType::Ethernet, &packet.bytes, wire_len),
+                true => wire::parse(LinkType::Ethernet, &packet.bytes, wire_len),
+            }
+        };
         let dispatched = Arc::new(Dispatched {
             excerpt: self.chain.excerpt(),
             headers: self.packets.iter().map(parse).collect(),

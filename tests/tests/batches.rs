@@ -4,7 +4,7 @@ use engine::{Chain, ChainCore, FlowCounters, Registry, Stage};
 use io::Fate;
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict, hash_bytes};
 use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
-use paceline_conformance::{Packet, chain, run_in_batches, tcp, udp6};
+use paceline_conformance::{Packet, chain, office, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
 use wire::{Fields, Headers, LinkType, Stamp, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
@@ -150,6 +150,9 @@ fn functions_share_tables_in_these_chains() {
     assert_eq!(groups(ONE_TABLE), "[0..3]");
     assert_eq!(groups(MIXED), "[0..2, 2..3, 3..5, 5..6]");
     assert_eq!(groups(&ONE_TABLE.replacen("FLOWS", "8", 1)), "[0..1, 1..3]");
+    // From outside the balancer comes first, and edits what the others are keyed by.
+    assert_eq!(groups(&format!("inside = [\"10.0.0.0/24\"]\n{ONE_TABLE}")), "[0..2, 2..3]");
+    assert_eq!(groups(office::GATEWAY), "[0..2, 2..3, 3..4]");
 }
 
 /// Packets of a long run: four maintenances and more.
@@ -185,6 +188,31 @@ proptest! {
         let full = if evict { "evict-oldest" } else { "reject" };
         let chain = long_chain("[[function]]\nuse = \"lease\"\nflows = FLOWS\ntable_full = \"FULL\"", room, full);
         borders_leave_no_trace(&chain, &traffic(seed, flows, LONG), &sizes)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Packets of both sides in one batch meet the functions in two orders, each function in the order of arrival.
+    #[test]
+    fn batch_borders_leave_no_trace_in_a_chain_with_two_directions(
+        seed in any::<u64>(),
+        sizes in prop::collection::vec(1..=64usize, 1..8),
+        flows in 4..80u64,
+        room in prop_oneof![6 => 2..=40usize, 1 => Just(1000usize)],
+        evict in any::<bool>(),
+        with_groups in any::<bool>(),
+    ) {
+        let full = if evict { "evict-oldest" } else { "reject" };
+        let toml = if with_groups {
+            // Two share a table, in either order; a balancer edits what it would share.
+            format!("inside = [\"10.0.0.0/24\"]\n{}", ONE_TABLE)
+        } else {
+            office::GATEWAY.replace("hairpinning = false", "hairpinning = true")
+        };
+        let chain = long_chain(&toml, room, full);
+        borders_leave_no_trace(&chain, &office::traffic(seed, flows, LONG), &sizes)?;
     }
 }
 

@@ -127,10 +127,10 @@ impl Cores {
     }
 }
 
-/// As the contract has it: from outside, the packet's mirror is hashed.
+/// As the contract has it: from outside, the packet's mirror is hashed. Nothing here goes from outside to outside.
 fn core_of(nat: &Nat, spread: &RefCell<Rss>, headers: &Headers) -> usize {
     let mut hashed = *headers;
-    if nat.is_from_outside(headers) {
+    if !nat.sides().is_some_and(|sides| sides.inside.contains(headers.src)) {
         (hashed.src, hashed.src_port) = (headers.dst, headers.dst_port);
         (hashed.dst, hashed.dst_port) = (headers.src, headers.src_port);
     }

@@ -38,6 +38,7 @@ fn the_data_path_does_not_allocate() {
         "acl.toml",
         "mixed-keys.toml",
         "nat.toml",
+        "gateway.toml",
     ];
     for name in chains {
         for capture in captures() {
@@ -182,7 +183,8 @@ const SPRAYED: usize = 900;
 fn replicas_do_not_allocate() {
     // Alone, so that what repeats itself in history is stepped without a look-up; and in chains.
     let alone = ["heavy-hitters", "conntrack"].map(|name| stock::alone(name, "flows = 4096"));
-    let names = ["edge.toml", "perimeter.toml", "mixed-keys.toml", "nat.toml", "stats-limiter.toml"];
+    let names =
+        ["edge.toml", "perimeter.toml", "mixed-keys.toml", "nat.toml", "gateway.toml", "stats-limiter.toml"];
     for chain in alone.into_iter().chain(names.map(example)) {
         for capture in captures() {
             assert_replicas_allocate_nothing(&chain, &capture);
@@ -229,7 +231,7 @@ fn spray(chain: &Chain, reader: &mut CaptureReader) -> (Items, Vec<ReplayPort>, 
     {
         let frame = feeder.take(&record).expect("open");
         let time_ns = frame.stamp.time_ns;
-        let headers = wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len);
+        let headers = chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len);
         let headers = excerpt.of(&headers);
         let likeness = |(_, before): &(Recalled, Headers)| excerpt.likeness(before, &headers);
         let likeness = items.last().map_or(Likeness::None, likeness);

@@ -328,7 +328,7 @@ fn planted_own_packets_ahead_of_their_history_are_seen() {
                 seq => told(seq),
             }
         });
-        History { memory, own_come_early: true }
+        History { own_come_early: true, ..History::from(memory) }
     });
     assert_caught(&caught);
 }

@@ -185,6 +185,14 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
         report.strategy,
         plural(report.cores.len() as u64, "core"),
     );
+    if let Some(sides) = &report.sides {
+        text += &format!(
+            "two directions: {} from inside ({}) in the order of the file, {} from outside in reverse\n",
+            plural(report.packets - sides.packets_from_outside, "packet"),
+            sides.inside,
+            count(sides.packets_from_outside),
+        );
+    }
     if let Some(fields) = plan.hash_fields {
         text += &format!("cores are picked by a hash of {fields} (derived from the functions' keys)\n");
     }

@@ -27,6 +27,8 @@ pub struct Batch {
     pub(crate) parsed: u64,
     /// Packets behind an entry that are alike in all that the chain reads.
     pub(crate) runs: Runs,
+    /// Whether functions are met in reverse, from the chain's last to its first: by packets from outside.
+    pub(crate) is_reversed: bool,
     /// Packets that wait for their flows, here or on another core, are no older than this, but may be older than those
     /// of the batch: see [`Batch::horizon`]. `u64::MAX` where flows stay, or nothing waits.
     pub oldest_ns: u64,
@@ -46,6 +48,7 @@ impl Batch {
             history: 0,
             parsed: 0,
             runs: Runs::new(),
+            is_reversed: false,
             oldest_ns: u64::MAX,
         }
     }

@@ -8,7 +8,7 @@ use sequencer::Excerpt;
 use serde::Deserialize;
 use strategy::FunctionShape;
 use table::{Horizon, MAX_FLOWS, OutOfMemory, PARTS_MAX, WhenFull};
-use wire::{Fields, Headers, Stamp};
+use wire::{Fields, Headers, LinkType, Stamp};
 
 use crate::Batch;
 use crate::config::{self, ConfigError};
@@ -17,8 +17,10 @@ use crate::group_builder::{CorePools, GroupSize, Pool, Shared};
 use crate::moving::{Leaving, PackedFlows};
 use crate::registry::{Function, FunctionInfo, Registry};
 use crate::run::Laps;
-use crate::stage::{Group, Stage, StageSpec};
+use crate::sides::Sides;
+use crate::stage::{Group, Stage};
 
+mod directions;
 mod reads;
 mod striped;
 
@@ -34,7 +36,10 @@ pub struct Chain {
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
     /// that collide. All cores share it.
     pub table_seed: u64,
-    /// The functions, in the order in which packets meet them.
+    /// What is inside and what is outside, if the chain has two directions.
+    pub sides: Option<Arc<Sides>>,
+    /// The functions, in the order in which packets meet them: those from outside, if the chain has sides, in
+    /// reverse.
     pub functions: Vec<FunctionSpec>,
 }
 
@@ -122,6 +127,16 @@ impl Chain {
         self
     }
 
+    /// The headers of a packet as every core of this chain sees them: parsed, and marked with the side that the packet
+    /// comes from, if the chain has sides.
+    pub fn headers(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
+        let mut headers = wire::parse(link, frame, wire_len);
+        if let Some(sides) = &self.sides {
+            sides.mark(&mut headers);
+        }
+        headers
+    }
+
     /// The chain as each of `cores` cores runs it, with empty tables. All memory is taken here. `core_of`
     /// says to which core a packet with such headers comes.
     ///
@@ -163,8 +178,7 @@ impl Chain {
                 let (flows, when_full) = self.table_of(range.clone(), keeping);
                 let mut group = None;
                 for index in range.clone() {
-                    let is_last = index + 1 == self.functions.len();
-                    let spec = StageSpec { index: index as u8, is_last, seed: self.seed };
+                    let spec = self.spec(index);
                     let pool = pools[index].next().expect("a pool for each core");
                     let function = &self.functions[index].function;
                     group = Some(match (keeping, &shared[index]) {
@@ -181,7 +195,7 @@ impl Chain {
                 let group = group.expect("a group has a function");
                 groups.push(group.build(flows, when_full, self.table_seed, spread.entries.is_some())?);
             }
-            Ok(ChainCore { drop_malformed: self.malformed == MalformedPolicy::Drop, groups, places })
+            Ok(self.core_of(groups, places))
         };
         (0..cores).map(core).collect()
     }
@@ -215,7 +229,8 @@ impl Chain {
     }
 
     /// Neighbours that share a table, one block for each flow: those with the same key, `flows` and
-    /// `when_full`, where none before edits what the key is made of, and none steps in order.
+    /// `when_full`, where none before edits what the key is made of, and none steps in order. In a chain with sides
+    /// each is before the others in one direction.
     pub fn groups(&self) -> Vec<Range<usize>> {
         self.groups_keeping(&Keeping::Own)
     }
@@ -234,6 +249,10 @@ impl Chain {
     fn joins(&self, mut group: Range<usize>, index: usize, keeping: &Keeping<'_>) -> bool {
         let spec = &self.functions[index];
         let Some((key, fields)) = self.key_of(index, keeping) else { return false };
+        // From outside it comes before the others.
+        if self.sides.is_some() && spec.function.info().edits.intersects(fields) {
+            return false;
+        }
         // A table in stripes has a part for its clock.
         let parts_max = PARTS_MAX - usize::from(matches!(keeping, Keeping::Striped { .. }));
         group.len() < parts_max
@@ -293,8 +312,8 @@ impl Chain {
     /// What sharding needs to know of the functions.
     pub fn shapes(&self) -> Vec<FunctionShape<'_>> {
         let shape = |spec: &'_ FunctionSpec| {
-            let FunctionInfo { sharding, edits, has_sides, .. } = spec.function.info();
-            FunctionShape { name: "", sharding, edits, has_sides }
+            let FunctionInfo { sharding, edits, .. } = spec.function.info();
+            FunctionShape { name: "", sharding, edits, has_sides: spec.function.sides().is_some() }
         };
         self.functions.iter().map(|spec| FunctionShape { name: &spec.name, ..shape(spec) }).collect()
     }
@@ -324,7 +343,11 @@ impl Spread<'_> {
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
     drop_malformed: bool,
+    /// If the chain has two directions.
+    pub(crate) sides: Option<Arc<Sides>>,
     groups: Vec<Box<dyn Group>>,
+    /// By group: whether it stands between the sides. Empty if no order of the functions makes a difference.
+    between: Vec<bool>,
     /// Where each function of the chain is.
     places: Vec<Place>,
 }
@@ -340,7 +363,10 @@ impl ChainCore {
     #[inline]
     pub fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         batch.begin(self.drop_malformed);
-        self.groups.iter_mut().for_each(|group| group.process(batch, port, laps));
+        match self.between.is_empty() {
+            true => self.groups.iter_mut().for_each(|group| group.process(batch, port, laps)),
+            false => self.process_both_ways(batch, port, laps),
+        }
     }
 
     /// Lets every dead flow go; for the end of a run.
@@ -352,7 +378,8 @@ impl ChainCore {
 
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
-        ChainCore { drop_malformed: false, groups: Vec::new(), places: Vec::new() }
+        let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
+        ChainCore { drop_malformed: false, sides: None, groups, between, places }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step

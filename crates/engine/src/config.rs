@@ -4,6 +4,7 @@
 //! name = "edge"
 //! malformed = "drop"            # or "pass"
 //! seed = 1
+//! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
 //!
 //! [[function]]
 //! use = "conntrack"
@@ -15,9 +16,11 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
+use std::sync::Arc;
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use nf::OptionError;
+use nf::prefix::PrefixSet;
 use serde::Deserialize;
 use table::{MAX_FLOWS, WhenFull};
 use thiserror::Error;
@@ -26,6 +29,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
 use crate::registry::{MakeError, Registry};
+use crate::sides::Sides;
 
 /// Flows per core where a chain file does not say.
 const DEFAULT_FLOWS: usize = 1 << 16;
@@ -33,7 +37,7 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 4] = ["name", "malformed", "seed", "function"];
+const CHAIN_OPTIONS: [&str; 5] = ["name", "malformed", "seed", "inside", "function"];
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -107,6 +111,9 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     };
     let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
+    let inside = chain.take_spanned::<Vec<String>>("inside")?;
+    let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
+    let inside = inside.map(parse_inside).transpose()?;
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
 
@@ -122,7 +129,19 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         }
         functions.push(spec);
     }
-    Ok(Chain { name, malformed, seed, table_seed: random_seed(), functions })
+    let sides = Sides::of_chain(inside, &functions)
+        .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
+        .map(Arc::new);
+    Ok(Chain { name, malformed, seed, table_seed: random_seed(), sides, functions })
+}
+
+fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixSet, Mistake> {
+    if prefixes.is_empty() {
+        let label = "name the prefixes of the hosts inside, such as \"10.0.0.0/8\"";
+        return Err(mistake(span, "nothing is inside", label));
+    }
+    PrefixSet::parse("inside", &prefixes)
+        .map_err(|error| mistake(span, format!("`inside` {}", error.message), "this value"))
 }
 
 /// What the standard library seeds its own tables with.

@@ -182,6 +182,7 @@ impl<K: FlowKey> KeyGroup<K> {
     /// take blocks, packet by packet. Where flows do meet, in a full table or in a function's pool, all
     /// packets are stepped in order.
     fn step(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let is_reversed = batch.is_reversed;
         let hits = self.resolve(packets, batch);
         if self.table.free() < (packets & !hits).count_ones() as usize {
             bits(packets).for_each(|packet| self.each_of(packet, batch, port));
@@ -194,9 +195,13 @@ impl<K: FlowKey> KeyGroup<K> {
             return laps.lap(Lap::Function(self.members[0].index()), batch);
         }
         let Self { table, members, located, .. } = self;
-        for member in members {
+        let mut step = |member: &mut Box<dyn Member<K>>| {
             member.hits(hits, &mut Steps { batch, table, located, port });
             laps.lap(Lap::Function(member.index()), batch);
+        };
+        match is_reversed {
+            false => members.iter_mut().for_each(&mut step),
+            true => members.iter_mut().rev().for_each(&mut step),
         }
         if packets != hits {
             bits(packets & !hits).for_each(|packet| self.each_of(packet, batch, port));

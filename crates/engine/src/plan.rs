@@ -11,7 +11,8 @@ use table::OutOfMemory;
 use wire::{Fields, Headers, Stamp};
 
 use crate::chain::{Entries, Keeping, Spread};
-use crate::{Chain, ChainCore, Egress, Function, FunctionInfo};
+use crate::sides::Sides;
+use crate::{Chain, ChainCore, Egress, FunctionInfo};
 
 /// The most cores that a chain can be spread over: one entry of the smallest indirection table each.
 pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
@@ -173,8 +174,8 @@ impl Plan {
         let Some(fields) = self.hash_fields else { return Box::new(Single) };
         let rss = Rss::new(fields, self.cores, self.indirection_entries);
         match self.rebalancing {
-            None => with_sides(rss, chain),
-            Some(rebalancing) => with_sides(RssPlusPlus::new(rss, self.cores, rebalancing), chain),
+            None => on_both_sides(rss, chain),
+            Some(rebalancing) => on_both_sides(RssPlusPlus::new(rss, self.cores, rebalancing), chain),
         }
     }
 
@@ -224,11 +225,16 @@ impl Plan {
             return (0..self.cores).map(|_| chain.core()).collect();
         }
         let assign = RefCell::new(self.assign(chain));
+        let marked = |headers: &Headers| {
+            let mut headers = *headers;
+            chain.sides.iter().for_each(|sides| sides.mark(&mut headers));
+            headers
+        };
         let core_of = |headers: &Headers| {
-            let entry = assign.borrow().entry(headers);
+            let entry = assign.borrow().entry(&marked(headers));
             assign.borrow_mut().core(entry)
         };
-        let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(headers));
+        let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(&marked(headers)));
         let owners = self.owners();
         let entries = owners.as_deref().map(|owners| Entries { owners, entry_of: &entry_of });
         chain.cores_keeping(&Spread { cores: self.cores, core_of: &core_of, entries }, keeping)
@@ -240,27 +246,23 @@ impl Plan {
     }
 }
 
-/// With a card on each side, where a function of the chain stands between two.
-fn with_sides(assign: impl Assign + 'static, chain: &Chain) -> Box<dyn Assign> {
-    match chain.functions.iter().find(|spec| spec.function.info().has_sides) {
-        None => Box::new(assign),
-        Some(spec) => Box::new(Sided { inside: assign, function: Arc::clone(&spec.function) }),
+/// With a card on each side, where a function of the chain stands between the two.
+fn on_both_sides(assign: impl Assign + 'static, chain: &Chain) -> Box<dyn Assign> {
+    match &chain.sides {
+        Some(sides) if chain.has_between() => Box::new(Sided { inside: assign, sides: Arc::clone(sides) }),
+        _ => Box::new(assign),
     }
 }
 
-/// A card on each side of a function: one hashes what the fields say, the one outside the mirrored fields.
+/// A card on each side: one hashes what the fields say, the one outside the mirrored fields.
 struct Sided<A> {
     inside: A,
-    function: Arc<dyn Function>,
+    sides: Arc<Sides>,
 }
 
 impl<A: Assign> Assign for Sided<A> {
     fn entry(&self, headers: &Headers) -> u16 {
-        if !self.function.is_from_outside(headers) {
-            return self.inside.entry(headers);
-        }
-        let Headers { src, dst, src_port, dst_port, .. } = *headers;
-        self.inside.entry(&Headers { src: dst, dst: src, src_port: dst_port, dst_port: src_port, ..*headers })
+        self.inside.entry(&self.sides.seen_from_inside(headers))
     }
 
     fn core(&mut self, entry: u16) -> usize {
@@ -337,7 +339,19 @@ fn hash_and_share(chain: &Chain, among: &[usize]) -> Result<(HashFields, Vec<usi
             true => FunctionShape { sharding: Stateless::SHARDING, ..shapes[*index] },
             false => shapes[*index],
         };
-        HashFields::derive(&among.iter().map(of).collect::<Vec<_>>()).map_err(|conflict| {
+        let shapes_among = among.iter().map(of).collect::<Vec<_>>();
+        let derived = match chain.sides {
+            None => HashFields::derive(&shapes_among),
+            Some(_) => HashFields::derive_both_ways(&shapes_among),
+        };
+        let keeps_ports = |index: &usize| {
+            chain.functions[*index].function.sides().is_some_and(|sides| sides.keeps_ports)
+        };
+        let derived = match among.iter().any(keeps_ports) {
+            false => derived,
+            true => derived.map(HashFields::port_alone),
+        };
+        derived.map_err(|conflict| {
             let index = |name: &str| shapes.iter().position(|shape| shape.name == name).unwrap_or(0);
             let (first, second) = (index(conflict.first.name), index(conflict.second.name));
             Conflict { first, second, message: conflict.to_string() }
@@ -360,11 +374,11 @@ fn hash_and_share(chain: &Chain, among: &[usize]) -> Result<(HashFields, Vec<usi
 /// Whether a reference in a table by 5-tuple can stand for the function's state, and it says what holds then.
 fn can_share(chain: &Chain, index: usize) -> bool {
     let function = &chain.functions[index].function;
-    let FunctionInfo { sharding, when_shared, has_sides, .. } = function.info();
+    let FunctionInfo { sharding, when_shared, .. } = function.info();
     let is_coarser = Fields::FIVE_TUPLE.contains(sharding.fields) && sharding.fields != Fields::FIVE_TUPLE;
     when_shared.is_some()
         && is_coarser
         && !sharding.is_stateless()
-        && !has_sides
+        && function.sides().is_none()
         && !function.steps_in_order()
 }

@@ -57,8 +57,6 @@ pub struct FunctionInfo {
     pub inspects: bool,
     /// Which type of key it has: functions with one key share a table.
     pub key: TypeId,
-    /// [`NetworkFunction::HAS_SIDES`].
-    pub has_sides: bool,
     /// [`NetworkFunction::POOL_EMPTY`].
     pub pool_empty: Option<u8>,
     /// [`NetworkFunction::WHEN_SHARED`].
@@ -92,8 +90,11 @@ pub trait Function: Send + Sync {
     /// [`NetworkFunction::allocates`].
     fn allocates(&self) -> Fields;
 
-    /// [`NetworkFunction::is_from_outside`].
-    fn is_from_outside(&self, headers: &Headers) -> bool;
+    /// [`NetworkFunction::sides`].
+    fn sides(&self) -> Option<nf::Sides>;
+
+    /// [`NetworkFunction::wants_sides`].
+    fn wants_sides(&self) -> Option<&'static str>;
 
     /// [`NetworkFunction::pools`], for [`Function::join`].
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool>;
@@ -250,8 +251,12 @@ impl<F: NetworkFunction> Function for Configured<F> {
         self.0.allocates()
     }
 
-    fn is_from_outside(&self, headers: &Headers) -> bool {
-        self.0.is_from_outside(headers)
+    fn sides(&self) -> Option<nf::Sides> {
+        self.0.sides()
+    }
+
+    fn wants_sides(&self) -> Option<&'static str> {
+        self.0.wants_sides()
     }
 
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
@@ -425,7 +430,6 @@ fn info<F: NetworkFunction>() -> FunctionInfo {
         edits: F::EDITS,
         inspects: F::INSPECTS,
         key: TypeId::of::<F::Key>(),
-        has_sides: F::HAS_SIDES,
         pool_empty: F::POOL_EMPTY,
         when_shared: F::WHEN_SHARED,
         sharding: F::Key::SHARDING,

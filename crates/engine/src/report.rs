@@ -35,6 +35,8 @@ pub struct RunReport {
     /// Functions whose states all cores shared: under `shared` all that have any; else those whose keys no hash
     /// keeps on one core, mostly none.
     pub shared_functions: Vec<SharedFunction>,
+    /// The two sides of the chain; null if it has one direction.
+    pub sides: Option<SidesReport>,
     /// Packets processed.
     pub packets: u64,
     /// Their bytes on the wire.
@@ -75,6 +77,15 @@ pub struct RunReport {
     pub complete: bool,
     /// Why it was not, if so.
     pub error: Option<String>,
+}
+
+/// The two sides of a chain.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SidesReport {
+    /// Prefixes of the hosts inside, as a list with commas.
+    pub inside: String,
+    /// Packets from outside, which met the functions in reverse; all others came from inside.
+    pub packets_from_outside: u64,
 }
 
 /// A function whose states all cores shared.
@@ -395,6 +406,10 @@ impl RunReport {
                 .map(|fields| fields.fields().names().map(str::to_owned).collect())
                 .unwrap_or_default(),
             shared_functions: plan.shared.iter().map(|index| shared_function(chain, *index)).collect(),
+            sides: chain.sides.as_ref().map(|sides| SidesReport {
+                inside: sides.inside(),
+                packets_from_outside: counted(|core| core.from_outside),
+            }),
             packets: outcome.packets,
             bytes: counted(|core| core.bytes),
             seconds,

@@ -62,6 +62,7 @@ pub fn turn(
         counters.receive(batch);
         let begin = Instant::now();
         parse(port, batch);
+        counters.from_outside += chain.mark_sides(batch);
         laps.lap(Lap::Parse, batch);
         chain.process(batch, port, laps);
         apply_edits(port, batch);
@@ -213,6 +214,8 @@ pub struct CoreCounters {
     pub bytes: u64,
     /// Batches received.
     pub batches: u64,
+    /// Packets that came from outside, in a chain with sides.
+    pub from_outside: u64,
     /// Packets forwarded.
     pub forward: u64,
     /// Packets sent back.

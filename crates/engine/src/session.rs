@@ -202,7 +202,7 @@ pub(crate) fn replay_keeping<E: Send>(
     let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let ends = plan.egress.ends(chains.len(), ordered);
     let job = Job { chains, keepers, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
-    run_cores(job, |feeder| feed(input, feeder, assign, tell, progress), progress, see)
+    run_cores(job, |feeder| feed(chain, input, feeder, assign, tell, progress), progress, see)
 }
 
 /// Cores with all that they need.
@@ -318,13 +318,14 @@ pub(crate) enum FeedEnd {
 }
 
 fn feed(
+    chain: &Chain,
     mut input: Input,
     mut feeder: Feeder,
     mut assign: Box<dyn Assign>,
     mut tell: Tell,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(&mut input, &mut feeder, &mut *assign, &mut tell, progress);
+    let end = feed_all(chain, &mut input, &mut feeder, &mut *assign, &mut tell, progress);
     // The history ends before the cores see that their queues do.
     drop(tell);
     Fed { end, ran_back: feeder.ran_back(), remarks: input.reader.remarks() }
@@ -332,6 +333,7 @@ fn feed(
 
 /// Reads the capture and sends each packet to its core.
 fn feed_all(
+    chain: &Chain,
     Input { reader, speed }: &mut Input,
     feeder: &mut Feeder,
     assign: &mut dyn Assign,
@@ -357,7 +359,7 @@ fn feed_all(
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
             let headers = match reads_headers {
-                true => wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len),
+                true => chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len),
                 false => Headers::default(),
             };
             frame.entry = assign.entry(&headers);

@@ -329,19 +329,20 @@ fn may_differ(chain: &Chain, plan: &Plan) -> Fields {
     edited.chain(allocated).fold(Fields::empty(), Fields::union)
 }
 
-/// The first function whose edits are not promised: what comes behind it sees other packets than on one core.
-fn blind_from(chain: &Chain, plan: &Plan) -> Option<usize> {
-    let info = |index: &usize| chain.functions[*index].function.info();
-    plan.shared.iter().copied().find(|index| {
-        let info = info(index);
-        info.when_shared.is_none() && !info.edits.is_empty()
+/// The first function before `index` whose edits are not promised: what comes behind it sees other packets than on
+/// one core.
+fn blinded_by(chain: &Chain, plan: &Plan, index: usize) -> Option<usize> {
+    let info = |index: usize| chain.functions[index].function.info();
+    plan.shared.iter().copied().find(|editor| {
+        let info = info(*editor);
+        info.when_shared.is_none() && !info.edits.is_empty() && chain.comes_behind(index, *editor)
     })
 }
 
 /// Functions that are not compared answer by answer: those whose states cores share, and all behind one whose
 /// edits are not promised.
 fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
-    let is_blind = |index| blind_from(chain, plan).is_some_and(|editor| index > editor);
+    let is_blind = |index| blinded_by(chain, plan, index).is_some();
     (0..chain.functions.len()).filter(|index| plan.shared.contains(index) || is_blind(*index)).collect()
 }
 
@@ -358,8 +359,7 @@ fn check_shared(
 ) -> SharedCheck {
     let spec = &chain.functions[index];
     let function = &spec.function;
-    let editor = blind_from(chain, plan).filter(|editor| *editor < index);
-    if let Some(editor) = editor {
+    if let Some(editor) = blinded_by(chain, plan, index) {
         let behind = Some(chain.functions[editor].name.clone());
         return SharedCheck { function: spec.name.clone(), promise: None, behind, failure: None };
     }

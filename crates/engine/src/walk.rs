@@ -34,7 +34,9 @@ impl<K: FlowKey> Walk<'_, K> {
     /// Steps the packet, whose flow's block is in `located`.
     pub(crate) fn one(&mut self, packet: usize) {
         let mut is_refused = false;
-        for member in 0..self.members.len() {
+        let members = self.members.len();
+        for member in 0..members {
+            let member = if self.batch.is_reversed { members - 1 - member } else { member };
             if self.batch.live & (1 << packet) == 0 {
                 return;
             }

@@ -155,7 +155,7 @@ pub fn packets(chain: &Chain, plan: &Plan, trace: &Trace) -> Result<Offered, Ben
     let all: Vec<u32> = (0..trace.len() as u32).collect();
     let mut has_ip = false;
     let packets = Packets::new(trace, &all, |record| {
-        let headers = wire::parse(record.link, record.data, record.wire_len);
+        let headers = chain.headers(record.link, record.data, record.wire_len);
         has_ip |= headers.is_ip() && headers.is_well_formed();
         assign.entry(&headers)
     });

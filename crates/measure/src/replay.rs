@@ -22,7 +22,7 @@ impl TraceHistory {
         let excerpt = chain.excerpt();
         let headers_of = |index| {
             let record = trace.packet(index);
-            excerpt.of(&wire::parse(record.link, record.data, record.wire_len))
+            excerpt.of(&chain.headers(record.link, record.data, record.wire_len))
         };
         let headers: Box<[Headers]> = (0..trace.len()).map(headers_of).collect();
         let before = headers.iter().cycle().skip(headers.len().saturating_sub(1));

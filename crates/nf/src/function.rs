@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Ended, FlowKey, FunctionReport, Verdict, hash_bytes};
+use crate::{Ended, FlowKey, FunctionReport, Sides, Verdict, hash_bytes};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -54,8 +54,6 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// Under sharding each core has its share of the pool, so that the shares run out at other packets than the
     /// whole: `verify` names the function then, as it names one whose table was full.
     const POOL_EMPTY: Option<u8> = None;
-    /// Whether it stands between two sides: see [`NetworkFunction::is_from_outside`].
-    const HAS_SIDES: bool = false;
     /// Whether it reads payloads: see [`NetworkFunction::inspect`].
     const INSPECTS: bool = false;
     /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
@@ -109,11 +107,21 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         size_of::<Self::Pool>() > 0
     }
 
-    /// Whether a packet comes from outside, for a function between two sides, such as a NAT. What the key
-    /// names is there the packet's destination, and sharding hashes that: cards on the two sides are set
-    /// so, one to source and one to destination. Called only with [`NetworkFunction::HAS_SIDES`].
-    fn is_from_outside(&self, _headers: &Headers) -> bool {
-        false
+    /// The sides that it stands between, for a function that gives hosts of the inside other addresses outside, such
+    /// as a NAT. Its chain then has two directions: what comes from outside meets the functions in reverse. Only
+    /// packets that cross from one side to the other come to it.
+    ///
+    /// What its key names is the source of a packet from inside, and the destination of one from outside. Sharding
+    /// hashes that: cards on the two sides are set so, one to source and one to destination.
+    fn sides(&self) -> Option<Sides> {
+        None
+    }
+
+    /// Whether it makes a difference between packets from inside and from outside
+    /// ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)), so that its chain must have an inside. Says why, for
+    /// people: the option that wants it.
+    fn wants_sides(&self) -> Option<&'static str> {
+        None
     }
 
     /// Reads the fields that the function needs, which [`NetworkFunction::READS`] names; `None` if the packet is not its business, which

@@ -67,10 +67,12 @@ mod function;
 mod hash;
 mod key;
 mod leaps;
+pub mod prefix;
 mod reads;
 mod report;
 mod rig;
 mod samples;
+mod sides;
 mod verdict;
 
 pub use ended::{Ended, SizeClass, began_anew};
@@ -84,4 +86,5 @@ pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
 pub use report::FunctionReport;
 pub use rig::Rig;
 pub use samples::sample_headers;
+pub use sides::Sides;
 pub use verdict::Verdict;

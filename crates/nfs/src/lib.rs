@@ -29,10 +29,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-use nf::NetworkFunction;
+use nf::{NetworkFunction, prefix};
 
 mod common;
-mod prefix;
 mod token_bucket;
 mod window;
 

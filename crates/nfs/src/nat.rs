@@ -235,7 +235,6 @@ impl NetworkFunction for Nat {
     /// allocated to.
     const ALLOCATES: Fields = ENDPOINTS;
     const POOL_EMPTY: Option<u8> = Some(NO_PORT);
-    const HAS_SIDES: bool = true;
     const PREFETCHES: bool = true;
 
     type Key = SrcEndpoint;
@@ -276,9 +275,8 @@ impl NetworkFunction for Nat {
         })
     }
 
-    fn is_from_outside(&self, headers: &Headers) -> bool {
-        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else { return false };
-        matches!(self.way(src, dst), Way::In(_))
+    fn sides(&self) -> Option<nf::Sides> {
+        Some(self.sides.contract(self.port_choice == PortChoice::Preserve))
     }
 
     #[inline]

@@ -39,6 +39,8 @@ pub enum Cause {
     Keys,
     /// The first edits what the second's key is made of, and ports hash packets as they arrive.
     Edits,
+    /// The same of packets from outside, which meet the first before the second.
+    EditsFromOutside,
     /// The first stands between two sides, and the second's key has only one end of a packet.
     Sides,
 }
@@ -51,15 +53,38 @@ impl HashFields {
     ///   where a key is symmetric, a field stays only if its mirror does.
     /// - A port hashes the packet as it arrives. A field that an earlier function edits is not what
     ///   the later key holds.
-    /// - Beside a function with two sides, packets from outside are hashed by the mirrored fields: the
-    ///   other functions' keys must vouch for these, too.
     /// - Protocol and VLAN are left out: cards do not hash them, and they spread little.
     /// - A function without state does not care.
     ///
     /// # Errors
     /// [`Conflict`] if no address is left.
     pub fn derive<'a>(functions: &[FunctionShape<'a>]) -> Result<HashFields, Conflict<'a>> {
-        let usable = usable_fields(functions);
+        Self::of_order(functions, Order::OneWay)
+    }
+
+    /// The same for a chain with two directions: packets from outside meet its functions in reverse.
+    ///
+    /// - What a function edits comes before all others, in one direction or the other.
+    /// - Beside a function that stands between the sides, packets are hashed as they look from inside: those from
+    ///   outside by the mirrored fields. A key that holds both ends of a packet vouches for the inside end.
+    /// - That function hands its addresses and ports out so that packets to them come to the core of whom they stand
+    ///   for. So its edits take nothing from keys on its inside, and the hash has no fields but those of its key.
+    /// - Keys on its outside are made of what it handed out, which one core does otherwise: they count as edited.
+    ///
+    /// # Errors
+    /// As [`HashFields::derive`].
+    pub fn derive_both_ways<'a>(functions: &[FunctionShape<'a>]) -> Result<HashFields, Conflict<'a>> {
+        Self::of_order(functions, Order::BothWays)
+    }
+
+    /// The source port alone, if that is hashed: where a function between two sides keeps ports as they are, both
+    /// sides of a connection have it, and addresses differ.
+    pub fn port_alone(self) -> HashFields {
+        if self.0.contains(Fields::SRC_PORT) { HashFields(Fields::SRC_PORT) } else { self }
+    }
+
+    fn of_order<'a>(functions: &[FunctionShape<'a>], order: Order) -> Result<HashFields, Conflict<'a>> {
+        let usable = usable_fields(functions, order);
         let all = common(usable.iter().copied());
         if all.intersects(Fields::ADDRS) {
             return Ok(HashFields(all));
@@ -68,7 +93,7 @@ impl HashFields {
         for (j, second) in functions.iter().enumerate() {
             for (i, first) in functions[..=j].iter().enumerate() {
                 if !hashes(&[usable[i], usable[j]]) {
-                    return Err(conflict(functions, [(i, first), (j, second)], hashes));
+                    return Err(conflict(functions, order, [(i, first), (j, second)], hashes));
                 }
             }
         }
@@ -111,22 +136,25 @@ impl HashFields {
 /// What keeps two functions, with their indices, from having a hash in common.
 fn conflict<'a>(
     functions: &[FunctionShape<'a>],
+    order: Order,
     [(i, first), (j, second)]: [(usize, &FunctionShape<'a>); 2],
     hashes: impl Fn(&[Usable]) -> bool,
 ) -> Conflict<'a> {
-    let plain = |index: usize| {
-        let shape = FunctionShape { edits: Fields::empty(), has_sides: false, ..functions[index] };
-        usable_fields(&[shape])[0]
-    };
-    if !hashes(&[plain(i), plain(j)]) {
+    let without_edits =
+        |order| usable_fields(&[i, j].map(|i| FunctionShape { edits: Fields::empty(), ..functions[i] }), order);
+    if !hashes(&without_edits(Order::OneWay)) && !hashes(&without_edits(order)) {
         return Conflict { first: *first, second: *second, cause: Cause::Keys };
     }
     // The keys alone would do: something before one of them is in the way.
-    for (index, shape) in [(j, second), (i, first)] {
-        let edits =
-            |before: &&FunctionShape<'a>| before.edits.intersects(shape.sharding.fields & Fields::FIVE_TUPLE);
-        if let Some(editor) = functions[..index].iter().find(edits) {
-            return Conflict { first: *editor, second: *shape, cause: Cause::Edits };
+    let pair = if hashes(&without_edits(order)) { vec![(j, second), (i, first)] } else { Vec::new() };
+    for (index, shape) in pair {
+        let edits = |editor: &usize| {
+            let edits = order.edits_seen(functions, *editor, index);
+            edits.intersects(shape.sharding.fields & Fields::FIVE_TUPLE)
+        };
+        if let Some(editor) = (0..functions.len()).find(edits) {
+            let cause = if editor < index { Cause::Edits } else { Cause::EditsFromOutside };
+            return Conflict { first: functions[editor], second: *shape, cause };
         }
     }
     let sided = functions.iter().find(|shape| shape.has_sides).unwrap_or(first);
@@ -156,6 +184,14 @@ impl fmt::Display for Conflict<'_> {
                     "`{}` changes header fields that `{}` behind it is keyed by, and packets are spread by what \
                      they arrive with; put `{}` first",
                     first.name, second.name, second.name
+                );
+            }
+            Cause::EditsFromOutside => {
+                return write!(
+                    f,
+                    "`{}` changes header fields that `{}` is keyed by, packets from outside come to it first, and \
+                     they are spread by what they arrive with",
+                    first.name, second.name
                 );
             }
             Cause::Sides => {
@@ -196,23 +232,48 @@ struct Usable {
     symmetric: bool,
 }
 
-/// What each function's key can vouch for at the port: its fields less those edited before it.
-fn usable_fields(functions: &[FunctionShape<'_>]) -> Vec<Usable> {
-    let hashable = Fields::ADDRS | Fields::SRC_PORT | Fields::DST_PORT;
-    let mut edited = Fields::empty();
-    let has_sides = functions.iter().any(|shape| shape.has_sides);
-    let of = |shape: &FunctionShape<'_>| {
-        let Sharding { fields, symmetric } = match shape.sharding.is_stateless() {
-            true => FiveTuple::SHARDING,
-            false => shape.sharding,
+/// In which order packets meet functions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// One after the other.
+    OneWay,
+    /// So, and in reverse.
+    BothWays,
+}
+
+impl Order {
+    /// What function `editor` may have edited when packets come to function `index`, and no division of what it
+    /// hands out makes up for.
+    fn edits_seen(self, functions: &[FunctionShape<'_>], editor: usize, index: usize) -> Fields {
+        let is_seen = match self {
+            Order::OneWay => editor < index,
+            // From a function between the sides, those on its inside get packets from outside that it has led to
+            // the core of the host inside.
+            Order::BothWays => editor != index && !(functions[editor].has_sides && index < editor),
         };
-        let kept = if shape.sharding.is_stateless() { Fields::empty() } else { edited };
-        let both = if has_sides && !shape.has_sides { fields & fields.mirrored() } else { fields };
-        let usable = Usable { fields: (both & hashable) - kept, symmetric };
-        edited |= shape.edits;
-        usable
+        if is_seen { functions[editor].edits } else { Fields::empty() }
+    }
+}
+
+/// What each function's key can vouch for at the port: its fields less those edited before it.
+fn usable_fields(functions: &[FunctionShape<'_>], order: Order) -> Vec<Usable> {
+    let hashable = Fields::ADDRS | Fields::SRC_PORT | Fields::DST_PORT;
+    let is_mirrored = order == Order::BothWays && functions.iter().any(|shape| shape.has_sides);
+    let of = |(index, shape): (usize, &FunctionShape<'_>)| {
+        if shape.sharding.is_stateless() {
+            return Usable { fields: hashable, symmetric: FiveTuple::SHARDING.symmetric };
+        }
+        let Sharding { fields, symmetric } = shape.sharding;
+        let seen = (0..functions.len()).map(|editor| order.edits_seen(functions, editor, index));
+        let edited = seen.fold(Fields::empty(), Fields::union);
+        if !is_mirrored {
+            return Usable { fields: (fields & hashable) - edited, symmetric };
+        }
+        // Which end is inside the side tells; of packets from outside the mirrored fields are hashed.
+        let both = if shape.has_sides { fields } else { fields & fields.mirrored() };
+        Usable { fields: (both & hashable) - edited - edited.mirrored(), symmetric: false }
     };
-    functions.iter().map(of).collect()
+    functions.iter().enumerate().map(of).collect()
 }
 
 fn common(usable: impl Iterator<Item = Usable>) -> Fields {
@@ -264,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_two_sides_keys_vouch_for_both_ends() {
+    fn beside_two_sides_keys_vouch_for_the_inside_end() {
         let nat = FunctionShape {
             name: "nat",
             sharding: SrcEndpoint::SHARDING,
@@ -274,21 +335,49 @@ mod tests {
         let end = Fields::SRC_ADDR | Fields::SRC_PORT;
         let five = shape("five", FiveTuple::SHARDING);
         let stateless = shape("stateless", Stateless::SHARDING);
-        assert_eq!(HashFields::derive(&[nat]).unwrap().fields(), end);
-        assert_eq!(HashFields::derive(&[five, stateless, nat, stateless]).unwrap().fields(), end);
+        let derive = |functions: &[FunctionShape<'static>]| HashFields::derive_both_ways(functions);
+        assert_eq!(derive(&[nat]).unwrap().fields(), end);
+        assert_eq!(derive(&[five, stateless, nat, stateless]).unwrap().fields(), end);
+        // A connection has one inside end, whichever direction a packet goes.
+        let both = shape("both", Connection::SHARDING);
+        assert_eq!(derive(&[both, five, nat]).unwrap().fields(), end);
+        assert_eq!(derive(&[shape("pair", AddrPair::SHARDING), nat]).unwrap().fields(), Fields::SRC_ADDR);
+        assert_eq!(derive(&[both, nat]).unwrap().port_alone().fields(), Fields::SRC_PORT);
         // Of packets from outside the destination is hashed, which says nothing of their source.
         let why = |functions: &[FunctionShape<'static>]| {
-            let conflict = HashFields::derive(functions).unwrap_err();
+            let conflict = derive(functions).unwrap_err();
             (conflict.first.name, conflict.second.name, conflict.cause)
         };
         assert_eq!(why(&[shape("source", SrcAddr::SHARDING), nat]), ("nat", "source", Cause::Sides));
-        assert_eq!(why(&[shape("both", Connection::SHARDING), nat]), ("both", "nat", Cause::Keys));
         // What the nat wrote is what the next one sees.
         assert_eq!(why(&[nat, five]), ("nat", "five", Cause::Edits));
+        assert_eq!(why(&[nat, both]), ("nat", "both", Cause::Edits));
         assert_eq!(
             why(&[stateless, five, nat, shape("twice", nat.sharding)]),
             ("nat", "twice", Cause::Edits)
         );
+    }
+
+    #[test]
+    fn with_two_directions_every_function_comes_before_the_others() {
+        let rewrites_dst = FunctionShape {
+            name: "balancer",
+            sharding: FiveTuple::SHARDING,
+            edits: Fields::DST_ADDR | Fields::DST_PORT,
+            has_sides: false,
+        };
+        let five = shape("five", FiveTuple::SHARDING);
+        let dst = shape("by-destination", DstAddr::SHARDING);
+        for functions in [[five, rewrites_dst], [rewrites_dst, five]] {
+            let fields = HashFields::derive_both_ways(&functions).unwrap().fields();
+            assert_eq!(fields, Fields::SRC_ADDR | Fields::SRC_PORT);
+        }
+        let cause = |functions: &[FunctionShape<'static>]| {
+            HashFields::derive_both_ways(functions).unwrap_err().cause
+        };
+        assert_eq!(cause(&[dst, rewrites_dst]), Cause::EditsFromOutside);
+        assert_eq!(cause(&[rewrites_dst, dst]), Cause::Edits);
+        assert_eq!(HashFields::derive(&[dst, rewrites_dst]).unwrap().fields(), Fields::DST_ADDR);
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Analysis {
         let protocols = &mut self.protocols;
         let marks = headers.marks;
         protocols.vlan += u64::from(marks.contains(Marks::VLAN));
-        protocols.qinq += u64::from(marks.contains(Marks::QINQ));
+        protocols.qinq += u64::from(headers.has_two_tags());
         protocols.snapped += u64::from(marks.contains(Marks::SNAPPED));
         if let Some(reason) = headers.malformed() {
             protocols.malformed += 1;

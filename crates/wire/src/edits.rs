@@ -61,6 +61,9 @@ pub enum VlanEdit {
     Pop,
 }
 
+/// Marks that say nothing of how a packet is edited.
+const OF_NO_MATTER: Marks = Marks::SNAPPED.union(Marks::SACK_PERMITTED).union(Marks::FROM_OUTSIDE);
+
 impl Edits {
     /// No change.
     pub const NONE: Edits = Edits {
@@ -264,7 +267,6 @@ impl Edits {
         };
         headers.vlan = vlan;
         headers.marks.set(Marks::VLAN, tags > 0);
-        headers.marks.set(Marks::QINQ, tags > 1);
     }
 
     /// Which of the edits this packet takes; the one place that knows all the rules.
@@ -303,7 +305,7 @@ impl Edits {
     /// all but addresses of the other family. `None` for other packets, and with a VLAN edit.
     #[inline]
     fn applicable_to_plain(&self, headers: &Headers) -> Option<Fields> {
-        let marks = headers.marks.difference(Marks::SNAPPED.union(Marks::SACK_PERMITTED));
+        let marks = headers.marks.difference(OF_NO_MATTER);
         let is_plain = marks == Marks::IPV4
             && headers.is_well_formed()
             && matches!(headers.protocol, protocol::TCP | protocol::UDP);

@@ -88,8 +88,9 @@ bitflags! {
         const LATER_FRAGMENT = 1 << 3;
         /// Has a VLAN tag.
         const VLAN = 1 << 4;
-        /// Has two VLAN tags (802.1ad QinQ); `vlan` is the outer one.
-        const QINQ = 1 << 5;
+        /// Comes from outside, in a chain that has an inside; whoever parses packets for a chain decides it from the
+        /// headers as received, and later from the interface. Nothing sets it here.
+        const FROM_OUTSIDE = 1 << 5;
         /// The capture cut the frame (snap length); lengths are those of the wire.
         const SNAPPED = 1 << 6;
         /// A TCP SYN that permits selective acknowledgment (RFC 2018).
@@ -193,6 +194,14 @@ impl Headers {
     #[inline]
     pub fn is_tcp(&self) -> bool {
         self.protocol == protocol::TCP && self.has_transport()
+    }
+
+    /// Whether the frame has two VLAN tags (802.1ad QinQ), of which `vlan` is the outer one. `false` for two tags
+    /// behind a Linux cooked header of version 1, which end where one tag behind version 2 does.
+    #[inline]
+    pub fn has_two_tags(&self) -> bool {
+        // Ethernet, SLL2.
+        self.marks.contains(Marks::VLAN) && matches!(self.l3_offset, 22 | 28)
     }
 
     /// Whether the packet is a fragment, first or later.

@@ -110,7 +110,7 @@ fn udp_over_ipv6_in_two_tags() {
         ttl: 64,
         tos: 0xb8,
         tcp_shape: 0x20,
-        marks: Marks::IPV6 | Marks::VLAN | Marks::QINQ,
+        marks: Marks::IPV6 | Marks::VLAN,
         ..Headers::default()
     };
     assert_eq!(headers, expected);

@@ -151,7 +151,7 @@ fn spread(chain: &Chain, plan: &Plan, trace: &Trace) -> Vec<Vec<u32>> {
     let mut queues = vec![Vec::new(); plan.cores];
     for index in 0..trace.len() {
         let record = trace.packet(index);
-        let headers = wire::parse(record.link, record.data, record.wire_len);
+        let headers = chain.headers(record.link, record.data, record.wire_len);
         let entry = assign.entry(&headers);
         queues[assign.core(entry)].push(index as u32);
     }

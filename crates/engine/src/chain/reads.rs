@@ -13,19 +13,39 @@ impl Chain {
     /// see [`Chain::inspects_before_state`].
     pub fn reads(&self) -> Fields {
         // From the last function to the first: what one needs must survive the edits of those before.
-        self.functions.iter().rev().fold(Fields::MALFORMED, |needed, spec| {
+        let before = |needed, spec: &FunctionSpec| {
             let info = spec.function.info();
             info.reads | Edits::needs(info.edits, needed)
-        })
+        };
+        let from_inside = self.functions.iter().rev().fold(Fields::MALFORMED, before);
+        if self.sides.is_none() {
+            return from_inside;
+        }
+        // The mark says from which side the packet came; the addresses, whether it goes to the other.
+        let sides = Fields::MARKS | Fields::ADDRS;
+        from_inside | self.functions.iter().fold(Fields::MALFORMED, before) | sides
     }
 
     /// The first function that inspects payloads and has one that keeps state behind it, by name: which packets
     /// come to the latter is not to be known without the payload. `None`: payloads decide nothing but their
     /// own packet's fate.
     pub fn inspects_before_state(&self) -> Option<&str> {
-        let last = self.functions.iter().rposition(FunctionSpec::keeps_state)?;
-        let first = self.functions[..last].iter().find(|spec| spec.function.info().inspects)?;
-        Some(&first.name)
+        let keeps = |index: usize| self.functions[index].keeps_state();
+        let first = (0..self.functions.len()).find(|first| {
+            let behind = |index: usize| self.comes_behind(index, *first);
+            self.functions[*first].function.info().inspects
+                && (0..self.functions.len()).any(|index| behind(index) && keeps(index))
+        })?;
+        Some(&self.functions[first].name)
+    }
+
+    /// Whether packets come to function number `index` that have passed function number `other`: in a chain with
+    /// sides each is behind all others, in one direction or the other.
+    pub(crate) fn comes_behind(&self, index: usize, other: usize) -> bool {
+        match self.sides {
+            None => index > other,
+            Some(_) => index != other,
+        }
     }
 }
 

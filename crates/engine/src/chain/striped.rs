@@ -2,11 +2,11 @@ use std::ops::Range;
 
 use table::OutOfMemory;
 
-use super::{Chain, ChainCore, Keeping, MalformedPolicy, Place};
+use super::{Chain, ChainCore, Keeping, Place};
 use crate::group_builder::CorePools;
 use crate::group_builder::{GroupSize, Pool};
 use crate::registry::Function;
-use crate::stage::{Group, StageSpec};
+use crate::stage::Group;
 use crate::striped::{StripedBuilder, TableShape, division};
 
 impl Chain {
@@ -17,21 +17,18 @@ impl Chain {
         cores: usize,
         is_watched: bool,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
-        let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        let core = |_| ChainCore { drop_malformed, groups: Vec::new(), places: Vec::new() };
-        let mut chains: Vec<ChainCore> = (0..cores).map(core).collect();
+        let mut groups_of: Vec<Vec<Box<dyn Group>>> = (0..cores).map(|_| Vec::new()).collect();
+        let mut places = Vec::new();
         for range in self.groups_keeping(&Keeping::Striped { is_watched }) {
             let groups = match self.is_stateless(range.start) {
                 true => self.stateless(range.start, cores)?,
                 false => self.striped(range.clone(), cores, is_watched)?,
             };
-            for (chain, group) in chains.iter_mut().zip(groups) {
-                let group_index = chain.groups.len();
-                chain.places.extend((0..range.len()).map(|member| Place { group: group_index, member }));
-                chain.groups.push(group);
-            }
+            let group_index = groups_of[0].len();
+            places.extend((0..range.len()).map(|member| Place { group: group_index, member }));
+            groups_of.iter_mut().zip(groups).for_each(|(groups_of, group)| groups_of.push(group));
         }
-        Ok(chains)
+        Ok(groups_of.into_iter().map(|groups| self.core_of(groups, places.clone())).collect())
     }
 
     /// Functions that have flows, by index.
@@ -83,10 +80,6 @@ impl Chain {
         let first = &self.functions[range.start];
         let shape = TableShape { flows: first.flows, when_full: first.when_full, seed: self.table_seed };
         group.expect("a group has a function").build(&shape)
-    }
-
-    fn spec(&self, index: usize) -> StageSpec {
-        StageSpec { index: index as u8, is_last: index + 1 == self.functions.len(), seed: self.seed }
     }
 
     fn is_stateless(&self, index: usize) -> bool {

@@ -21,6 +21,7 @@ use super::rebuild::Recovering;
 use super::run::Recovery;
 use crate::chain::{Chain, ChainCore};
 use crate::run::Custody;
+use crate::sides::Sides;
 use crate::{BATCH_PACKETS, Batch};
 
 /// Packets that are received at once, at most.
@@ -73,6 +74,8 @@ pub struct External {
     waiting: VecDeque<Frame>,
     /// What no function is to see, to be given back.
     not_taken: Vec<Frame>,
+    /// Those of the chain.
+    sides: Option<Arc<Sides>>,
     fates: [Fate; RECEIVED_PACKETS],
     /// Numbers of packets that are stepped as history, as if their own core had lost them; ascending.
     unanswered: Vec<u64>,
@@ -134,6 +137,7 @@ impl External {
             base,
             origin: Stamp::default(),
             packets: None,
+            sides: None,
             receivers: vec![Receiver::starting_at(base); senders],
             steps,
             line,
@@ -301,6 +305,7 @@ impl External {
             waiting,
             last,
             unanswered,
+            sides,
             ..
         } = self;
         let history = match History::parse(bytes, layout) {
@@ -321,7 +326,8 @@ impl External {
         let headers = match own {
             // Its own item is needed for the log, or to be stepped.
             Some(Own { stamp, link, offset }) if matches!(steps, Steps::All(_)) || answered.is_none() => {
-                let headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
+                let mut headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
+                sides.iter().for_each(|sides| sides.mark(&mut headers));
                 layout.write(&headers, stamp.time_ns, own_item);
                 Some(headers)
             }
@@ -524,6 +530,9 @@ impl Entries<'_> {
 
 impl Custody for External {
     fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        if self.sides.is_none() {
+            self.sides.clone_from(&chain.sides);
+        }
         let received = match self.exchange(chain) {
             true => self.turn(port, batch),
             false if self.line.is_down() => Received::End,

@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use io::capture::Record;
 use sequencer::{CoresOutOfRange, ETHERNET_LEN, ItemLayout, Sequencer, outer_ethernet};
 use wire::{LinkType, RanBack, Stamp};
 
 use crate::Chain;
+use crate::sides::Sides;
 
 /// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
 ///
@@ -11,6 +14,7 @@ use crate::Chain;
 /// ```
 pub struct Sequencing {
     sequencer: Sequencer,
+    sides: Option<Arc<Sides>>,
     has_ethernet: bool,
     /// What was put together last, and for whom.
     frame: Vec<u8>,
@@ -38,7 +42,8 @@ impl Sequencing {
     pub fn new(chain: &Chain, cores: usize, has_ethernet: bool) -> Result<Sequencing, CoresOutOfRange> {
         let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
         let (frame, stamp) = (Vec::new(), Stamp::default());
-        Ok(Sequencing { sequencer, has_ethernet, frame, core: 0, stamp, wire_len: 0 })
+        let sides = chain.sides.clone();
+        Ok(Sequencing { sequencer, sides, has_ethernet, frame, core: 0, stamp, wire_len: 0 })
     }
 
     /// Bytes of an item of history.
@@ -58,7 +63,10 @@ impl Sequencing {
 
     /// The next packet.
     pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
-        let headers = wire::parse(record.link, record.data, record.wire_len);
+        let mut headers = wire::parse(record.link, record.data, record.wire_len);
+        if let Some(sides) = &self.sides {
+            sides.mark(&mut headers);
+        }
         let placed = self.sequencer.next(&headers, record.time_ns);
         (self.core, self.stamp) = (placed.core, placed.stamp);
         self.put_together(record.link, record.data);

@@ -15,6 +15,7 @@ fn chain() -> (Chain, Plan) {
 /// All different.
 fn counters() -> CoreCounters {
     CoreCounters {
+        from_outside: 0,
         packets: 1,
         bytes: 2,
         batches: 3,

@@ -29,7 +29,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use options::Options;
+pub use options::{OpenFrom, Options};
 pub use segment::Meta;
 pub use state::{State, TcpState};
 
@@ -50,6 +50,8 @@ use transition::Kind;
 ///   fails closed. Connections that exist go on.
 /// - Invalid packets are dropped, or only counted: options `invalid` and `out_of_window`. Neither
 ///   they nor packets that are ignored keep a connection alive.
+/// - In a chain with an inside, `open_from = "inside"` lets nobody outside open a connection, nor pick one up:
+///   `opened-from-outside` counts what tried. Packets of connections that exist pass both ways.
 /// - Time-outs are in seconds, 1 to 2,147,483. The clock ticks in milliseconds.
 /// - It must see both directions, and each packet. Where a capture has gaps, what follows
 ///   acknowledges data never seen, and is out of the window from there on: set `liberal`. Where it
@@ -69,6 +71,7 @@ mod reason {
     pub(super) const SEQ: u8 = 4;
     pub(super) const ACK: u8 = 5;
     pub(super) const TABLE_FULL: u8 = 6;
+    pub(super) const FROM_OUTSIDE: u8 = 7;
 }
 
 /// Indices into `EVENTS`.
@@ -98,6 +101,7 @@ impl NetworkFunction for Conntrack {
         "seq-out-of-window",
         "ack-out-of-window",
         "table-full",
+        "opened-from-outside",
     ];
     const EVENTS: &'static [&'static str] = &[
         "opened",
@@ -123,6 +127,10 @@ impl NetworkFunction for Conntrack {
     }
 
     fn pool(&self) {}
+
+    fn wants_sides(&self) -> Option<&'static str> {
+        (self.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
+    }
 
     fn project(headers: &Headers) -> Option<Meta> {
         Meta::of(headers)
@@ -202,6 +210,9 @@ impl Conntrack {
         now_ms: u32,
         cx: &mut Cx<'_, ()>,
     ) -> Verdict {
+        if meta.is_from_outside() && self.options.open_from == OpenFrom::Inside {
+            return self.refuse(reason::FROM_OUTSIDE, cx);
+        }
         *flow = None;
         match segment.kind {
             Kind::Syn => cx.count(event::OPENED),

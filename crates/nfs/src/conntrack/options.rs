@@ -11,6 +11,8 @@ use crate::PassOrDrop;
 pub struct Options {
     /// Whether to pick up connections whose handshake was not seen.
     pub pick_up: bool,
+    /// Who may open connections, in a chain with an inside.
+    pub open_from: OpenFrom,
     /// What becomes of packets that no connection can explain.
     pub invalid: PassOrDrop,
     /// What becomes of packets outside of their connection's window.
@@ -41,10 +43,21 @@ pub struct Options {
     pub unacknowledged_timeout_s: u32,
 }
 
+/// Who may open connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OpenFrom {
+    /// Hosts on the inside.
+    Inside,
+    /// Anyone.
+    Both,
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             pick_up: true,
+            open_from: OpenFrom::Both,
             invalid: PassOrDrop::Drop,
             out_of_window: PassOrDrop::Drop,
             when_full: PassOrDrop::Drop,
@@ -69,6 +82,12 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         default: "true",
         help: "follow connections whose handshake was not seen, from any ACK and without window checks; \
                false drops their packets",
+    },
+    OptionDoc {
+        name: "open_from",
+        default: "\"both\"",
+        help: "who may open connections, and have them picked up: \"both\" sides, or \"inside\" alone, in a chain \
+               that has an inside",
     },
     OptionDoc {
         name: "invalid",

@@ -28,9 +28,13 @@ pub struct Meta {
     /// Not scaled.
     window: u16,
     payload_len: u16,
+    /// In place of CWR, which says nothing here: [`FROM_OUTSIDE`].
     pub(super) tcp_flags: u8,
     shape: Shape,
 }
+
+/// In [`Meta::tcp_flags`]: the packet comes from outside.
+const FROM_OUTSIDE: u8 = tcp_flags::CWR;
 
 const _: () = assert!(size_of::<Meta>() == 54);
 
@@ -60,7 +64,11 @@ impl Meta {
             shape.set(Shape::SACK_PERMITTED, headers.marks.contains(Marks::SACK_PERMITTED));
             shape.set_scale(headers.window_scale());
         }
-        let Headers { seq, ack, sack, window, tcp_flags, .. } = *headers;
+        let Headers { seq, ack, sack, window, mut tcp_flags, .. } = *headers;
+        tcp_flags &= !FROM_OUTSIDE;
+        if headers.marks.contains(Marks::FROM_OUTSIDE) {
+            tcp_flags |= FROM_OUTSIDE;
+        }
         let payload_len = headers.payload_len();
         Some(Meta { low, high, low_port, high_port, seq, ack, sack, window, payload_len, tcp_flags, shape })
     }
@@ -68,6 +76,10 @@ impl Meta {
     pub(super) fn connection(&self) -> Connection {
         let Meta { low, high, low_port, high_port, .. } = *self;
         Connection { low, high, low_port, high_port, protocol: protocol::TCP, zero: [0; 3] }
+    }
+
+    pub(super) fn is_from_outside(&self) -> bool {
+        self.tcp_flags & FROM_OUTSIDE != 0
     }
 
     pub(super) fn is_from_low(&self) -> bool {

@@ -148,3 +148,28 @@ fn tcp((src, src_port): (Addr, u16), (dst, dst_port): (Addr, u16), tcp_flags: u8
         ..Headers::default()
     }
 }
+
+/// With an inside, nobody outside opens: neither by a SYN nor in the middle, whether there was a connection or not.
+#[test]
+fn from_outside_nothing_opens_where_the_inside_alone_may() {
+    let from = |outside: bool, flags: u8, seq: u32, ack: u32| {
+        let mut headers = tcp(if outside { SERVER } else { CLIENT }, if outside { CLIENT } else { SERVER }, flags);
+        (headers.seq, headers.ack, headers.sack) = (seq, ack, ack);
+        headers.marks.set(Marks::FROM_OUTSIDE, outside);
+        headers
+    };
+    let (syn, ack) = (tcp_flags::SYN, tcp_flags::ACK);
+    let opened_from_outside = Verdict::Drop(7);
+    let mut rig = Rig::new(conntrack("open_from = \"inside\""));
+    assert_eq!(rig.packet(0, &from(true, syn, 1, 0)), opened_from_outside);
+    assert_eq!(rig.packet(1, &from(true, ack, 1, 1)), opened_from_outside);
+    assert_eq!(rig.packet(2, &from(false, syn, 1, 0)), Verdict::Forward);
+    assert_eq!(rig.packet(3, &from(true, syn | ack, 7, 2)), Verdict::Forward);
+    assert_eq!(rig.packet(4, &from(false, ack, 2, 8)), Verdict::Forward);
+    assert_eq!(rig.event("established"), 1);
+    // By default the side says nothing.
+    let mut rig = Rig::new(conntrack(""));
+    assert_eq!(rig.packet(0, &from(true, syn, 1, 0)), Verdict::Forward);
+    assert_eq!(conntrack("").wants_sides(), None);
+    assert!(conntrack("open_from = \"inside\"").wants_sides().is_some_and(|why| why.contains("open_from")));
+}

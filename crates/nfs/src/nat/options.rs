@@ -210,6 +210,12 @@ impl Sides {
         Addr::v4(self.external[usize::from(index)])
     }
 
+    /// As others see them.
+    pub(super) fn contract(&self, keeps_ports: bool) -> nf::Sides {
+        let external = PrefixSet::of(self.external.iter().map(|addr| Addr::v4(*addr)));
+        nf::Sides { inside: self.inside.clone(), external, keeps_ports }
+    }
+
     pub(super) fn externals(&self) -> &[[u8; 4]] {
         &self.external
     }

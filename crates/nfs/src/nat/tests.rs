@@ -246,18 +246,12 @@ fn packets_for_an_external_port_name_its_entry_ahead() {
 }
 
 #[test]
-fn who_comes_from_outside() {
+fn its_sides_are_those_of_its_options() {
     let nat: Nat = function(SMALL);
-    for (src, dst, expected) in [
-        ("192.0.2.1:53", "203.0.113.1:1024", true),
-        ("203.0.113.1:53", "203.0.113.1:1024", true), // as `pools` asks
-        ("10.0.0.1:53", "203.0.113.1:1024", false),   // hairpinned
-        ("10.0.0.1:53", "192.0.2.1:1024", false),
-        ("192.0.2.1:53", "10.0.0.1:1024", false), // not translated
-    ] {
-        assert_eq!(nat.is_from_outside(&udp(src, dst)), expected, "{src} {dst}");
-    }
-    assert!(!nat.is_from_outside(&tcp_v6(1)) && !nat.is_from_outside(&not_ip()));
+    let sides = nat.sides().expect("a NAT stands between two");
+    let packet = udp("10.0.0.1:53", "203.0.113.1:1024");
+    assert!(sides.inside.contains(packet.src) && !sides.inside.contains(packet.dst));
+    assert!(sides.external.contains(packet.dst) && !sides.external.contains(packet.src));
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn protocols_add_up() {
         with(Marks::IPV4, protocol::ICMP),
         with(Marks::IPV6, protocol::ICMPV6),
         with(Marks::IPV6 | Marks::SNAPPED, protocol::SCTP),
-        Headers { marks: Marks::VLAN | Marks::QINQ, ..not_ip() },
+        Headers { marks: Marks::VLAN, l3_offset: 22, ..not_ip() },
         malformed(Malformed::TcpTruncated),
         malformed(Malformed::TcpTruncated),
         malformed(Malformed::LinkTruncated),

@@ -79,7 +79,6 @@ fn parse_tags(frame: &[u8], mut ethertype: u16, headers: &mut Headers) -> Result
         headers.marks |= Marks::VLAN;
         if is_tag(ethertype) {
             (_, ethertype) = parse_tag(frame, headers)?;
-            headers.marks |= Marks::QINQ;
         }
         if is_tag(ethertype) {
             return Err(Malformed::TooManyVlanTags);

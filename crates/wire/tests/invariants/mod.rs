@@ -26,7 +26,7 @@ pub fn check_parse(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
     assert_eq!(marks.contains(Marks::SNAPPED), real_wire_len > frame.len());
     assert!(!marks.contains(Marks::IPV4 | Marks::IPV6));
     assert!(!marks.contains(Marks::FIRST_FRAGMENT | Marks::LATER_FRAGMENT));
-    assert!(marks.contains(Marks::VLAN) || !marks.contains(Marks::QINQ));
+    assert!(!marks.contains(Marks::FROM_OUTSIDE), "a chain's business");
     assert!(marks.contains(Marks::VLAN) || headers.vlan == 0);
     assert_eq!(headers.malformed().map_or(0, |reason| reason as u8), headers.malformed_code);
     assert!(
@@ -208,7 +208,7 @@ fn check_headers_follow(
     let after = check_parse(link, edited, wire_len.saturating_add_signed(added) as u32);
     expected.l3_offset = expected.l3_offset.saturating_add_signed(added as i8);
     expected.l4_offset = expected.l4_offset.saturating_add_signed(added as i16);
-    if before.marks.contains(Marks::QINQ) && added < 0 {
+    if before.has_two_tags() && added < 0 {
         // The one thing that headers do not know: the inner tag's.
         assert_eq!(expected.vlan, 0);
         expected.vlan = after.vlan;

@@ -70,17 +70,17 @@ fn opinion(link: LinkType, frame: &[u8]) -> Result<(Headers, usize), Doubt> {
         },
         _ => return Err(Doubt::Exempt("etherparse does not know the link")),
     };
+    let mut tags = 0;
     while let EtherType::VLAN_TAGGED_FRAME
     | EtherType::PROVIDER_BRIDGING
     | EtherType::VLAN_DOUBLE_TAGGED_FRAME = ether_type
     {
         let tag = SingleVlanSlice::from_slice(rest).map_err(malformed)?;
-        if headers.marks.contains(Marks::QINQ) {
+        tags += 1;
+        if tags > 2 {
             return Err(Doubt::Malformed("a third tag".into()));
         }
-        if headers.marks.contains(Marks::VLAN) {
-            headers.marks |= Marks::QINQ;
-        } else {
+        if tags == 1 {
             headers.vlan = u16::from(tag.priority_code_point().value()) << 13
                 | u16::from(tag.drop_eligible_indicator()) << 12
                 | tag.vlan_identifier().value();

@@ -35,7 +35,6 @@ fn on_link(mut packet: Packet, link: &Link, padding: usize) -> Packet {
         packet.headers.vlan = *tci;
         packet.headers.marks |= Marks::VLAN;
     }
-    packet.headers.marks.set(Marks::QINQ, link.tags.len() == 2);
     frame.append(&mut packet.frame);
     // IPv6 without payload says length 0, which means "all there is": padding would count.
     let padding = if packet.headers.l3_len == 40 { 0 } else { padding };

@@ -1,23 +1,25 @@
 //! Sets of address prefixes, for options such as `allow = ["10.0.0.0/8", "2001:db8::/32"]`.
 
+use core::fmt;
 use core::net::IpAddr;
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use nf::OptionError;
 use wire::Addr;
 
+use crate::OptionError;
+
 /// The most prefixes that one option takes.
-pub(crate) const PREFIXES_MAX: usize = 1024;
+pub const PREFIXES_MAX: usize = 1024;
 
 /// The addresses that stand for IPv4: `::ffff:0:0/96`.
 const MAPPED: Range = Range { first: 0xffff_0000_0000, last: 0xffff_ffff_ffff };
 
 /// A set of addresses as disjoint ranges in ascending order: looked up in `O(log prefixes)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PrefixSet {
+pub struct PrefixSet {
     ranges: Vec<Range>,
 }
 
@@ -32,7 +34,7 @@ impl PrefixSet {
     ///
     /// # Errors
     /// [`OptionError`] for `option`, saying which prefix is wrong and what would be right.
-    pub(crate) fn parse(option: &'static str, prefixes: &[String]) -> Result<PrefixSet, OptionError> {
+    pub fn parse(option: &'static str, prefixes: &[String]) -> Result<PrefixSet, OptionError> {
         if prefixes.len() > PREFIXES_MAX {
             let message = format!("has {} prefixes; at most {PREFIXES_MAX} are possible", prefixes.len());
             return Err(OptionError { option, message });
@@ -42,28 +44,100 @@ impl PrefixSet {
             let (ip, length) = parse_prefix(prefix).map_err(|message| OptionError { option, message })?;
             push_ranges(&mut ranges, ip, length);
         }
+        Ok(PrefixSet::of_ranges(ranges))
+    }
+
+    /// These addresses.
+    pub fn of(addrs: impl IntoIterator<Item = Addr>) -> PrefixSet {
+        let one = |addr: Addr| {
+            let addr = u128::from_be_bytes(addr.0);
+            Range { first: addr, last: addr }
+        };
+        PrefixSet::of_ranges(addrs.into_iter().map(one).collect())
+    }
+
+    /// The addresses of either.
+    pub fn union(&self, other: &PrefixSet) -> PrefixSet {
+        PrefixSet::of_ranges(self.ranges.iter().chain(&other.ranges).copied().collect())
+    }
+
+    /// An address that both have.
+    pub fn common(&self, other: &PrefixSet) -> Option<Addr> {
+        let pairs = self.ranges.iter().flat_map(|a| other.ranges.iter().map(move |b| (a, b)));
+        let first = |(a, b): (&Range, &Range)| {
+            let first = a.first.max(b.first);
+            (first <= a.last.min(b.last)).then_some(Addr(first.to_be_bytes()))
+        };
+        pairs.filter_map(first).next()
+    }
+
+    /// The IPv4 addresses among them.
+    pub fn v4(&self) -> PrefixSet {
+        let cut = |range: &Range| {
+            let (first, last) = (range.first.max(MAPPED.first), range.last.min(MAPPED.last));
+            (first <= last).then_some(Range { first, last })
+        };
+        PrefixSet { ranges: self.ranges.iter().filter_map(cut).collect() }
+    }
+
+    /// Whether the set has no address.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    fn of_ranges(mut ranges: Vec<Range>) -> PrefixSet {
         ranges.sort_unstable_by_key(|range| range.first);
         ranges.dedup_by(|next, kept| {
-            let overlaps = next.first <= kept.last;
+            let overlaps = next.first <= kept.last.saturating_add(1);
             if overlaps {
                 kept.last = kept.last.max(next.last);
             }
             overlaps
         });
-        Ok(PrefixSet { ranges })
+        PrefixSet { ranges }
     }
 
     /// Whether the set has this address.
     #[inline]
-    pub(crate) fn contains(&self, addr: Addr) -> bool {
+    pub fn contains(&self, addr: Addr) -> bool {
         let addr = u128::from_be_bytes(addr.0);
         let after = self.ranges.partition_point(|range| range.first <= addr);
         after > 0 && addr <= self.ranges[after - 1].last
     }
 }
 
+impl fmt::Display for PrefixSet {
+    /// The fewest prefixes that make up the set: `10.0.0.0/8, 2001:db8::/32`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for Range { mut first, last } in self.ranges.iter().copied() {
+            loop {
+                // As many low bits as are 0 in the first address, and as fit.
+                let fits = |bits: &u32| {
+                    let ones = 1_u128.checked_shl(*bits).unwrap_or(0).wrapping_sub(1);
+                    first & ones == 0 && first | ones <= last
+                };
+                let host_bits = (0..=128).rev().find(fits).unwrap_or(0);
+                let ip = IpAddr::from(Addr(first.to_be_bytes()));
+                let bits = if ip.is_ipv4() { 32_u32 } else { 128 };
+                write!(f, "{separator}{ip}/{}", bits.saturating_sub(host_bits))?;
+                separator = ", ";
+                let end = first | 1_u128.checked_shl(host_bits).unwrap_or(0).wrapping_sub(1);
+                if end >= last {
+                    break;
+                }
+                first = end + 1;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Address and length within its family, or what is wrong with `text`.
-pub(crate) fn parse_prefix(text: &str) -> Result<(IpAddr, u32), String> {
+///
+/// # Errors
+/// Says which text, and what would be right.
+pub fn parse_prefix(text: &str) -> Result<(IpAddr, u32), String> {
     let bad = |why: &str| format!("has the prefix \"{text}\", {why}");
     let (ip, length) = match text.split_once('/') {
         Some((ip, length)) => (ip, Some(length)),
@@ -135,6 +209,22 @@ mod tests {
             assert!(!set.contains(addr(outside)), "{outside}");
         }
         assert!(!parse(&[]).unwrap().contains(addr("10.0.0.1")));
+    }
+
+    #[test]
+    fn sets_are_joined_compared_and_written() {
+        let set = |prefixes: &[&str]| parse(prefixes).unwrap();
+        let office = set(&["10.0.0.0/9", "10.128.0.0/9", "2001:db8::/32"]);
+        assert_eq!(office, set(&["10.0.0.0/8"]).union(&set(&["2001:db8::/32"])));
+        assert_eq!(office.to_string(), "10.0.0.0/8, 2001:db8::/32");
+        assert_eq!(office.v4(), set(&["10.0.0.0/8"]));
+        assert_eq!(office.common(&set(&["10.9.0.0/16", "192.0.2.0/24"])), Some(addr("10.9.0.0")));
+        assert_eq!(office.common(&set(&["192.0.2.0/24"])), None);
+        let hosts = PrefixSet::of([addr("192.0.2.1"), addr("192.0.2.3"), addr("192.0.2.2")]);
+        assert_eq!(hosts.to_string(), "192.0.2.1/32, 192.0.2.2/31");
+        assert!(hosts.contains(addr("192.0.2.2")) && !hosts.contains(addr("192.0.2.4")));
+        assert_eq!(set(&["0.0.0.0/0"]).to_string(), "0.0.0.0/0");
+        assert!(set(&["2001:db8::/32"]).v4().is_empty());
     }
 
     #[test]

@@ -1,0 +1,13 @@
+use crate::prefix::PrefixSet;
+
+/// The two sides that a function such as a NAT stands between: see
+/// [`NetworkFunction::sides`](crate::NetworkFunction::sides).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sides {
+    /// Hosts of the inside.
+    pub inside: PrefixSet,
+    /// The function's own addresses on the outside: what is sent to them is for hosts inside.
+    pub external: PrefixSet,
+    /// Whether an external port is the inside host's own wherever that is free.
+    pub keeps_ports: bool,
+}
