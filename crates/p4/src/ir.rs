@@ -645,3 +645,13 @@ pub fn leaves(body: &[Statement]) -> bool {
         _ => false,
     })
 }
+
+/// Whether an `exit` in these statements ends the block.
+pub fn exits(body: &[Statement]) -> bool {
+    body.iter().any(|statement| match &statement.kind {
+        StatementKind::Exit => true,
+        StatementKind::If { then, otherwise, .. } => exits(then) || exits(otherwise),
+        StatementKind::Scope { body } => exits(body),
+        _ => false,
+    })
+}
