@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use pipeline::programs::{Synthetic, SyntheticPhv, field, fields};
-use pipeline::{Arrival, DropCause, Observer, Packet, Program, Reference, Snapshot, emulate};
+use pipeline::{Arrival, Lost, Observer, Packet, Program, Reference, Snapshot, emulate};
 
 use super::report::Compared;
 use super::{Run, RunArgs};
@@ -77,9 +77,9 @@ impl Observer<SyntheticPhv, u64> for Watching<'_> {
         }
     }
 
-    fn dropped(&mut self, number: u64, _: DropCause) {
+    fn dropped(&mut self, lost: &Lost) {
         if self.checks {
-            self.outputs.insert(number, None);
+            self.outputs.insert(lost.number, None);
         }
     }
 
