@@ -6,7 +6,7 @@ use std::ops::Range;
 use pipeline::programs::{Synthetic, SyntheticPhv, field, fields};
 use pipeline::{Arrival, Lost, Observer, Packet, Program, Reference, Snapshot, emulate};
 
-use super::report::Compared;
+use super::report::{Compared, Departures};
 use super::{Run, RunArgs};
 use crate::bench::source::Source;
 use crate::failure::Failure;
@@ -36,12 +36,19 @@ pub fn run(args: &RunArgs, source: &Source) -> Result<Run, Failure> {
         emulate(&program, &args.model(), &args.options(), packets, &mut watching).map_err(Failure::usage)?;
     let check = args.check.then(|| compared(&program, &arrivals, &watching.outputs, &outcome.tables));
     Ok(Run {
-        report: outcome.report,
         latency: outcome.latency,
         tables: program.tables().to_vec(),
         program_stages: program.stages(),
+        // It sends all that comes out.
+        departures: Departures {
+            packets_sent: outcome.report.packets_out,
+            copies_sent: outcome.report.packets_out,
+            ..Departures::default()
+        },
+        warnings: Vec::new(),
         check,
         trace: watching.trace,
+        report: outcome.report,
     })
 }
 
