@@ -115,6 +115,49 @@ fn what_a_lost_packet_has_changed_is_in_the_reference() {
     assert!(behind > 0, "no packet was lost behind a write");
 }
 
+/// Two STRICT tables with unrelated keys: packets of one key in the second pass each other before the first. The compiler
+/// warns of it, and only of it.
+#[test]
+fn unrelated_keys_are_asked_in_another_order() {
+    let packet = |tag: u32| {
+        let draw = nf::hash_bytes(&tag.to_le_bytes(), 5);
+        Shown { key: (draw >> 8) as u32 % 4, tag, updates: draw % 2 == 0 }
+    };
+    let packets: Vec<Shown> = (1..200).map(packet).collect();
+    let differ = |keys: &str| {
+        let subject = Subject::new(lowered_text("two.p4", &two_keys(keys)), "").expect("a program that runs");
+        let warnings = subject.image.machine().program().layout.as_ref().expect("stages").warnings.len();
+        let (_, found) = run(&subject, &rapid(Consistency::Strict), &every_cycle(), &frames(&packets));
+        assert_eq!(found.lost, 0);
+        (warnings, found.packets)
+    };
+    let (warnings, packets_differ) = differ("hdr.h.updates;");
+    assert!(warnings == 1 && packets_differ > 20, "{warnings} warnings, {packets_differ} packets");
+    assert_eq!(differ("hdr.h.updates; hdr.h.key;"), (0, 0));
+}
+
+/// The witness, and behind it a function under other keys that shows what it reads.
+fn two_keys(keys: &str) -> String {
+    witness(ALL, 2)
+        .replacen("struct metadata {", "struct metadata { bit<32> b_old; bit<32> b_new;", 1)
+        .replacen(
+            "action pass()",
+            &format!(
+                "muTable b_states {{ keys = {{ {keys} }} values = {{ bit<32> v; }} size = 4096; }}
+                 action b_next() {{ meta.b_new = meta.b_old * 3 + hdr.h.tag; }}
+                 table b {{ key = {{ meta.b_old: ternary; }} actions = {{ b_next; }} default_action = b_next(); }}
+                 action pass()"
+            ),
+            1,
+        )
+        .replacen(
+            "first.apply();",
+            "meta.b_old = b_states.read(hdr); first.apply(); b.apply(); b_states.write(hdr, meta.b_new);",
+            1,
+        )
+        .replacen("if (hdr.h.updates == 1) {", "hdr.h.seen = hdr.h.seen ^ meta.b_old; if (hdr.h.updates == 1) {", 1)
+}
+
 /// A second function, which updates seldom, and whose span is longer than that of the first.
 fn longer() -> Subject {
     let text = witness(ALL, 2)
