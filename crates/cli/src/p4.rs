@@ -403,5 +403,8 @@ fn render_layout(program: &Program) -> String {
     for note in &layout.notes {
         text += &format!("note: {note}\n");
     }
+    for warning in &layout.warnings {
+        text += &format!("warning: {warning}\n");
+    }
     text
 }

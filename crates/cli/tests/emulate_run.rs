@@ -45,6 +45,69 @@ fn what_leaves_is_written() {
     assert_eq!(again["packets"], reference["packets_out"]);
 }
 
+/// All packets appear in the report: those that the program drops, those that are lost, and what ports got.
+#[test]
+fn no_packet_is_missing() {
+    let folder = Folder::new("emulate-sums");
+    let out = folder.file("out.pcap");
+    let firewall = "examples/p4/stateful_firewall.p4";
+    let ports = ["--port-of=192.0.2.0/24=0", "--port=1"];
+    let written = emulate(firewall, &[&CAPTURE[..], &ports, &["--json", "-", "--out", &out]].concat());
+    let small = ["--pb=2", "--rb=1", "--dtable=2", "--json", "-", "--pacing=every-cycle"];
+    let lossy = emulate(firewall, &[&CAPTURE[..], &ports, &small].concat());
+    let switch = emulate("examples/p4/mac_learning.p4", &[&CAPTURE[..], &["--json", "-"]].concat());
+    let synthetic = ["--traffic", "zipf:flows=20,packets=3000,a=1.1", "--json", "-"];
+    for run in [&written, &lossy, &switch, &emulate("synthetic", &synthetic)] {
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(run));
+        let found = json(run);
+        let of = |name: &str| found[name].as_u64().unwrap_or_else(|| panic!("{name} in {found}"));
+        let lost: u64 =
+            found["drops"].as_object().expect("causes").values().filter_map(|lost| lost.as_u64()).sum();
+        assert_eq!(of("packets_in"), of("packets_out") + lost, "{found}");
+        assert_eq!(of("packets_out"), of("packets_sent") + of("packets_dropped_by_program"), "{found}");
+        assert!(of("copies_sent") >= of("packets_sent"), "{found}");
+    }
+    // docs/p4.md has this figure of the capture.
+    let (found, reference) = (json(&written), ["p4", "run", firewall, "--json", "-"]);
+    let reference = json(&paceline(&[&reference[..], &CAPTURE[..], &ports].concat()));
+    assert_eq!(found["packets_sent"], 1674);
+    assert_eq!(found["copies_sent"], reference["packets_out"]);
+    let again = json(&paceline(&["p4", "run", firewall, "--json", "-", "--pcap", &out]));
+    assert_eq!(again["packets"], found["copies_sent"]);
+    assert!(json(&lossy)["drops"].as_object().is_some_and(|drops| !drops.is_empty()));
+}
+
+/// Two tables with keys of their own: a run may differ from the order of arrival, and it is said which two.
+#[test]
+fn other_orders_are_warned_of() {
+    let folder = Folder::new("emulate-order");
+    let path = folder.file("two.p4");
+    let firewall = std::fs::read_to_string(support::root().join("examples/p4/stateful_firewall.p4"))
+        .expect("an example");
+    let two = firewall
+        .replacen(
+            "    action from_inside",
+            "    muTable senders { keys = { hdr.ethernet.src_addr; } values = { bit<16> seen; } size = 4096; }
+             action next() { meta.seen = meta.seen + 1; }
+             table count_up { key = { meta.seen: ternary; } actions = { next; } default_action = next(); }
+             action from_inside",
+            1,
+        )
+        .replacen("struct metadata_t {", "struct metadata_t { bit<16> seen;", 1)
+        .replacen(
+            "        meta.state = connections.read(hdr);",
+            "        meta.seen = senders.read(hdr); count_up.apply(); senders.write(hdr, meta.seen);
+                     meta.state = connections.read(hdr);",
+            1,
+        );
+    std::fs::write(&path, two).expect("a file");
+    let compiled = paceline(&["p4", "compile", &path, "-I", "examples/p4"]);
+    assert_eq!(compiled.status.code(), Some(0), "{}", stderr(&compiled));
+    let warning = "may be asked in another order than packets arrive in";
+    assert!(stdout(&compiled).contains(warning), "{}", stdout(&compiled));
+    assert!(!stdout(&paceline(&["p4", "compile", "examples/p4/stateful_firewall.p4"])).contains(warning));
+}
+
 #[test]
 fn registers_are_shown_cycle_by_cycle() {
     let run = emulate(KNOCKING, &[&CAPTURE[..], &["--trace-cycles", "3..5", "--packets", "20"]].concat());

@@ -3,6 +3,7 @@
 //! What has a mistake gets the type *unknown*, about which nothing more is said.
 
 mod architecture;
+mod arguments;
 mod block;
 mod call;
 mod declare;
@@ -65,6 +66,9 @@ pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> (Prog
         no_action: None,
         actions: Vec::new(),
         conditions: 0,
+        frames: Vec::new(),
+        last_frame: 0,
+        in_order: false,
     };
     for declaration in declarations {
         if checker.sink.is_full() {
@@ -106,12 +110,17 @@ struct Checker<'a> {
     main: Option<crate::ast::Instance>,
     standard: Option<Rc<types::Place>>,
     no_action: Option<u32>,
-    /// Actions of tables that are lowered already.
-    actions: Vec<(Rc<types::ActionEntity>, u32)>,
+    /// Actions of tables that are lowered already, in which calls, and their numbers: see [`Checker::pending`].
+    actions: Vec<(Rc<types::ActionEntity>, u32, u32)>,
     /// How many operators deep the expression is whose sides are not always evaluated.
     conditions: u32,
     /// Whether the expression is a key of a muTable, which is evaluated wherever that is used.
     in_mu_key: bool,
+    /// The calls that are being written out, the innermost last.
+    frames: Vec<arguments::Frame>,
+    last_frame: u32,
+    /// Whether the statement applies a table within an expression: what was read before is kept then.
+    in_order: bool,
 }
 
 impl Checker<'_> {

@@ -11,7 +11,7 @@ mod meter;
 mod state;
 mod table;
 
-use crate::ir::{Program, Standard, Statement, Target};
+use crate::ir::{Object, Program, Standard, Statement, Target};
 
 use execute::Run;
 
@@ -128,6 +128,13 @@ impl Machine {
             rename(&self.program, phv, half, false);
             Run::new(&self.program, &mut self.state, phv, &[], half).block(&self.program.ingress);
         }
+    }
+
+    /// The ingress of a packet that is lost on its way: of the state only what `changes` names is changed, the rest
+    /// stays as it is.
+    pub fn ingress_changing(&mut self, phv: &mut Phv, changes: &dyn Fn(Object) -> bool) {
+        let run = Run::new(&self.program, &mut self.state, phv, &[], None);
+        run.changing_only(changes).block(&self.program.ingress);
     }
 
     /// Egress and deparser, for each port that the packet goes to.

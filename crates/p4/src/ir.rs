@@ -10,6 +10,7 @@
 //!
 //! A field is 0 when a packet arrives. All operations are total: there is no input on which one fails.
 
+mod object;
 mod tables;
 mod text;
 mod visit;
@@ -17,6 +18,7 @@ mod visit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use object::Object;
 pub use tables::{
     Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Mentions, Meter,
     MuTable, Register, SourcePlace, Table, TableKey, Unit,
@@ -548,6 +550,9 @@ pub struct Layout {
     pub unsettled: Vec<String>,
     /// What does not fit a pipeline.
     pub notes: Vec<String>,
+    /// What a pipeline may do in another order than that in which packets arrive.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// A field and the copy that stands for it from where it is made, before a stage's look-ups, to the end of the block.
@@ -642,6 +647,16 @@ pub fn leaves(body: &[Statement]) -> bool {
     body.iter().any(|statement| match &statement.kind {
         StatementKind::Leave => true,
         StatementKind::If { then, otherwise, .. } => leaves(then) || leaves(otherwise),
+        _ => false,
+    })
+}
+
+/// Whether an `exit` in these statements ends the block.
+pub fn exits(body: &[Statement]) -> bool {
+    body.iter().any(|statement| match &statement.kind {
+        StatementKind::Exit => true,
+        StatementKind::If { then, otherwise, .. } => exits(then) || exits(otherwise),
+        StatementKind::Scope { body } => exits(body),
         _ => false,
     })
 }

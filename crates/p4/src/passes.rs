@@ -42,13 +42,14 @@ pub const PASSES: [Pass; 4] = [
     Pass { name: "rename", doc: "keeps a re-submitted packet from its own edits", run: rename::run },
 ];
 
-/// Runs all passes, and notes what no pipeline can do. Cost: linear in the statements, times the stages of what is read in several places.
+/// Runs all passes, and notes what no pipeline can do, and what it may do in another order. Cost: linear in the statements, times the stages of what is read in several places.
 pub fn compile(program: &mut Program) {
     for pass in &PASSES {
         (pass.run)(program);
     }
-    let notes = uses::notes(program);
+    let (notes, warnings) = (uses::notes(program), uses::warnings(program));
     if let Some(layout) = &mut program.layout {
         layout.notes.extend(notes);
+        layout.warnings.extend(warnings);
     }
 }

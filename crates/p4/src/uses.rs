@@ -10,89 +10,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::ir::{FieldId, Layout, Mentions, Operand, Program, SourcePlace, Statement, StatementKind};
+use crate::ir::{Consistency, FieldId, Layout, Operand, Program, Statement, StatementKind};
+
+pub use crate::ir::Object;
 
 use crate::passes::allocate::MAX_LAYOUT_STAGES;
 
 mod ports;
 mod walk;
-
-/// Uses of an object that are named at most.
-const MAX_PLACES: usize = 6;
-
-/// Something that keeps state, as an index in the list of its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Object {
-    /// A muTable.
-    MuTable(u32),
-    /// A register.
-    Register(u32),
-    /// A counter.
-    Counter(u32),
-    /// A meter.
-    Meter(u32),
-}
-
-impl Object {
-    /// Which object a statement uses, if it uses one.
-    pub fn of(kind: &StatementKind) -> Option<Object> {
-        match *kind {
-            StatementKind::MuRead { table, .. } | StatementKind::MuWrite { table, .. } => {
-                Some(Object::MuTable(table))
-            }
-            StatementKind::RegisterRead { register, .. } | StatementKind::RegisterWrite { register, .. } => {
-                Some(Object::Register(register))
-            }
-            StatementKind::Count { counter, .. } => Some(Object::Counter(counter)),
-            StatementKind::ExecuteMeter { meter, .. } => Some(Object::Meter(meter)),
-            _ => None,
-        }
-    }
-
-    /// What it is, its name in the program, and where it is declared.
-    pub fn describe(self, program: &Program) -> String {
-        let (kind, name) = match self {
-            Object::MuTable(at) => ("muTable", &program.mu_tables[at as usize].name),
-            Object::Register(at) => ("register", &program.registers[at as usize].name),
-            Object::Counter(at) => ("counter", &program.counters[at as usize].name),
-            Object::Meter(at) => ("meter", &program.meters[at as usize].name),
-        };
-        match &self.mentions(program).declared {
-            SourcePlace { line: 0, .. } => format!("{kind} {name}"),
-            declared => format!("{kind} {name} ({declared})"),
-        }
-    }
-
-    /// The same, and where the program uses it.
-    fn describe_uses(self, program: &Program) -> String {
-        let used = &self.mentions(program).used;
-        let places: Vec<String> = used.iter().take(MAX_PLACES).map(SourcePlace::to_string).collect();
-        let more = if used.len() > MAX_PLACES { ", ..." } else { "" };
-        match places.is_empty() {
-            true => self.describe(program),
-            false => format!("{}, used at {}{more},", self.describe(program), places.join(", ")),
-        }
-    }
-
-    /// Where the program names it.
-    pub fn mentions(self, program: &Program) -> &Mentions {
-        match self {
-            Object::MuTable(at) => &program.mu_tables[at as usize].mentions,
-            Object::Register(at) => &program.registers[at as usize].mentions,
-            Object::Counter(at) => &program.counters[at as usize].mentions,
-            Object::Meter(at) => &program.meters[at as usize].mentions,
-        }
-    }
-
-    pub(crate) fn mentions_mut(self, program: &mut Program) -> &mut Mentions {
-        match self {
-            Object::MuTable(at) => &mut program.mu_tables[at as usize].mentions,
-            Object::Register(at) => &mut program.registers[at as usize].mentions,
-            Object::Counter(at) => &mut program.counters[at as usize].mentions,
-            Object::Meter(at) => &mut program.meters[at as usize].mentions,
-        }
-    }
-}
 
 /// How an object is used under one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +147,30 @@ impl Fault {
     }
 }
 
+/// Packets wait for a state of several stages, and meanwhile packets of its other flows go on. So those that have one key
+/// in a later state come to that in another order than they arrived in, unless they have one key in the first state too,
+/// or none of them waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overtaken {
+    /// The muTable for which packets wait.
+    pub waits: Object,
+    /// The state that is looked up in the same stage or a later one.
+    pub behind: Object,
+}
+
+impl Overtaken {
+    /// In words, and what to do about it.
+    pub fn describe(&self, program: &Program) -> String {
+        format!(
+            "{} may be asked in another order than packets arrive in: packets wait for {}, and others of the same key here \
+             need not wait; make its keys part of this one's, and read it for every packet that comes here, or expect \
+             other results than one packet after the other gives",
+            self.behind.describe_uses(program),
+            self.waits.describe(program)
+        )
+    }
+}
+
 /// All that a program keeps, and what of it no pipeline can do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
@@ -229,6 +178,8 @@ pub struct Uses {
     pub objects: Vec<Use>,
     /// What cannot be done.
     pub faults: Vec<Fault>,
+    /// What is not asked in the order of arrival.
+    pub overtaken: Vec<Overtaken>,
 }
 
 impl Uses {
@@ -240,12 +191,12 @@ impl Uses {
         let is_unsettled = |layout: &&Layout| u32::from(layout.stages) > MAX_LAYOUT_STAGES;
         if let Some(layout) = program.layout.as_ref().filter(is_unsettled) {
             let faults = vec![Fault::Unsettled(layout.unsettled.clone())];
-            return Uses { objects: Vec::new(), faults };
+            return Uses { faults, ..Uses::default() };
         }
         let mut places = Places::default();
         places.collect(program, &program.ingress);
         let found = walk::walk(program, &|object| places.is_flow_state(object));
-        let mut uses = Uses { objects: Vec::new(), faults: found.faults };
+        let mut uses = Uses { faults: found.faults, ..Uses::default() };
         for (object, place) in &places.found {
             let first = place.as_use(*object, found.blind.contains(object));
             let second = found.second_keys.get(object).map(|keys| first.under_second_key(keys.clone()));
@@ -253,6 +204,7 @@ impl Uses {
         }
         uses.objects.sort_by_key(|used| (used.reads, used.object, used.is_second_key()));
         uses.follow(&found.depends);
+        uses.overtake(program, &found.order);
         uses.check_spans();
         uses.check_egress(program);
         uses
@@ -276,6 +228,28 @@ impl Uses {
             };
             used.follows = spans.iter().filter(is_within).map(|(table, _)| *table).collect();
             used.follows.sort_unstable();
+        }
+    }
+
+    /// Finds what packets of one key come to in another order than they arrived in.
+    fn overtake(&mut self, program: &Program, order: &walk::Order) {
+        let is_weak = |object: Object| match object {
+            Object::MuTable(at) => program.mu_tables[at as usize].consistency == Consistency::Weak,
+            _ => false,
+        };
+        // Counts do not depend on the order.
+        let is_shared = |used: &&Use| used.is_written && !matches!(used.object, Object::Counter(_));
+        for waits in self.objects.iter().filter(|used| used.is_flow_state() && !is_weak(used.object)) {
+            let behind = self.objects.iter().filter(|used| used.object != waits.object);
+            for behind in behind.filter(is_shared).filter(|used| used.reads >= waits.reads) {
+                let overtaken = Overtaken { waits: waits.object, behind: behind.object };
+                if !is_weak(behind.object)
+                    && !order.keeps(waits.object, behind.object)
+                    && !self.overtaken.contains(&overtaken)
+                {
+                    self.overtaken.push(overtaken);
+                }
+            }
         }
     }
 
@@ -374,6 +348,11 @@ pub fn notes(program: &Program) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What a compiled program's pipeline may do in another order than that in which packets arrive.
+pub fn warnings(program: &Program) -> Vec<String> {
+    Uses::of(program).overtaken.iter().map(|overtaken| overtaken.describe(program)).collect()
 }
 
 /// Why a pipeline that does packets over cannot have such an object.

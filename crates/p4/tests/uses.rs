@@ -7,7 +7,7 @@ use paceline_p4::passes;
 use paceline_p4::uses::{Fault, Object, Uses};
 
 const FIELDS: &str = "bit<8> a; bit<8> b; bit<8> c; bit<8> d;";
-const METADATA: &str = "bit<8> x; bit<8> y; bit<8> z;";
+const METADATA: &str = "bit<8> x; bit<8> y; bit<8> z; bit<8> v; bit<8> w;";
 const FLOWS: &str = "
 muTable flows { keys = { hdr.h.a; } values = { bit<8> v; } size = 16; }
 muTable others { keys = { hdr.h.b; } values = { bit<8> v; } size = 16; }
@@ -16,6 +16,8 @@ counter(256, CounterType.packets) counts;
 action to(bit<8> value) { meta.y = value; }
 table second { key = { meta.x: exact; } actions = { to; NoAction; } }
 action on(bit<8> value) { meta.z = value; }
+action fourth_to(bit<8> value) { meta.v = value; }
+table fourth { key = { meta.w: exact; } actions = { fourth_to; NoAction; } }
 table third { key = { meta.y: exact; } actions = { on; NoAction; } }
 ";
 
@@ -229,6 +231,56 @@ fn what_has_no_stage_is_named() {
         "meta.x = flows.read(hdr); if (meta.x == 3) { second.apply(); meta.z = meta.y + flows.read(hdr); }
                       hdr.h.d = meta.z; if (meta.z == 9) { hdr.h.c = flows.read(hdr); }";
     assert!(named(read_twice).contains("muTable ingress.flows (test.p4:"), "{}", named(read_twice));
+}
+
+/// What comes behind a state for which packets wait is asked in the order of arrival only if all its packets wait there,
+/// with those of their key.
+#[test]
+fn what_is_asked_in_another_order_is_told() {
+    let locals = FLOWS.replace(
+        "register<bit<8>>",
+        "muTable both { keys = { hdr.h.b; hdr.h.a; } values = { bit<8> v; } } register<bit<8>>",
+    );
+    let warnings = |first: &str, second: &str| {
+        let apply = format!("{first} {second}");
+        let mut compiled = lowered(&program(FIELDS, METADATA, &locals, &apply));
+        passes::compile(&mut compiled);
+        let layout = compiled.layout.expect("stages");
+        assert_eq!(layout.notes[..], [""; 0], "{apply}");
+        layout.warnings
+    };
+    let function = |table: &str, x: &str, y: &str, apply: &str| {
+        format!("meta.{x} = {table}.read(hdr); {apply}.apply(); {table}.write(hdr, meta.{y} + meta.{x});")
+    };
+    let flows = function("flows", "x", "y", "second");
+    let unrelated =
+        warnings(&flows, "meta.w = others.read(hdr); fourth.apply(); others.write(hdr, meta.v + meta.w);");
+    assert_eq!(unrelated.len(), 1, "{unrelated:?}");
+    assert!(unrelated[0].starts_with("muTable ingress.others (test.p4:"), "{unrelated:?}");
+    assert!(
+        unrelated[0].contains(", used at test.p4:")
+            && unrelated[0].contains("muTable ingress.flows (test.p4:")
+    );
+    let finer = "meta.w = both.read(hdr); fourth.apply(); both.write(hdr, meta.v + meta.w);";
+    assert_eq!(warnings(&flows, finer), [""; 0]);
+    // Packets that do not come to the first state pass those that wait there.
+    let some = format!("if (hdr.h.c == 1) {{ {flows} }}");
+    assert_eq!(warnings(&some, finer).len(), 1);
+    assert_eq!(warnings(&format!("if (hdr.h.c == 1) {{ {flows} {finer} }}"), ""), [""; 0]);
+    assert_eq!(warnings(&format!("if (hdr.h.c == 1) {{ exit; }} {flows}"), finer), [""; 0]);
+    // Nobody waits for a state that may be old, and counts do not depend on the order.
+    let weak = locals.replacen("size = 16;", "size = 16; consistency = WEAK;", 1);
+    let mut compiled = lowered(&program(
+        FIELDS,
+        METADATA,
+        &weak,
+        &format!("{flows} meta.w = others.read(hdr); fourth.apply(); others.write(hdr, meta.v + meta.w);"),
+    ));
+    passes::compile(&mut compiled);
+    assert_eq!(compiled.layout.expect("stages").warnings, [""; 0]);
+    assert_eq!(warnings(&flows, "counts.count((bit<32>) meta.y);"), [""; 0]);
+    let register = "sums.read(meta.z, (bit<32>) meta.y); sums.write((bit<32>) meta.y, meta.z + 1);";
+    assert_eq!(warnings(&flows, register).len(), 1);
 }
 
 /// A chain of registers, each of which waits for the stage of the one before: as many rounds as there are registers.

@@ -122,6 +122,7 @@ impl<P: Program> Scheme<P> for Blocking {
         if let Some(state) = chip.new_state(function, leaving) {
             let table = chip.functions[function].table;
             chip.tables[table].set(key, state);
+            chip.has_changed(function, leaving);
             chip.stats.writebacks += 1;
         }
         self.gates[function].queue(key).is_out = false;

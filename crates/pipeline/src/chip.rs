@@ -2,7 +2,7 @@
 
 use crate::packets::{Handle, Packet, Pool};
 use crate::program::{Program, TableSpec};
-use crate::report::{DropCause, Stats};
+use crate::report::{DropCause, Lost, Stats};
 use crate::state::StateTable;
 
 /// A stateful function: a table with a scheduler where it is read and one where it is written.
@@ -46,7 +46,7 @@ pub struct Chip<P: Program> {
     /// What happened so far.
     pub stats: Stats,
     /// Packets lost in this cycle, and why.
-    pub lost: Vec<(u64, DropCause)>,
+    pub lost: Vec<Lost>,
     /// By stage, tables that are no function's and read there.
     atoms: Vec<Vec<Atom>>,
     /// A bit for each stage that has any of these.
@@ -113,6 +113,7 @@ impl<P: Program> Chip<P> {
             read: P::State::default(),
             next: Handle::NONE,
             atoms_done: 0,
+            changed: 0,
             uses_table: false,
             is_alone: false,
             is_reserved: false,
@@ -121,9 +122,12 @@ impl<P: Program> Chip<P> {
 
     /// A packet that is lost.
     pub fn lose(&mut self, packet: Handle, cause: DropCause) {
-        let number = self.pool.get(packet).number;
+        let &Packet { number, changed, .. } = self.pool.get(packet);
         self.stats.drops[cause as usize] += 1;
-        self.lost.push((number, cause));
+        for (table, lost) in self.stats.lost_behind.iter_mut().enumerate() {
+            *lost += changed >> table & 1;
+        }
+        self.lost.push(Lost { number, cause, changed });
         self.pool.remove(packet);
     }
 
@@ -152,6 +156,12 @@ impl<P: Program> Chip<P> {
         self.program.read(table, &packet.read, &mut packet.phv);
     }
 
+    /// The packet leaves a function with a new state, which is written.
+    #[inline]
+    pub fn has_changed(&mut self, function: usize, packet: Handle) {
+        self.pool.get_mut(packet).changed |= 1 << self.functions[function].table;
+    }
+
     /// The new state at the exit of a function, where it differs from what the packet read.
     #[inline]
     pub fn new_state(&self, function: usize, packet: Handle) -> Option<P::State> {
@@ -175,7 +185,7 @@ impl<P: Program> Chip<P> {
     /// The same where the stage has tables. A packet that was sent back has passed those already that packets write:
     /// it keeps what it read then, and they are not written twice. All are read before one is written.
     fn enter_with_atoms(&mut self, stage: usize, packet: Handle) {
-        let Packet { phv, atoms_done, .. } = self.pool.get_mut(packet);
+        let Packet { phv, atoms_done, changed, .. } = self.pool.get_mut(packet);
         for &Atom { table, memory, .. } in &self.atoms[stage] {
             if *atoms_done >> table & 1 == 0
                 && let Some(key) = self.program.key(table, phv)
@@ -192,6 +202,7 @@ impl<P: Program> Chip<P> {
                 && new != self.tables[table].get(key)
             {
                 self.tables[table].set(key, new);
+                *changed |= 1 << table;
             }
             *atoms_done |= u64::from(is_written) << table;
         }

@@ -14,7 +14,7 @@ use crate::options::{Options, Setup};
 use crate::packets::{Handle, Packet};
 use crate::port::{Arrival, Port};
 use crate::program::Program;
-use crate::report::{DropCause, Latency, Report};
+use crate::report::{DropCause, Latency, Lost, Report};
 use crate::segment::{Segment, segments};
 use crate::snapshot::Snapshot;
 
@@ -66,7 +66,7 @@ pub trait Observer<Phv, State> {
     fn departed(&mut self, _packet: &Packet<Phv, State>, _cycle: u64) {}
 
     /// A packet is lost.
-    fn dropped(&mut self, _number: u64, _cause: DropCause) {}
+    fn dropped(&mut self, _lost: &Lost) {}
 
     /// Whether to show what the registers hold at the beginning of this cycle.
     fn wants(&self, _cycle: u64) -> bool {
@@ -180,7 +180,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
         self.advance(observer);
         self.scheme.tick();
         if !self.chip.lost.is_empty() {
-            self.chip.lost.drain(..).for_each(|(number, cause)| observer.dropped(number, cause));
+            self.chip.lost.drain(..).for_each(|lost| observer.dropped(&lost));
             self.last_progress = self.cycle;
         }
         self.cycle += 1;
@@ -273,6 +273,7 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             occupancy_max.insert(buffer, most);
         });
         let refused = program.tables().iter().zip(tables);
+        let lost_behind = program.tables().iter().zip(stats.lost_behind);
         let ring_slots = self.scheme.ring_nodes() as f64 * self.cycle as f64;
         Report {
             model: self.model,
@@ -284,6 +285,10 @@ impl<P: Program, S: Scheme<P>> Kernel<P, S> {
             offered: stats.packets_in as f64 / line_cycles.max(1.0),
             latency_cycles: Latency::of(&stats.latency),
             drops: drops.filter(|(_, count)| *count > 0).collect(),
+            lost_after_write: lost_behind
+                .filter(|(_, lost)| *lost > 0)
+                .map(|(spec, lost)| (spec.name.clone(), lost))
+                .collect(),
             stalls: stats.stalls,
             resubmissions: stats.resubmissions,
             writebacks: stats.writebacks,

@@ -56,5 +56,5 @@ pub use packets::{Handle, Packet};
 pub use port::{Arrival, Line, LineError, Pacing};
 pub use program::{Consistency, LayoutError, MAX_STAGES, MAX_TABLES, Program, TableSpec, check_layout};
 pub use reference::Reference;
-pub use report::{DropCause, Latency, Report};
+pub use report::{DropCause, Latency, Lost, Report};
 pub use snapshot::Snapshot;

@@ -38,6 +38,8 @@ pub struct Packet<Phv, State> {
     pub next: Handle,
     /// Tables that are atoms and that it has passed, one bit each.
     pub atoms_done: u64,
+    /// Tables whose state it has changed, one bit each.
+    pub changed: u64,
     /// Whether `key` and `read` mean something.
     pub uses_table: bool,
     /// The packet has the flow for itself: RAPID's blocking mode, §4.6.
@@ -173,6 +175,7 @@ mod tests {
             read: 0,
             next: Handle::NONE,
             atoms_done: 0,
+            changed: 0,
             uses_table: false,
             is_alone: false,
             is_reserved: false,

@@ -6,6 +6,8 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::program::MAX_TABLES;
+
 /// Why a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropCause {
@@ -43,6 +45,17 @@ impl DropCause {
     }
 }
 
+/// A packet that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Its number by arrival, from 0.
+    pub number: u64,
+    /// Why.
+    pub cause: DropCause,
+    /// Tables of the program whose state it had changed by then, one bit each.
+    pub changed: u64,
+}
+
 /// What is counted while a model runs.
 #[derive(Debug)]
 pub struct Stats {
@@ -52,6 +65,8 @@ pub struct Stats {
     pub packets_out: u64,
     /// Lost packets by [`DropCause`].
     pub drops: [u64; DropCause::ALL.len()],
+    /// Lost packets that had changed the state of a table, by table.
+    pub lost_behind: [u64; MAX_TABLES],
     /// Cycles in which the first stage could not advance.
     pub stalls: u64,
     /// Times that a packet was sent back.
@@ -70,6 +85,7 @@ impl Default for Stats {
             packets_in: 0,
             packets_out: 0,
             drops: [0; DropCause::ALL.len()],
+            lost_behind: [0; MAX_TABLES],
             stalls: 0,
             resubmissions: 0,
             writebacks: 0,
@@ -103,6 +119,8 @@ pub struct Report {
     pub latency_cycles: Latency,
     /// Lost packets, by cause; causes that did not occur are absent.
     pub drops: BTreeMap<&'static str, u64>,
+    /// Lost packets that had already changed the state of a table, by table; absent where none had.
+    pub lost_after_write: BTreeMap<String, u64>,
     /// Cycles in which the first stage could not advance.
     pub stalls: u64,
     /// Times that a packet was sent back through the ring.

@@ -109,7 +109,8 @@ impl Checker<'_> {
     }
 }
 
-fn standard_fields(place: &Place) -> Standard {
+/// The fields of the architecture's metadata, or of a copy of it.
+pub(super) fn standard_fields(place: &Place) -> Standard {
     let field = |name: &str| match place {
         Place::Struct(of, places) => {
             let at = of.fields.iter().position(|(field, ty)| &**field == name && !matches!(ty, Ty::Unknown));

@@ -7,6 +7,7 @@ use crate::diagnostic::nearest;
 use crate::ir::{Case, FieldKind, Operand, State, Statement, StatementKind, Target as Goal};
 use crate::source::Span;
 
+use super::arguments::Call;
 use super::expression::{Target, whole_or_scalar};
 use super::types::{Access, Entity, Place, Ty, Value};
 use super::{Checker, Where};
@@ -73,7 +74,7 @@ impl Checker<'_> {
         body
     }
 
-    /// Writes out a control that another one applies. Its parameters are what it is given, by reference.
+    /// Writes out a control that another one applies.
     pub(super) fn apply_control(
         &mut self,
         declared: &Rc<ControlDecl>,
@@ -101,59 +102,26 @@ impl Checker<'_> {
         if !self.enter(&declared.name, span) {
             return;
         }
-        let mut bound = Vec::new();
-        for (parameter, argument) in declared.parameters.iter().zip(arguments) {
-            bound.push(self.bind_parameter(parameter, argument));
-        }
-        let outer = std::mem::replace(&mut self.path, path);
-        let ((), body) = self.captured(|checker| {
+        let call = Call {
+            parameters: declared.parameters.iter().collect(),
+            scope: 1,
+            path: path.clone(),
+            sees_caller: false,
+        };
+        self.called(&call, arguments, |checker, bound| {
+            let outer = std::mem::replace(&mut checker.path, path);
             checker.at_scope(1, |checker| {
-                for (name, entity) in declared.parameters.iter().map(|parameter| &parameter.name).zip(bound) {
-                    checker.declare(name, entity);
+                for (parameter, entity) in declared.parameters.iter().zip(bound) {
+                    checker.declare(&parameter.name, entity);
                 }
                 checker.scoped(|checker| {
                     checker.locals(&declared.locals);
                     checker.statements(&declared.apply);
                 });
             });
+            checker.path = outer;
         });
-        self.path = outer;
-        self.inline(body);
         self.calls -= 1;
-    }
-
-    fn bind_parameter(&mut self, parameter: &Parameter, argument: &Expr) -> Entity {
-        let unknown = Entity::Constant(Value::Unknown);
-        let ty = self.at_scope(1, |checker| checker.ty(&parameter.ty));
-        if matches!(parameter.direction, Direction::In | Direction::None) {
-            let value = self.expression(argument);
-            return match self.coerced(value, &ty, argument.span) {
-                Value::Whole(place) => Entity::Place(place, Access::ReadOnly),
-                value @ Value::Scalar(Operand::Constant(_), _) => Entity::Constant(value),
-                Value::Scalar(from, ty) => {
-                    let path = self.path_to(&parameter.name.text);
-                    let place = self.place(&ty, &path, FieldKind::Metadata, argument.span);
-                    self.store(&Target::Place(Rc::clone(&place)), from);
-                    Entity::Place(place, Access::ReadOnly)
-                }
-                _ => unknown,
-            };
-        }
-        match self.target(argument) {
-            Some(Target::Place(place)) => {
-                let found = place.ty();
-                if !found.is(&ty) {
-                    self.sink.error(argument.span, format!("expected {ty}, found {found}"));
-                    return unknown;
-                }
-                Entity::Place(place, Access::ReadWrite)
-            }
-            Some(Target::Slice { .. }) => {
-                self.sink.refuse(argument.span, "a slice that a control writes is");
-                unknown
-            }
-            None => unknown,
-        }
     }
 
     pub(super) fn parser_block(&mut self, declared: &Rc<ParserDecl>, given: &[Given]) -> Vec<State> {

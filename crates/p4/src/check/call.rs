@@ -2,14 +2,16 @@
 
 use std::rc::Rc;
 
-use crate::ast::{Direction, Expr, ExprKind, Name, TypeExpr};
+use crate::ast::{Expr, ExprKind, Name, TypeExpr};
 use crate::diagnostic::nearest;
-use crate::ir::{Algorithm, Binary, Compute, Constant, FieldId, FieldKind, Operand, StatementKind, ones};
+use crate::ir::{Algorithm, Binary, Compute, Constant, FieldId, Operand, StatementKind, ones};
 use crate::source::Span;
 use crate::uses::Object;
 
+use super::architecture::standard_fields;
+use super::arguments::Call;
 use super::expression::{Target, whole_or_scalar};
-use super::types::{Access, ActionEntity, Entity, MuTableEntity, Place, Ty, Value};
+use super::types::{ActionEntity, Entity, MuTableEntity, Place, Ty, Value};
 use super::{Checker, MAX_CALLS, MAX_STATEMENTS, Where};
 
 /// What v1model has and the subset has not.
@@ -384,7 +386,7 @@ impl Checker<'_> {
     }
 
     fn method_of_place(&mut self, of: &Expr, method: &Name, arguments: &[Expr]) -> Value {
-        let place = match self.expression(of) {
+        let place = match self.evaluate(of) {
             Value::Whole(place) => place,
             Value::Unknown => return Value::Unknown,
             other => {
@@ -503,16 +505,14 @@ impl Checker<'_> {
         {
             return;
         }
-        let given = self.quiet_place(&arguments[0]);
-        let is_standard = match (&given, &self.standard) {
-            (Some(given), Some(standard)) => given.ty().is(&standard.ty()),
-            _ => false,
+        let Some(given) = self.target(&arguments[0]) else { return };
+        let standard = match (&given, &self.standard) {
+            (Target::Place(given), Some(standard)) if given.ty().is(&standard.ty()) => standard_fields(given),
+            _ => {
+                self.sink.error(arguments[0].span, "this takes the standard metadata");
+                return;
+            }
         };
-        if !is_standard {
-            self.sink.error(arguments[0].span, "this takes the standard metadata");
-            return;
-        }
-        let standard = self.program.standard;
         self.copy(standard.egress_spec, Operand::Constant(Constant::new(ones(9), 9)));
         self.copy(standard.mcast_grp, Operand::Constant(Constant::new(0, 16)));
     }
@@ -635,44 +635,21 @@ impl Checker<'_> {
         }
     }
 
-    /// Writes an action out here. `in` is copied in, `out` and `inout` of one container are copied out behind it.
     fn call_action(&mut self, action: &Rc<ActionEntity>, arguments: &[Expr], span: Span) {
         let declared = Rc::clone(&action.declared);
-        if !self.expect_arguments(arguments, declared.parameters.len(), span)
-            || !self.enter(&declared.name, span)
-        {
+        if !self.expect_arguments(arguments, declared.parameters.len(), span) {
             return;
         }
-        let mut bound = Vec::new();
-        let mut after = Vec::new();
-        for (parameter, argument) in declared.parameters.iter().zip(arguments) {
-            let ty = self.at_scope(action.scope, |checker| checker.ty(&parameter.ty));
-            let entity = match parameter.direction {
-                Direction::None | Direction::In => {
-                    self.bind_in(&ty, argument, &format!("{}.{}", action.path, parameter.name.text))
-                }
-                direction => self.bind_out(&ty, argument, direction, &action.path, &mut after),
-            };
-            bound.push((parameter.name.clone(), entity));
-        }
-        let place = std::mem::replace(&mut self.place, Where::Action);
-        let path = std::mem::replace(&mut self.path, action.path.clone());
-        let ((), body) = self.captured(|checker| {
-            checker.at_scope(action.scope, |checker| {
-                for (name, entity) in bound {
-                    if let Some(entity) = entity {
-                        checker.declare(&name, entity);
-                    }
-                }
-                checker.statements(&declared.body);
-            });
+        let call = Call {
+            parameters: declared.parameters.iter().collect(),
+            scope: action.scope,
+            path: action.path.clone(),
+            sees_caller: true,
+        };
+        self.called(&call, arguments, |checker, bound| {
+            let mut bound = bound.into_iter();
+            checker.action_body(action, span, |_, _, _, _| bound.next());
         });
-        (self.place, self.path) = (place, path);
-        self.inline(body);
-        for (target, from) in after {
-            self.store(&target, from);
-        }
-        self.calls -= 1;
     }
 
     /// Whether one more call may be written out.
@@ -688,73 +665,6 @@ impl Checker<'_> {
         }
         self.calls += 1;
         true
-    }
-
-    /// Statements of what was called; `leave` in them leaves them only.
-    pub(super) fn inline(&mut self, body: Vec<crate::ir::Statement>) {
-        if crate::ir::leaves(&body) {
-            self.emit(StatementKind::Scope { body });
-        } else {
-            self.body.extend(body);
-        }
-    }
-
-    fn bind_in(&mut self, ty: &Ty, argument: &Expr, path: &str) -> Option<Entity> {
-        let value = self.expression(argument);
-        match self.coerced(value, ty, argument.span) {
-            value @ Value::Scalar(Operand::Constant(_), _) => Some(Entity::Constant(value)),
-            Value::Scalar(from, ty) => {
-                let place = self.place(&ty, path, FieldKind::Metadata, argument.span);
-                self.store(&Target::Place(Rc::clone(&place)), from);
-                Some(Entity::Place(place, Access::ReadOnly))
-            }
-            Value::Whole(place) => Some(Entity::Place(place, Access::ReadOnly)),
-            Value::Integer(_) | Value::List(_) | Value::Void | Value::Unknown => {
-                Some(Entity::Constant(Value::Unknown))
-            }
-        }
-    }
-
-    fn bind_out(
-        &mut self,
-        ty: &Ty,
-        argument: &Expr,
-        direction: Direction,
-        path: &str,
-        after: &mut Vec<(Target, Operand)>,
-    ) -> Option<Entity> {
-        let unknown = Some(Entity::Constant(Value::Unknown));
-        let Some(target) = self.target(argument) else { return unknown };
-        let found = match &target {
-            Target::Place(place) => place.ty(),
-            Target::Slice { high, low, .. } => Ty::Bit(high - low + 1),
-        };
-        if !found.is(ty) {
-            self.sink.error(argument.span, format!("expected {ty}, found {found}"));
-            return unknown;
-        }
-        let scalar = match &target {
-            Target::Place(place) if !matches!(**place, Place::Scalar(..)) => {
-                return Some(Entity::Place(Rc::clone(place), Access::ReadWrite));
-            }
-            target => target,
-        };
-        let local = self.place(ty, &format!("{path}.$copy"), FieldKind::Metadata, argument.span);
-        let Place::Scalar(id, _) = *local else { return unknown };
-        if direction == Direction::InOut {
-            let value = self.expression(argument);
-            if let Value::Scalar(from, _) = value {
-                self.store(&Target::Place(Rc::clone(&local)), from);
-            }
-        }
-        let target = match scalar {
-            Target::Place(place) => Target::Place(Rc::clone(place)),
-            Target::Slice { place, high, low } => {
-                Target::Slice { place: Rc::clone(place), high: *high, low: *low }
-            }
-        };
-        after.push((target, Operand::Field(id)));
-        Some(Entity::Place(local, Access::ReadWrite))
     }
 }
 

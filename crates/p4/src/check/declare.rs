@@ -10,8 +10,8 @@ use crate::diagnostic::nearest;
 use crate::ir::{Constant, FieldKind, Header, MAX_WIDTH, Operand, Stack};
 use crate::source::Span;
 
-use super::Checker;
 use super::types::{Access, ERROR_WIDTH, Entity, EnumType, Place, StructType, Ty, Value};
+use super::{Checker, Where};
 
 /// Headers in a stack at most.
 const MAX_STACK: u32 = 256;
@@ -316,6 +316,9 @@ impl Checker<'_> {
         let place = self.place(&ty, &path, FieldKind::Metadata, variable.name.span);
         if let Some(value) = &variable.value {
             self.assign_expression(&place, value);
+        } else if matches!(self.place, Where::Action | Where::Parser) {
+            // A table may be applied twice, a state may be entered twice.
+            self.reset(&place);
         }
         self.declare(&variable.name, Entity::Place(place, Access::ReadWrite));
     }

@@ -25,6 +25,12 @@ pub(super) enum Target {
 
 impl Checker<'_> {
     pub(super) fn expression(&mut self, expr: &Expr) -> Value {
+        let value = self.evaluate(expr);
+        if self.in_order { self.kept(value) } else { value }
+    }
+
+    /// The same, where it is only looked for what it holds: what it gives may be a variable, which can change.
+    pub(super) fn evaluate(&mut self, expr: &Expr) -> Value {
         match &expr.kind {
             ExprKind::Number { value, width } => self.number(value, *width, expr.span),
             ExprKind::Bool(value) => scalar(u128::from(*value), Ty::Bool),
@@ -172,7 +178,7 @@ impl Checker<'_> {
         if let Some(value) = self.result_of_apply(of, name) {
             return value;
         }
-        let value = self.expression(of);
+        let value = self.evaluate(of);
         match &value {
             Value::Whole(place) => match &**place {
                 Place::Struct(..) | Place::Header(..) => {
@@ -314,7 +320,7 @@ impl Checker<'_> {
 
     /// A header of a stack.
     fn element(&mut self, of: &Expr, index: &Expr) -> Option<Rc<Place>> {
-        let value = self.expression(of);
+        let value = self.evaluate(of);
         let Value::Whole(place) = &value else {
             if !matches!(value, Value::Unknown) {
                 let ty = value.ty();

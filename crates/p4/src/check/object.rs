@@ -11,12 +11,13 @@ use crate::ast::{
 use crate::diagnostic::nearest;
 use crate::ir::{
     Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, MatchKind, Matching, Mentions, Meter,
-    MuTable, Operand, Register, StatementKind, Table, TableKey, Unit,
+    MuTable, Operand, Register, StatementKind, Table, TableKey, Unit, exits,
 };
 
+use crate::source::Span;
 use crate::uses::Object;
 
-use super::expression::Target;
+use super::arguments::Call;
 use super::types::{Access, ActionEntity, Entity, MuTableEntity, Place, StructType, TableEntity, Ty, Value};
 use super::{Checker, Where};
 
@@ -59,24 +60,31 @@ impl Checker<'_> {
     /// Checks an action with directions, which is lowered anew wherever it is called.
     fn check_action(&mut self, entity: &Rc<ActionEntity>) {
         let ((), _) = self.captured(|checker| {
-            checker.action_body(entity, |checker, parameter_ty, path, direction| {
-                let place = checker.place(parameter_ty, path, FieldKind::Metadata, entity.declared.name.span);
-                let access = if matches!(direction, Direction::None | Direction::In) {
-                    Access::ReadOnly
-                } else {
-                    Access::ReadWrite
-                };
-                Some(Entity::Place(place, access))
-            })
+            checker.action_body(
+                entity,
+                entity.declared.name.span,
+                |checker, parameter_ty, path, direction| {
+                    let place =
+                        checker.place(parameter_ty, path, FieldKind::Metadata, entity.declared.name.span);
+                    let access = if matches!(direction, Direction::None | Direction::In) {
+                        Access::ReadOnly
+                    } else {
+                        Access::ReadWrite
+                    };
+                    Some(Entity::Place(place, access))
+                },
+            )
         });
     }
 
-    fn action_body(
+    /// Writes out what an action does; `bind` says what each parameter stands for.
+    pub(super) fn action_body(
         &mut self,
         entity: &Rc<ActionEntity>,
+        span: Span,
         mut bind: impl FnMut(&mut Self, &Ty, &str, Direction) -> Option<Entity>,
     ) {
-        if !self.enter(&entity.declared.name, entity.declared.name.span) {
+        if !self.enter(&entity.declared.name, span) {
             return;
         }
         let place = std::mem::replace(&mut self.place, Where::Action);
@@ -98,12 +106,18 @@ impl Checker<'_> {
 
     /// An action of which all parameters come from entries.
     fn lowered_action(&mut self, entity: &Rc<ActionEntity>) -> u32 {
-        if let Some((_, id)) = self.actions.iter().find(|(other, _)| Rc::ptr_eq(other, entity)) {
+        // Only where it exits does it matter within which calls.
+        let pending = self.pending();
+        let is_it = |(other, within, id): &&(Rc<ActionEntity>, u32, u32)| {
+            let exits = || exits(&self.program.actions[*id as usize].body);
+            Rc::ptr_eq(other, entity) && (*within == pending || !exits())
+        };
+        if let Some((_, _, id)) = self.actions.iter().find(is_it) {
             return *id;
         }
         let mut parameters = Vec::new();
         let ((), body) = self.captured(|checker| {
-            checker.action_body(entity, |checker, ty, path, _| {
+            checker.action_body(entity, entity.declared.name.span, |checker, ty, path, _| {
                 let place = checker.place(ty, path, FieldKind::Parameter, entity.declared.name.span);
                 match &*place {
                     Place::Scalar(id, ty) if !ty.is_unknown() => parameters.push(*id),
@@ -121,7 +135,7 @@ impl Checker<'_> {
         });
         self.program.actions.push(Action { name: entity.path.clone(), parameters, body });
         let id = self.program.actions.len() as u32 - 1;
-        self.actions.push((Rc::clone(entity), id));
+        self.actions.push((Rc::clone(entity), pending, id));
         id
     }
 
@@ -141,67 +155,32 @@ impl Checker<'_> {
                 .help("parameters with a direction are given here, the others in entries");
             return None;
         }
-        let mut bound = Vec::new();
-        let ((), mut prelude) = self.captured(|checker| {
-            for (parameter, argument) in entity
-                .declared
-                .parameters
-                .iter()
-                .filter(|parameter| directed(parameter.direction))
-                .zip(arguments)
-            {
-                let entity = match parameter.direction {
-                    Direction::In => Some(checker.expression(argument)).map(|value| match value {
-                        Value::Whole(place) => Entity::Place(place, Access::ReadOnly),
-                        other => Entity::Constant(other),
-                    }),
-                    _ => match checker.target(argument) {
-                        Some(Target::Place(place)) => Some(Entity::Place(place, Access::ReadWrite)),
-                        Some(Target::Slice { .. }) => {
-                            checker.sink.refuse(argument.span, "a slice that an action of a table writes is");
-                            None
-                        }
-                        None => None,
-                    },
-                };
-                let ty = checker.ty(&parameter.ty);
-                let found = match &entity {
-                    Some(Entity::Constant(value)) => value.ty(),
-                    Some(Entity::Place(place, _)) => place.ty(),
-                    _ => Ty::Unknown,
-                };
-                let entity = match entity {
-                    Some(Entity::Constant(value)) => {
-                        Some(Entity::Constant(checker.coerced(value, &ty, argument.span)))
-                    }
-                    other => {
-                        if !found.is(&ty) {
-                            checker.sink.error(argument.span, format!("expected {ty}, found {found}"));
-                        }
-                        other
-                    }
-                };
-                bound.push(entity);
-            }
-        });
-        let mut bound = bound.into_iter();
+        let of_entry = |parameter: &&crate::ast::Parameter| !directed(parameter.direction);
+        let call = Call {
+            parameters: entity.declared.parameters.iter().filter(|parameter| !of_entry(parameter)).collect(),
+            scope: entity.scope,
+            path: entity.path.clone(),
+            sees_caller: true,
+        };
         let mut parameters = Vec::new();
         let ((), body) = self.captured(|checker| {
-            checker.action_body(entity, |checker, ty, path, direction| {
-                if direction != Direction::None {
-                    return bound.next().flatten();
-                }
-                let place = checker.place(ty, path, FieldKind::Parameter, expr.span);
-                if let Place::Scalar(id, _) = *place {
-                    parameters.push(id);
-                }
-                Some(Entity::Place(place, Access::ReadOnly))
+            checker.called(&call, arguments, |checker, bound| {
+                let mut bound = bound.into_iter();
+                checker.action_body(entity, expr.span, |checker, ty, path, direction| {
+                    if direction != Direction::None {
+                        return bound.next();
+                    }
+                    let place = checker.place(ty, path, FieldKind::Parameter, expr.span);
+                    if let Place::Scalar(id, _) = *place {
+                        parameters.push(id);
+                    }
+                    Some(Entity::Place(place, Access::ReadOnly))
+                });
             });
         });
-        prelude.extend(body);
         let same = self.program.actions.iter().filter(|action| action.name.starts_with(&entity.path)).count();
         let name = if same == 0 { entity.path.clone() } else { format!("{}#{}", entity.path, same + 1) };
-        self.program.actions.push(Action { name, parameters, body: prelude });
+        self.program.actions.push(Action { name, parameters, body });
         Some(self.program.actions.len() as u32 - 1)
     }
 

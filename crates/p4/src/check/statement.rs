@@ -1,5 +1,6 @@
 //! Statements.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::ast::{Expr, ExprKind, Name, Stmt, StmtKind, SwitchCase};
@@ -7,7 +8,7 @@ use crate::diagnostic::nearest;
 use crate::ir::{Binary, Compute, Constant, FieldId, FieldKind, Operand, Statement, StatementKind};
 use crate::source::Span;
 
-use super::call::flatten_place;
+use super::arguments::applies;
 use super::expression::Target;
 use super::types::{Entity, Place, TableEntity, Ty, Value};
 use super::{Checker, MAX_STATEMENTS, Where};
@@ -34,15 +35,20 @@ impl Checker<'_> {
         match &statement.kind {
             StmtKind::Empty => {}
             StmtKind::Block(statements) => self.statements(statements),
-            StmtKind::Assign(target, value) => self.assignment(target, value),
-            StmtKind::Call(call) => {
-                self.expression(call);
+            StmtKind::Assign(target, value) => {
+                self.ordered(&[value], |checker| checker.assignment(target, value));
             }
+            StmtKind::Call(call) => self.ordered(&[call], |checker| {
+                checker.expression(call);
+            }),
             StmtKind::If(condition, then, otherwise) => {
                 self.conditional(condition, then, otherwise.as_deref())
             }
             StmtKind::Switch(subject, cases) => self.switch(subject, cases, statement.span),
-            StmtKind::Variable(variable) => self.variable(variable),
+            StmtKind::Variable(variable) => {
+                let value: Vec<&Expr> = variable.value.iter().collect();
+                self.ordered(&value, |checker| checker.variable(variable));
+            }
             StmtKind::Return => {
                 let is_outermost = self.calls == 0 && self.place != Where::Action;
                 let leaves = if is_outermost { StatementKind::Exit } else { StatementKind::Leave };
@@ -56,10 +62,17 @@ impl Checker<'_> {
             }
             StmtKind::Exit => {
                 if self.in_place(&[Where::Control, Where::Action], "`exit`", statement.span) {
-                    self.emit(StatementKind::Exit);
+                    self.exit();
                 }
             }
         }
+    }
+
+    /// Runs `inner` for a statement's own expressions.
+    fn ordered(&mut self, exprs: &[&Expr], inner: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.in_order, exprs.iter().any(|expr| applies(expr)));
+        inner(self);
+        self.in_order = outer;
     }
 
     fn assignment(&mut self, target: &Expr, value: &Expr) {
@@ -90,20 +103,17 @@ impl Checker<'_> {
 
     /// The values of a list, copied where writing the place would change them.
     fn apart(&mut self, items: Vec<Value>, place: &Rc<Place>) -> Vec<Value> {
-        let mut written = Vec::new();
-        flatten_place(place, &mut written);
-        let keep = |checker: &mut Self, item| match item {
-            Value::Scalar(from, ty) if written.contains(&from) => {
-                let width = ty.width().unwrap_or(1);
-                Value::Scalar(checker.compute(Compute::Copy { from }, width), ty)
-            }
-            Value::List(items) => Value::List(checker.apart(items, place)),
-            other => other,
+        let mut written = HashSet::new();
+        self.fields_of(place, &mut written);
+        let keep = |checker: &mut Self, item| {
+            let mut read = HashSet::new();
+            checker.fields_of_value(&item, &mut read);
+            if read.is_disjoint(&written) { item } else { checker.kept(item) }
         };
         items.into_iter().map(|item| keep(self, item)).collect()
     }
 
-    fn assign(&mut self, place: &Rc<Place>, value: Value, span: Span) {
+    pub(super) fn assign(&mut self, place: &Rc<Place>, value: Value, span: Span) {
         match (&**place, value) {
             (_, Value::Unknown) => {}
             (Place::Scalar(id, ty), value) => {
@@ -163,7 +173,9 @@ impl Checker<'_> {
     }
 
     fn conditional(&mut self, condition: &Expr, then: &Stmt, otherwise: Option<&Stmt>) {
-        let condition = self.operand(condition, &Ty::Bool);
+        let mut known = None;
+        self.ordered(&[condition], |checker| known = checker.operand(condition, &Ty::Bool));
+        let condition = known;
         let ((), then) = self.captured(|checker| checker.statements(std::slice::from_ref(then)));
         let ((), otherwise) = self.captured(|checker| {
             if let Some(otherwise) = otherwise {
@@ -207,7 +219,9 @@ impl Checker<'_> {
             }
             return;
         }
-        let Some((subject, ty)) = self.scalar_operand(subject, "what is switched on") else { return };
+        let mut found = None;
+        self.ordered(&[subject], |checker| found = checker.scalar_operand(subject, "what is switched on"));
+        let Some((subject, ty)) = found else { return };
         self.cases(subject, cases, &|checker, label| checker.known(label, &ty));
     }
 

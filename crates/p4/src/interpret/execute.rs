@@ -1,6 +1,8 @@
 //! Statements, one by one.
 
-use crate::ir::{Compute, Constant, FieldId, KeySet, Operand, Program, Statement, StatementKind, Unit, ones};
+use crate::ir::{
+    Compute, Constant, FieldId, KeySet, Object, Operand, Program, Statement, StatementKind, Unit, ones,
+};
 use crate::semantics;
 
 use super::bits::{self, Writer};
@@ -36,6 +38,8 @@ pub struct Run<'a> {
     output: Writer,
     /// The half of a stage whose statements are done; all of them without one.
     half: Option<u16>,
+    /// What of the state may change; all of it without one.
+    changes: Option<&'a dyn Fn(Object) -> bool>,
 }
 
 impl<'a> Run<'a> {
@@ -46,7 +50,23 @@ impl<'a> Run<'a> {
         input: &'a [u8],
         half: Option<u16>,
     ) -> Run<'a> {
-        Run { program, state, phv, input, at: 0, failure: None, output: Writer::default(), half }
+        Run {
+            program,
+            state,
+            phv,
+            input,
+            at: 0,
+            failure: None,
+            output: Writer::default(),
+            half,
+            changes: None,
+        }
+    }
+
+    /// Leaves as it is what is not named.
+    pub fn changing_only(mut self, changes: &'a dyn Fn(Object) -> bool) -> Run<'a> {
+        self.changes = Some(changes);
+        self
     }
 
     pub fn position_bits(&self) -> usize {
@@ -153,8 +173,19 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether the statement would change what has to stay.
+    fn is_kept_from(&self, kind: &StatementKind) -> bool {
+        let Some(changes) = self.changes else { return false };
+        let is_change = kind.writes_state()
+            || matches!(kind, StatementKind::Count { .. } | StatementKind::ExecuteMeter { .. });
+        is_change && Object::of(kind).is_some_and(|object| !changes(object))
+    }
+
     fn simple(&mut self, kind: &StatementKind) {
         let program = self.program;
+        if self.is_kept_from(kind) {
+            return;
+        }
         match kind {
             StatementKind::Compute { to, value } => {
                 let value = self.computed(*to, value);

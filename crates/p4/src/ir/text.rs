@@ -220,6 +220,9 @@ impl Program {
         for note in &layout.notes {
             let _ = writeln!(text, "  note: {note}");
         }
+        for warning in &layout.warnings {
+            let _ = writeln!(text, "  warning: {warning}");
+        }
     }
 
     fn field(&self, id: FieldId) -> &str {

@@ -313,6 +313,7 @@ impl Stages {
             egress_from: narrow(self.ingress).saturating_add(1),
             tables: self.tables.iter().map(|stage| narrow(*stage)).collect(),
             notes: Vec::new(),
+            warnings: Vec::new(),
             mu_tables,
             registers,
             span,

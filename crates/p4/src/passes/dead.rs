@@ -1,6 +1,6 @@
 //! Dead code: what only computes a value that is read nowhere.
 //!
-//! Header fields, validity and the architecture's metadata are always read, by the deparser and the switch.
+//! The architecture's metadata is always read, by the switch. Headers are read where the deparser emits them.
 
 use crate::ir::{FieldId, FieldKind, Operand, Program, Statement, StatementKind};
 
@@ -21,7 +21,7 @@ fn sweep(program: &mut Program) -> bool {
 }
 
 fn reads(program: &Program) -> Vec<bool> {
-    let always = |kind| matches!(kind, FieldKind::Header | FieldKind::Validity | FieldKind::Standard);
+    let always = |kind| kind == FieldKind::Standard;
     let mut is_read: Vec<bool> = program.fields.iter().map(|field| always(field.kind)).collect();
     let mut read = |field: FieldId| is_read[field as usize] = true;
     let blocks = [&program.verify_checksum, &program.compute_checksum, &program.deparser];

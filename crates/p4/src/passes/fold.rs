@@ -81,6 +81,7 @@ impl Folder<'_> {
                 let computed = self.computed(to, &value).map(Operand::Constant);
                 let value = computed.map_or(value, |from| Compute::Copy { from });
                 match value {
+                    Compute::Copy { from } if from == Operand::Field(to) => return,
                     Compute::Copy { from } => known.set(to, from),
                     _ => known.forget(to),
                 }

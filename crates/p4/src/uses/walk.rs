@@ -18,6 +18,29 @@ pub struct Found {
     pub depends: HashMap<Object, u64>,
     /// For objects that packets read under a second key, how that is written.
     pub second_keys: HashMap<Object, Vec<Vec<Operand>>>,
+    /// Which objects packets with one key come to in the order of arrival.
+    pub order: Order,
+}
+
+/// How uses of states of several stages go with those of others.
+#[derive(Default)]
+pub struct Order {
+    /// Values of the keys under which an object is used, without constants, for all its uses.
+    keys: HashMap<Object, BTreeSet<BTreeSet<Value>>>,
+    /// A use of the second that not all packets come to which have read the first.
+    apart: BTreeSet<(Object, Object)>,
+    /// States that not all packets read.
+    missed: BTreeSet<Object>,
+}
+
+impl Order {
+    /// Whether packets with one key in `behind` have one key in `waits`, and all read that.
+    pub fn keeps(&self, waits: Object, behind: Object) -> bool {
+        let keys = |object: Object| self.keys.get(&object).into_iter().flatten();
+        let is_finer = keys(waits).all(|first| keys(behind).all(|second| first.is_subset(second)));
+        let is_read = !self.apart.contains(&(waits, behind)) || !self.missed.contains(&waits);
+        is_finer && is_read
+    }
 }
 
 /// Walks through the ingress.
@@ -32,11 +55,17 @@ pub fn walk(program: &Program, is_flow_state: &dyn Fn(Object) -> bool) -> Found 
         left_taint: 0,
         exit_taint: 0,
         keys: BTreeMap::new(),
+        flow_states: Vec::new(),
     };
+    walk.flow_states = (0..program.mu_tables.len() as u32)
+        .map(Object::MuTable)
+        .filter(|object| is_flow_state(*object))
+        .collect();
     // All fields are 0 when a packet arrives, but for what the parser wrote.
     let values = program.fields.iter().map(|_| walk.fresh()).collect();
     let state = State { values, taints: vec![0; program.fields.len()], asked: HashMap::new() };
-    walk.body(&program.ingress, state, 0);
+    let end = walk.body(&program.ingress, state, 0);
+    end.iter().for_each(|end| walk.ends(end));
     let Walk { mut found, keys, .. } = walk;
     for (object, keys) in keys {
         match ports::second_key(&keys) {
@@ -71,6 +100,13 @@ struct State {
     asked: HashMap<Object, BTreeMap<Key, Asked>>,
 }
 
+impl State {
+    /// Whether all packets that come here have read the object.
+    fn has_read(&self, object: Object) -> bool {
+        self.asked.get(&object).is_some_and(|keys| keys.values().any(|asked| asked.is_read))
+    }
+}
+
 /// What an object is asked under: numbers of values.
 pub type Key = Vec<Value>;
 
@@ -98,9 +134,17 @@ struct Walk<'a> {
     exit_taint: Taint,
     /// Under which keys objects are used that may have two.
     keys: BTreeMap<Object, Keys>,
+    /// muTables of several stages.
+    flow_states: Vec<Object>,
 }
 
 impl Walk<'_> {
+    /// The block ends here.
+    fn ends(&mut self, state: &State) {
+        let missed = self.flow_states.iter().filter(|object| !state.has_read(**object));
+        self.found.order.missed.extend(missed);
+    }
+
     fn fresh(&mut self) -> Value {
         self.next += 1;
         self.next
@@ -153,6 +197,7 @@ impl Walk<'_> {
             }
             StatementKind::Exit => {
                 self.exit_taint |= control;
+                self.ends(&state);
                 None
             }
             StatementKind::Apply { table, hit, action_run } => {
@@ -286,6 +331,13 @@ impl Walk<'_> {
         let taint = self.taint(state, keys.iter().chain(values).copied(), control);
         *self.found.depends.entry(object).or_default() |= taint;
         let key: Key = keys.iter().map(|key| self.value(state, *key)).collect();
+        let varying = keys.iter().filter(|key| field_of(**key).is_some());
+        let varying = varying.map(|key| self.value(state, *key)).collect();
+        let order = &mut self.found.order;
+        order.keys.entry(object).or_default().insert(varying);
+        order.apart.extend(
+            self.flow_states.iter().filter(|first| !state.has_read(**first)).map(|first| (*first, object)),
+        );
         let is_write = kind.writes_state();
         let is_counted = matches!(object, Object::Counter(_) | Object::Meter(_));
         let is_flow_state = (self.is_flow_state)(object);

@@ -6,12 +6,13 @@ use p4::interpret::{Machine, Output};
 use p4::uses::Object;
 
 use super::image::Image;
-use super::object::State;
+use super::object::{Held, State};
 use super::run::{Input, Watcher};
 use crate::emulation::Outcome;
-use crate::report::DropCause;
+use crate::report::Lost;
 
-/// Compares a run with the reference, which takes the packets that were not lost in order of arrival.
+/// Compares a run with the reference, which takes the packets in order of arrival. Of those that were lost it takes what
+/// they had changed by then, and nothing else.
 ///
 /// What packets of one flow see of its state is the same where consistency is strict. A register, counter or meter
 /// that flows share may be asked in another order than the packets arrived in.
@@ -32,7 +33,8 @@ pub struct Check {
 enum Fate {
     #[default]
     Inside,
-    Lost,
+    /// It was lost, and had changed these tables, a bit each.
+    Lost(u64),
     /// It left: a hash of what ports got, how many they were, and the first port.
     Left(u64, usize, Option<u16>),
     Twice,
@@ -49,7 +51,7 @@ pub struct Differences {
     pub first: Option<String>,
     /// The first state that differs, in words.
     pub state: Option<String>,
-    /// Packets that were lost, which the reference did not get.
+    /// Packets that were lost. The reference sends nothing for them, and has of them what they had changed by then.
     pub lost: u64,
 }
 
@@ -80,12 +82,13 @@ impl Check {
         let mut found = Differences::default();
         for (number, packet) in packets.iter().enumerate() {
             let fate = self.packets.get(number).cloned().unwrap_or_default();
-            if matches!(fate, Fate::Lost) {
-                found.lost += 1;
-                continue;
-            }
             let mut phv =
                 reference.parse_numbered(number as u64 + 1, packet.port, packet.bytes, packet.time_ns);
+            if let Fate::Lost(changed) = fate {
+                found.lost += 1;
+                reference.ingress_changing(&mut phv, &|object| has_changed(image, changed, object));
+                continue;
+            }
             reference.ingress(&mut phv, None);
             let expected = left(&reference.leave(&phv));
             found.compared += 1;
@@ -123,8 +126,8 @@ impl Watcher for Check {
         }
     }
 
-    fn dropped(&mut self, number: u64, _: DropCause) {
-        *self.fate(number) = Fate::Lost;
+    fn dropped(&mut self, lost: &Lost) {
+        *self.fate(lost.number) = Fate::Lost(lost.changed);
     }
 }
 
@@ -136,6 +139,12 @@ impl Check {
         }
         &mut self.packets[at]
     }
+}
+
+/// Whether the object is one of these tables.
+fn has_changed(image: &Image, changed: u64, object: Object) -> bool {
+    let is_it = |(table, held): (usize, &Held)| held.used.object == object && changed >> table & 1 == 1;
+    image.objects.iter().enumerate().any(is_it)
 }
 
 fn left(outputs: &[Output]) -> Fate {
@@ -163,7 +172,7 @@ fn difference(expected: &Fate, fate: &Fate) -> Option<String> {
         }
         Fate::Inside => Some("it never left".to_owned()),
         Fate::Twice => Some("it left twice".to_owned()),
-        Fate::Lost => None,
+        Fate::Lost(_) => None,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::options::{Model, Options};
 use crate::packets::Packet;
 use crate::port::Arrival;
 use crate::program::{Program, TableSpec};
-use crate::report::DropCause;
+use crate::report::Lost;
 use crate::snapshot::Snapshot;
 
 /// A compiled program with header vectors of `W` words, no fewer than the image takes.
@@ -123,7 +123,7 @@ pub trait Watcher {
     fn departed(&mut self, _number: u64, _outputs: Vec<Output>, _keys: &dyn Fn(usize) -> Option<u64>) {}
 
     /// A packet is lost.
-    fn dropped(&mut self, _number: u64, _cause: DropCause) {}
+    fn dropped(&mut self, _lost: &Lost) {}
 
     /// Whether to show what the registers hold at the beginning of this cycle.
     fn wants(&self, _cycle: u64) -> bool {
@@ -197,8 +197,8 @@ impl<const W: usize, Watch: Watcher> Observer<[u64; W], State> for Departures<'_
         self.watcher.departed(packet.number, outputs, &keys);
     }
 
-    fn dropped(&mut self, number: u64, cause: DropCause) {
-        self.watcher.dropped(number, cause);
+    fn dropped(&mut self, lost: &Lost) {
+        self.watcher.dropped(lost);
     }
 
     fn wants(&self, cycle: u64) -> bool {

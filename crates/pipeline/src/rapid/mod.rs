@@ -195,6 +195,7 @@ impl<P: Program, F: Faults> Scheme<P> for Rapid<P::State, F> {
                 chip.lose(leaving, DropCause::DirtyTableFull);
                 return Handle::NONE;
             };
+            chip.has_changed(function, leaving);
             let signal = Signal::Writeback { key, state, is_dirty };
             self.ring.signal(lane.write_stage, lane.read_stage, signal);
         }

@@ -13,7 +13,7 @@ use crate::port::{Arrival, Line, Pacing};
 use crate::program::{Program, TableSpec};
 use crate::programs::{Synthetic, SyntheticPhv};
 use crate::rapid::{Faults, Sound};
-use crate::report::DropCause;
+use crate::report::{DropCause, Lost};
 use crate::{EmulateError, Model, Options, Outcome, RapidOptions, Reference, WhenFull};
 
 /// What came out, in order, and what was lost.
@@ -35,8 +35,8 @@ impl<P: Program> Observer<P::Phv, P::State> for Watch<'_, P> {
         self.seen.departures.push((packet.number, self.program.output(&packet.phv), cycle));
     }
 
-    fn dropped(&mut self, number: u64, cause: DropCause) {
-        self.seen.lost.insert(number, cause);
+    fn dropped(&mut self, lost: &Lost) {
+        self.seen.lost.insert(lost.number, lost.cause);
     }
 }
 

@@ -237,19 +237,19 @@ fn is_always_read(program: &Program, body: &[Statement], object: Object) -> bool
     body.iter().take_while(stays).any(reads)
 }
 
-/// Whether what packets share is asked in the order of arrival, by packets of any flows and by those with one `a`: not
-/// behind a read for which some wait and others do not.
+/// Whether what packets share is asked in the order of arrival: by packets of any flows, of which the compiler warns
+/// otherwise, and by those with one `a`, not behind a read for which some wait and others do not.
 fn in_order(program: &Program) -> (bool, bool) {
-    let uses = Uses::of(program).objects;
+    let found = Uses::of(program);
+    let (of_any, uses) = (found.overtaken.is_empty(), found.objects);
     let is_shared = |used: &&Use| used.is_written && !matches!(used.object, Object::Counter(_));
-    let (mut of_any, mut of_one) = (true, true);
+    let mut of_one = true;
     for flow in uses.iter().filter(|used| used.is_flow_state()) {
         let is_always = is_always_read(program, &program.ingress, flow.object);
         let is_behind = |used: &&Use| used.object != flow.object && used.reads >= flow.reads;
         for other in uses.iter().filter(is_shared).filter(is_behind) {
             let keys = (key(flow, program), key(other, program));
             let is_finer = matches!(&keys, (Some(flow), Some(other)) if flow.is_subset(other));
-            of_any &= is_always && is_finer;
             of_one &=
                 is_always && (is_finer || keys.0.is_some_and(|key| key.iter().all(|field| *field == 'a')));
         }

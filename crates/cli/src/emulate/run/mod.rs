@@ -20,7 +20,7 @@ pub use self::args::RunArgs;
 #[cfg(test)]
 pub use self::report::Emulation;
 
-use self::report::{Compared, Place, render_html, render_text};
+use self::report::{Compared, Departures, Place, render_html, render_text};
 use crate::bench::mlffr::command_line;
 use crate::bench::source::Source;
 use crate::failure::Failure;
@@ -35,7 +35,10 @@ struct Run {
     latency: Histogram<u64>,
     tables: Vec<TableSpec>,
     program_stages: usize,
+    departures: Departures,
     check: Option<Compared>,
+    /// What the pipeline may do in another order than that in which packets arrive.
+    warnings: Vec<String>,
     /// What registers and buffers held in the cycles that were asked for.
     trace: String,
 }
@@ -70,6 +73,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
         latency_distribution: latencies::steps(&run.latency),
         buffer_sizes: report::buffer_sizes(&model, &run.report),
         report: run.report,
+        departures: run.departures,
         check: run.check,
     };
     let mut json = serde_json::to_string_pretty(&emulation).map_err(Failure::usage)?;
@@ -77,7 +81,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
     reports.write_documents(&contents, &(run.trace + &render_text(&emulation)))?;
     match &emulation.check {
-        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check))),
+        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check, &run.warnings))),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
@@ -111,7 +115,7 @@ fn source(args: &RunArgs) -> Result<Source, Failure> {
     }
 }
 
-fn differs(args: &RunArgs, check: &Compared) -> String {
+fn differs(args: &RunArgs, check: &Compared, warnings: &[String]) -> String {
     let what = check.first.as_ref().or(check.state.as_ref()).map_or("", |what| what);
     let level = args.consistency.map_or("what the program says".to_owned(), |level| level.to_string());
     let hint = match level.as_str() {
@@ -120,5 +124,6 @@ fn differs(args: &RunArgs, check: &Compared) -> String {
         }
         _ => format!("Consistency is {level}; only strict promises what the reference gives."),
     };
-    format!("the pipeline differs from the reference: {what}\n{hint}")
+    let warned: String = warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
+    format!("the pipeline differs from the reference: {what}\n{hint}{warned}")
 }

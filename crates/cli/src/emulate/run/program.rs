@@ -10,6 +10,7 @@ use pipeline::Snapshot;
 use pipeline::compiled::{Check, Image, Input, Watcher, emulate_p4};
 use wire::LinkType;
 
+use super::report::Departures;
 use super::{Run, RunArgs};
 use crate::bench::source::Source;
 use crate::failure::Failure;
@@ -25,9 +26,12 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure>
     let image = Image::new(machine(compiled, args)?)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let packets = packets(args, &Ports::new(args.port, &args.port_of)?, source)?;
+    let warnings =
+        image.machine().program().layout.as_ref().map_or(Vec::new(), |layout| layout.warnings.clone());
     let mut watching = Watching::new(args, &image, &packets)?;
     let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let departures = watching.departures;
     let (check, trace) = watching.finish()?;
     let check = check.map(|check| check.finish(&image, reference, &packets, &outcome).into());
     Ok(Run {
@@ -35,6 +39,8 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure>
         latency: outcome.latency,
         tables: image.tables().to_vec(),
         program_stages: image.stages(),
+        departures,
+        warnings,
         check,
         trace,
     })
@@ -79,6 +85,7 @@ struct Watching<'a> {
     check: Option<Check>,
     writer: Option<CaptureWriter>,
     write_error: Option<Failure>,
+    departures: Departures,
     packets: &'a [Input<'a>],
     /// Of the packet written last.
     time_ns: u64,
@@ -93,6 +100,7 @@ impl<'a> Watching<'a> {
             check: args.check.then(|| Check::new(image)),
             writer: writer.transpose().map_err(Failure::usage)?,
             write_error: None,
+            departures: Departures::default(),
             packets,
             time_ns: 0,
             cycles: args.trace_cycles.clone().unwrap_or_default(),
@@ -113,10 +121,11 @@ impl<'a> Watching<'a> {
 
 impl Watcher for Watching<'_> {
     fn wants_outputs(&self) -> bool {
-        self.check.is_some() || self.writer.is_some()
+        true
     }
 
     fn departed(&mut self, number: u64, outputs: Vec<Output>, keys: &dyn Fn(usize) -> Option<u64>) {
+        self.departures.count(outputs.len());
         self.time_ns = self.packets[number as usize].time_ns.max(self.time_ns);
         if let Some(writer) = self.writer.as_mut().filter(|_| self.write_error.is_none()) {
             let written = outputs
@@ -129,9 +138,9 @@ impl Watcher for Watching<'_> {
         }
     }
 
-    fn dropped(&mut self, number: u64, cause: pipeline::DropCause) {
+    fn dropped(&mut self, lost: &pipeline::Lost) {
         if let Some(check) = &mut self.check {
-            check.dropped(number, cause);
+            check.dropped(lost);
         }
     }
 

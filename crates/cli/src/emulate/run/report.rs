@@ -34,6 +34,9 @@ pub struct Emulation {
     /// What the model did.
     #[serde(flatten)]
     pub report: Report,
+    /// What became of the packets that came out.
+    #[serde(flatten)]
+    pub departures: Departures,
     /// How the latencies of the packets that came out are distributed: some 200 steps at most, in ascending order.
     pub latency_distribution: Vec<Step>,
     /// The sizes of the buffers in `occupancy_max`, by the same names: packets of `rb`, `pb`, `flow_queue`,
@@ -41,6 +44,29 @@ pub struct Emulation {
     pub buffer_sizes: BTreeMap<String, u64>,
     /// How that compares with the reference, if it was asked for.
     pub check: Option<Compared>,
+}
+
+/// What the program does with packets that come out of the pipeline: `packets_out` is `packets_sent` and
+/// `packets_dropped_by_program` together, `packets_in` is `packets_out` and all of `drops`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Departures {
+    /// Packets that it sends to a port or to several.
+    pub packets_sent: u64,
+    /// Packets that it sends to no port.
+    pub packets_dropped_by_program: u64,
+    /// What ports get: one copy of a packet for each of its ports.
+    pub copies_sent: u64,
+}
+
+impl Departures {
+    /// Another packet, which is sent to so many ports.
+    pub fn count(&mut self, ports: usize) {
+        match ports {
+            0 => self.packets_dropped_by_program += 1,
+            _ => self.packets_sent += 1,
+        }
+        self.copies_sent += ports as u64;
+    }
 }
 
 /// How large each buffer is that a report speaks of.
@@ -79,7 +105,8 @@ impl Place {
     }
 }
 
-/// What differs from the reference, which takes the packets that were not lost one after the other.
+/// What differs from the reference, which takes one packet after the other. Of a packet that was lost it takes what that
+/// had changed by then.
 #[derive(Serialize, JsonSchema)]
 pub struct Compared {
     /// Packets that were compared.
@@ -125,7 +152,10 @@ impl Emulation {
             ("cycles", count(report.cycles)),
             ("packets in", count(report.packets_in)),
             ("packets out", count(report.packets_out)),
-            ("lost", format!("{} ({})", count(report.lost()), percent(report.loss()))),
+            ("of these sent", count(self.departures.packets_sent)),
+            ("of these dropped by the program", count(self.departures.packets_dropped_by_program)),
+            ("copies that ports got", count(self.departures.copies_sent)),
+            ("lost in the pipeline", format!("{} ({})", count(report.lost()), percent(report.loss()))),
             ("packets per cycle", format!("{:.4}", report.throughput)),
             ("offered per cycle", format!("{:.4}", report.offered)),
             ("latency, mean cycles", format!("{:.1}", latency.mean)),
@@ -153,7 +183,10 @@ impl Emulation {
         let refused = self.report.states_refused.iter();
         let refused =
             refused.map(|(table, keys)| vec![format!("new keys that {table} refused"), count(*keys)]);
-        drops.chain(refused).collect()
+        let behind = self.report.lost_after_write.iter();
+        let behind =
+            behind.map(|(table, lost)| vec![format!("of these, had already changed {table}"), count(*lost)]);
+        drops.chain(behind).chain(refused).collect()
     }
 
     fn occupancy(&self) -> Vec<Vec<String>> {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use pipeline::programs::{Synthetic, SyntheticPhv, field, fields};
-use pipeline::{Arrival, DropCause, Observer, Packet, Program, Reference, Snapshot, emulate};
+use pipeline::{Arrival, Lost, Observer, Packet, Program, Reference, Snapshot, emulate};
 
-use super::report::Compared;
+use super::report::{Compared, Departures};
 use super::{Run, RunArgs};
 use crate::bench::source::Source;
 use crate::failure::Failure;
@@ -36,12 +36,19 @@ pub fn run(args: &RunArgs, source: &Source) -> Result<Run, Failure> {
         emulate(&program, &args.model(), &args.options(), packets, &mut watching).map_err(Failure::usage)?;
     let check = args.check.then(|| compared(&program, &arrivals, &watching.outputs, &outcome.tables));
     Ok(Run {
-        report: outcome.report,
         latency: outcome.latency,
         tables: program.tables().to_vec(),
         program_stages: program.stages(),
+        // It sends all that comes out.
+        departures: Departures {
+            packets_sent: outcome.report.packets_out,
+            copies_sent: outcome.report.packets_out,
+            ..Departures::default()
+        },
+        warnings: Vec::new(),
         check,
         trace: watching.trace,
+        report: outcome.report,
     })
 }
 
@@ -77,9 +84,9 @@ impl Observer<SyntheticPhv, u64> for Watching<'_> {
         }
     }
 
-    fn dropped(&mut self, number: u64, _: DropCause) {
+    fn dropped(&mut self, lost: &Lost) {
         if self.checks {
-            self.outputs.insert(number, None);
+            self.outputs.insert(lost.number, None);
         }
     }
 

@@ -5,7 +5,7 @@ use pipeline::{Latency, Report};
 use roxmltree::{Document, ParsingOptions};
 
 use super::latencies::{Step, steps};
-use super::report::{Emulation, Place, render_html};
+use super::report::{Departures, Emulation, Place, render_html, render_text};
 
 fn sample(latencies: &[u64]) -> Emulation {
     let mut taken = Histogram::new(3).expect("digits");
@@ -34,6 +34,7 @@ fn sample(latencies: &[u64]) -> Emulation {
             offered: 0.08,
             latency_cycles: Latency { mean: 20.0, p50: 10, p99: 40, max: 40 },
             drops: BTreeMap::from([("phv_buffer_full", 3), ("queue_full", 1)]),
+            lost_after_write: BTreeMap::from([("<flows>".to_owned(), 2)]),
             stalls: 0,
             resubmissions: 0,
             writebacks: 0,
@@ -43,6 +44,7 @@ fn sample(latencies: &[u64]) -> Emulation {
             cycles_simulated: 100,
             cycles_per_second: 1.0,
         },
+        departures: Departures { packets_sent: 3, packets_dropped_by_program: 1, copies_sent: 5 },
         latency_distribution: steps(&taken),
         buffer_sizes: [("<flows>.pb", 32), ("<flows>.rb", 16), ("<flows>.dtable_read", 64)]
             .map(|(name, size)| (name.to_owned(), size))
@@ -88,6 +90,31 @@ fn every_chart_says_what_it_shows() {
             let titles = figure.descendants().filter(|node| node.attribute("class") == Some("title"));
             let titles: Vec<_> = titles.filter_map(|title| title.text()).collect();
             assert!(titles.len() == 2 && titles.iter().any(|title| title.contains('%')), "{titles:?}");
+        }
+    });
+}
+
+/// Each packet is in one row, on the page and in the text.
+#[test]
+fn what_became_of_every_packet_is_told() {
+    let emulation = sample(&[10, 10, 20, 40]);
+    let rows = [
+        ("of these sent", "3"),
+        ("of these dropped by the program", "1"),
+        ("copies that ports got", "5"),
+        ("of these, had already changed <flows>", "2"),
+    ];
+    let text = render_text(&emulation);
+    for (name, value) in rows {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name));
+        assert!(line.is_some_and(|line| line.trim_end().ends_with(value)), "{name} in {text}");
+    }
+    with_page(&emulation, |page| {
+        let cells: Vec<_> =
+            page.descendants().filter(|node| node.has_tag_name("td") || node.has_tag_name("th")).collect();
+        for (name, value) in rows {
+            let at = cells.iter().position(|cell| cell.text() == Some(name)).expect("a row");
+            assert_eq!(cells[at + 1].text(), Some(value), "{name}");
         }
     });
 }
