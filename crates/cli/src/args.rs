@@ -429,7 +429,8 @@ pub enum BenchCommand {
     Chain(BenchChainArgs),
     /// Measure what it costs that packets leave in order, and how far they do not otherwise
     Egress(BenchEgressArgs),
-    /// Find the maximum loss-free forwarding rate of a chain behind a simulated card, and latency below it
+    /// Find the highest rate at which a chain behind a simulated card loses no more than --loss of its packets, and
+    /// latency below it
     Mlffr(BenchMlffrArgs),
     /// Compare strategies: that rate on several numbers of cores, with a page of charts
     Compare(BenchCompareArgs),
@@ -601,7 +602,7 @@ pub struct SourceArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Share of the packets that may be lost
+    /// Share of the packets that may be lost at the rate found, 4% as in SCR (NSDI'25, §4.1); 0 for a rate without loss
     #[arg(long, value_name = "SHARE", default_value_t = 0.04, value_parser = loss)]
     pub loss: f64,
     /// Receive descriptors of each queue of the simulated card

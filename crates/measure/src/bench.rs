@@ -10,7 +10,7 @@ use thiserror::Error;
 use wire::Stamp;
 
 use crate::executor::{
-    CoreOutcome, Keeper, Moving, SLICE_ALONE_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, Station, VirtualCore,
+    Keeper, Moving, Outcomes, SLICE_ALONE_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, Station, VirtualCore,
     run_measured, run_virtual,
 };
 use crate::histories::{Histories, InPackets};
@@ -208,13 +208,13 @@ impl Bench {
         self.settings.descriptors
     }
 
-    /// One pass over the trace, which counts for nothing: flows come to exist, caches fill.
+    /// One pass over the trace, whose rate counts for nothing: flows come to exist, caches fill.
     ///
     /// # Errors
     /// As [`Bench::closed_loop`].
-    pub fn warm_up(&mut self, stop: &AtomicBool) -> Result<(), TrialError> {
+    pub fn warm_up(&mut self, stop: &AtomicBool) -> Result<Trial, TrialError> {
         let count = self.packets.len() as u32;
-        self.closed_loop(count, stop).map(|_| ())
+        self.closed_loop(count, stop)
     }
 
     /// `count` packets that are all there from the beginning, none dropped: what the cores can do.
@@ -351,7 +351,7 @@ impl Run {
         keepers: Vec<Keeper<'a>>,
         stopwatches: &'a mut [Stopwatch],
         stop: &AtomicBool,
-    ) -> Result<Vec<CoreOutcome>, TrialError> {
+    ) -> Result<Outcomes, TrialError> {
         let station = |core, chain, keeper, clock: WallClock| self.station(core, chain, keeper, clock);
         run_measured(cores, keepers, stopwatches, &station, stop)
     }
@@ -363,7 +363,7 @@ impl Run {
         keepers: Vec<Keeper<'a>>,
         meters: &'a mut [M],
         stop: &AtomicBool,
-    ) -> Result<Vec<CoreOutcome>, TrialError> {
+    ) -> Result<Outcomes, TrialError> {
         let work = || {
             pin(0);
             let core = |(core, ((chain, keeper), meter))| {
@@ -405,7 +405,7 @@ impl Run {
     }
 }
 
-fn summarise(offered_pps: Option<f64>, offered: u64, moves: u64, outcomes: Vec<CoreOutcome>) -> Trial {
+fn summarise(offered_pps: Option<f64>, offered: u64, moves: u64, (outcomes, time): Outcomes) -> Trial {
     let mut cores = Vec::new();
     let mut latency = None;
     for (core, histogram) in outcomes {
@@ -419,7 +419,7 @@ fn summarise(offered_pps: Option<f64>, offered: u64, moves: u64, outcomes: Vec<C
             (all, None) => all,
         };
     }
-    Trial { offered_pps, offered, cores, moves, latency }
+    Trial { offered_pps, offered, cores, moves, latency, time }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use io::{Packets, Trace};
 use strategy::{INDIRECTION_SIZES, Rebalancing, Strategy};
 use traffic::{Analysis, Digest};
 
-use crate::findings::findings;
+use crate::findings::draw_conclusions;
+use crate::top_key::top_key;
 use crate::trial::share;
 use crate::{
     Bench, BenchError, Clock, Comparison, InPackets, Point, Question, Refused, Series, Settings,
@@ -83,11 +84,11 @@ pub fn compare(
     };
     for strategy in &contest.strategies {
         let mut points = Vec::new();
-        for cores in cores_of(*strategy, &contest.cores) {
+        for (cores, clock) in places(chain, *strategy, contest) {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            match point(chain, trace, *strategy, cores, contest, stop) {
+            match point(chain, trace, *strategy, cores, clock, contest, stop) {
                 Ok(None) => {}
                 Ok(Some(point)) => {
                     tell(*strategy, &point);
@@ -101,19 +102,35 @@ pub fn compare(
         }
         comparison.series.push(Series { strategy: strategy.name().to_owned(), points });
     }
-    comparison.findings = findings(&comparison);
+    draw_conclusions(&mut comparison);
     Ok(comparison)
 }
 
-/// Ascending, each once; one for the strategy that has no more.
-fn cores_of(strategy: Strategy, cores: &[usize]) -> Vec<usize> {
-    if strategy == Strategy::Single {
-        return vec![1];
-    }
-    let mut cores = cores.to_vec();
+/// Numbers of cores, ascending, each once, and where the clock is not the one that they have by themselves. `single` has
+/// one core on each clock that another strategy has, so that each rate has something to be compared with.
+fn places(chain: &Chain, strategy: Strategy, contest: &Contest) -> Vec<(usize, Option<Clock>)> {
+    let mut cores = contest.cores.clone();
     cores.sort_unstable();
     cores.dedup();
-    cores
+    if strategy != Strategy::Single {
+        return cores.into_iter().map(|cores| (cores, None)).collect();
+    }
+    let others = contest.strategies.iter().filter(|other| **other != Strategy::Single);
+    let clocks =
+        others.flat_map(|other| cores.iter().filter_map(|cores| clock_of(chain, *other, *cores, contest)));
+    let clocks: Vec<Clock> = clocks.collect();
+    let preferred = if contest.prefers_virtual { Clock::Virtual } else { Clock::Measured };
+    let mut each = [preferred, preferred.other()].to_vec();
+    each.retain(|clock| clocks.contains(clock));
+    match each.is_empty() {
+        true => vec![(1, Some(preferred))],
+        false => each.into_iter().map(|clock| (1, Some(clock))).collect(),
+    }
+}
+
+/// The clock that a point will have; `None` where it cannot run.
+fn clock_of(chain: &Chain, strategy: Strategy, cores: usize, contest: &Contest) -> Option<Clock> {
+    clock(chain, &Plan::new(chain, strategy, cores).ok()?, contest.prefers_virtual).ok()
 }
 
 /// One strategy on one number of cores; `None` after an interruption before there was a rate.
@@ -122,6 +139,7 @@ fn point(
     trace: &Trace,
     strategy: Strategy,
     cores: usize,
+    fixed: Option<Clock>,
     contest: &Contest,
     stop: &AtomicBool,
 ) -> Result<Option<Point>, String> {
@@ -131,7 +149,10 @@ fn point(
         rebalancing: plan.rebalancing.map(|rebalancing| contest.rebalancing.unwrap_or(rebalancing)),
         ..plan
     };
-    let clock = clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?;
+    let clock = match fixed {
+        Some(clock) => clock,
+        None => clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?,
+    };
     let packets = match contest.history {
         Some(how) if strategy == Strategy::Scr => packets_with_history(chain, &plan, trace, how),
         _ => packets(chain, &plan, trace),
@@ -186,12 +207,13 @@ pub(crate) fn summary(
     }
     let profile = analysis.profile();
     // Where no hash serves the chain there is no table.
-    let top_entry_share = match Plan::new(chain, Strategy::Rss, 1) {
+    let (top_entry_share, top_key) = match Plan::new(chain, Strategy::Rss, 1) {
         Ok(plan) => {
             let plan = Plan { indirection_entries, ..plan };
-            top_entry_share(packets(chain, &plan, trace)?.packets())
+            let top_key = top_key(chain, &plan, trace);
+            (top_entry_share(packets(chain, &plan, trace)?.packets()), top_key)
         }
-        Err(_) => 0.0,
+        Err(_) => (0.0, None),
     };
     Ok(TraceSummary {
         source,
@@ -201,6 +223,7 @@ pub(crate) fn summary(
         top1_share: profile.top10.first().map_or(0.0, |flow| flow.share),
         top10_share: profile.top10_share,
         top_entry_share,
+        top_key,
         digest: digest.to_string(),
     })
 }

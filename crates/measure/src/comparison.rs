@@ -33,6 +33,35 @@ pub struct Comparison {
     pub findings: Vec<String>,
 }
 
+impl Comparison {
+    /// All points, each with the name of its strategy.
+    pub fn points(&self) -> impl Iterator<Item = (&str, &Point)> {
+        self.series
+            .iter()
+            .flat_map(|series| series.points.iter().map(|point| (series.strategy.as_str(), point)))
+    }
+
+    /// Rate of a point over that of `single` on one core. `None` where there is none, or whose time is not the point's:
+    /// rates of different clocks have no ratio.
+    pub fn over_single(&self, point: &Point) -> Option<f64> {
+        self.over(point, "single", 1)
+    }
+
+    /// Rate of a point over that of `rss` on as many cores; `None` as for [`Comparison::over_single`].
+    pub fn over_rss(&self, point: &Point) -> Option<f64> {
+        self.over(point, "rss", point.cores)
+    }
+
+    fn over(&self, point: &Point, strategy: &str, cores: usize) -> Option<f64> {
+        let is_it = |(name, other): &(&str, &Point)| {
+            *name == strategy && other.cores == cores && other.clock == point.clock
+        };
+        let (_, other) = self.points().find(is_it)?;
+        let ratio = point.mpps / other.mpps;
+        (other.mpps > 0.0 && ratio.is_finite()).then_some(ratio)
+    }
+}
+
 /// What was replayed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TraceSummary {
@@ -50,8 +79,22 @@ pub struct TraceSummary {
     pub top10_share: f64,
     /// Share of the packets of the fullest entry of the indirection table, 0 to 1.
     pub top_entry_share: f64,
+    /// The packets that no hash of the chain can spread over several cores; absent where no hash serves the chain, and
+    /// in comparisons of older versions.
+    #[serde(default)]
+    pub top_key: Option<TopKey>,
     /// A hash of all bytes and times, hexadecimal: the same for the same seed and command.
     pub digest: String,
+}
+
+/// The heaviest value of the header fields that a card hashes for a chain. Both directions of a connection have the same
+/// hash and count as one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopKey {
+    /// What such a value is: `connection`, `pair of addresses`, `source address`.
+    pub what: String,
+    /// Its share of the packets, 0 to 1.
+    pub share: f64,
 }
 
 /// One strategy.
@@ -76,12 +119,32 @@ pub struct Point {
     pub found_mpps: Vec<f64>,
     /// Share of the packets lost at that rate, 0 to 1.
     pub loss: f64,
-    /// Entries that went from core to core, with their flows, in the last trial at that rate.
+    /// Entries that went from core to core, with their flows, from the warm-up to the last trial. Once loads are even,
+    /// hardly any does: most belong to the first trials.
     pub moves: u64,
     /// Each core in that trial.
     pub loads: Vec<CoreLoad>,
     /// Latency at given shares of the rate found; empty where it was not asked for.
     pub latency: Vec<LatencyPoint>,
+    /// What else the system did meanwhile; absent in comparisons of older versions.
+    #[serde(default)]
+    pub conditions: Option<Conditions>,
+    /// Why the rate is not to be relied on, a sentence for each reason; empty if it is.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// What the system did while something was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Conditions {
+    /// Share of the time in which the measuring threads had no processor, since the system ran others or a quota was
+    /// used up, 0 to 1; absent where the system does not say.
+    pub off_processor_share: Option<f64>,
+    /// Share of all processors' time that a hypervisor gave to other machines (steal), 0 to 1; absent where the system
+    /// does not say.
+    pub steal_share: Option<f64>,
+    /// Batches that took so long that the system must have run something else.
+    pub slow_batches: u64,
 }
 
 /// Whose time a figure is of.
@@ -95,6 +158,14 @@ pub enum Clock {
 }
 
 impl Clock {
+    /// The one that this is not.
+    pub(crate) fn other(self) -> Clock {
+        match self {
+            Clock::Measured => Clock::Virtual,
+            Clock::Virtual => Clock::Measured,
+        }
+    }
+
     /// What reports call it.
     pub fn name(self) -> &'static str {
         match self {

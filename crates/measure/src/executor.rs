@@ -12,12 +12,16 @@ use hdrhistogram::Histogram;
 use io::nic::{Clock, NicPort, VirtualClock, WallClock};
 use io::{Port, Received};
 
+use crate::disturbance::{ThreadClock, ThreadTime};
 use crate::replay::TrialPast;
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::{CoreTrial, TrialError};
 
 /// What a core of a trial leaves behind.
 pub(crate) type CoreOutcome = (CoreTrial, Option<Histogram<u64>>);
+
+/// The same of all cores, and the time of the threads that ran them.
+pub(crate) type Outcomes = (Vec<CoreOutcome>, ThreadTime);
 
 /// From the moment when all threads are ready to the start of a trial.
 const LEAD: Duration = Duration::from_micros(200);
@@ -158,18 +162,19 @@ pub(crate) fn run_measured<'a>(
     stopwatches: &'a mut [Stopwatch],
     station: &(impl Fn(usize, &'a mut ChainCore, Keeper<'a>, WallClock) -> Station<'a, WallClock> + Sync),
     stop: &AtomicBool,
-) -> Result<Vec<CoreOutcome>, TrialError> {
+) -> Result<Outcomes, TrialError> {
     let (barrier, start) = (Barrier::new(chains.len()), OnceLock::new());
     let work = |core: usize, chain, keeper, stopwatch| {
         pin(core);
         let mut station = station(core, chain, keeper, WallClock { start: Instant::now() });
         barrier.wait();
+        let clock = ThreadClock::start();
         let start = *start.get_or_init(|| Instant::now() + LEAD);
         station.port.clock_mut().start = start;
         while Instant::now() < start {
             hint::spin_loop();
         }
-        poll(&mut station, stopwatch, start, stop).map(|()| station.outcome())
+        poll(&mut station, stopwatch, start, stop).map(|()| (station.outcome(), clock.stop()))
     };
     thread::scope(|scope| {
         let work = &work;
@@ -186,7 +191,10 @@ pub(crate) fn run_measured<'a>(
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         // All are waited for, whatever the first of them says.
-        workers.into_iter().map(join).collect::<Vec<_>>().into_iter().collect()
+        let outcomes: Vec<_> = workers.into_iter().map(join).collect();
+        let outcomes: Vec<_> = outcomes.into_iter().collect::<Result<_, TrialError>>()?;
+        let (outcomes, times): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+        Ok((outcomes, times.into_iter().reduce(ThreadTime::and).unwrap_or_default()))
     })
 }
 
@@ -248,7 +256,8 @@ pub(crate) fn run_virtual<M: Meter>(
     mut cores: Vec<VirtualCore<'_, M>>,
     slice_ns: u64,
     stop: &AtomicBool,
-) -> Result<Vec<CoreOutcome>, TrialError> {
+) -> Result<Outcomes, TrialError> {
+    let clock = ThreadClock::start();
     let mut is_over = vec![false; cores.len()];
     loop {
         let running = (0..cores.len()).filter(|core| !is_over[*core]);
@@ -259,7 +268,7 @@ pub(crate) fn run_virtual<M: Meter>(
             return Err(TrialError::Interrupted);
         }
     }
-    Ok(cores.into_iter().map(|core| core.station.outcome()).collect())
+    Ok((cores.into_iter().map(|core| core.station.outcome()).collect(), clock.stop()))
 }
 
 impl<M: Meter> VirtualCore<'_, M> {

@@ -1,177 +1,308 @@
-//! What the figures of a comparison say, in whole sentences.
+//! What the figures of a comparison say, in whole sentences. No sentence is printed that the figures beside it contradict:
+//! each is a value that can be held against a table, and tests draw tables at random.
 
+use std::fmt;
+
+use crate::disturbance::{self, decimal, range};
 use crate::{Clock, Comparison, Point};
 
 /// Rates closer than this are alike: a search's width and the noise.
 const ALIKE: f64 = 0.03;
 
+/// A core's share of the packets of a trial may be this much below that of the whole trace: trials end in the middle of it.
+const TRIAL_SHARE: f64 = 0.005;
+
+/// One sentence about a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// Packets that sharding has on one core at a time, however many there are.
+    Unsplittable {
+        /// What they have in common: `connection`, `entry of the indirection table`.
+        what: String,
+        /// Their share of the trace, 0 to 1.
+        share: f64,
+    },
+    /// The most that sharding reaches if no packet costs more than another: an estimate.
+    EndOfSharding {
+        /// Over the rate of one core.
+        times: f64,
+        /// Share of the packets that may be lost, 0 to 1.
+        loss_limit: f64,
+    },
+    /// Who has the highest rate on so many cores of one clock.
+    Fastest {
+        /// Where.
+        place: Place,
+        /// Who.
+        best: Rate,
+        /// Whether others were measured there.
+        has_others: bool,
+        /// Over `single`, on the same clock.
+        over_single: Option<f64>,
+        /// Over `rss` on as many cores of the same clock.
+        over_rss: Option<f64>,
+    },
+    /// The highest rate on so many cores of one clock, and those which searches cannot tell from it. Two at least, the
+    /// highest first.
+    Alike {
+        /// Where.
+        place: Place,
+        /// Who.
+        rates: Vec<Rate>,
+    },
+    /// A rate that is not to be relied on, and is in no other finding.
+    Disturbed {
+        /// Where.
+        place: Place,
+        /// Which.
+        rate: Rate,
+        /// Why.
+        note: String,
+    },
+    /// All cores are virtual.
+    AllVirtual,
+    /// Some cores are virtual and some are not.
+    TwoClocks,
+}
+
+/// A number of cores of one clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// How many.
+    pub cores: usize,
+    /// Whose time it is.
+    pub clock: Clock,
+}
+
+/// A strategy's rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// The strategy's name.
+    pub strategy: String,
+    /// Million packets per second.
+    pub mpps: f64,
+}
+
+/// Draws notes and findings anew from the figures: those of a saved comparison may be of an older version, or changed by
+/// hand.
+pub fn draw_conclusions(comparison: &mut Comparison) {
+    for point in comparison.series.iter_mut().flat_map(|series| &mut series.points) {
+        point.notes = disturbance::notes(point);
+    }
+    comparison.findings = findings(comparison).iter().map(ToString::to_string).collect();
+}
+
 /// In order of weight; none where nothing was measured.
-pub(crate) fn findings(comparison: &Comparison) -> Vec<String> {
-    let mut cores: Vec<usize> = points(comparison).map(|(_, point)| point.cores).collect();
-    cores.sort_unstable();
-    cores.dedup();
-    let Some(most_cores) = cores.last().copied() else { return Vec::new() };
-    let mut findings: Vec<String> = bound(comparison, most_cores).into_iter().collect();
-    findings.extend(cores.iter().filter(|cores| **cores > 1).filter_map(|cores| best(comparison, *cores)));
-    findings.extend(whose_time(comparison));
+pub fn findings(comparison: &Comparison) -> Vec<Finding> {
+    let mut findings = sharding(comparison);
+    let mut places: Vec<Place> = comparison.points().map(|(_, point)| Place::of(point)).collect();
+    places.sort_unstable_by_key(|place| (place.cores, place.clock == Clock::Virtual));
+    places.dedup();
+    findings
+        .extend(places.iter().filter(|place| place.cores > 1).filter_map(|place| best(comparison, *place)));
+    findings.extend(clocks(comparison));
+    let disturbed = |(name, point): (&str, &Point)| {
+        let (place, rate) = (Place::of(point), Rate::of(name, point));
+        let of = move |note: &String| Finding::Disturbed { place, rate: rate.clone(), note: note.clone() };
+        point.notes.iter().map(of).collect::<Vec<_>>()
+    };
+    findings.extend(comparison.points().flat_map(disturbed));
     findings
 }
 
-fn points(comparison: &Comparison) -> impl Iterator<Item = (&str, &Point)> {
-    comparison
-        .series
-        .iter()
-        .flat_map(|series| series.points.iter().map(|point| (series.strategy.as_str(), point)))
+impl Place {
+    fn of(point: &Point) -> Place {
+        Place { cores: point.cores, clock: point.clock }
+    }
 }
 
-/// What keeps sharding from gaining by all cores, if anything does.
-fn bound(comparison: &Comparison, cores: usize) -> Option<String> {
-    let trace = &comparison.trace;
-    let even = 1.0 / cores as f64;
-    let (what, whose, share) = match () {
-        () if trace.top1_share > even => ("One flow", "sharding", trace.top1_share),
-        () if trace.top_entry_share > even => {
-            ("One entry of the indirection table", "RSS", trace.top_entry_share)
-        }
-        () => return None,
-    };
-    let carries = format!("{what} carries {:.0}% of the packets", share * 100.0);
-    Some(match share > 0.995 {
-        true => format!("{carries}; {whose} cannot split it."),
-        false => format!(
-            "{carries}; {whose} cannot split it, and reaches no more than {:.1} times the rate of one core.",
-            1.0 / share
-        ),
-    })
+impl Rate {
+    fn of(strategy: &str, point: &Point) -> Rate {
+        Rate { strategy: strategy.to_owned(), mpps: point.mpps }
+    }
 }
 
-/// Who is fastest on so many cores, and how much that is beside what everyone knows.
-fn best(comparison: &Comparison, cores: usize) -> Option<String> {
-    let mut there: Vec<_> = points(comparison).filter(|(_, point)| point.cores == cores).collect();
+fn is_sharding(strategy: &str) -> bool {
+    matches!(strategy, "rss" | "rsspp")
+}
+
+/// Points that nothing disturbed.
+fn reliable(comparison: &Comparison, place: Place) -> impl Iterator<Item = (&str, &Point)> {
+    comparison.points().filter(move |(_, point)| Place::of(point) == place && point.notes.is_empty())
+}
+
+/// What keeps sharding from gaining by all cores, if anything does, and how much it may gain.
+fn sharding(comparison: &Comparison) -> Vec<Finding> {
+    let sharded = comparison.points().filter(|(name, _)| is_sharding(name));
+    let Some(most_cores) = sharded.map(|(_, point)| point.cores).max() else { return Vec::new() };
+    let (trace, even) = (&comparison.trace, 1.0 / most_cores as f64);
+    let key = trace.top_key.as_ref().map(|key| (key.what.clone(), key.share));
+    let entry = Some(("entry of the indirection table".to_owned(), trace.top_entry_share));
+    let heaviest = key.filter(|(_, share)| *share > even).or(entry).filter(|(_, share)| *share > even);
+    let Some((what, share)) = heaviest else { return Vec::new() };
+    let loss_limit = comparison.loss_limit;
+    // All that may be lost is lost on the core with the heaviest, and evenly on one core.
+    let times = (1.0 - loss_limit) / (share - loss_limit);
+    let mut findings = vec![Finding::Unsplittable { what, share }];
+    if share > loss_limit && times < most_cores as f64 {
+        findings.push(Finding::EndOfSharding { times, loss_limit });
+    }
+    // Trials may see another part of the trace than its whole, and packets do not all cost the same.
+    findings.retain(|finding| !finding.contradicted_by(comparison));
+    findings
+}
+
+/// Who is fastest there, and how much that is beside what everyone knows.
+fn best(comparison: &Comparison, place: Place) -> Option<Finding> {
+    let mut there: Vec<_> = reliable(comparison, place).collect();
     there.sort_by(|(_, a), (_, b)| b.mpps.total_cmp(&a.mpps));
-    let (name, best) = *there.first()?;
-    let alike: Vec<_> = there[1..]
-        .iter()
-        .filter(|(_, point)| point.mpps > best.mpps * (1.0 - ALIKE))
-        .map(|(name, _)| format!("`{name}`"))
-        .collect();
-    let mut text = match alike.is_empty() {
-        true => format!("On {cores} cores `{name}` is the fastest"),
-        false => format!("On {cores} cores `{name}` and {} are alike", alike.join(" and ")),
-    };
-    if there.len() == 1 {
-        text = format!("On {cores} cores `{name}` reaches");
-    } else {
-        text += ", with";
+    let ((name, best), others) = there.split_first()?;
+    let alike: Vec<_> = others.iter().filter(|(_, point)| are_alike(best, point)).collect();
+    if !alike.is_empty() {
+        let others = alike.into_iter().map(|(name, point)| Rate::of(name, point));
+        return Some(Finding::Alike {
+            place,
+            rates: [Rate::of(name, best)].into_iter().chain(others).collect(),
+        });
     }
-    text += &format!(" {:.1} Mpps", best.mpps);
-    let rate = |strategy: &str, cores: usize| {
-        let mut found = points(comparison).filter(|(name, point)| *name == strategy && point.cores == cores);
-        found.next().map(|(_, point)| point.mpps).filter(|mpps| *mpps > 0.0)
+    let is_reliable = |name: &str, cores| {
+        let place = Place { cores, ..place };
+        reliable(comparison, place).any(|(other, _)| other == name)
     };
-    let others = [("single", rate("single", 1)), ("rss", rate("rss", cores))];
-    let ratios: Vec<String> = others
-        .into_iter()
-        .filter(|(other, _)| *other != name)
-        .filter_map(|(other, mpps)| Some(format!("{:.1} times `{other}`", best.mpps / mpps?)))
-        .collect();
-    if !ratios.is_empty() {
-        text += &format!(": {}", ratios.join(", "));
-    }
-    Some(text + ".")
+    Some(Finding::Fastest {
+        place,
+        best: Rate::of(name, best),
+        has_others: !others.is_empty(),
+        over_single: comparison.over_single(best).filter(|_| is_reliable("single", 1)),
+        over_rss: comparison.over_rss(best).filter(|_| *name != "rss" && is_reliable("rss", place.cores)),
+    })
 }
 
-/// Where the time of some points is not what a clock on the wall showed.
-fn whose_time(comparison: &Comparison) -> Option<String> {
-    let virtual_points = points(comparison).filter(|(_, point)| point.clock == Clock::Virtual);
-    let least = virtual_points.map(|(_, point)| point.cores).min()?;
-    let is_all = points(comparison).all(|(_, point)| point.clock == Clock::Virtual);
-    Some(match is_all {
-        true => "All figures are of virtual cores, which do not compete for caches and memory.".to_owned(),
-        false => format!(
-            "Figures of virtual cores, which do not compete for caches and memory, begin at {least} {}.",
-            if least == 1 { "core" } else { "cores" }
-        ),
-    })
+/// Whether searches cannot tell two points apart: their medians are close, or what they found overlaps.
+fn are_alike(a: &Point, b: &Point) -> bool {
+    let span = |point: &Point| range(&point.found_mpps).unwrap_or((point.mpps, point.mpps));
+    let ((a_least, a_most), (b_least, b_most)) = (span(a), span(b));
+    let is_close = a.mpps.min(b.mpps) >= a.mpps.max(b.mpps) * (1.0 - ALIKE);
+    is_close || (a_least <= b_most && b_least <= a_most)
+}
+
+fn clocks(comparison: &Comparison) -> Option<Finding> {
+    let has = |clock| comparison.points().any(|(_, point)| point.clock == clock);
+    match (has(Clock::Measured), has(Clock::Virtual)) {
+        (false, true) => Some(Finding::AllVirtual),
+        (true, true) => Some(Finding::TwoClocks),
+        (_, false) => None,
+    }
+}
+
+impl Finding {
+    /// Whether figures of the comparison say otherwise, as they are printed.
+    pub fn contradicted_by(&self, comparison: &Comparison) -> bool {
+        let has = |place: &Place, rate: &Rate, is: fn(&Point) -> bool| {
+            comparison.points().any(|(name, point)| {
+                (name, Place::of(point), point.mpps) == (&rate.strategy, *place, rate.mpps) && is(point)
+            })
+        };
+        let is_reliable = |point: &Point| point.notes.is_empty();
+        let has_clock = |clock| comparison.points().any(|(_, point)| point.clock == clock);
+        match self {
+            Finding::Unsplittable { share, .. } => comparison.points().any(|(name, point)| {
+                let busiest = point.loads.iter().map(|load| load.share).reduce(f64::max);
+                name == "rss" && busiest.is_some_and(|busiest| busiest < share - TRIAL_SHARE)
+            }),
+            Finding::EndOfSharding { times, .. } => comparison.points().any(|(name, point)| {
+                let own = comparison.points().find(|(other, one)| {
+                    *other == name && (one.cores, one.clock) == (1, point.clock) && one.mpps > 0.0
+                });
+                let over_own = own.map(|(_, one)| point.mpps / one.mpps);
+                let ratios = [comparison.over_single(point), over_own];
+                is_sharding(name) && ratios.iter().flatten().any(|ratio| ratio > times)
+            }),
+            Finding::Fastest { place, best, has_others, over_single, over_rss } => {
+                let others = || reliable(comparison, *place).filter(|(name, _)| *name != best.strategy);
+                let point = reliable(comparison, *place).find(|(name, _)| *name == best.strategy);
+                let is_other =
+                    |claimed: &Option<f64>, found: Option<f64>| claimed.is_some() && *claimed != found;
+                !has(place, best, is_reliable)
+                    || others().any(|(_, point)| point.mpps > best.mpps)
+                    || *has_others != others().next().is_some()
+                    || point.is_none_or(|(_, point)| {
+                        is_other(over_single, comparison.over_single(point))
+                            || is_other(over_rss, comparison.over_rss(point))
+                            || others().any(|(_, other)| are_alike(point, other))
+                    })
+            }
+            Finding::Alike { place, rates } => {
+                let of = |rate: &Rate| {
+                    reliable(comparison, *place).map(|(_, point)| point).find(|point| point.mpps == rate.mpps)
+                };
+                let Some(first) = rates.first().and_then(of) else { return true };
+                !rates.iter().all(|rate| has(place, rate, is_reliable))
+                    || !rates.iter().filter_map(of).all(|other| are_alike(first, other))
+                    || reliable(comparison, *place).any(|(_, point)| point.mpps > first.mpps)
+            }
+            Finding::Disturbed { place, rate, .. } => !has(place, rate, |point| !point.notes.is_empty()),
+            Finding::AllVirtual => has_clock(Clock::Measured) || !has_clock(Clock::Virtual),
+            Finding::TwoClocks => !has_clock(Clock::Measured) || !has_clock(Clock::Virtual),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Unsplittable { what, share } => {
+                let percent = share * 100.0;
+                write!(f, "One {what} carries {percent:.0}% of the packets, which sharding has on one core at a time.")
+            }
+            Finding::EndOfSharding { times, loss_limit } => {
+                let times = decimal(*times);
+                write!(f, "If all packets cost the same, sharding ends at {times} times one core")?;
+                match *loss_limit > 0.0 {
+                    true => write!(f, ", losses of {}% included.", decimal(loss_limit * 100.0)),
+                    false => write!(f, "."),
+                }
+            }
+            Finding::Fastest { place, best: Rate { strategy, mpps }, has_others, over_single, over_rss } => {
+                let verb = if *has_others { "is the fastest, with" } else { "reaches" };
+                write!(f, "On {place} `{strategy}` {verb} {} Mpps", decimal(*mpps))?;
+                let ratios = [("single", over_single), ("rss", over_rss)];
+                let ratios = ratios.into_iter().filter_map(|(name, ratio)| Some((name, (*ratio)?)));
+                for (at, (name, ratio)) in ratios.enumerate() {
+                    write!(f, "{} {} times `{name}`", if at == 0 { ":" } else { "," }, decimal(ratio))?;
+                }
+                f.write_str(".")
+            }
+            Finding::Alike { place, rates } => {
+                let rate = |rate: &Rate| format!("`{}` ({} Mpps)", rate.strategy, decimal(rate.mpps));
+                let rates: Vec<String> = rates.iter().map(rate).collect();
+                let (first, others) = rates.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+                write!(f, "On {place} the searches do not tell {first} from {}.", others.join(" and "))
+            }
+            Finding::Disturbed { place, rate, note } => {
+                let Rate { strategy, mpps } = rate;
+                write!(f, "Do not rely on `{strategy}` on {place}, {} Mpps: {note}.", decimal(*mpps))
+            }
+            Finding::AllVirtual => {
+                f.write_str("All cores are virtual: they do not compete for caches and memory, and real ones do.")
+            }
+            Finding::TwoClocks => f.write_str(
+                "Virtual cores do not compete for caches and memory, and real ones do: their rates are not compared \
+                 with each other.",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, plural) = match self.clock {
+            Clock::Measured => ("core", if self.cores == 1 { "" } else { "s" }),
+            Clock::Virtual => ("virtual core", if self.cores == 1 { "" } else { "s" }),
+        };
+        write!(f, "{} {what}{plural}", self.cores)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Series, TraceSummary};
-
-    fn comparison(top1_share: f64, top_entry_share: f64, series: &[(&str, &[(usize, f64)])]) -> Comparison {
-        let point = |(cores, mpps): &(usize, f64)| Point {
-            cores: *cores,
-            clock: if *cores > 2 { Clock::Virtual } else { Clock::Measured },
-            mpps: *mpps,
-            found_mpps: vec![*mpps],
-            loss: 0.0,
-            moves: 0,
-            loads: Vec::new(),
-            latency: Vec::new(),
-        };
-        let series = series.iter().map(|(strategy, points)| Series {
-            strategy: (*strategy).to_owned(),
-            points: points.iter().map(point).collect(),
-        });
-        Comparison {
-            paceline: String::new(),
-            command: String::new(),
-            machine: String::new(),
-            chain: String::new(),
-            functions: Vec::new(),
-            trace: TraceSummary {
-                source: String::new(),
-                packets: 1,
-                flows: 1,
-                mean_bytes: 60.0,
-                top1_share,
-                top10_share: top1_share,
-                top_entry_share,
-                digest: String::new(),
-            },
-            loss_limit: 0.04,
-            descriptors: 256,
-            searches: 1,
-            series: series.collect(),
-            refused: Vec::new(),
-            findings: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn one_flow_bounds_sharding() {
-        let series: &[(&str, &[(usize, f64)])] =
-            &[("single", &[(1, 10.0)]), ("rss", &[(1, 10.0), (2, 9.9), (4, 10.1)])];
-        let expected = [
-            "One flow carries 100% of the packets; sharding cannot split it.",
-            "On 2 cores `rss` reaches 9.9 Mpps: 1.0 times `single`.",
-            "On 4 cores `rss` reaches 10.1 Mpps: 1.0 times `single`.",
-            "Figures of virtual cores, which do not compete for caches and memory, begin at 4 cores.",
-        ];
-        assert_eq!(findings(&comparison(1.0, 1.0, series)), expected);
-    }
-
-    #[test]
-    fn the_fastest_is_named_beside_the_known() {
-        let series: &[(&str, &[(usize, f64)])] = &[
-            ("single", &[(1, 10.0)]),
-            ("shared", &[(2, 8.0)]),
-            ("rss", &[(2, 12.0)]),
-            ("rsspp", &[(2, 18.0)]),
-        ];
-        let expected = [
-            "One entry of the indirection table carries 80% of the packets; RSS cannot split it, and reaches no \
-             more than 1.2 times the rate of one core.",
-            "On 2 cores `rsspp` is the fastest, with 18.0 Mpps: 1.8 times `single`, 1.5 times `rss`.",
-        ];
-        assert_eq!(findings(&comparison(0.1, 0.8, series)), expected);
-        let alike: &[(&str, &[(usize, f64)])] = &[("rss", &[(2, 12.0)]), ("rsspp", &[(2, 11.9)])];
-        assert_eq!(
-            findings(&comparison(0.1, 0.2, alike)),
-            ["On 2 cores `rss` and `rsspp` are alike, with 12.0 Mpps."]
-        );
-        assert!(findings(&comparison(0.1, 0.2, &[])).is_empty());
-    }
-}
+mod tests;

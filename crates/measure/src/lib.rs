@@ -6,6 +6,8 @@
 //! | [`packets_with_history`], [`history_costs`] | history that packets bring along, and what it costs there and in a log |
 //! | [`Schedule`] | what comes to which queue in a trial, told ahead |
 //! | [`search()`](search::search) | the search for the highest rate with little loss |
+//! | [`Conditions`], [`ThreadClock`] | what else the system ran meanwhile, and when a rate is not to be relied on |
+//! | [`findings()`], [`Finding`] | what the figures of a comparison say, and figures that would contradict it |
 //! | [`mlffr()`] | that search several times over, and latency below what it found |
 //! | [`compare()`], [`Comparison`] | strategies side by side, and what is said of them |
 //! | [`measure_costs`], [`Costs`], [`Skew`] | what a packet costs, and what follows for any number of cores |
@@ -17,6 +19,7 @@ mod bench;
 mod compare;
 mod comparison;
 mod costs;
+mod disturbance;
 mod executor;
 mod findings;
 mod forecast;
@@ -27,19 +30,24 @@ mod replay;
 mod schedule;
 pub mod search;
 mod stopwatch;
+mod top_key;
 mod trial;
 
 pub use advice::Advice;
 pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
-pub use comparison::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
+pub use comparison::{
+    Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, Series, TopKey, TraceSummary,
+};
 pub use costs::{
     CoreTime, CostError, CostQuestion, HistoryCost, MeasuredCosts, Placement, Spread, history_costs,
     measure_costs,
 };
+pub use disturbance::{StealClock, ThreadClock, ThreadTime, crowded, decimal, spread_note};
+pub use findings::{Finding, Place, Rate, draw_conclusions, findings};
 pub use forecast::{Check, Forecast, ForecastPoint, ForecastQuestion, RefusedStrategy, forecast};
 pub use histories::{InPackets, packets_with_history};
-pub use mlffr::{Mlffr, Question, mlffr};
+pub use mlffr::{Mlffr, Question, Totals, mlffr};
 pub use model::{Costs, Skew};
 pub use schedule::{QueueSchedule, Schedule};
 pub use trial::{CoreTrial, Trial, Unaccounted};

@@ -1,11 +1,13 @@
-//! The maximum loss-free forwarding rate of a chain, several times over, and latency below it.
+//! The highest rate at which a chain loses no more than a given share, several times over, and latency below it. RFC 2544
+//! calls it throughput where that share is 0; SCR (NSDI'25, §4.1) allows 4% and calls it MLFFR all the same.
 
 use std::sync::atomic::AtomicBool;
 
 use hdrhistogram::Histogram;
 
+use crate::disturbance::{self, StealClock, ThreadTime};
 use crate::search::{Found, Limits, median_index, search};
-use crate::{Bench, Clock, LatencyPoint, Point, Trial, TrialError};
+use crate::{Bench, Clock, Conditions, LatencyPoint, Point, Trial, TrialError};
 
 /// What to search for.
 #[derive(Clone, Debug)]
@@ -32,10 +34,34 @@ pub struct Mlffr {
     pub found: Vec<Found<Trial>>,
     /// Latency, by load.
     pub latency: Vec<LatencyPoint>,
-    /// Batches, of all trials, that took so long that the system must have run something else.
-    pub slow_batches: u64,
+    /// Of all trials, the warm-up included.
+    pub totals: Totals,
+    /// Share of the processors' time that a hypervisor gave to other machines; `None` where the system does not say.
+    pub steal_share: Option<f64>,
     /// Whether it was interrupted.
     pub is_interrupted: bool,
+}
+
+/// What adds up over trials.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Entries that went from core to core.
+    pub moves: u64,
+    /// Batches that took so long that the system must have run something else.
+    pub slow_batches: u64,
+    /// Time of the threads that ran them, with a processor and without.
+    pub time: ThreadTime,
+}
+
+impl Totals {
+    fn add(&mut self, trial: &Trial) {
+        self.moves += trial.moves;
+        self.slow_batches += trial.slow_batches();
+        self.time = match self.time.wall.is_zero() {
+            true => trial.time,
+            false => self.time.and(trial.time),
+        };
+    }
 }
 
 /// The searches begin this much above what the cores can do: what is dropped makes room.
@@ -60,22 +86,27 @@ impl Question {
 /// # Errors
 /// [`TrialError`] other than an interruption, which ends the measurement with what was found so far.
 pub fn mlffr(bench: &mut Bench, question: &Question, stop: &AtomicBool) -> Result<Option<Mlffr>, TrialError> {
-    let closed_loop = match bench.warm_up(stop).and_then(|()| bench.closed_loop(question.packets, stop)) {
+    let (steal, mut totals) = (StealClock::start(), Totals::default());
+    let warm_up = bench.warm_up(stop).map(|trial| totals.add(&trial));
+    let closed_loop = match warm_up.and_then(|()| bench.closed_loop(question.packets, stop)) {
         Err(TrialError::Interrupted) => return Ok(None),
         closed_loop => closed_loop?,
     };
+    totals.add(&closed_loop);
     let mut mlffr = Mlffr {
         clock: bench.clock(),
-        slow_batches: closed_loop.slow_batches(),
         closed_loop,
         found: Vec::new(),
         latency: Vec::new(),
+        totals,
+        steal_share: None,
         is_interrupted: false,
     };
     match mlffr.measure(bench, question, stop) {
         Err(TrialError::Interrupted) => mlffr.is_interrupted = true,
         measured => measured?,
     }
+    mlffr.steal_share = steal.share();
     Ok(Some(mlffr))
 }
 
@@ -90,7 +121,7 @@ impl Mlffr {
         for _ in 0..question.searches {
             let found = search(upper_pps, question.limits, |pps| -> Result<_, TrialError> {
                 let trial = bench.trial(pps, question.packets_at(pps), false, stop)?;
-                self.slow_batches += trial.slow_batches();
+                self.totals.add(&trial);
                 Ok((trial.loss(), trial))
             })?;
             self.found.extend(found);
@@ -100,7 +131,7 @@ impl Mlffr {
         for load in &question.latency_loads {
             let pps = mlffr_pps * load;
             let trial = bench.trial(pps, question.packets_at(pps), true, stop)?;
-            self.slow_batches += trial.slow_batches();
+            self.totals.add(&trial);
             self.latency.extend(trial.latency.map(|latency| latency_point(*load, pps, &latency)));
         }
         Ok(())
@@ -115,16 +146,22 @@ impl Mlffr {
     /// The figures; a rate of 0 and no loads if no search found a rate.
     pub fn point(&self) -> Point {
         let median = self.median();
-        Point {
+        let Totals { moves, slow_batches, time } = self.totals;
+        let off_processor_share = time.off_processor_share();
+        let mut point = Point {
             cores: self.closed_loop.cores.len(),
             clock: self.clock,
             mpps: median.map_or(0.0, |found| found.pps / 1e6),
             found_mpps: self.found.iter().map(|found| found.pps / 1e6).collect(),
             loss: median.map_or(0.0, |found| found.trial.loss()),
-            moves: median.map_or(0, |found| found.trial.moves),
+            moves,
             loads: median.map_or_else(Vec::new, |found| found.trial.loads()),
             latency: self.latency.clone(),
-        }
+            conditions: Some(Conditions { off_processor_share, steal_share: self.steal_share, slow_batches }),
+            notes: Vec::new(),
+        };
+        point.notes = disturbance::notes(&point);
+        point
     }
 }
 

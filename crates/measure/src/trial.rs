@@ -2,6 +2,7 @@ use hdrhistogram::Histogram;
 use thiserror::Error;
 
 use crate::CoreLoad;
+use crate::disturbance::ThreadTime;
 
 /// What one trial showed.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Trial {
     pub moves: u64,
     /// From a packet's arrival to its leaving, ns, where that was asked for.
     pub latency: Option<Histogram<u64>>,
+    /// Time of the threads that ran it, with a processor and without.
+    pub time: ThreadTime,
 }
 
 /// What one core did in a trial.
@@ -126,7 +129,7 @@ mod tests {
             slow_batches: 1,
         };
         let cores = vec![core(30, 0, 500, 900), core(70, 20, 1_000, 1_000)];
-        Trial { offered_pps: None, offered: 100, cores, moves: 0, latency: None }
+        Trial { offered_pps: None, offered: 100, cores, moves: 0, latency: None, time: ThreadTime::default() }
     }
 
     #[test]

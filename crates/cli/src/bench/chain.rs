@@ -13,6 +13,7 @@ use engine::report::MemoryReport;
 use engine::run::{Lap, Laps, run};
 use engine::{Batch, Chain, ChainCore, Plan, Registry, pin};
 use io::{MemoryPort, Trace};
+use measure::{Clock, Conditions, StealClock, ThreadClock, ThreadTime, crowded};
 use schemars::JsonSchema;
 use serde::Serialize;
 use traffic::{Kind, Model, Options, Sizes};
@@ -70,6 +71,8 @@ pub struct ChainBench {
     drops: u64,
     /// The same by reason, `function/reason`; malformed packets are not among them.
     drop_reasons: BTreeMap<String, u64>,
+    /// Why the rate is not to be relied on, a sentence for each reason; empty if it is.
+    notes: Vec<String>,
 }
 
 /// Time of one part.
@@ -162,8 +165,7 @@ fn spread(chain: &Chain, plan: &Plan, trace: &Trace) -> Vec<Vec<u32>> {
 struct CoreTime {
     packets: u64,
     forwarded: u64,
-    elapsed: Duration,
-    processor_ns: Option<u64>,
+    time: ThreadTime,
     laps: Sampled,
     chain: ChainCore,
 }
@@ -180,6 +182,7 @@ fn measure(
     let chains = plan.cores_of(chain).map_err(|_| {
         Failure::usage("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")
     })?;
+    let steal = StealClock::start();
     let port = |packets: &Vec<u32>| MemoryPort::new(trace, packets, POOL_FRAMES, Arc::clone(&stop));
     let ports: Vec<MemoryPort> = queues.iter().map(port).collect();
     let cores: Vec<CoreTime> = thread::scope(|scope| {
@@ -198,26 +201,26 @@ fn measure(
             .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    Ok(summarise(chain, plan, &cores))
+    Ok(summarise(chain, plan, &cores, steal.share()))
 }
 
 fn one_core(core: usize, mut port: MemoryPort, mut chain: ChainCore, functions: usize) -> CoreTime {
     pin(core);
     let mut laps = Sampled::new(functions);
-    let processor_before = processor_ns();
-    let begin = Instant::now();
+    let clock = ThreadClock::start();
     let counters = run(&mut port, &mut chain, &mut Batch::new(), &mut laps, &mut ()).unwrap_or_default();
-    let elapsed = begin.elapsed();
-    let processor_ns = processor_before.and_then(|before| Some(processor_ns()? - before));
-    CoreTime { packets: counters.packets, forwarded: port.forwarded(), elapsed, processor_ns, laps, chain }
+    let time = clock.stop();
+    CoreTime { packets: counters.packets, forwarded: port.forwarded(), time, laps, chain }
 }
 
-fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
+fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime], steal_share: Option<f64>) -> ChainBench {
     let packets: u64 = cores.iter().map(|core| core.packets).sum();
     let forwarded: u64 = cores.iter().map(|core| core.forwarded).sum();
-    let elapsed: f64 = cores.iter().map(|core| core.elapsed.as_secs_f64()).fold(0.0, f64::max);
-    let core_ns: f64 = cores.iter().map(|core| core.elapsed.as_secs_f64() * 1e9).sum();
-    let processor_ns: Option<u64> = cores.iter().map(|core| core.processor_ns).sum();
+    let elapsed: f64 = cores.iter().map(|core| core.time.wall.as_secs_f64()).fold(0.0, f64::max);
+    let time = cores.iter().map(|core| core.time).reduce(ThreadTime::and).unwrap_or_default();
+    let core_ns = time.wall.as_secs_f64() * 1e9;
+    let off_processor_share = time.off_processor_share();
+    let conditions = Conditions { off_processor_share, steal_share, slow_batches: 0 };
     let mut all = Sampled::new(chain.functions.len());
     cores.iter().for_each(|core| all.add(&core.laps));
     let flows = |index: usize| {
@@ -243,7 +246,7 @@ fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
         seconds: elapsed,
         mpps: packets as f64 / elapsed / 1e6,
         ns_per_packet: core_ns / packets.max(1) as f64,
-        processor_ns_per_packet: processor_ns.map(|ns| ns as f64 / packets.max(1) as f64),
+        processor_ns_per_packet: time.processor.map(|time| time.as_nanos() as f64 / packets.max(1) as f64),
         stages: all.stages(chain, clock_ns),
         clock_ns_per_packet: clock_ns / engine::BATCH_PACKETS as f64,
         tables: tables(chain),
@@ -251,6 +254,7 @@ fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime]) -> ChainBench {
         flows: (0..chain.functions.len()).map(flows).collect(),
         drops: packets - forwarded.min(packets),
         drop_reasons: drop_reasons(chain, cores),
+        notes: crowded(plan.cores).into_iter().chain(conditions.notes(Clock::Measured)).collect(),
     }
 }
 
@@ -290,6 +294,7 @@ fn render(bench: &ChainBench) -> String {
     if let Some(ns) = bench.processor_ns_per_packet {
         text += &format!("{ns:.1} ns/packet of processor time, without what else the system ran\n");
     }
+    bench.notes.iter().for_each(|note| text += &format!("note: the rate is not to be relied on: {note}\n"));
     if let Some(memory) = bench.memory.describe() {
         text += &format!("{memory}\n");
     }
@@ -415,12 +420,6 @@ impl Laps for Sampled {
             _ => self.packets = packets,
         }
     }
-}
-
-/// How long this thread has had a processor; `None` where the system does not say.
-fn processor_ns() -> Option<u64> {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    stat.split_whitespace().next()?.parse().ok()
 }
 
 /// What one reading of the clock costs, ns.

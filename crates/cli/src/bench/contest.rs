@@ -75,5 +75,6 @@ fn tell(strategy: Strategy, point: &Point) {
         return;
     }
     let (strategy, clock) = (strategy.name(), point.clock.name());
-    eprintln!("{strategy} on {}: {:.2} Mpps ({clock})", point.cores, point.mpps);
+    let notes: String = point.notes.iter().map(|note| format!("; not to be relied on: {note}")).collect();
+    eprintln!("{strategy} on {}: {:.2} Mpps ({clock}){notes}", point.cores, point.mpps);
 }

@@ -47,6 +47,8 @@ pub struct EgressBench {
     rounds: usize,
     /// The figures of each order.
     orders: Vec<OrderBench>,
+    /// Why the times are not to be relied on, a sentence for each reason; empty if they are.
+    notes: Vec<String>,
 }
 
 /// Runs in one order.
@@ -115,8 +117,10 @@ pub fn command(args: &BenchEgressArgs, registry: &Registry) -> Result<ExitCode, 
         source: source.name,
         packets: source.trace.len() as u64,
         rounds: args.rounds,
+        notes: Vec::new(),
         orders: runs.into_iter().zip(alone).map(|(runs, alone)| summary(runs, alone)).collect(),
     };
+    let bench = EgressBench { notes: notes(&bench), ..bench };
     reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -202,6 +206,15 @@ fn seen<'a>(done: &Done, bytes: &'a [u8]) -> Seen<'a> {
     Seen { stamp, fate: *fate, bytes, wire_len, link, entry, sent: *sent }
 }
 
+/// Cores, and a thread before and behind them, that share processors; and runs that differ.
+fn notes(bench: &EgressBench) -> Vec<String> {
+    let spread = |order: &OrderBench| {
+        let what = format!("runs with packets {} took", order.egress.order);
+        measure::spread_note(&what, &order.ns_per_packet, "ns per packet")
+    };
+    measure::crowded(bench.cores + 2).into_iter().chain(bench.orders.iter().filter_map(spread)).collect()
+}
+
 /// Of at least one run.
 fn summary(mut runs: Vec<Run>, Alone { taking_ns, measuring_ns }: Alone) -> OrderBench {
     runs.sort_by(|a, b| a.ns_per_packet.total_cmp(&b.ns_per_packet));
@@ -237,6 +250,7 @@ fn render(bench: &EgressBench) -> String {
         ["order", "median", "least", "most", "Mpps", "batches that waited", "taking alone", "measuring"];
     text +=
         &(heading("From the first packet in to the last one out, ns per packet") + &table(&header, &rows, 1));
+    bench.notes.iter().for_each(|note| text += &format!("note: the times are not to be relied on: {note}\n"));
     let reorderings = bench.orders.iter().filter_map(|order| order.egress.reordering.as_ref());
     text + &reorderings.map(reordering).collect::<String>()
 }

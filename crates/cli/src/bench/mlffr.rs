@@ -1,4 +1,4 @@
-//! `paceline bench mlffr`: the maximum loss-free forwarding rate, and latency below it.
+//! `paceline bench mlffr`: the highest rate at which no more than a given share is lost, and latency below it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -141,7 +141,7 @@ fn report(args: &BenchMlffrArgs, chain: &Chain, plan: &Plan, source: String, fou
         closed_loop_mpps: found.closed_loop.received_pps() / 1e6,
         lowest_mpps: rates().reduce(f64::min).unwrap_or(0.0),
         highest_mpps: rates().reduce(f64::max).unwrap_or(0.0),
-        slow_batches: found.slow_batches,
+        slow_batches: found.totals.slow_batches,
         point: found.point(),
     }
 }
@@ -191,6 +191,7 @@ fn render(bench: &MlffrBench) -> String {
             plural_of(bench.slow_batches, "batch", "batches"),
         );
     }
+    point.notes.iter().for_each(|note| text += &format!("note: the rate is not to be relied on: {note}\n"));
     text + &loads(point) + &latency(point)
 }
 

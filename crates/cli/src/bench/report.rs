@@ -43,11 +43,15 @@ fn read(path: &Path) -> Result<Comparison, Failure> {
     if text.len() as u64 > BYTES_MAX {
         return Err(not_a_comparison(&name, format!("it is longer than {} MiB", BYTES_MAX >> 20)));
     }
-    let comparison: Comparison =
+    let mut comparison: Comparison =
         serde_json::from_slice(&text).map_err(|error| not_a_comparison(&name, error))?;
     match fault(&comparison) {
         Some(fault) => Err(not_a_comparison(&name, fault)),
-        None => Ok(comparison),
+        None => {
+            // What it says itself may be of an older version, or changed by hand, and contradict its figures.
+            measure::draw_conclusions(&mut comparison);
+            Ok(comparison)
+        }
     }
 }
 
@@ -64,7 +68,8 @@ fn not_a_comparison(name: &impl ToString, why: impl ToString) -> Failure {
 fn fault(comparison: &Comparison) -> Option<String> {
     let trace = &comparison.trace;
     let shares = [trace.top1_share, trace.top10_share, trace.top_entry_share, comparison.loss_limit];
-    if let Some(share) = shares.into_iter().find(|share| !is_share(*share)) {
+    let top_key = trace.top_key.as_ref().map(|key| key.share);
+    if let Some(share) = shares.into_iter().chain(top_key).find(|share| !is_share(*share)) {
         return Some(format!("{share} is not a share from 0 to 1"));
     }
     if !is_figure(trace.mean_bytes) {

@@ -53,6 +53,8 @@ struct Row {
     operation: &'static str,
     /// Million operations per second, measured: the median of the rounds.
     mops: f64,
+    /// Why that is not to be relied on; absent if it is.
+    note: Option<String>,
 }
 
 pub fn command(args: &BenchTableArgs) -> Result<ExitCode, Failure> {
@@ -78,12 +80,21 @@ fn render(bench: &TableBench) -> String {
             count(row.entries as u64),
             row.batch.to_string(),
             row.operation.to_owned(),
-            format!("{:.1}", row.mops),
+            format!("{:.1}{}", row.mops, if row.note.is_some() { "*" } else { "" }),
         ]
     };
+    let note = |row: &Row| {
+        let Row { entries, batch, operation, note, .. } = row;
+        let note = note.as_ref()?;
+        Some(format!(
+            "* {operation} of {} by {batch} is not to be relied on: {note}\n",
+            count(*entries as u64)
+        ))
+    };
     let rows: Vec<_> = bench.rows.iter().map(cell).collect();
+    let notes: String = bench.rows.iter().filter_map(note).collect();
     format!(
-        "flow table, {} byte keys, {} bytes of state, full, random order (measured)\non {}\n\n{}",
+        "flow table, {} byte keys, {} bytes of state, full, random order (measured)\non {}\n\n{}{notes}",
         bench.key_bytes,
         bench.state_bytes,
         bench.machine.describe(),
@@ -128,7 +139,8 @@ fn measure(entries: usize, rounds: usize) -> Result<Vec<Row>, Failure> {
         }
         for (operation, mut figures) in OPERATIONS.into_iter().zip(figures) {
             figures.sort_by(f64::total_cmp);
-            rows.push(Row { entries, batch, operation, mops: figures[figures.len() / 2] });
+            let note = measure::spread_note("rounds found", &figures, "million operations a second");
+            rows.push(Row { entries, batch, operation, mops: figures[figures.len() / 2], note });
         }
     }
     Ok(rows)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::forecast::RefusedStrategy;
-use crate::{Check, CoreTime, Costs, MeasuredCosts, Spread, TraceSummary};
+use crate::{Check, CoreTime, Costs, MeasuredCosts, Spread, TopKey, TraceSummary};
 
 /// The paper's port-knocking firewall (Table 4): t 128 ns, 7.8 Mpps on one core.
 const FIREWALL: Costs = Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0 };
@@ -48,6 +48,7 @@ fn forecast(costs: Costs, max_cores: usize, heaviest: f64, shares: impl Fn(usize
             top1_share: heaviest * 0.9,
             top10_share: heaviest,
             top_entry_share: heaviest,
+            top_key: Some(TopKey { what: "connection".to_owned(), share: heaviest * 0.9 }),
             digest: String::new(),
         },
         measured,

@@ -71,12 +71,13 @@ fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_
             plot.draw(line(from, to, &format!("error {class}")));
         }
         let tip = format!(
-            "{}, {}: {} ({}), {}",
+            "{}, {}: {} ({}), {}{}",
             series.strategy,
             cores(point.cores),
             with_unit(point.mpps, "Mpps"),
             spread(point),
-            point.clock.name()
+            point.clock.name(),
+            point.notes.iter().map(|note| format!("; not to be relied on: {note}")).collect::<String>()
         );
         let shape = marker(place(plot, point, point.mpps), style, point.clock == Clock::Measured);
         plot.draw(with_tip(shape, &tip));

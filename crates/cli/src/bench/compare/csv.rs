@@ -4,7 +4,7 @@ use csv::{Terminator, WriterBuilder};
 use measure::{Comparison, LatencyPoint, Point, Series};
 use serde::Serialize;
 
-use super::figures::{biggest_share, busiest, over_rss, over_single, spread_mpps};
+use super::figures::{biggest_share, busiest, spread_mpps};
 
 /// One point. Columns are added at the end, never renamed or removed.
 #[derive(Serialize)]
@@ -33,6 +33,8 @@ struct Row<'a> {
     latency_p99_us: Option<f64>,
     latency_p999_us: Option<f64>,
     latency_max_us: Option<f64>,
+    /// Why the rate is not to be relied on; empty if it is.
+    notes: String,
 }
 
 /// A header and one row per point; cells for which there is nothing are empty.
@@ -50,7 +52,7 @@ pub fn render_csv(comparison: &Comparison) -> String {
 }
 
 /// The columns, also for a comparison without points. A test holds them to [`Row`].
-const HEADER: [&str; 23] = [
+const HEADER: [&str; 24] = [
     "chain",
     "trace",
     "trace_digest",
@@ -74,6 +76,7 @@ const HEADER: [&str; 23] = [
     "latency_p99_us",
     "latency_p999_us",
     "latency_max_us",
+    "notes",
 ];
 
 /// The header as the names of [`Row`] give it.
@@ -105,8 +108,8 @@ fn row<'a>(comparison: &'a Comparison, series: &'a Series, point: &'a Point) -> 
         least_mpps,
         most_mpps,
         searches: point.found_mpps.len(),
-        over_single_ratio: over_single(comparison, point),
-        over_rss_ratio: over_rss(comparison, point),
+        over_single_ratio: comparison.over_single(point),
+        over_rss_ratio: comparison.over_rss(point),
         loss_share: point.loss,
         entries_moved: point.moves,
         busiest_core_share: busiest(point),
@@ -118,5 +121,6 @@ fn row<'a>(comparison: &'a Comparison, series: &'a Series, point: &'a Point) -> 
         latency_p99_us: latency(|latency| latency.p99_us),
         latency_p999_us: latency(|latency| latency.p999_us),
         latency_max_us: latency(|latency| latency.max_us),
+        notes: point.notes.join("; "),
     }
 }

@@ -1,33 +1,15 @@
 //! What all three forms say about a point.
 
-use measure::{Comparison, Point, Series};
+use measure::{Comparison, Point};
 
 use crate::page::numbers::decimal;
 
-/// The series of a strategy, if it was compared.
-pub fn series<'a>(comparison: &'a Comparison, strategy: &str) -> Option<&'a Series> {
-    comparison.series.iter().find(|series| series.strategy == strategy)
-}
-
-/// The point of `single` on the fewest cores: what scaling is measured by.
+/// The point of `single` by which scaling is measured: on the clock of the points with the most cores, since rates of
+/// different clocks are not compared.
 pub fn single(comparison: &Comparison) -> Option<&Point> {
-    series(comparison, "single")?.points.iter().min_by_key(|point| point.cores)
-}
-
-/// Rate over that of `single`, which has one core however many the others have.
-pub fn over_single(comparison: &Comparison, point: &Point) -> Option<f64> {
-    over(point, single(comparison)?)
-}
-
-/// Rate over that of `rss` on as many cores.
-pub fn over_rss(comparison: &Comparison, point: &Point) -> Option<f64> {
-    let points = &series(comparison, "rss")?.points;
-    over(point, points.iter().find(|other| other.cores == point.cores)?)
-}
-
-fn over(point: &Point, other: &Point) -> Option<f64> {
-    let ratio = point.mpps / other.mpps;
-    (other.mpps > 0.0 && ratio.is_finite()).then_some(ratio)
+    let (_, last) = comparison.points().max_by_key(|(_, point)| point.cores)?;
+    let single = comparison.points().filter(|(name, _)| *name == "single");
+    single.map(|(_, point)| point).filter(|point| point.clock == last.clock).min_by_key(|point| point.cores)
 }
 
 /// The least and the most that a search found.
@@ -56,7 +38,17 @@ pub fn biggest_share(point: &Point) -> Option<f64> {
 
 /// `1.5` as `1.50x`; a dash where there is nothing to compare with.
 pub fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or("-".to_owned(), |ratio| format!("{}x", decimal(ratio)))
+    match ratio {
+        None => "-".to_owned(),
+        Some(ratio) if ratio < 0.005 => "<0.01x".to_owned(),
+        Some(ratio) => format!("{}x", decimal(ratio)),
+    }
+}
+
+/// A rate, marked where it is not to be relied on.
+pub fn rate(point: &Point) -> String {
+    let mark = if point.notes.is_empty() { "" } else { "*" };
+    decimal(point.mpps) + mark
 }
 
 /// The loss limit, as short as it was given: `0.1%`.
@@ -72,5 +64,6 @@ mod tests {
     #[test]
     fn what_there_is_nothing_to_compare_with_is_a_dash() {
         assert_eq!((ratio(None), ratio(Some(2.0))), ("-".into(), "2.00x".into()));
+        assert_eq!(ratio(Some(5.3e-4)), "<0.01x");
     }
 }

@@ -3,7 +3,7 @@
 use measure::{Clock, Comparison, Point, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
-use super::figures::{limit, over_rss, over_single, ratio, single, spread};
+use super::figures::{limit, rate, ratio, single, spread};
 use super::text::searches;
 use crate::output::{count, plural};
 use crate::page::markup::{Element, element};
@@ -180,10 +180,11 @@ fn tables(comparison: &Comparison) -> Option<Element> {
         "each search, Mpps",
         "loss",
         "entries moved",
+        "not to be relied on, since",
     ];
-    let mut section = section("All figures").child(table(&header, &[7], rates)).child(paragraph(
+    let mut section = section("All figures").child(table(&header, &[7, 10], rates)).child(paragraph(
         "note",
-        "Mpps: million packets per second, the median of the searches. Over single: against single on its own core. Over rss: against rss on as many cores. Loss: share of the packets at that rate.",
+        "Mpps: million packets per second, the median of the searches; * is not to be relied on. Over single: against single on its own core, over rss: against rss on as many cores, both on the same clock or not at all. Loss: share of the packets at that rate. Entries moved: from core to core, in all trials.",
     ));
     let header =
         ["strategy", "cores", "load", "offered Mpps", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs"];
@@ -200,13 +201,14 @@ fn rate_cells(comparison: &Comparison, series: &Series, point: &Point) -> Vec<St
         series.strategy.clone(),
         point.cores.to_string(),
         point.clock.name().to_owned(),
-        decimal(point.mpps),
-        ratio(over_single(comparison, point)),
-        ratio(over_rss(comparison, point)),
+        rate(point),
+        ratio(comparison.over_single(point)),
+        ratio(comparison.over_rss(point)),
         spread(point),
         found.join(" "),
         percent(point.loss),
         count(point.moves),
+        point.notes.join("; "),
     ]
 }
 

@@ -1,4 +1,6 @@
-use measure::{Clock, Comparison, CoreLoad, LatencyPoint, Point, Refused, Series, TraceSummary};
+use measure::{
+    Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, Series, TopKey, TraceSummary,
+};
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -10,6 +12,51 @@ const SAMPLE: &str = include_str!("../../../tests/comparison.json");
 
 fn sample() -> Comparison {
     serde_json::from_str(SAMPLE).expect("the sample is a comparison")
+}
+
+/// What the sample says of its figures is what is said of such figures.
+#[test]
+fn the_sample_has_the_findings_of_its_figures() {
+    let mut drawn = sample();
+    measure::draw_conclusions(&mut drawn);
+    assert_eq!(sample().findings, drawn.findings);
+    let notes = |comparison: &Comparison| {
+        comparison.points().map(|(_, point)| point.notes.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(&sample()), notes(&drawn));
+}
+
+/// A rate that the system disturbed carries its note into each form, and no rate is put over one of another clock.
+#[test]
+fn notes_go_with_their_rate() {
+    let sample = sample();
+    let (html, text, csv) = (render_html(&sample), render_text(&sample), render_csv(&sample));
+    let note = "searches for the same rate found 0.0695 to 13.16 Mpps";
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for form in [&html, &text, &csv, &serde_json::to_string(&sample).expect("JSON")] {
+        assert!(form.contains(note), "{form}");
+    }
+    assert!(text.contains("13.05* |"), "{text}");
+    let rows = rows(&parse(&html));
+    let row = rows.iter().find(|row| row[..3] == ["shared", "2", "measured"]).expect("a row");
+    assert!(row[3] == "13.05*" && row[10].starts_with(note), "{row:?}");
+}
+
+#[test]
+fn rates_of_two_clocks_have_no_ratio() {
+    let mut sample = sample();
+    sample.series[0].points.truncate(1);
+    let virtual_rows = |comparison: &Comparison| {
+        let all = rows(&parse(&render_html(comparison)));
+        all.into_iter().filter(|row| row.len() == 11 && row[2] == "virtual").collect::<Vec<_>>()
+    };
+    assert!(virtual_rows(&sample).iter().all(|row| row[4] == "-"), "single was measured alone");
+    assert!(!render_html(&sample).contains("dotted: single times"), "nor does it scale to virtual cores");
+    let text = render_text(&sample);
+    assert!(
+        text.lines().filter(|line| line.contains("| virtual")).all(|line| line.contains("|           - |")),
+        "{text}"
+    );
 }
 
 fn parse(page: &str) -> Document<'_> {
@@ -155,8 +202,8 @@ fn ratios_are_to_single_on_its_core_and_to_rss_on_as_many() {
     let html = render_html(&sample());
     let rows = rows(&parse(&html));
     let row = rows.iter().find(|row| row[..2] == ["rsspp", "8"]).expect("a row");
-    // 68.9 / 12.41 and 68.9 / 39.4
-    assert_eq!(row[2..7], ["virtual", "68.90", "5.55x", "1.75x", "66.91 to 69.52"]);
+    // 68.9 / 12.9, the virtual core's, and 68.9 / 39.4
+    assert_eq!(row[2..7], ["virtual", "68.90", "5.34x", "1.75x", "66.91 to 69.52"]);
 }
 
 #[test]
@@ -198,16 +245,16 @@ fn records(csv: &str) -> Vec<Vec<String>> {
 #[test]
 fn rows_for_a_spreadsheet_have_whole_figures() {
     let csv = render_csv(&sample());
-    assert!(csv.ends_with("\r\n") && csv.lines().count() == 13, "a header and a row per point");
+    assert!(csv.ends_with("\r\n") && csv.lines().count() == 14, "a header and a row per point");
     let records = records(&csv);
     let cell = |row: usize, column: &str| {
         let at = records[0].iter().position(|name| name == column).expect("a column");
         records[row][at].clone()
     };
     let last = ["strategy", "cores", "clock", "rate_mpps", "searches", "entries_moved"]
-        .map(|column| cell(12, column));
+        .map(|column| cell(13, column));
     assert_eq!(last, ["rsspp", "8", "virtual", "68.9", "3", "296"]);
-    let ratio: f64 = cell(12, "over_rss_ratio").parse().expect("a number");
+    let ratio: f64 = cell(13, "over_rss_ratio").parse().expect("a number");
     assert!((ratio - 68.9 / 39.4).abs() < 1e-12);
 }
 
@@ -284,9 +331,12 @@ prop_compose! {
         moves in any::<u64>(),
         loads in prop::collection::vec(any_load(), 0..12),
         latency in prop::collection::vec(any_latency(), 0..5),
+        off_processor_share in prop::option::of(any_f64()),
+        notes in prop::collection::vec(any::<String>(), 0..2),
     ) -> Point {
+        let conditions = Some(Conditions { off_processor_share, ..Conditions::default() });
         let clock = if is_virtual { Clock::Virtual } else { Clock::Measured };
-        Point { cores, clock, mpps, found_mpps, loss, moves, loads, latency }
+        Point { cores, clock, mpps, found_mpps, loss, moves, loads, latency, conditions, notes }
     }
 }
 
@@ -310,8 +360,10 @@ prop_compose! {
     ) -> Comparison {
         let [paceline, command, machine, chain, source, digest] = words;
         let [top1_share, top10_share, top_entry_share, loss_limit] = shares;
-        let trace =
-            TraceSummary { source, packets, flows, mean_bytes, top1_share, top10_share, top_entry_share, digest };
+        let top_key = Some(TopKey { what: source.clone(), share: top1_share });
+        let trace = TraceSummary {
+            source, packets, flows, mean_bytes, top1_share, top10_share, top_entry_share, top_key, digest,
+        };
         let refused = refused.into_iter().map(|(strategy, cores, reason)| Refused { strategy, cores, reason });
         Comparison {
             paceline, command, machine, chain, trace, loss_limit, searches, series,

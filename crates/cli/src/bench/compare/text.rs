@@ -2,10 +2,10 @@
 
 use measure::{Comparison, Point, Series};
 
-use super::figures::{limit, over_rss, over_single, ratio, spread};
+use super::figures::{limit, rate, ratio, spread};
 use crate::output::{count, heading, plural, table};
 use crate::page::markup::is_unprintable;
-use crate::page::numbers::{decimal, percent, shorten};
+use crate::page::numbers::{percent, shorten};
 
 /// Columns of a line, the most.
 const COLUMNS: usize = 100;
@@ -57,9 +57,9 @@ fn rows(comparison: &Comparison, series: &Series) -> Vec<Vec<String>> {
             shorten(&printable(&series.strategy), NAME_CHARS),
             point.clock.name().to_owned(),
             count(point.cores as u64),
-            decimal(point.mpps),
-            ratio(over_single(comparison, point)),
-            ratio(over_rss(comparison, point)),
+            rate(point),
+            ratio(comparison.over_single(point)),
+            ratio(comparison.over_rss(point)),
             spread(point),
             percent(point.loss),
         ]
@@ -68,10 +68,12 @@ fn rows(comparison: &Comparison, series: &Series) -> Vec<Vec<String>> {
 }
 
 fn method(comparison: &Comparison) -> String {
+    let is_marked = comparison.points().any(|(_, point)| !point.notes.is_empty());
     let limit = format!(
-        "Mpps: the most with a loss of at most {}, median of {}; over single: against one core",
+        "Mpps: the most with a loss of at most {}, median of {}{}; over single: against one core, on the same clock",
         limit(comparison),
-        searches(comparison.searches)
+        searches(comparison.searches),
+        if is_marked { "; *: not to be relied on, the reason is above" } else { "" }
     );
     let machine = format!("on {}", comparison.machine);
     wrapped(&limit, "", "  ") + &wrapped(&machine, "", "  ")

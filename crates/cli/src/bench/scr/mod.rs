@@ -341,6 +341,8 @@ fn bare_point(cores: usize, mpps: f64) -> Point {
         moves: 0,
         loads: Vec::new(),
         latency: Vec::new(),
+        conditions: None,
+        notes: Vec::new(),
     }
 }
 

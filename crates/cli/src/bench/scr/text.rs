@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use measure::{Comparison, HistoryCost, Series};
+use measure::{Clock, Comparison, HistoryCost, Point, Series};
 
 use super::{FigureReport, ScrBench};
 use crate::bench::compare::{item, wrapped};
@@ -25,7 +25,7 @@ pub fn render(bench: &ScrBench) -> String {
         );
     }
     let method = "Mpps on virtual cores, which do not compete for caches and memory; `shared` on real ones, as many as \
-                  there are. Times one core in brackets.";
+                  there are. In brackets: times one core of the same clock. *: not to be relied on, the reason is above.";
     text + &wrapped(method, "", "  ") + &wrapped(&format!("on {}", bench.machine), "", "  ")
 }
 
@@ -76,9 +76,11 @@ fn rates(comparison: &Comparison) -> String {
     let shown: Vec<&Series> = comparison.series.iter().filter(|series| !series.points.is_empty()).collect();
     let row = |cores: &usize| {
         let cell = |series: &&Series| {
-            let mpps = mpps(series, *cores);
-            let one = mpps.zip(one_core(comparison, series));
-            one.map_or("-".to_owned(), |(mpps, one)| format!("{mpps:.1} ({:.1}x)", mpps / one))
+            let Some(point) = point(series, *cores) else { return "-".to_owned() };
+            let times =
+                one_core(comparison, series, point.clock).map(|one| format!(" ({:.1}x)", point.mpps / one));
+            let mark = if point.notes.is_empty() { "" } else { "*" };
+            format!("{:.1}{mark}{}", point.mpps, times.unwrap_or_default())
         };
         [cores.to_string()].into_iter().chain(shown.iter().map(cell)).collect::<Vec<_>>()
     };
@@ -87,12 +89,16 @@ fn rates(comparison: &Comparison) -> String {
     table(&header, &cores.iter().map(row).collect::<Vec<_>>(), 0)
 }
 
-fn mpps(series: &Series, cores: usize) -> Option<f64> {
-    series.points.iter().find(|point| point.cores == cores).map(|point| point.mpps)
+fn point(series: &Series, cores: usize) -> Option<&Point> {
+    series.points.iter().find(|point| point.cores == cores)
 }
 
-/// The series' own rate on one core, or that of `single`.
-fn one_core(comparison: &Comparison, series: &Series) -> Option<f64> {
+/// The series' own rate on one core of this clock, or that of `single`: rates of different clocks have no ratio.
+fn one_core(comparison: &Comparison, series: &Series, clock: Clock) -> Option<f64> {
     let single = comparison.series.iter().find(|series| series.strategy == "single");
-    mpps(series, 1).or_else(|| mpps(single?, 1)).filter(|mpps| *mpps > 0.0)
+    let one = |series: &Series| {
+        let is_one = |point: &&Point| (point.cores, point.clock) == (1, clock) && point.mpps > 0.0;
+        series.points.iter().find(is_one).map(|point| point.mpps)
+    };
+    one(series).or_else(|| one(single?))
 }
