@@ -72,7 +72,7 @@ mod rig;
 mod samples;
 mod verdict;
 
-pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
+pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared, undeclared_event};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
