@@ -42,6 +42,8 @@ mod tables;
 mod top;
 mod verify;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -54,9 +56,17 @@ use crate::args::{Cli, Command};
 ///
 /// Ends the process itself where the arguments are wrong or ask for help.
 pub fn main(registry: &Registry) -> ExitCode {
+    run_args(registry, env::args_os())
+}
+
+/// The same with other arguments than those of the process, the program's name first: for tests of a program.
+pub fn run_args(
+    registry: &Registry,
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> ExitCode {
     // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
     let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let result = match Cli::parse_from(old_names::translated(std::env::args_os())).command {
+    let result = match Cli::parse_from(old_names::translated(args)).command {
         Command::Run(args) => run::command(&args, registry),
         Command::Verify(args) => verify::command(&args, registry),
         Command::Sweep(args) => sweep::command(&args, registry),

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
-use nf::{Cx, Ended, NetworkFunction, Verdict, began_anew, hash_bytes};
+use nf::{Cx, Ended, NetworkFunction, Verdict, began_anew, hash_bytes, undeclared_event};
 use wire::{Edits, EditsMark, Headers, Stamp};
 
 use crate::Batch;
 use crate::group_builder::Pool;
 use crate::runs::Alike;
-use crate::stage::{FlowCounters, StageCounters, StageSpec};
+use crate::stage::{FlowCounters, StageCounters, StageSpec, Undeclared};
 
 /// A function's pools on a core: one, or one for each entry of the indirection table, of which those are here
 /// whose entry is.
@@ -107,11 +107,13 @@ pub(crate) struct Runner<F: NetworkFunction> {
     /// Whether no function comes after it, which would read what it edits.
     is_last: bool,
     seed: u64,
-    /// Those of this core's packets, then those of history.
+    /// Those of this core's packets, then those of history, each with one cell more for [`undeclared_event`].
     events: Box<[u64]>,
     /// As they were before the step of a flow that may be refused.
     events_before: Box<[u64]>,
     drops: Box<[u64]>,
+    /// A reason that the function does not declare.
+    undeclared_drop: Option<u8>,
     /// Where edits go that nobody makes.
     no_edits: Edits,
     packets: u64,
@@ -129,9 +131,10 @@ impl<F: NetworkFunction> Runner<F> {
             is_last: spec.is_last,
             // Functions of one chain draw different numbers for the same packet.
             seed: hash_bytes(&[spec.index], spec.seed),
-            events: vec![0; 2 * F::EVENTS.len()].into(),
-            events_before: vec![0; 2 * F::EVENTS.len()].into(),
+            events: vec![0; 2 * (F::EVENTS.len() + 1)].into(),
+            events_before: vec![0; 2 * (F::EVENTS.len() + 1)].into(),
             drops: vec![0; F::DROP_REASONS.len() + 1].into(),
+            undeclared_drop: None,
             no_edits: Edits::NONE,
             packets: 0,
             transmit_back: 0,
@@ -332,6 +335,9 @@ impl<F: NetworkFunction> Runner<F> {
             Verdict::Forward => return,
             Verdict::Drop(reason) => {
                 let unnamed = self.drops.len() - 1;
+                if usize::from(reason) >= unnamed {
+                    self.undeclared_drop = Some(reason);
+                }
                 self.drops[usize::from(reason).min(unnamed)] += counted;
                 Fate::DropBy { function: self.index, reason }
             }
@@ -347,6 +353,13 @@ impl<F: NetworkFunction> Runner<F> {
         batch.end(packet, fate);
     }
 
+    /// A number that the function used and does not declare, in own packets or history.
+    fn undeclared(&self) -> Option<Undeclared> {
+        let (own, history) = self.events.split_at(F::EVENTS.len() + 1);
+        let event = undeclared_event(own).or_else(|| undeclared_event(history)).map(Undeclared::Event);
+        self.undeclared_drop.map(Undeclared::Drop).or(event)
+    }
+
     pub(crate) fn counters(&self, flows: FlowCounters) -> StageCounters<'_> {
         let ended = self.transmit_back + self.host + self.drops.iter().sum::<u64>();
         StageCounters {
@@ -356,6 +369,7 @@ impl<F: NetworkFunction> Runner<F> {
             host: self.host,
             drops: &self.drops,
             events: self.events(),
+            undeclared: self.undeclared(),
             flows,
             live: flows.live(),
             capacity: 0,
@@ -442,7 +456,7 @@ impl<F: NetworkFunction> Replay<'_, F> {
 /// Where a step counts: what it counts of history others count, too.
 #[inline(always)]
 fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
-    let (own, history) = events.split_at_mut(F::EVENTS.len());
+    let (own, history) = events.split_at_mut(F::EVENTS.len() + 1);
     if is_own { own } else { history }
 }
 

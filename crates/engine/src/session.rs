@@ -25,6 +25,7 @@ use crate::plan::Plan;
 use crate::publish::Publisher;
 use crate::replicate::{Forgotten, Replicator};
 use crate::run::{self, CoreCounters, Custody, Moves};
+use crate::undeclared::{UndeclaredError, check_declared};
 use crate::{BATCH_PACKETS, Batch};
 
 /// One packet as it comes out of a chain.
@@ -158,6 +159,9 @@ pub enum RunError<E> {
         /// The packet's number, from 0.
         seq: u64,
     },
+    /// A function used a number that it does not declare.
+    #[error(transparent)]
+    Undeclared(UndeclaredError),
     /// The caller's `see` said so.
     #[error(transparent)]
     Seen(E),
@@ -202,7 +206,7 @@ pub(crate) fn replay_keeping<E: Send>(
     let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let ends = plan.egress.ends(chains.len(), ordered);
     let job = Job { chains, keepers, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
-    run_cores(job, |feeder| feed(chain, input, feeder, assign, tell, progress), progress, see)
+    run_cores(chain, job, |feeder| feed(chain, input, feeder, assign, tell, progress), progress, see)
 }
 
 /// Cores with all that they need.
@@ -217,8 +221,9 @@ pub(crate) struct Job {
     pub is_replicated: bool,
 }
 
-/// Runs each core on a thread of its own, and `feed` on another.
+/// Runs each core of `chain` on a thread of its own, and `feed` on another.
 pub(crate) fn run_cores<E: Send>(
+    chain: &Chain,
     Job { chains, keepers, ends: (feeder, ports, collector), egress, is_replicated }: Job,
     feed: impl FnOnce(Feeder) -> Fed + Send,
     progress: &Progress,
@@ -273,6 +278,7 @@ pub(crate) fn run_cores<E: Send>(
         if let Some(error) = collected.error.take() {
             return Err(RunError::Seen(error));
         }
+        check_declared(chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
         collected.overtaken.sort_unstable();
         let history = (!histories.is_empty()).then_some(HistoryOutcome {
             has_recovery: false,

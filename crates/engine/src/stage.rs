@@ -98,12 +98,24 @@ pub struct StageCounters<'a> {
     pub drops: &'a [u64],
     /// By index of the function's events.
     pub events: &'a [u64],
+    /// A number that the function used without declaring it.
+    pub undeclared: Option<Undeclared>,
     /// Flows that came and went.
     pub flows: FlowCounters,
     /// Flows that have a state now, dead ones that were not swept yet included.
     pub live: usize,
     /// Flows that the table can hold; functions with one key share a table. 0: there is none.
     pub capacity: usize,
+}
+
+/// A number that a function used without a name for it: a defect of the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undeclared {
+    /// Of [`Verdict::Drop`](nf::Verdict::Drop), not an index into
+    /// [`DROP_REASONS`](nf::NetworkFunction::DROP_REASONS).
+    Drop(u8),
+    /// Of [`Cx::count`](nf::Cx::count), not an index into [`EVENTS`](nf::NetworkFunction::EVENTS).
+    Event(usize),
 }
 
 /// Flows that came and went.

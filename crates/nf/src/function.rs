@@ -308,7 +308,8 @@ pub struct Cx<'a, Pool> {
 }
 
 impl<'a, Pool> Cx<'a, Pool> {
-    /// For engines and tests; `events` is as long as [`NetworkFunction::EVENTS`].
+    /// For engines and tests. `events` has a cell for each of [`NetworkFunction::EVENTS`], and one more behind them in
+    /// which [`undeclared_event`] finds an index that is not among these. A test may leave that one out.
     #[inline]
     pub fn new(
         stamp: Stamp,
@@ -334,9 +335,35 @@ impl<'a, Pool> Cx<'a, Pool> {
         hash_bytes(self.stamp.seq.as_bytes(), self.seed)
     }
 
-    /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`].
+    /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`]. An index that is not among these
+    /// counts nothing; a run that met one ends in an error that names it.
     #[inline]
     pub fn count(&mut self, index: usize) {
-        self.events[index] += 1;
+        match self.events.get_mut(index) {
+            Some(count) => *count += 1,
+            None => self.note_undeclared(index),
+        }
+    }
+
+    #[cold]
+    fn note_undeclared(&mut self, index: usize) {
+        if let Some(cell) = self.events.last_mut() {
+            *cell = (index as u64) << UNDECLARED_SHIFT;
+        }
+    }
+}
+
+/// Below it the cell behind the declared events counts the first undeclared index, which is its own; above it is
+/// another index.
+const UNDECLARED_SHIFT: u32 = 40;
+
+/// An event that a function counted and did not declare, if it did: an index that is not one into
+/// [`NetworkFunction::EVENTS`]. `events` is what [`Cx::new`] got, with the cell behind the declared ones.
+pub fn undeclared_event(events: &[u64]) -> Option<usize> {
+    let (cell, declared) = events.split_last()?;
+    match (*cell, cell >> UNDECLARED_SHIFT) {
+        (0, _) => None,
+        (_, 0) => Some(declared.len()),
+        (_, index) => Some(index as usize),
     }
 }

@@ -105,7 +105,7 @@ impl<F: NetworkFunction> Trial<'_, F> {
     }
 
     fn step_at(&mut self, time_ns: u64, flow: &mut Timed<F::State>, meta: &F::Meta) {
-        let mut events = alloc::vec![0; F::EVENTS.len()];
+        let mut events = alloc::vec![0; F::EVENTS.len() + 1];
         let stamp = Stamp { seq: self.drawn, time_ns };
         let mut cx = Cx::new(stamp, &mut self.edits, &mut self.pool, &mut events, 0);
         let _ = self.function.step(&mut flow.state, meta, &mut cx);

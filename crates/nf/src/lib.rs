@@ -76,7 +76,7 @@ mod sides;
 mod verdict;
 
 pub use ended::{Ended, SizeClass, began_anew};
-pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared};
+pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared, undeclared_event};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,

@@ -5,7 +5,9 @@ use alloc::{vec, vec::IntoIter};
 use wire::{Edits, Headers, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
-use crate::{Cx, Ended, FunctionReport, NetworkFunction, Verdict, assert_reads_key, began_anew};
+use crate::{
+    Cx, Ended, FunctionReport, NetworkFunction, Verdict, assert_reads_key, began_anew, undeclared_event,
+};
 
 /// One function on one core with a table that is never full, in plain code: for a function's own
 /// tests, and as the oracle that the engine's fast path is held to.
@@ -22,6 +24,7 @@ use crate::{Cx, Ended, FunctionReport, NetworkFunction, Verdict, assert_reads_ke
 /// #     const NAME: &'static str = "count-to-two";
 /// #     const SUMMARY: &'static str = "";
 /// #     const SPEC: &'static str = "";
+/// #     const DROP_REASONS: &'static [&'static str] = &["third"];
 /// #     const READS: Fields = Fields::FIVE_TUPLE;
 /// #     type Key = FiveTuple; type Meta = FiveTuple; type State = u64; type Pool = (); type Options = None;
 /// #     fn new(_: None) -> Result<Self, OptionError> { Ok(CountToTwo) }
@@ -71,7 +74,7 @@ impl<F: NetworkFunction> Rig<F> {
             flows: BTreeMap::new(),
             pool,
             ended,
-            events: vec![0; F::EVENTS.len()],
+            events: vec![0; F::EVENTS.len() + 1],
             stamper: Stamper::default(),
             now: Stamp::default(),
             edits: Edits::NONE,
@@ -86,6 +89,9 @@ impl<F: NetworkFunction> Rig<F> {
 
     /// Steps the function with a packet that arrives at `time_ns`. What the function does not
     /// project is forwarded. The packet's payload is empty.
+    ///
+    /// # Panics
+    /// If the function drops for a reason, or counts an event, that it does not declare.
     pub fn packet(&mut self, time_ns: u64, headers: &Headers) -> Verdict {
         self.packet_with_payload(time_ns, headers, &[])
     }
@@ -94,13 +100,26 @@ impl<F: NetworkFunction> Rig<F> {
     pub fn packet_with_payload(&mut self, time_ns: u64, headers: &Headers, payload: &[u8]) -> Verdict {
         let stamp = self.stamper.stamp(time_ns);
         let verdict = self.step(stamp, headers);
-        match F::project(headers) {
+        let verdict = match F::project(headers) {
             Some(meta) if F::INSPECTS && verdict == Verdict::Forward => {
                 let no_pool = &mut ();
                 let mut cx = Cx::new(stamp, &mut self.edits, no_pool, &mut self.events, self.seed);
                 self.function.inspect(payload, &meta, &mut cx)
             }
             _ => verdict,
+        };
+        self.assert_declared(verdict);
+        verdict
+    }
+
+    fn assert_declared(&self, verdict: Verdict) {
+        if let Verdict::Drop(reason) = verdict {
+            let reasons = F::DROP_REASONS;
+            let is_declared = usize::from(reason) < reasons.len();
+            assert!(is_declared, "`{}` drops for reason {reason}: DROP_REASONS is {reasons:?}", F::NAME);
+        }
+        if let Some(event) = undeclared_event(&self.events) {
+            panic!("`{}` counts event {event}: EVENTS is {:?}", F::NAME, F::EVENTS);
         }
     }
 

@@ -156,7 +156,7 @@ fn run<E: Send>(
     let job = Job { chains, keepers, ends, egress, is_replicated: true };
     let mut lost = 0;
     let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
-    let mut outcome = run_cores(job, feed, progress, see)?;
+    let mut outcome = run_cores(chain, job, feed, progress, see)?;
     if let Some(history) = &mut outcome.history {
         (history.lost, history.has_recovery) = (lost, recovery != Recovery::Off);
     }

@@ -1,62 +1,35 @@
-//! A function of your own, in your own program: `cargo run -p paceline-engine --example own_function`.
+//! A function of your own, and a program that has it with every command of `paceline`:
 //!
-//! `quota` lets each source send so many bytes in a time, and drops the rest. It has all that a
-//! function can have: an option, an event, a drop reason. The program gives it a name in a
-//! [`Registry`], reads a chain that uses it, runs that on two cores, and shows that a single core
-//! would have given the same answer. `paceline run` knows the stock functions alone, so a function
-//! that is not one of them takes a program such as this.
+//! ```sh
+//! cargo run -p paceline --example own_function -- nfs quota
+//! cargo run -p paceline --example own_function -- run crates/cli/examples/fair.toml --pcap captures/edge.pcap
+//! cargo run -p paceline --example own_function -- verify crates/cli/examples/fair.toml --pcap captures/edge.pcap \
+//!     --strategy rss --cores 2
+//! ```
 //!
-//! In this workspace crates go by short names (`nf`, `wire`); CONTRIBUTING.md has the `Cargo.toml`
-//! that gives them these names in yours.
+//! `quota` lets each source send so many bytes in a time, and drops the rest. It has all that a function can have: an
+//! option, an event, a drop reason. The installed `paceline` knows the stock functions alone, so a function that is not
+//! one of them takes a program such as this.
+//!
+//! In this workspace crates go by short names (`nf`, `wire`); CONTRIBUTING.md has the `Cargo.toml` that gives them these
+//! names in yours.
 
-use std::convert::Infallible;
-use std::error::Error;
+use std::process::ExitCode;
 
-use engine::report::RunReport;
-use engine::{Chain, Plan, Progress, Registry, replay_capture, verify};
-use io::capture::CaptureReader;
 use nf::{Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
-use paceline_engine as engine;
-use strategy::Strategy;
+use paceline::Registry;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
-/// The chain as a file would have it. Stock functions may stand beside yours.
-const CHAIN: &str = r#"
-name = "fair"
+fn main() -> ExitCode {
+    paceline::main(&registry())
+}
 
-[[function]]
-use = "quota"
-bytes = 50_000          # this function's own option
-flows = 10_000          # every function has this one
-
-[[function]]
-use = "heavy-hitters"
-"#;
-
-const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/edge.pcap");
-
-fn main() -> Result<(), Box<dyn Error>> {
+/// The functions that chain files may name.
+pub fn registry() -> Registry {
     let mut registry = Registry::stock();
     registry.add::<Quota>();
-    let chain = Chain::parse("fair.toml", CHAIN, &registry)?;
-
-    // Which fields may be hashed follows from the keys of both functions.
-    let plan = Plan::new(&chain, Strategy::Rss, 2)?;
-    let progress = Progress::default();
-    // Every packet comes by here, in order of arrival, with its verdict and its bytes.
-    let mut see = |_: &engine::Seen<'_>| Ok::<(), Infallible>(());
-    let outcome = replay_capture(&chain, &plan, CaptureReader::open(CAPTURE)?, &progress, &mut see)?;
-    let report = RunReport::new(&chain, &plan, &outcome);
-    println!("{}: {} packets on {} cores", report.chain, report.packets, report.cores.len());
-    for function in &report.functions {
-        println!("  {}: drops {:?}, events {:?}", function.name, function.drops, function.events);
-    }
-
-    let verified = verify(&chain, &plan, &|| CaptureReader::open(CAPTURE), &progress)?;
-    let answer = if verified.holds() { "equal" } else { "NOT equal" };
-    println!("{} packets compared with a single core's: {answer}", verified.packets);
-    if verified.holds() { Ok(()) } else { Err("two cores give another answer than one".into()) }
+    registry
 }
 
 /// How long a quota lasts, ns.
@@ -103,7 +76,7 @@ impl NetworkFunction for Quota {
     const SPEC: &'static str = "this example";
     const OPTIONS: &'static [OptionDoc] =
         &[OptionDoc { name: "bytes", default: "1000000", help: "bytes that a source may send in a second" }];
-    // A verdict and a count name these by their index.
+    // A verdict and a count name these by their index. A run that meets another index ends in an error.
     const DROP_REASONS: &'static [&'static str] = &["over-quota"];
     const EVENTS: &'static [&'static str] = &["quotas-begun"];
 
