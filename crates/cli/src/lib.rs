@@ -66,7 +66,7 @@ pub fn run_args(
 ) -> ExitCode {
     // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
     let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let result = match Cli::parse_from(old_names::translated(args)).command {
+    let result = match Cli::parse_from(old_names::translated(args.into_iter().map(Into::into))).command {
         Command::Run(args) => run::command(&args, registry),
         Command::Verify(args) => verify::command(&args, registry),
         Command::Sweep(args) => sweep::command(&args, registry),

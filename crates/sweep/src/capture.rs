@@ -183,9 +183,8 @@ mod tests {
     fn assert_reads_back(capture: &Capture) {
         let again = Capture::read(capture.open(), usize::MAX).expect("readable");
         let plain = |capture: &Capture| -> Vec<_> {
-            let plain = |record: Record<'_>| {
-                (record.time_ns, record.wire_len, record.link, record.data.to_vec())
-            };
+            let plain =
+                |record: Record<'_>| (record.time_ns, record.wire_len, record.link, record.data.to_vec());
             capture.records().map(plain).collect()
         };
         assert_eq!(plain(&again), plain(capture));
