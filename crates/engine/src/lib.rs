@@ -43,6 +43,7 @@ mod shared_member;
 mod stage;
 mod stateless;
 mod striped;
+pub mod text;
 mod undeclared;
 mod verify;
 mod walk;

@@ -21,7 +21,6 @@ use crate::bench::mlffr::command_line;
 use crate::bench::source::Source;
 use crate::failure::Failure;
 use crate::output::{Reports, count, heading, plural, table};
-use crate::run::reordering;
 use crate::session::{self, INTERRUPTED};
 
 /// What was measured, as JSON.
@@ -238,7 +237,7 @@ fn render(bench: &EgressBench) -> String {
     text +=
         &(heading("From the first packet in to the last one out, ns per packet") + &table(&header, &rows, 1));
     let reorderings = bench.orders.iter().filter_map(|order| order.egress.reordering.as_ref());
-    text + &reorderings.map(reordering).collect::<String>()
+    text + &reorderings.map(ToString::to_string).collect::<String>()
 }
 
 #[cfg(test)]
