@@ -22,8 +22,7 @@ use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::output::{Reports, count, plural, table};
 use crate::packets::{self, Packets, Setting};
-use crate::run;
-use crate::session;
+use crate::session::{self, INTERRUPTED};
 
 pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, plan, packets } =
@@ -262,7 +261,7 @@ fn history(check: &HistoryCheck) -> String {
             plural(check.diverged(), "packet")
         );
     }
-    text + &run::history(&HistoryReport::new(&check.outcome))
+    text + &HistoryReport::new(&check.outcome).to_string()
 }
 
 /// What `verify` found, as JSON: `docs/verify.schema.json`.

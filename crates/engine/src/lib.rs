@@ -45,6 +45,7 @@ mod sides;
 mod stage;
 mod stateless;
 mod striped;
+pub mod text;
 mod undeclared;
 mod verify;
 mod walk;

@@ -1,6 +1,8 @@
 //! What a run has to tell, as data: the JSON of `paceline run --json`. Documented by
 //! `docs/run.schema.json`; fields are added, never renamed or removed.
 
+mod text;
+
 use std::collections::BTreeMap;
 
 use io::capture::{Remarks, link_name};

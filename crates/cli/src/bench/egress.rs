@@ -21,7 +21,6 @@ use crate::bench::mlffr::command_line;
 use crate::bench::source::Source;
 use crate::failure::Failure;
 use crate::output::{Reports, count, heading, plural, table};
-use crate::run::reordering;
 use crate::session::{self, INTERRUPTED};
 
 /// What was measured, as JSON.
@@ -252,7 +251,7 @@ fn render(bench: &EgressBench) -> String {
         &(heading("From the first packet in to the last one out, ns per packet") + &table(&header, &rows, 1));
     bench.notes.iter().for_each(|note| text += &format!("note: the times are not to be relied on: {note}\n"));
     let reorderings = bench.orders.iter().filter_map(|order| order.egress.reordering.as_ref());
-    text + &reorderings.map(reordering).collect::<String>()
+    text + &reorderings.map(ToString::to_string).collect::<String>()
 }
 
 #[cfg(test)]
