@@ -87,7 +87,7 @@ fn a_chain_reads_what_its_functions_read() {
 #[test]
 fn a_chain_reads_what_edits_before_its_functions_need() {
     let nat = "[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\n";
-    let nat_reads = Fields::FIVE_TUPLE | Fields::TCP_FLAGS | ITEM;
+    let nat_reads = Fields::FIVE_TUPLE | Fields::TCP_FLAGS | Fields::TCP_SHAPE | ITEM;
     assert_eq!(chain(nat).reads(), nat_reads, "nobody reads what the last one edits");
     let ddos = chain(&format!("{nat}[[function]]\nuse = \"ddos\""));
     assert_eq!(ddos.reads(), nat_reads);
