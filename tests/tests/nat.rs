@@ -23,7 +23,9 @@ enum Fault {
     NotDivided,
     /// The ports are divided, and otherwise than packets come.
     DividedOtherwise,
-    /// Nobody says that a mapping is gone.
+    /// The pool is told that mappings are gone which live.
+    GoneEarly,
+    /// Nobody says that a mapping is gone. No fault: it is dead all the same.
     NeverGone,
 }
 
@@ -81,7 +83,7 @@ impl Cores {
         let at = core_of(&self.nat, &self.spread, headers);
         let core = &mut self.cores[at];
         self.seq += 1;
-        let (mut edits, mut events) = (Edits::NONE, [0; 5]);
+        let (mut edits, mut events) = (Edits::NONE, [0; Nat::EVENTS.len()]);
         let meta = Nat::project(headers).expect("IPv4");
         let key = Nat::key(&meta);
         assert_eq!(key, SrcEndpoint::of(headers));
@@ -107,7 +109,7 @@ impl Cores {
             let (nat, pool, fault) = (&self.nat, &mut core.pool, self.fault);
             core.flows.retain(|_, (key, state, deadline_ns)| {
                 let live = *deadline_ns > now_ns;
-                if !live && fault != Fault::NeverGone {
+                if !live && fault != Fault::NeverGone || fault == Fault::GoneEarly {
                     nat.gone(key, state, pool);
                 }
                 live
@@ -139,13 +141,40 @@ fn core_of(nat: &Nat, spread: &RefCell<Rss>, headers: &Headers) -> usize {
 
 fn packet(protocol: u8, src: (Addr, u16), dst: (Addr, u16)) -> Headers {
     let tcp_flags = if protocol == protocol::TCP { tcp_flags::SYN } else { 0 };
+    let (mut src_port, mut dst_port, mut tcp_shape) = (src.1, dst.1, 0);
+    if protocol == protocol::ICMP {
+        // The peer answers queries, and makes none.
+        let port = if src == PEER { &mut src_port } else { &mut dst_port };
+        *port = 0;
+        tcp_shape = if src == PEER { Headers::ICMP_REPLY } else { 1 };
+    }
     Headers {
         src: src.0,
         dst: dst.0,
-        src_port: src.1,
-        dst_port: dst.1,
+        src_port,
+        dst_port,
         protocol,
         tcp_flags,
+        tcp_shape,
+        marks: Marks::IPV4,
+        ..Headers::default()
+    }
+}
+
+/// A router's error about a packet that left with this external endpoint, as [`wire::IcmpPorts`] has it.
+fn error_about(protocol: u8, external: (Addr, u16)) -> Headers {
+    let (src_port, quoted) = match protocol {
+        protocol::TCP => (PEER.1, 0),
+        protocol::UDP => (PEER.1, 1),
+        _ => (0, 2),
+    };
+    Headers {
+        src: Addr::v4([198, 51, 100, 1]),
+        dst: external.0,
+        src_port,
+        dst_port: external.1,
+        protocol: protocol::ICMP,
+        tcp_shape: 8 | 4 | quoted,
         marks: Marks::IPV4,
         ..Headers::default()
     }
@@ -164,7 +193,7 @@ fn host(number: u32) -> (Addr, u16) {
 fn exhaust(cores: usize, ports: [u16; 2], external: &[[u8; 4]], fault: Fault) -> Result<(), String> {
     let mut nat = Cores::new(cores, ports, external, fault);
     let all = external.len() * (usize::from(ports[1] - ports[0]) + 1);
-    for protocol in [protocol::UDP, protocol::TCP] {
+    for protocol in [protocol::UDP, protocol::TCP, protocol::ICMP] {
         let mut given = BTreeSet::new();
         let mut shares = vec![[0; 2]; cores];
         for number in 0..4 * all as u32 {
@@ -180,6 +209,11 @@ fn exhaust(cores: usize, ports: [u16; 2], external: &[[u8; 4]], fault: Fault) ->
             let to = back.sent.map(|sent| (sent.dst, sent.dst_port));
             if (back.core, to) != (out.core, Ok(inside)) {
                 return Err(format!("{inside:?} of core {} is answered at {back:?}", out.core));
+            }
+            let error = nat.packet(0, &error_about(protocol, external));
+            let to = error.sent.map(|sent| (sent.dst, sent.dst_port));
+            if (error.core, to) != (out.core, Ok(inside)) {
+                return Err(format!("{inside:?} of core {} hears of an error at {error:?}", out.core));
             }
         }
         if given.len() != all {
@@ -232,7 +266,7 @@ fn hosts_take_an_address_of_their_core() {
     for number in 0..400 {
         let (out, mut edits) = (packet(protocol::UDP, host(number), PEER), Edits::NONE);
         let core = core_of(&nat, &spread, &out);
-        let mut events = [0; 5];
+        let mut events = [0; Nat::EVENTS.len()];
         let meta = Nat::project(&out).expect("IPv4");
         let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pools[core], &mut events, 0);
         assert_eq!(nat.step(&mut None, &meta, &mut cx), Verdict::Forward, "{number}");
@@ -275,7 +309,7 @@ fn an_entry_is_never_read_by_halves() {
     let read = std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..ROUNDS {
-                let (mut edits, mut events) = (Edits::NONE, [0; 5]);
+                let (mut edits, mut events) = (Edits::NONE, [0; Nat::EVENTS.len()]);
                 let stamp = Stamp { seq: round.into(), time_ns: 0 };
                 let meta =
                     Nat::project(&packet(protocol::UDP, ends[round as usize % 2], PEER)).expect("IPv4");
@@ -288,7 +322,7 @@ fn an_entry_is_never_read_by_halves() {
         let mut read = 0;
         for round in 0..ROUNDS {
             let to = (Addr::v4(EXTERNAL[0]), 1024 + (round % 8) as u16);
-            let (mut edits, mut events) = (Edits::NONE, [0; 5]);
+            let (mut edits, mut events) = (Edits::NONE, [0; Nat::EVENTS.len()]);
             let inbound = packet(protocol::UDP, PEER, to);
             let meta = Nat::project(&inbound).expect("IPv4");
             let mut cx = Cx::new(Stamp::default(), &mut edits, &mut reader, &mut events, 0);
@@ -394,12 +428,25 @@ proptest! {
     }
 }
 
+/// A mapping is dead at its deadline, and its port comes back, whether or not anybody says so.
+#[test]
+fn nobody_has_to_say_that_a_mapping_is_gone() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for _ in 0..100 {
+        let happenings = happenings().new_tree(&mut runner).expect("a play").current();
+        for cores in [1, 4] {
+            assert_eq!(play(cores, &happenings, Fault::NeverGone), Ok(()));
+        }
+    }
+}
+
 /// A check that cannot fail is a defect: each fault is found by some play of a few hundred.
 #[test]
 fn planted_faults_are_found() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    for fault in [Fault::NotDivided, Fault::DividedOtherwise, Fault::NeverGone] {
+    for fault in [Fault::NotDivided, Fault::DividedOtherwise, Fault::GoneEarly] {
         let found = (0..200).any(|_| {
             let happenings = happenings().new_tree(&mut runner).expect("a play").current();
             play(4, &happenings, fault).is_err()

@@ -4,7 +4,7 @@
 use core::fmt::{self, Debug, Display};
 use core::hint::select_unpredictable;
 
-use wire::{Addr, Fields, Headers, protocol};
+use wire::{Addr, Fields, Headers, IcmpPorts, protocol};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::hash_bytes;
@@ -144,6 +144,10 @@ pub struct AddrPair {
 }
 
 /// One end of a flow, the sending one: what a NAT maps (RFC 4787 §4.1).
+///
+/// Of ICMP over IPv4, a request's end is its sender with the query's identifier, and protocol ICMP (RFC 5508 §3.1).
+/// An error from the destination of the packet that it quotes is of the end that the quoted packet was for, with
+/// the quoted protocol. What else ICMP has is of no end: its protocol is [`SrcEndpoint::NO_PROTOCOL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SrcEndpoint {
@@ -245,13 +249,21 @@ impl FlowKey for AddrPair {
 
 impl FlowKey for SrcEndpoint {
     const SHARDING: Sharding = Sharding {
-        fields: Fields::SRC_ADDR.union(Fields::SRC_PORT).union(Fields::PROTOCOL),
+        fields: Fields::SRC_ADDR
+            .union(Fields::SRC_PORT)
+            .union(Fields::PROTOCOL)
+            .union(Fields::TCP_SHAPE)
+            .union(Fields::MARKS),
         symmetric: false,
     };
 
     #[inline]
     fn of(headers: &Headers) -> SrcEndpoint {
-        let Headers { src: addr, src_port: port, protocol, .. } = *headers;
+        let Headers { src: addr, src_port: port, .. } = *headers;
+        let protocol = match headers.protocol {
+            protocol::ICMP => SrcEndpoint::protocol_of_icmp(headers),
+            other => other,
+        };
         SrcEndpoint { addr, port, protocol, zero: 0 }
     }
 
@@ -268,6 +280,20 @@ impl FlowKey for Stateless {
     #[inline]
     fn of(_: &Headers) -> Stateless {
         Stateless
+    }
+}
+
+impl SrcEndpoint {
+    /// The protocol of ICMP messages that are of no end: a number that is reserved (IANA).
+    pub const NO_PROTOCOL: u8 = 255;
+
+    #[cold]
+    fn protocol_of_icmp(headers: &Headers) -> u8 {
+        match headers.icmp_ports() {
+            Some(IcmpPorts::Request) => protocol::ICMP,
+            Some(IcmpPorts::Error { protocol, is_from_destination: true }) => protocol,
+            _ => SrcEndpoint::NO_PROTOCOL,
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `nat`: lets inside hosts share external IPv4 addresses, a port for each of their endpoints (NAPT).
 //!
-//! Written from RFC 4787 (UDP) and RFC 5382 (TCP); RFC 3022 has the idea. Key: the inside endpoint,
-//! which is address, port and protocol. State: the external endpoint that stands for it.
+//! Written from RFC 4787 (UDP), RFC 5382 (TCP) and RFC 5508 (ICMP); RFC 3022 has the idea. Key: the inside
+//! endpoint, which is address, port and protocol; an ICMP query's port is its identifier. State: the external
+//! endpoint that stands for it.
 //!
 //! ```toml
 //! [[function]]
@@ -13,15 +14,16 @@
 //! | option | unit | default | |
 //! |---|---|---|---|
 //! | `inside` | | RFC 1918's | IPv4 prefixes of the hosts that are translated |
-//! | `external` | | none | up to 256 IPv4 addresses that they share outside; without one, everything passes |
-//! | `ports` | | `[1024, 65535]` | first and last port that mappings get |
+//! | `external` | | none, must be given | up to 256 IPv4 addresses that they share outside |
+//! | `ports` | | `[1024, 65535]` | first and last port that mappings get, and identifier |
 //! | `port_choice` | | `"random"` | or `"in-turn"`, or `"preserve"`: see below |
 //! | `udp_ms` | ms | 300000 | forget a UDP mapping after this time; at least 120000 |
 //! | `tcp_established_ms` | ms | 7440000 | forget a TCP mapping in use after this time; at least 7440000 |
 //! | `tcp_transitory_ms` | ms | 240000 | the same while its connection opens or closes; at least 240000 |
+//! | `icmp_ms` | ms | 60000 | forget the mapping of an ICMP query after this time; at least 60000 |
 //! | `hairpinning` | | true | let inside hosts reach each other by their external addresses |
 //! | `unmatched` | | `"drop"` | packets to an external address and port without a mapping |
-//! | `other_protocols` | | `"drop"` | what is neither UDP nor TCP, ICMP among it; `"pass"`: as it is |
+//! | `other_protocols` | | `"drop"` | what is neither UDP, TCP nor ICMP; `"pass"`: as it is, and what goes out shows its inside address |
 //!
 //! The least time-outs are those that the RFCs say a NAT must not go below.
 //!
@@ -35,7 +37,8 @@
 //! | inside | inside | passes |
 //! | outside | elsewhere | passes; `access-list` keeps strangers from inside addresses, this does not |
 //!
-//! IPv6 and what is not IP pass. TTL stays: this translates, and something else routes.
+//! An ICMP error is of the packet that it quotes, and goes where that came from; see below. IPv6 and what is not IP
+//! pass. TTL stays: this translates, and something else routes.
 //!
 //! # What it does, by requirement
 //!
@@ -46,17 +49,35 @@
 //! | REQ-3 | REQ-7 | *No overloading*: no two mappings share an external endpoint. REQ-3a is not followed: all source ports, those below 1024 too, get ports from `ports` |
 //! | REQ-4 | | *Port parity* is preserved, for TCP too; when the core has free ports of the other parity alone, one of those is taken, and `parity-lost` counts it |
 //! | REQ-5 | REQ-5 | time-outs as above |
-//! | REQ-6 | | outbound packets refresh a mapping, those that are hairpinned or go inside too; inbound ones do not |
+//! | REQ-6 | | outbound packets refresh a mapping, hairpinned ones too; inbound ones do not |
 //! | REQ-8 | REQ-3 | *Endpoint-independent filtering*: whoever sends to a mapping's external endpoint gets in. Put an `access-list` beside it for less |
 //! | REQ-9 | REQ-8 | *Hairpinning* with external source address and port |
 //! | REQ-10 | REQ-6 | there are no application level gateways |
 //! | REQ-11 | REQ-2 | a mapping never changes while it lives; connections may begin on either side, or on both at once |
 //! | | REQ-4 | no packet is answered, least of all an unsolicited SYN: it is dropped in silence |
-//! | REQ-12 | REQ-10 | ICMP never ends a mapping |
+//! | REQ-12 | REQ-9, REQ-10 | ICMP errors are translated, and never end a mapping |
 //!
-//! Not done in this version: ICMP, neither queries (RFC 5508) nor errors (REQ-12b; REQ-9 of RFC 5382), so
-//! that path MTU discovery does not reach the inside; fragments (REQ-14), first ones and later ones, which
-//! are dropped, for only the first has ports; other protocols than UDP and TCP.
+//! | RFC 5508 | |
+//! |---|---|
+//! | REQ-1 | *Queries* from inside, echo and time stamp, get an external identifier, one for all whom the inside identifier asks. Identifiers are each address' own, apart from UDP's and TCP's ports |
+//! | REQ-2 | time-out as above; requests refresh it, replies do not |
+//! | REQ-3 | *Errors* are types 3, 4, 11 and 12. IPv4 options in the quote are stepped over, and its transport checksum is not judged. Neither are the error's own and the quoted header's: wrong ones stay wrong by as much |
+//! | REQ-4 | An error from outside goes to the inside endpoint whose packet it quotes. The quoted source becomes what it was; type and code stay |
+//! | REQ-5 | An error from the inside host for which the quoted packet was gets the external address as its source; the quoted destination becomes what it was outside |
+//! | REQ-6 | Errors make, refresh and end no mapping |
+//! | REQ-7 | is of NATs without ports. Here a query to an external address names nobody: it is for the NAT itself, and `unmatched` |
+//! | REQ-8 | Hairpinned errors: both |
+//! | REQ-9 | no: nothing is answered with ICMP |
+//! | REQ-10 | other messages, redirects among them, are dropped as `untranslated`, also with `other_protocols = "pass"` |
+//!
+//! All checksums are updated: of the outer IPv4 header, of the message, of the quoted IPv4 header, and of the quoted
+//! transport if the quote reaches so far. An error whose quote cannot be read is `untranslated`:
+//! [`IcmpPorts`](wire::IcmpPorts) says what it takes.
+//!
+//! Not done in this version: errors that a router inside sends about packets to a host behind it, which are dropped as
+//! `no-mapping` (REQ-5 of RFC 5508), so that path MTU discovery from outside stops where such a router is the narrow
+//! place; fragments (REQ-14 of RFC 4787), first ones and later ones, which are dropped, for only the first has ports;
+//! other protocols than UDP, TCP and ICMP.
 //!
 //! # Ports
 //!
@@ -75,7 +96,7 @@
 //! Taking and giving back are `O(1)`. The search for dead mappings is paid for by the packets that went out
 //! since the last one: no more turns, of 8 ports each, than such packets and mappings that ended.
 //!
-//! Memory is taken at the start alone: 4.6 MB for each external address with all its ports.
+//! Memory is taken at the start alone: 5.3 MB for each external address with all its ports.
 //!
 //! # What outbound packets tell of TCP
 //!
@@ -94,9 +115,11 @@
 //!
 //! Each core has its own share of each external address' ports: those for which packets from outside
 //! come to this core. So an inbound packet finds its mapping on the core that made it, whichever hash
-//! sharding uses, and no two cores give out one port. Two things follow:
+//! sharding uses, and no two cores give out one port. Three things follow:
 //!
 //! - A core may be out of ports while others have some.
+//! - With `port_choice = "preserve"` sharding hashes the inside port alone, which is the external one, too: so each core
+//!   can keep the ports of its hosts. An endpoint whose port is taken gets another of the same core.
 //! - Where sharding hashes addresses alone, an external address is one core's as a whole, and its hosts
 //!   share the addresses of their core: have more addresses than cores. With ports in the hash, as when the
 //!   NAT is alone in its chain, each core has ports of every address, and a host one address on all of them.
@@ -107,15 +130,23 @@
 //! missing, or still be there. Promised is that the entry is whole, and that packets between two
 //! mappings that live go to the right one. Inbound and outbound packets see the exact order of arrival.
 //!
+//! The hash of an ICMP message covers the identifier of a query and the ports that an error quotes as if they were the
+//! packet's own, so that replies and errors come to the core that has the mapping, and order is exact as it is for
+//! answers. That is so wherever this program spreads packets. Cards hash ICMP by its addresses alone: behind one
+//! that hashes ports too, errors and replies would reach other cores, and find mappings as hairpinned packets do. Under
+//! `scr` each core has all mappings, and it does not matter who gets what.
+//!
 //! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
 //! to the allocation, and inbound packets of a capture, made for one allocation, fit no other.
 //!
 //! # Drops, events, expiry, full table
 //!
 //! - `no-port`: the host's external address has no port left here. `no-mapping`: to an external endpoint
-//!   that nobody has. `fragment`, `untranslated` (another protocol): see above. `table-full`: see below.
+//!   that nobody has, and ICMP errors about packets that no mapping let through. `fragment`, `untranslated` (another
+//!   protocol or ICMP message): see above. `table-full`: see below.
 //! - Events: `mappings-made`; `parity-lost`, mappings made with a port of the other parity; packets
-//!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`.
+//!   translated: `packets-out`, hairpinned ones too, `packets-in`, and `packets-hairpinned`; ICMP errors translated,
+//!   `errors-translated`.
 //! - When a mapping expires or is evicted its port becomes free; the next packet makes another.
 //! - When the table is full a new mapping is refused and its packet dropped as `table-full`: to pass
 //!   it untranslated would tell an inside address, and nobody could answer. Have `flows` at least as
@@ -134,6 +165,7 @@ use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 use crate::PassOrDrop;
 use crate::common::{REPORT_ROWS, keep_top};
 
+mod icmp;
 mod options;
 mod ports;
 mod state;
@@ -143,7 +175,8 @@ pub use ports::Pool;
 pub use state::{Meta, Phase, State};
 
 use options::{PortRange, Sides, Timeouts};
-use ports::{External, Inside, Wanted};
+use ports::{External, Inside, PROTOCOLS, Wanted};
+use state::Message;
 
 const NO_PORT: u8 = 0;
 const NO_MAPPING: u8 = 1;
@@ -156,6 +189,7 @@ const PARITY_LOST: usize = 1;
 const PACKETS_OUT: usize = 2;
 const PACKETS_IN: usize = 3;
 const PACKETS_HAIRPINNED: usize = 4;
+const ERRORS_TRANSLATED: usize = 5;
 
 const ENDPOINTS: Fields = Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT);
 
@@ -184,13 +218,20 @@ enum Way {
 impl NetworkFunction for Nat {
     const NAME: &'static str = "nat";
     const SUMMARY: &'static str = "lets inside hosts share external IPv4 addresses, by ports";
-    const SPEC: &'static str = "RFC 4787 (UDP), RFC 5382 (TCP)";
+    const SPEC: &'static str = "RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP)";
     const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
     const DROP_REASONS: &'static [&'static str] =
         &["no-port", "no-mapping", "fragment", "untranslated", "table-full"];
-    const EVENTS: &'static [&'static str] =
-        &["mappings-made", "parity-lost", "packets-out", "packets-in", "packets-hairpinned"];
-    const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
+    const EVENTS: &'static [&'static str] = &[
+        "mappings-made",
+        "parity-lost",
+        "packets-out",
+        "packets-in",
+        "packets-hairpinned",
+        "errors-translated",
+    ];
+    const READS: Fields =
+        Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::TCP_SHAPE).union(Fields::MARKS);
     const EDITS: Fields = ENDPOINTS;
     /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
     /// allocated to.
@@ -228,6 +269,7 @@ impl NetworkFunction for Nat {
                 dst,
                 dst_port: port,
                 protocol,
+                tcp_shape: if protocol == protocol::ICMP { Headers::ICMP_REPLY } else { 0 },
                 marks: Marks::IPV4,
                 ..Headers::default()
             })
@@ -243,26 +285,33 @@ impl NetworkFunction for Nat {
         if !headers.marks.contains(Marks::IPV4) {
             return None;
         }
+        let (message, protocol) = match headers.protocol {
+            protocol::ICMP => Message::of(headers),
+            other => (Message::None, other),
+        };
         Some(Meta {
             src: headers.src.to_v4()?,
             dst: headers.dst.to_v4()?,
             src_port: headers.src_port,
             dst_port: headers.dst_port,
-            protocol: headers.protocol,
+            protocol,
             tcp_flags: if headers.is_tcp() { headers.tcp_flags } else { 0 },
             is_fragment: headers.is_fragment().into(),
-            zero: 0,
+            message,
         })
     }
 
     #[inline]
     fn key(meta: &Meta) -> SrcEndpoint {
-        SrcEndpoint { addr: Addr::v4(meta.src), port: meta.src_port, protocol: meta.protocol, zero: 0 }
+        SrcEndpoint { addr: Addr::v4(meta.src), port: meta.src_port, protocol: meta.src_protocol(), zero: 0 }
     }
 
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
         let way = self.way(meta.src, meta.dst);
+        if meta.message != Message::None {
+            return self.icmp(way, flow, meta, cx);
+        }
         let verdict = match way {
             Way::Past => Verdict::Forward,
             _ if !matches!(meta.protocol, protocol::UDP | protocol::TCP) => {
@@ -273,11 +322,7 @@ impl NetworkFunction for Nat {
             Way::In(address) => self.inbound(address, meta, cx),
             Way::Hairpin(address) => self.hairpin(address, flow, meta, cx),
         };
-        if let Some(state) = flow {
-            // The deadline that the flow gets, for those who look the port up.
-            let deadline_ns = self.deadline_ns(state.phase, cx.stamp.time_ns);
-            cx.pool.set_deadline(state.external(meta.protocol), deadline_ns);
-        }
+        self.refresh(flow, meta, cx);
         verdict
     }
 
@@ -292,7 +337,7 @@ impl NetworkFunction for Nat {
 
     #[inline]
     fn idle_timeout_ns(&self, state: &State) -> u64 {
-        self.timeouts.of(state.phase)
+        state.left_ns
     }
 
     fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
@@ -359,7 +404,7 @@ impl Nat {
         match (self.sides.is_inside(src), self.sides.external(dst)) {
             (true, Some(address)) => Way::Hairpin(address),
             (false, Some(address)) => Way::In(address),
-            (true, None) if !self.sides.externals().is_empty() && !self.sides.is_inside(dst) => Way::Out,
+            (true, None) if !self.sides.is_inside(dst) => Way::Out,
             (_, None) => Way::Past,
         }
     }
@@ -385,7 +430,7 @@ impl Nat {
                 };
                 let Some(taken) = cx.pool.take(&wanted) else { return Verdict::Drop(NO_PORT) };
                 cx.count(MAPPINGS_MADE);
-                if taken.external.port % 2 != meta.src_port % 2 {
+                if phase != Phase::Query && taken.external.port % 2 != meta.src_port % 2 {
                     cx.count(PARITY_LOST);
                 }
                 flow.insert(State::new(taken, phase, meta))
@@ -422,6 +467,16 @@ impl Nat {
         verdict
     }
 
+    /// A step of a mapping: it gets a deadline, which those who look its port up get to know.
+    #[inline]
+    fn refresh(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) {
+        if let Some(state) = flow {
+            state.left_ns = self.timeouts.of(state.phase);
+            let deadline_ns = self.deadline_ns(state.phase, cx.stamp.time_ns);
+            cx.pool.set_deadline(state.external(meta.protocol), deadline_ns);
+        }
+    }
+
     /// When a mapping that steps now is dead.
     #[inline]
     fn deadline_ns(&self, phase: Phase, now_ns: u64) -> u64 {
@@ -434,22 +489,30 @@ impl Nat {
 
     /// How many ports of each external address are in use.
     fn ports_report(&self, mappings: &[(&SrcEndpoint, &State)]) -> FunctionReport {
-        let mut used = vec![[0_u64; 2]; self.sides.externals().len()];
+        let mut used = vec![[0_u64; PROTOCOLS.len()]; self.sides.externals().len()];
         for (key, state) in mappings {
-            used[usize::from(state.address)][usize::from(key.protocol == protocol::TCP)] += 1;
+            if let Some(column) = PROTOCOLS.iter().position(|protocol| *protocol == key.protocol) {
+                used[usize::from(state.address)][column] += 1;
+            }
         }
-        let row = |(addr, [udp, tcp]): (&[u8; 4], &[u64; 2])| {
+        let row = |(addr, [udp, tcp, icmp]): (&[u8; 4], &[u64; 3])| {
             vec![
                 Ipv4Addr::from(*addr).to_string(),
                 udp.to_string(),
                 tcp.to_string(),
+                icmp.to_string(),
                 self.ports.len().to_string(),
             ]
         };
         let total = |column: usize| used.iter().map(|used| used[column]).sum::<u64>();
         FunctionReport {
-            title: format!("Ports in use now: {} for UDP, {} for TCP", total(0), total(1)),
-            columns: vec!["external", "udp", "tcp", "of_each"],
+            title: format!(
+                "Ports in use now: {} for UDP, {} for TCP, {} identifiers for ICMP",
+                total(0),
+                total(1),
+                total(2)
+            ),
+            columns: vec!["external", "udp", "tcp", "icmp", "of_each"],
             rows: self.sides.externals().iter().zip(&used).map(row).collect(),
         }
     }

@@ -52,15 +52,26 @@ fn fields_of<T: DeserializeOwned>() -> Vec<&'static str> {
     fields
 }
 
+/// Options that must be given, with something that will do: the default of each is refused by its name.
+const NEEDED: [(&str, &str, &str); 1] = [("nat", "external", "[\"203.0.113.1\"]")];
+
+fn needed<F: NetworkFunction>(option: &str) -> Option<&'static str> {
+    NEEDED.iter().find(|(name, of, _)| (*name, *of) == (F::NAME, option)).map(|(.., value)| *value)
+}
+
+/// The defaults, and what there is no default for.
 fn documented_options<F: NetworkFunction>() -> String {
-    F::OPTIONS.iter().map(|option| format!("{} = {}\n", option.name, option.default)).collect()
+    let value = |option: &nf::OptionDoc| needed::<F>(option.name).unwrap_or(option.default);
+    F::OPTIONS.iter().map(|option| format!("{} = {}\n", option.name, value(option))).collect()
 }
 
 pub(crate) fn documented_defaults_are_the_default<F: NetworkFunction>()
 where
     F::Options: Default + PartialEq + Debug,
 {
-    let documented: F::Options = toml::from_str(&documented_options::<F>()).unwrap();
+    let defaults: String =
+        F::OPTIONS.iter().map(|option| format!("{} = {}\n", option.name, option.default)).collect();
+    let documented: F::Options = toml::from_str(&defaults).unwrap();
     assert_eq!(documented, F::Options::default(), "{}", F::NAME);
     assert_eq!(toml::from_str::<F::Options>("").unwrap(), F::Options::default(), "{}", F::NAME);
 }
@@ -156,6 +167,10 @@ fn every_option_is_documented_and_unknown_ones_are_refused() {
             assert_eq!(documented, fields_of::<F::Options>(), "{}", F::NAME);
             let options = toml::from_str::<F::Options>(&documented_options::<F>());
             assert!(F::new(options.unwrap()).is_ok(), "{}", F::NAME);
+            match F::new(toml::from_str("").unwrap()) {
+                Ok(_) => assert!(F::OPTIONS.iter().all(|option| needed::<F>(option.name).is_none())),
+                Err(error) => assert!(needed::<F>(error.option).is_some(), "{}: {error}", F::NAME),
+            }
             let error = toml::from_str::<F::Options>("no_such_option = 1").err().expect("refused");
             assert!(error.message().contains("no_such_option"), "{}: {error}", F::NAME);
         }

@@ -24,6 +24,8 @@ const UDP_MIN_MS: u64 = 2 * 60 * 1_000;
 const TCP_ESTABLISHED_MIN_MS: u64 = (2 * 60 + 4) * 60 * 1_000;
 /// RFC 5382 REQ-5: "MUST NOT be less than 4 minutes".
 const TCP_TRANSITORY_MIN_MS: u64 = 4 * 60 * 1_000;
+/// RFC 5508 REQ-2: "MUST NOT expire in less than 60 seconds".
+const ICMP_MIN_MS: u64 = 60 * 1_000;
 
 /// Options of [`Nat`](super::Nat): see the [module's page](super).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -43,11 +45,13 @@ pub struct Options {
     pub tcp_established_ms: u64,
     /// The same for a TCP mapping whose connection opens or closes, ms.
     pub tcp_transitory_ms: u64,
+    /// The same for a mapping of an ICMP query, ms.
+    pub icmp_ms: u64,
     /// Whether inside hosts reach each other by external addresses.
     pub hairpinning: bool,
     /// What happens to packets to external addresses for which there is no mapping.
     pub unmatched: PassOrDrop,
-    /// What happens to packets of protocols other than UDP and TCP.
+    /// What happens to packets of protocols other than UDP, TCP and ICMP.
     pub other_protocols: PassOrDrop,
 }
 
@@ -73,6 +77,7 @@ impl Default for Options {
             udp_ms: 300_000,
             tcp_established_ms: TCP_ESTABLISHED_MIN_MS,
             tcp_transitory_ms: TCP_TRANSITORY_MIN_MS,
+            icmp_ms: ICMP_MIN_MS,
             hairpinning: true,
             unmatched: PassOrDrop::Drop,
             other_protocols: PassOrDrop::Drop,
@@ -89,7 +94,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "external",
         default: "[]",
-        help: "the IPv4 addresses that they share outside; without one, everything passes as it is",
+        help: "the IPv4 addresses that they share outside; at least one",
     },
     OptionDoc { name: "ports", default: "[1024, 65535]", help: "first and last port that mappings get" },
     OptionDoc {
@@ -113,6 +118,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         default: "240_000",
         help: "the same while its connection opens or closes; at least 240000",
     },
+    OptionDoc { name: "icmp_ms", default: "60_000", help: "the same for an ICMP query; at least 60000" },
     OptionDoc {
         name: "hairpinning",
         default: "true",
@@ -126,7 +132,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
     OptionDoc {
         name: "other_protocols",
         default: r#""drop""#,
-        help: "packets of other protocols than UDP and TCP, ICMP among them: \"drop\" or \"pass\" as they are",
+        help: "packets of other protocols than UDP, TCP and ICMP: \"drop\", or \"pass\" as they are, which shows inside addresses",
     },
 ];
 
@@ -151,6 +157,13 @@ impl Sides {
             );
         }
         let inside = PrefixSet::parse("inside", &options.inside)?;
+        if options.external.is_empty() {
+            return error(
+                "external",
+                "is empty; name the IPv4 addresses that the inside hosts share outside, such as \"203.0.113.1\""
+                    .into(),
+            );
+        }
         if options.external.len() > EXTERNAL_MAX {
             let count = options.external.len();
             return error("external", format!("has {count} addresses; at most {EXTERNAL_MAX} are possible"));
@@ -260,6 +273,7 @@ pub(super) struct Timeouts {
     udp_ns: u64,
     tcp_established_ns: u64,
     tcp_transitory_ns: u64,
+    icmp_ns: u64,
 }
 
 impl Timeouts {
@@ -285,6 +299,7 @@ impl Timeouts {
                 TCP_TRANSITORY_MIN_MS,
                 tcp,
             )?,
+            icmp_ns: ns("icmp_ms", options.icmp_ms, ICMP_MIN_MS, "RFC 5508 REQ-2")?,
         })
     }
 
@@ -292,6 +307,7 @@ impl Timeouts {
     pub(super) fn of(&self, phase: Phase) -> u64 {
         match phase {
             Phase::Datagrams => self.udp_ns,
+            Phase::Query => self.icmp_ns,
             Phase::Opening | Phase::Closing => self.tcp_transitory_ns,
             Phase::Established => self.tcp_established_ns,
         }

@@ -1,6 +1,7 @@
 //! What the NAT reads of a packet and what it keeps of a mapping.
 
-use wire::{protocol, tcp_flags};
+use nf::SrcEndpoint;
+use wire::{Headers, IcmpPorts, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::ports::{External, Taken};
@@ -13,11 +14,28 @@ pub struct Meta {
     pub(super) dst: [u8; 4],
     pub(super) src_port: u16,
     pub(super) dst_port: u16,
+    /// That of the mapping which the packet is of: of an ICMP error, what it quotes.
     pub(super) protocol: u8,
     pub(super) tcp_flags: u8,
     /// 1 for a fragment, first or later.
     pub(super) is_fragment: u8,
-    pub(super) zero: u8,
+    pub(super) message: Message,
+}
+
+/// What an ICMP message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(u8)]
+pub(super) enum Message {
+    /// It is no ICMP.
+    None,
+    Request,
+    Reply,
+    /// An error from the destination of the packet that it quotes.
+    ErrorFromHost,
+    /// An error from a router.
+    ErrorFromRouter,
+    /// What is not translated.
+    Other,
 }
 
 /// A mapping; its inside endpoint is the key.
@@ -40,9 +58,12 @@ pub struct State {
     pub has_other_peers: u8,
     /// Which of the mappings this is that have had the port one after the other, modulo 256.
     pub generation: u8,
+    /// From the last step to the deadline: the phase's time-out, and less if the step was not to refresh the
+    /// mapping.
+    pub left_ns: u64,
 }
 
-const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 16);
+const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 24);
 
 /// How far a mapping is; decides its time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
@@ -50,6 +71,8 @@ const _: () = assert!(size_of::<Meta>() == 16 && size_of::<State>() == 16);
 pub enum Phase {
     /// UDP.
     Datagrams,
+    /// ICMP.
+    Query,
     /// TCP, one packet or SYNs alone.
     Opening,
     /// TCP, more than that.
@@ -72,6 +95,7 @@ impl State {
             phase,
             has_other_peers: 0,
             generation,
+            left_ns: 0,
         }
     }
 
@@ -121,6 +145,7 @@ impl Phase {
     /// That of a mapping which this packet makes.
     pub(super) fn begin(meta: &Meta) -> Phase {
         match meta {
+            _ if meta.protocol == protocol::ICMP => Phase::Query,
             _ if meta.protocol != protocol::TCP => Phase::Datagrams,
             _ if meta.ends() => Phase::Closing,
             _ => Phase::Opening,
@@ -130,6 +155,7 @@ impl Phase {
     pub(super) fn name(self) -> &'static str {
         match self {
             Phase::Datagrams => "datagrams",
+            Phase::Query => "query",
             Phase::Opening => "opening",
             Phase::Established => "established",
             Phase::Closing => "closing",
@@ -138,6 +164,15 @@ impl Phase {
 }
 
 impl Meta {
+    /// The protocol of the sender's endpoint: see [`SrcEndpoint`].
+    #[inline]
+    pub(super) fn src_protocol(&self) -> u8 {
+        match self.message {
+            Message::None | Message::Request | Message::ErrorFromHost => self.protocol,
+            Message::Reply | Message::ErrorFromRouter | Message::Other => SrcEndpoint::NO_PROTOCOL,
+        }
+    }
+
     /// The port that the packet is for, given which external address it is for.
     #[inline]
     pub(super) fn destination(&self, address: u8) -> External {
@@ -153,5 +188,23 @@ impl Meta {
     #[inline]
     pub(super) fn ends(&self) -> bool {
         self.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) != 0
+    }
+}
+
+impl Message {
+    /// What an ICMP message is, and the protocol of the mapping that it is of.
+    #[cold]
+    pub(super) fn of(headers: &Headers) -> (Message, u8) {
+        match headers.icmp_ports() {
+            Some(IcmpPorts::Request) => (Message::Request, protocol::ICMP),
+            Some(IcmpPorts::Reply) => (Message::Reply, protocol::ICMP),
+            Some(IcmpPorts::Error { protocol, is_from_destination: true }) => {
+                (Message::ErrorFromHost, protocol)
+            }
+            Some(IcmpPorts::Error { protocol, is_from_destination: false }) => {
+                (Message::ErrorFromRouter, protocol)
+            }
+            None => (Message::Other, protocol::ICMP),
+        }
     }
 }

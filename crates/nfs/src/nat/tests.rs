@@ -11,6 +11,7 @@ use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp_v6};
 
 mod checksums;
+mod icmp;
 mod model;
 mod phases;
 mod preserve;
@@ -128,19 +129,18 @@ fn golden() {
 
 #[test]
 fn what_is_not_translated() {
-    let ping = packet(protocol::ICMP, "10.0.0.1:0", "192.0.2.1:0");
-    let answer = packet(protocol::ICMP, "192.0.2.1:0", "203.0.113.1:0");
     let sctp = packet(protocol::SCTP, "10.0.0.1:9", "192.0.2.1:9");
+    let back = packet(protocol::SCTP, "192.0.2.1:9", "203.0.113.1:9");
     let mut rig = small("");
-    for other in [ping, answer, sctp] {
+    for other in [sctp, back] {
         assert_eq!(outcome(&mut rig, 0, &other), "untranslated");
     }
-    let home = packet(protocol::ICMP, "10.0.0.1:0", "10.0.0.2:0");
-    assert_eq!(outcome(&mut rig, 0, &home), "10.0.0.1:0 > 10.0.0.2:0");
+    let home = packet(protocol::SCTP, "10.0.0.1:9", "10.0.0.2:9");
+    assert_eq!(outcome(&mut rig, 0, &home), "10.0.0.1:9 > 10.0.0.2:9");
 
     let mut passing = small("other_protocols = \"pass\"");
-    assert_eq!(outcome(&mut passing, 0, &ping), "10.0.0.1:0 > 192.0.2.1:0");
-    assert_eq!(outcome(&mut passing, 0, &answer), "192.0.2.1:0 > 203.0.113.1:0");
+    assert_eq!(outcome(&mut passing, 0, &sctp), "10.0.0.1:9 > 192.0.2.1:9");
+    assert_eq!(outcome(&mut passing, 0, &back), "192.0.2.1:9 > 203.0.113.1:9");
 
     let whole = udp("10.0.0.1:4000", "192.0.2.1:53");
     let first = Headers { marks: Marks::IPV4 | Marks::FIRST_FRAGMENT, ..whole };
@@ -158,16 +158,9 @@ fn what_is_not_translated() {
 }
 
 #[test]
-fn without_an_external_address_everything_passes() {
-    let mut rig = Rig::new(function::<Nat>(""));
-    assert_eq!(outcome(&mut rig, 0, &udp("10.0.0.1:4000", "192.0.2.1:53")), "10.0.0.1:4000 > 192.0.2.1:53");
-    assert!(rig.is_empty() && rig.report()[0].rows.is_empty());
-}
-
-#[test]
 fn a_full_table_drops_the_packet_and_gives_the_port_back() {
     let nat: Nat = function(SMALL);
-    let (mut edits, mut pool, mut events) = (Edits::NONE, nat.pool(), [0; 5]);
+    let (mut edits, mut pool, mut events) = (Edits::NONE, nat.pool(), [0; 8]);
     for number in 0..100 {
         let meta = Nat::project(&numbered(number)).unwrap();
         let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
@@ -270,14 +263,14 @@ fn reports_ports_and_mappings() {
     }
     rig.packet(0, &tcp(tcp_flags::SYN, "10.0.0.1:4001", "192.0.2.1:80"));
     let [ports, mappings] = rig.report().try_into().unwrap();
-    assert_eq!(ports.title, "Ports in use now: 1 for UDP, 1 for TCP");
-    assert_eq!(ports.columns, ["external", "udp", "tcp", "of_each"]);
+    assert_eq!(ports.title, "Ports in use now: 1 for UDP, 1 for TCP, 0 identifiers for ICMP");
+    assert_eq!(ports.columns, ["external", "udp", "tcp", "icmp", "of_each"]);
     let mut rows = ports.rows;
     rows.sort_by_key(|row| row[1].clone());
     let [unused, used] = rows.try_into().unwrap();
     assert_eq!(
         (&unused[1..], &used[1..]),
-        (&["0", "0", "8"].map(String::from)[..], &["1", "1", "8"].map(String::from)[..])
+        (&["0", "0", "0", "8"].map(String::from)[..], &["1", "1", "0", "8"].map(String::from)[..])
     );
     assert_eq!(mappings.title, "Top 2 of 2 mappings by packets");
     let address = &used[0];
@@ -294,6 +287,11 @@ fn options_that_make_no_sense_are_refused() {
             "inside = [\"10.0.0.1/8\"]",
             "`inside` has the prefix \"10.0.0.1/8\", which has bits set behind its length; write \"10.0.0.0/8\"",
         ),
+        (
+            "",
+            "`external` is empty; name the IPv4 addresses that the inside hosts share outside, such as \
+             \"203.0.113.1\"",
+        ),
         ("external = [\"2001:db8::1\"]", "`external` has \"2001:db8::1\"; only IPv4 is translated"),
         (
             "external = [\"203.0.113.0/24\"]",
@@ -309,17 +307,33 @@ fn options_that_make_no_sense_are_refused() {
             "`external` has 224.0.0.1, to which no answer comes; name unicast addresses",
         ),
         (
-            "ports = [0, 9]",
+            "external = [\"203.0.113.1\"]\nports = [0, 9]",
             "`ports` are 0 to 9; write the first and then the last, from 1 to 65535, such as [1024, 65535]",
         ),
         (
-            "ports = [9, 8]",
+            "external = [\"203.0.113.1\"]\nports = [9, 8]",
             "`ports` are 9 to 8; write the first and then the last, from 1 to 65535, such as [1024, 65535]",
         ),
-        ("ports = [1, 2, 3]", "`ports` has 3 ports; write the first and the last, such as [1024, 65535]"),
-        ("udp_ms = 119999", "`udp_ms` must be at least 120000 (RFC 4787 REQ-5)"),
-        ("tcp_established_ms = 7439999", "`tcp_established_ms` must be at least 7440000 (RFC 5382 REQ-5)"),
-        ("tcp_transitory_ms = 239999", "`tcp_transitory_ms` must be at least 240000 (RFC 5382 REQ-5)"),
+        (
+            "external = [\"203.0.113.1\"]\nports = [1, 2, 3]",
+            "`ports` has 3 ports; write the first and the last, such as [1024, 65535]",
+        ),
+        (
+            "external = [\"203.0.113.1\"]\nudp_ms = 119999",
+            "`udp_ms` must be at least 120000 (RFC 4787 REQ-5)",
+        ),
+        (
+            "external = [\"203.0.113.1\"]\ntcp_established_ms = 7439999",
+            "`tcp_established_ms` must be at least 7440000 (RFC 5382 REQ-5)",
+        ),
+        (
+            "external = [\"203.0.113.1\"]\ntcp_transitory_ms = 239999",
+            "`tcp_transitory_ms` must be at least 240000 (RFC 5382 REQ-5)",
+        ),
+        (
+            "external = [\"203.0.113.1\"]\nicmp_ms = 59999",
+            "`icmp_ms` must be at least 60000 (RFC 5508 REQ-2)",
+        ),
     ] {
         assert_eq!(option_error::<Nat>(options), expected);
     }
@@ -329,5 +343,5 @@ fn options_that_make_no_sense_are_refused() {
         "`external` has 257 addresses; at most 256 are possible"
     );
     function::<Nat>(&format!("ports = [1, 1]\nexternal = [{}]", many[..256].join(",")));
-    function::<Nat>("udp_ms = 120000");
+    function::<Nat>("external = [\"203.0.113.1\"]\nudp_ms = 120000");
 }

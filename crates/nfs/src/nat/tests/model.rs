@@ -2,6 +2,7 @@
 //! mappings are dead: a table sweeps when it comes to it.
 
 use proptest::prelude::*;
+use proptest::sample::select;
 
 use super::*;
 
@@ -100,6 +101,7 @@ impl Plain {
         mapping.is_closing = ends || was_closing && !opens;
         let timeout_ms = match key.0 {
             protocol::UDP => 300_000,
+            protocol::ICMP => 60_000,
             _ if mapping.is_closing || was_closing || is_new => 240_000,
             // The peer is one and the same, and each endpoint begins with a SYN: what follows it is in use.
             _ if opens => 0,
@@ -112,9 +114,9 @@ impl Plain {
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     /// An inside endpoint sends to the peer.
-    Out { is_tcp: bool, host: u8, flags: u8 },
+    Out { protocol: u8, host: u8, flags: u8 },
     /// The peer sends to an external port.
-    In { is_tcp: bool, port: u16 },
+    In { protocol: u8, port: u16 },
     /// An inside endpoint sends to an external port.
     Hairpin { host: u8, port: u16 },
     /// Nothing, for so many seconds.
@@ -125,6 +127,7 @@ enum Happening {
 
 fn happening() -> impl Strategy<Value = Happening> {
     let port = FIRST_PORT - 1..FIRST_PORT + 9;
+    let protocol = || select(&[protocol::UDP, protocol::TCP, protocol::ICMP][..]);
     let flags = prop_oneof![
         Just(tcp_flags::SYN),
         Just(tcp_flags::ACK),
@@ -132,13 +135,21 @@ fn happening() -> impl Strategy<Value = Happening> {
         Just(tcp_flags::RST),
     ];
     prop_oneof![
-        6 => (any::<bool>(), 0..14_u8, flags).prop_map(|(is_tcp, host, flags)| Happening::Out { is_tcp, host, flags }),
-        6 => (any::<bool>(), port.clone()).prop_map(|(is_tcp, port)| Happening::In { is_tcp, port }),
+        6 => (protocol(), 0..14_u8, flags).prop_map(|(protocol, host, flags)| Happening::Out { protocol, host, flags }),
+        6 => (protocol(), port.clone()).prop_map(|(protocol, port)| Happening::In { protocol, port }),
         2 => (0..14_u8, port).prop_map(|(host, port)| Happening::Hairpin { host, port }),
         3 => (0..400_u64).prop_map(Happening::Wait),
         1 => (0..90_000_u64).prop_map(Happening::Wait),
         1 => Just(Happening::Sweep),
     ]
+}
+
+fn query(src: &str, dst: &str) -> Headers {
+    Headers { dst_port: 0, tcp_shape: 0x21, ..packet(protocol::ICMP, src, dst) }
+}
+
+fn answer(src: &str, dst: &str) -> Headers {
+    Headers { src_port: 0, tcp_shape: 0x20 | Headers::ICMP_REPLY, ..packet(protocol::ICMP, src, dst) }
 }
 
 /// Plays all of it, and says what does not hold.
@@ -156,7 +167,7 @@ fn play(options: &str, happenings: &[Happening]) -> Result<(), String> {
                 nat.forget(now_ns, |_| true);
                 continue;
             }
-            Happening::Out { is_tcp: true, host, flags } => {
+            Happening::Out { protocol: protocol::TCP, host, flags } => {
                 // Each mapping begins with a SYN, and has no other while it is in use.
                 let is_mapped = plain.mapping(now_ns, (protocol::TCP, inside(host)));
                 let may_open = is_mapped.is_none_or(|mapping| mapping.is_closing);
@@ -166,8 +177,12 @@ fn play(options: &str, happenings: &[Happening]) -> Result<(), String> {
                 };
                 tcp(flags, &inside(host).to_string(), PEER)
             }
+            Happening::Out { protocol: protocol::ICMP, host, .. } => query(&inside(host).to_string(), PEER),
             Happening::Out { host, .. } => udp(&inside(host).to_string(), PEER),
-            Happening::In { is_tcp: true, port } => tcp(tcp_flags::ACK, PEER, &format!("{EXTERNAL}:{port}")),
+            Happening::In { protocol: protocol::TCP, port } => {
+                tcp(tcp_flags::ACK, PEER, &format!("{EXTERNAL}:{port}"))
+            }
+            Happening::In { protocol: protocol::ICMP, port } => answer(PEER, &format!("{EXTERNAL}:{port}")),
             Happening::In { port, .. } => udp(PEER, &format!("{EXTERNAL}:{port}")),
             Happening::Hairpin { host, port } => {
                 udp(&inside(host).to_string(), &format!("{EXTERNAL}:{port}"))
