@@ -34,11 +34,17 @@
 //! | inside | outside | the source becomes the external endpoint of its mapping, made now if need be |
 //! | outside | an external address | the destination becomes the inside endpoint that has this port |
 //! | inside | an external address | both (hairpinning) |
-//! | inside | inside | passes |
-//! | outside | elsewhere | passes; `access-list` keeps strangers from inside addresses, this does not |
+//! | inside | inside | does not come here |
+//! | outside | an inside address | passes; `access-list` keeps strangers from inside addresses, this does not |
+//! | outside | elsewhere | does not come here |
 //!
 //! An ICMP error is of the packet that it quotes, and goes where that came from; see below. IPv6 and what is not IP
 //! pass. TTL stays: this translates, and something else routes.
+//!
+//! A chain with a NAT has two directions: packets from inside meet its functions in the order of the file, packets from
+//! outside in reverse. So what stands before the NAT sees inside addresses both ways, and what stands behind it external
+//! ones. A hairpinned packet counts as one from inside, once: a tracker in the chain sees one direction of such a
+//! connection, and drops its answers. Have `hairpinning = false` beside one.
 //!
 //! # What it does, by requirement
 //!
@@ -137,7 +143,7 @@
 //! `scr` each core has all mappings, and it does not matter who gets what.
 //!
 //! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
-//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other.
+//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other, unless ports are preserved.
 //!
 //! # Drops, events, expiry, full table
 //!
