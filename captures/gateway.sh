@@ -158,7 +158,7 @@ start_recording() {
     in_ns gate conntrack -E -p tcp -o id >"$work/events.txt" 2>/dev/null & events=$!
     for side in inside outside; do
         start gate tcpdump -i $side -Q in -n -s 262144 -B 8192 -Z root --time-stamp-precision=nano \
-            -w "$work/$side.pcap" 2>"$work/$side.log"
+            -w "$work/$side.pcap" "not ip6" 2>"$work/$side.log"
         recorders+=($!)
         for try in {1..50}; do
             ! grep -q 'listening on' "$work/$side.log" || break

@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use wire::{Headers, LinkType, protocol, tcp_flags};
+use wire::{Headers, LinkType, Marks, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
 use crate::hash_bytes;
@@ -11,7 +11,7 @@ use crate::hash_bytes;
 ///
 /// Addresses, ports, types and flags are drawn from few that matter to functions, and sometimes from all:
 /// IPv4 addresses from the first four of `10.0.0.0/24`, `192.0.2.0/24`, `198.51.100.0/24` and
-/// `203.0.113.0/24`, IPv6 ones from the first four of `2001:db8::/64`.
+/// `203.0.113.0/24`, IPv6 ones from the first four of `2001:db8::/64`. Inside is 10.0.0.0/8.
 pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
     let mut draw = Draw { seed, drawn: 0 };
     core::iter::repeat_with(move || {
@@ -24,7 +24,10 @@ pub fn sample_headers(seed: u64) -> impl Iterator<Item = Headers> {
         if draw.one_in(8) {
             frame.truncate(draw.below(frame.len() + 1));
         }
-        wire::parse(LinkType::Ethernet, &frame, wire_len)
+        let mut headers = wire::parse(LinkType::Ethernet, &frame, wire_len);
+        let is_inside = headers.src.to_v4().is_some_and(|[first, ..]| first == 10);
+        headers.marks.set(Marks::FROM_OUTSIDE, headers.is_ip() && !is_inside);
+        headers
     })
 }
 
@@ -247,7 +250,7 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{Fields, Marks};
+    use wire::Fields;
 
     #[test]
     fn samples_are_of_every_kind() {

@@ -34,11 +34,17 @@
 //! | inside | outside | the source becomes the external endpoint of its mapping, made now if need be |
 //! | outside | an external address | the destination becomes the inside endpoint that has this port |
 //! | inside | an external address | both (hairpinning) |
-//! | inside | inside | passes |
-//! | outside | elsewhere | passes; `access-list` keeps strangers from inside addresses, this does not |
+//! | inside | inside | does not come here |
+//! | outside | an inside address | passes; `access-list` keeps strangers from inside addresses, this does not |
+//! | outside | elsewhere | does not come here |
 //!
 //! An ICMP error is of the packet that it quotes, and goes where that came from; see below. IPv6 and what is not IP
 //! pass. TTL stays: this translates, and something else routes.
+//!
+//! A chain with a NAT has two directions: packets from inside meet its functions in the order of the file, packets from
+//! outside in reverse. So what stands before the NAT sees inside addresses both ways, and what stands behind it external
+//! ones. A hairpinned packet counts as one from inside, once: a tracker in the chain sees one direction of such a
+//! connection, and drops its answers. Have `hairpinning = false` beside one.
 //!
 //! # What it does, by requirement
 //!
@@ -49,7 +55,7 @@
 //! | REQ-3 | REQ-7 | *No overloading*: no two mappings share an external endpoint. REQ-3a is not followed: all source ports, those below 1024 too, get ports from `ports` |
 //! | REQ-4 | | *Port parity* is preserved, for TCP too; when the core has free ports of the other parity alone, one of those is taken, and `parity-lost` counts it |
 //! | REQ-5 | REQ-5 | time-outs as above |
-//! | REQ-6 | | outbound packets refresh a mapping, those that are hairpinned or go inside too; inbound ones do not |
+//! | REQ-6 | | outbound packets refresh a mapping, hairpinned ones too; inbound ones do not |
 //! | REQ-8 | REQ-3 | *Endpoint-independent filtering*: whoever sends to a mapping's external endpoint gets in. Put an `access-list` beside it for less |
 //! | REQ-9 | REQ-8 | *Hairpinning* with external source address and port |
 //! | REQ-10 | REQ-6 | there are no application level gateways |
@@ -115,9 +121,11 @@
 //!
 //! Each core has its own share of each external address' ports: those for which packets from outside
 //! come to this core. So an inbound packet finds its mapping on the core that made it, whichever hash
-//! sharding uses, and no two cores give out one port. Two things follow:
+//! sharding uses, and no two cores give out one port. Three things follow:
 //!
 //! - A core may be out of ports while others have some.
+//! - With `port_choice = "preserve"` sharding hashes the inside port alone, which is the external one, too: so each core
+//!   can keep the ports of its hosts. An endpoint whose port is taken gets another of the same core.
 //! - Where sharding hashes addresses alone, an external address is one core's as a whole, and its hosts
 //!   share the addresses of their core: have more addresses than cores. With ports in the hash, as when the
 //!   NAT is alone in its chain, each core has ports of every address, and a host one address on all of them.
@@ -135,7 +143,7 @@
 //! `scr` each core has all mappings, and it does not matter who gets what.
 //!
 //! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
-//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other.
+//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other, unless ports are preserved.
 //!
 //! # Drops, events, expiry, full table
 //!
