@@ -169,9 +169,10 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         return Err(mistake(span, message, "`use` is missing").help(format!("add `use = \"…\"`: {choices}")));
     };
     let flows = fields.take_spanned::<u64>("flows")?;
-    let when_full = match fields.take::<TableFull>("table_full")?.unwrap_or_default() {
-        TableFull::Reject => WhenFull::Reject,
-        TableFull::EvictOldest => WhenFull::EvictOldest,
+    let table_full = fields.take_spanned::<TableFull>("table_full")?;
+    let when_full = match &table_full {
+        None | Some((_, TableFull::Reject)) => WhenFull::Reject,
+        Some((_, TableFull::EvictOldest)) => WhenFull::EvictOldest,
     };
     let flows = match flows {
         None => DEFAULT_FLOWS,
@@ -196,6 +197,10 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         }
         MakeError::Toml(error) => wrong_option(error, &spans, &name, registry),
     })?;
+    if let (Some((span, TableFull::EvictOldest)), Some(reason)) = (table_full, function.refuses_eviction()) {
+        let message = format!("`{name}` cannot evict flows that live: {reason}");
+        return Err(mistake(span, message, "this policy").help("use `table_full = \"reject\"`, the default"));
+    }
     Ok(FunctionSpec { name, function, flows, when_full })
 }
 

@@ -90,6 +90,9 @@ pub trait Function: Send + Sync {
     /// [`NetworkFunction::allocates`].
     fn allocates(&self) -> Fields;
 
+    /// [`NetworkFunction::refuses_eviction`].
+    fn refuses_eviction(&self) -> Option<&'static str>;
+
     /// [`NetworkFunction::is_from_outside`].
     fn is_from_outside(&self, headers: &Headers) -> bool;
 
@@ -235,6 +238,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn allocates(&self) -> Fields {
         self.0.allocates()
+    }
+
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        self.0.refuses_eviction()
     }
 
     fn is_from_outside(&self, headers: &Headers) -> bool {

@@ -161,6 +161,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         Verdict::Forward
     }
 
+    /// Why none of its flows may be evicted as long as they live, if that is so: what the table alone knows of them is
+    /// lost then. A chain file with `table_full = "evict-oldest"` is refused for this reason: `gives …, since …`.
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A flow left the table because it expired or was evicted; the place to give back to the pool.
     fn gone(&self, _key: &Self::Key, _state: &Self::State, _pool: &mut Self::Pool) {}
 
@@ -293,6 +299,13 @@ impl<'a, Pool> Cx<'a, Pool> {
     #[inline]
     pub fn random(&self) -> u64 {
         hash_bytes(self.stamp.seq.as_bytes(), self.seed)
+    }
+
+    /// A number that looks random and is the same for the same `bytes`, on every core and at any time: a hash of them
+    /// under the chain's seed. Whoever does not know the seed cannot tell it.
+    #[inline]
+    pub fn hash(&self, bytes: &[u8]) -> u64 {
+        hash_bytes(bytes, self.seed)
     }
 
     /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`].
