@@ -4,7 +4,7 @@ mod text;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use engine::Progress;
+use engine::{ChecksumSample, Checksums, Progress};
 use io::capture::{CaptureError, CaptureReader};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,8 +17,9 @@ use crate::session::{self, Bar};
 
 pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
-    let reader = session::open(&args.pcap)?;
-    let (profile, input_error) = analyse(reader, args.window);
+    let mut reader = session::open(&args.pcap)?;
+    let verified = Checksums::Auto.decide(&mut reader).verified;
+    let (profile, checksums, input_error) = analyse(reader, args.window);
     let input_error = match input_error {
         Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
         other => other,
@@ -26,10 +27,13 @@ pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
     let inspection = Inspection {
         paceline: env!("CARGO_PKG_VERSION").to_owned(),
         profile,
+        checksums: ChecksumSample { verified, ..checksums },
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
-    reports.write(&inspection, &text::render(&args.pcap, &inspection.profile, inspection.complete))?;
+    let mut text = text::render(&args.pcap, &inspection.profile, inspection.complete);
+    text += &text::checksums(&inspection.checksums);
+    reports.write(&inspection, &text)?;
     match input_error {
         Some(error) => Err(Failure::check(error)),
         None => Ok(ExitCode::SUCCESS),
@@ -44,6 +48,9 @@ pub struct Inspection {
     paceline: String,
     #[serde(flatten)]
     profile: Profile,
+    /// The checksums of all packets, and whether `checksums = "auto"` would verify them; which goes by the first
+    /// 4,096.
+    checksums: ChecksumSample,
     /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
     complete: bool,
     /// Why it was not, if so.
@@ -51,15 +58,20 @@ pub struct Inspection {
 }
 
 /// Every whole packet of the capture, and why there are no more, if not because it ends.
-fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Option<CaptureError>) {
+fn analyse(
+    mut reader: CaptureReader,
+    conflict_window: u64,
+) -> (Profile, ChecksumSample, Option<CaptureError>) {
     let bar = Bar::new("inspecting", reader.size_bytes());
     let progress = Progress::default();
     let mut analysis = Analysis::new(conflict_window);
+    let mut checksums = ChecksumSample::default();
     let mut packets = 0;
     let error = loop {
         match reader.next() {
             Ok(Some(record)) => {
                 let headers = wire::parse(record.link, record.data, record.wire_len);
+                checksums.add(wire::verify(record.data, &headers));
                 analysis.packet(&headers, record.wire_len, record.time_ns);
             }
             Ok(None) => break None,
@@ -69,5 +81,5 @@ fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Option<
         bar.packet(packets, &progress);
         packets += 1;
     };
-    (analysis.profile(), error)
+    (analysis.profile(), checksums, error)
 }

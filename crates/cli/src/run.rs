@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::report::{
-    CoreHistory, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction, Verdicts,
+    ChecksumReport, CoreHistory, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction,
+    Verdicts,
 };
 use engine::{
     ExternalInput, Input, Plan, RunError, RunOutcome, Seen, Speed, replay_capture, replay_external,
@@ -190,6 +191,7 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
     if !report.shared_functions.is_empty() {
         text += &shared(&report.shared_functions, plan);
     }
+    text += &checksums(report);
     if let Some(written) = written {
         text += &format!("{written}\n");
     }
@@ -210,6 +212,19 @@ fn render(report: &RunReport, plan: &Plan, written: Option<&str>) -> String {
         text += &own_reports(function);
     }
     text + &format!("\ndigest of all flows: {}\n", report.digest)
+}
+
+/// Whether they were verified, and what could not be.
+fn checksums(report: &RunReport) -> String {
+    let ChecksumReport { sample, unverifiable, .. } = &report.checksums;
+    let mut text = format!("checksums: {}\n", sample.describe());
+    if *unverifiable > 0 {
+        text += &format!(
+            "{} passed unverified: the capture cut them, or they are fragments\n",
+            plural(*unverifiable, "packet")
+        );
+    }
+    text
 }
 
 /// What is shared, and what is promised of it no more.
@@ -249,6 +264,11 @@ fn notes(report: &RunReport) -> String {
         if history.cores.iter().any(|core| core.missed > 0) {
             text += "note: cores missed packets and went on without them: replicas may differ, and verdicts from one \
                      core's state\n";
+        }
+    }
+    for function in &report.functions {
+        if let Some(hint) = &function.hint {
+            text += &format!("note: {}: {hint}\n", function.name);
         }
     }
     let ran_back = &report.time_ran_back;

@@ -11,6 +11,7 @@ use table::{OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Fields, Headers, Stamp};
 
 use crate::Batch;
+use crate::checksums::Checksums;
 use crate::config::{self, ConfigError};
 use crate::follow::Ends;
 use crate::group_builder::{CorePools, GroupSize, Pool, Shared};
@@ -29,6 +30,8 @@ pub struct Chain {
     pub name: String,
     /// What becomes of malformed packets.
     pub malformed: MalformedPolicy,
+    /// Whether packets with wrong checksums count as malformed.
+    pub checksums: Checksums,
     /// Seed of everything that functions draw.
     pub seed: u64,
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
@@ -171,9 +174,18 @@ impl Chain {
                 let group = group.expect("a group has a function");
                 groups.push(group.build(flows, when_full, self.table_seed, spread.entries.is_some())?);
             }
-            Ok(ChainCore { drop_malformed: self.malformed == MalformedPolicy::Drop, groups, places })
+            Ok(ChainCore { groups, places, ..self.empty_core() })
         };
         (0..cores).map(core).collect()
+    }
+
+    /// A core without functions yet.
+    fn empty_core(&self) -> ChainCore {
+        ChainCore {
+            drop_malformed: self.malformed == MalformedPolicy::Drop,
+            verifies_checksums: self.checksums == Checksums::Verify,
+            ..ChainCore::nothing()
+        }
     }
 
     /// The chain as a single core runs it.
@@ -314,6 +326,8 @@ impl Spread<'_> {
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
     drop_malformed: bool,
+    /// Whether packets with wrong checksums are malformed.
+    pub(crate) verifies_checksums: bool,
     groups: Vec<Box<dyn Group>>,
     /// Where each function of the chain is.
     places: Vec<Place>,
@@ -340,7 +354,7 @@ impl ChainCore {
 
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
-        ChainCore { drop_malformed: false, groups: Vec::new(), places: Vec::new() }
+        ChainCore { drop_malformed: false, verifies_checksums: false, groups: Vec::new(), places: Vec::new() }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step

@@ -25,6 +25,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
+use crate::checksums::Checksums;
 use crate::registry::{MakeError, Registry};
 
 /// Flows per core where a chain file does not say.
@@ -33,7 +34,7 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 4] = ["name", "malformed", "seed", "function"];
+const CHAIN_OPTIONS: [&str; 5] = ["name", "malformed", "checksums", "seed", "function"];
 
 /// What is wrong with a chain file, and where.
 #[derive(Debug, Error, Diagnostic)]
@@ -103,6 +104,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         }
     };
     let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
+    let checksums = chain.take::<Checksums>("checksums")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
@@ -119,7 +121,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         }
         functions.push(spec);
     }
-    Ok(Chain { name, malformed, seed, table_seed: random_seed(), functions })
+    Ok(Chain { name, malformed, checksums, seed, table_seed: random_seed(), functions })
 }
 
 /// What the standard library seeds its own tables with.

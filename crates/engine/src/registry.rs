@@ -1,4 +1,5 @@
 use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nf::{FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared};
@@ -151,6 +152,9 @@ pub trait Function: Send + Sync {
     /// Says of which key.
     fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
 
+    /// [`NetworkFunction::hint`].
+    fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
+
     /// What it reports, from the flows of all cores.
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
 
@@ -242,6 +246,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn refuses_eviction(&self) -> Option<&'static str> {
         self.0.refuses_eviction()
+    }
+
+    fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {
+        self.0.hint(packets, &|reason| drops.get(reason).copied().unwrap_or(0))
     }
 
     fn is_from_outside(&self, headers: &Headers) -> bool {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use wire::Malformed;
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
+use crate::checksums::ChecksumSample;
 use crate::egress::EgressOutcome;
 use crate::external::{HistoryCounters, HistoryOutcome};
 use crate::plan::{Plan, kib};
@@ -48,6 +49,8 @@ pub struct RunReport {
     pub drops: BTreeMap<String, u64>,
     /// Malformed packets by reason, dropped or not. Reasons that did not occur are left out.
     pub malformed: BTreeMap<String, u64>,
+    /// Whether packets with wrong checksums counted as malformed.
+    pub checksums: ChecksumReport,
     /// Each core.
     pub cores: Vec<CoreReport>,
     /// Each function, all cores together, in the order of the chain.
@@ -67,6 +70,18 @@ pub struct RunReport {
     pub complete: bool,
     /// Why it was not, if so.
     pub error: Option<String>,
+}
+
+/// Whether checksums were verified, why, and what came of it.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct ChecksumReport {
+    /// What decided.
+    #[serde(flatten)]
+    pub sample: ChecksumSample,
+    /// Packets with wrong checksums, which are among the malformed; 0 unless they were verified.
+    pub refused: u64,
+    /// Packets that passed although their checksums could not be verified: the capture cut them, or they are fragments.
+    pub unverifiable: u64,
 }
 
 /// A function whose states all cores shared.
@@ -292,6 +307,8 @@ pub struct FunctionSummary {
     pub digest: String,
     /// What else it has to tell.
     pub reports: Vec<Report>,
+    /// What its counts suggest to do otherwise, if anything.
+    pub hint: Option<String>,
 }
 
 /// The flows of one function, over all cores.
@@ -371,6 +388,11 @@ impl RunReport {
             mpps: if seconds > 0.0 { outcome.packets as f64 / seconds / 1e6 } else { 0.0 },
             verdicts: cores.iter().fold(Verdicts::default(), |sum, core| sum.plus(core.verdicts)),
             drops,
+            checksums: ChecksumReport {
+                sample: outcome.checksums,
+                refused: malformed.iter().filter(|(why, _)| why.ends_with("-checksum")).map(|(_, n)| n).sum(),
+                unverifiable: counted(|core| core.unverifiable),
+            },
             malformed,
             cores,
             digest: hex(combined(&digests)),
@@ -486,6 +508,7 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
         add_named(&mut events, info.events.iter().copied(), counters.events);
     }
     whole(outcome, index).for_each(|stage| add_flows(&mut flows, &stage.counters()));
+    let hint = function.hint(packets, &drops);
     drops.retain(|_, count| *count > 0);
     let all: Vec<Stage<'_>> = whole(outcome, index).collect();
     let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
@@ -498,6 +521,7 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
         flows,
         digest: hex(digest),
         reports,
+        hint,
     }
 }
 

@@ -16,6 +16,7 @@ use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::chain::{Chain, ChainCore, Keeping};
+use crate::checksums::{ChecksumSample, Checksums};
 use crate::egress::{Egress, EgressOutcome};
 use crate::external::{External, ExternalEnd, HistoryOutcome, InputError};
 use crate::history::{HistoryReader, HistoryWriter, history};
@@ -95,6 +96,8 @@ pub struct RunOutcome {
     pub history: Option<HistoryOutcome>,
     /// How packets left.
     pub egress: EgressOutcome,
+    /// Whether checksums were verified, and why.
+    pub checksums: ChecksumSample,
 }
 
 impl RunOutcome {
@@ -112,6 +115,7 @@ impl RunOutcome {
             is_replicated: false,
             history: None,
             egress: EgressOutcome::default(),
+            checksums: ChecksumSample::default(),
         }
     }
 
@@ -183,10 +187,12 @@ pub(crate) fn replay_keeping<E: Send>(
     chain: &Chain,
     plan: &Plan,
     keeping: &Keeping<'_>,
-    input: Input,
+    mut input: Input,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
+    let checksums = chain.checksums.decide(&mut input.reader);
+    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
     let assign = plan.assign(chain);
     // All memory is taken before the clock starts.
     let chains =
@@ -196,7 +202,9 @@ pub(crate) fn replay_keeping<E: Send>(
     let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let ends = plan.egress.ends(chains.len(), ordered);
     let job = Job { chains, keepers, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
-    run_cores(job, |feeder| feed(input, feeder, assign, tell, progress), progress, see)
+    let feed = |feeder| feed(input, feeder, assign, tell, checksums.verified, progress);
+    let outcome = run_cores(job, feed, progress, see)?;
+    Ok(RunOutcome { checksums, ..outcome })
 }
 
 /// Cores with all that they need.
@@ -289,6 +297,7 @@ pub(crate) fn run_cores<E: Send>(
             is_replicated,
             history,
             egress: collected.egress,
+            checksums: ChecksumSample::default(),
         })
     })
 }
@@ -313,9 +322,10 @@ fn feed(
     mut feeder: Feeder,
     mut assign: Box<dyn Assign>,
     mut tell: Tell,
+    verifies_checksums: bool,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(&mut input, &mut feeder, &mut *assign, &mut tell, progress);
+    let end = feed_all(&mut input, &mut feeder, &mut *assign, &mut tell, verifies_checksums, progress);
     // The history ends before the cores see that their queues do.
     drop(tell);
     Fed { end, ran_back: feeder.ran_back() }
@@ -327,9 +337,12 @@ fn feed_all(
     feeder: &mut Feeder,
     assign: &mut dyn Assign,
     tell: &mut Tell,
+    verifies_checksums: bool,
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
+    // A core that gets the packet finds out itself; what the others are told has to say so.
+    let verifies = verifies_checksums && matches!(tell, Tell::History(_));
     let reads_headers = assign.reads_headers() || matches!(tell, Tell::History(_));
     let mut packets = 0u64;
     loop {
@@ -347,10 +360,13 @@ fn feed_all(
         }
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
-            let headers = match reads_headers {
+            let mut headers = match reads_headers {
                 true => wire::parse(frame.link, feeder.bytes(&frame), frame.wire_len),
                 false => Headers::default(),
             };
+            if verifies {
+                wire::verify_into(feeder.bytes(&frame), &mut headers);
+            }
             frame.entry = assign.entry(&headers);
             match tell {
                 Tell::Nothing => {}

@@ -205,6 +205,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         0
     }
 
+    /// What counts suggest to do otherwise, for people: of a run with so many packets, and drops by reason. `None` where
+    /// nothing strikes.
+    fn hint(&self, _packets: u64, _dropped: &dyn Fn(&str) -> u64) -> Option<String> {
+        None
+    }
+
     /// What to tell people after a run, from all live flows; called once, with time to spare.
     /// Rows must not depend on the order of `flows`.
     fn report<'a>(

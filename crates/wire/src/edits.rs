@@ -2,6 +2,7 @@ mod apply;
 
 use core::fmt;
 
+pub(crate) use apply::has_segments_left;
 pub use apply::{ApplyError, apply, apply_by_layers};
 
 use crate::malformed::Layer;

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use table::OutOfMemory;
 
-use super::{Chain, ChainCore, Keeping, MalformedPolicy, Place};
+use super::{Chain, ChainCore, Keeping, Place};
 use crate::group_builder::CorePools;
 use crate::group_builder::{GroupSize, Pool};
 use crate::registry::Function;
@@ -17,9 +17,7 @@ impl Chain {
         cores: usize,
         is_watched: bool,
     ) -> Result<Vec<ChainCore>, OutOfMemory> {
-        let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        let core = |_| ChainCore { drop_malformed, groups: Vec::new(), places: Vec::new() };
-        let mut chains: Vec<ChainCore> = (0..cores).map(core).collect();
+        let mut chains: Vec<ChainCore> = (0..cores).map(|_| self.empty_core()).collect();
         for range in self.groups_keeping(&Keeping::Striped { is_watched }) {
             let groups = match self.is_stateless(range.start) {
                 true => self.stateless(range.start, cores)?,

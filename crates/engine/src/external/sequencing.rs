@@ -2,7 +2,7 @@ use io::capture::Record;
 use sequencer::{CoresOutOfRange, ETHERNET_LEN, ItemLayout, Sequencer, outer_ethernet};
 use wire::{LinkType, RanBack, Stamp};
 
-use crate::Chain;
+use crate::{Chain, Checksums};
 
 /// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
 ///
@@ -12,6 +12,7 @@ use crate::Chain;
 pub struct Sequencing {
     sequencer: Sequencer,
     has_ethernet: bool,
+    verifies_checksums: bool,
     /// What was put together last, and for whom.
     frame: Vec<u8>,
     core: usize,
@@ -31,14 +32,16 @@ pub struct Sequenced<'a> {
 }
 
 impl Sequencing {
-    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without.
+    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without. Checksums are
+    /// verified only if the chain says `verify`: whoever receives the files has nothing but the chain to know it by.
     ///
     /// # Errors
     /// [`CoresOutOfRange`].
     pub fn new(chain: &Chain, cores: usize, has_ethernet: bool) -> Result<Sequencing, CoresOutOfRange> {
         let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
         let (frame, stamp) = (Vec::new(), Stamp::default());
-        Ok(Sequencing { sequencer, has_ethernet, frame, core: 0, stamp, wire_len: 0 })
+        let verifies_checksums = chain.checksums == Checksums::Verify;
+        Ok(Sequencing { sequencer, has_ethernet, verifies_checksums, frame, core: 0, stamp, wire_len: 0 })
     }
 
     /// Bytes of an item of history.
@@ -58,7 +61,10 @@ impl Sequencing {
 
     /// The next packet.
     pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
-        let headers = wire::parse(record.link, record.data, record.wire_len);
+        let mut headers = wire::parse(record.link, record.data, record.wire_len);
+        if self.verifies_checksums {
+            wire::verify_into(record.data, &mut headers);
+        }
         let placed = self.sequencer.next(&headers, record.time_ns);
         (self.core, self.stamp) = (placed.core, placed.stamp);
         self.put_together(record.link, record.data);
