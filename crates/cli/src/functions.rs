@@ -69,6 +69,8 @@ Every function also takes
 and the chain, above its first `[[function]]`,
   name        what reports call it; default the file's name
   malformed   packets whose headers cannot be believed: \"drop\" or \"pass\"; default \"drop\"
+  checksums   packets with wrong checksums of IPv4, TCP, UDP, ICMP: \"verify\", which makes them malformed, \"ignore\",
+              or \"auto\", the default: verify where the capture's first packets are mostly right
   seed        seed of what functions draw, a whole number, at least 0; default 0
 ";
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use engine::report::{TimeRanBack, skipped};
-use engine::{Oddities, Progress};
+use engine::{ChecksumSample, Checksums, Oddities, Progress};
 use io::capture::{CaptureError, CaptureReader};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,8 +20,9 @@ use crate::session::{self, Bar};
 
 pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
-    let reader = session::open(&args.pcap)?;
-    let (profile, oddities, input_error) = analyse(reader, args.window);
+    let mut reader = session::open(&args.pcap)?;
+    let verified = Checksums::Auto.decide(&mut reader).verified;
+    let (profile, oddities, checksums, input_error) = analyse(reader, args.window);
     let input_error = match input_error {
         Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
         other => other,
@@ -32,10 +33,12 @@ pub fn command(args: &InspectArgs) -> Result<ExitCode, Failure> {
         oddities: oddities.sentences(),
         skipped: skipped(&oddities.remarks),
         time_ran_back: TimeRanBack::new(oddities.ran_back),
+        checksums: ChecksumSample { verified, ..checksums },
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
-    let text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
+    let mut text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
+    text += &text::checksums(&inspection.checksums);
     reports.write(&inspection, &text)?;
     match input_error {
         Some(error) => Err(Failure::cut_short(error)),
@@ -57,6 +60,9 @@ pub struct Inspection {
     skipped: BTreeMap<String, u64>,
     /// Packets whose own time lay before an earlier packet's.
     time_ran_back: TimeRanBack,
+    /// The checksums of all packets, and whether `checksums = "auto"` would verify them; which goes by the first
+    /// 4,096.
+    checksums: ChecksumSample,
     /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
     complete: bool,
     /// Why it was not, if so.
@@ -64,16 +70,21 @@ pub struct Inspection {
 }
 
 /// Every whole packet of the capture, what is odd about them, and why there are no more, if not because it ends.
-fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Oddities, Option<CaptureError>) {
+fn analyse(
+    mut reader: CaptureReader,
+    conflict_window: u64,
+) -> (Profile, Oddities, ChecksumSample, Option<CaptureError>) {
     let bar = Bar::new("inspecting", reader.size_bytes());
     let progress = Progress::default();
     let mut analysis = Analysis::new(conflict_window);
     let (mut stamper, mut oddities) = (Stamper::default(), Oddities::default());
+    let mut checksums = ChecksumSample::default();
     let mut packets = 0;
     let error = loop {
         match reader.next() {
             Ok(Some(record)) => {
                 let headers = wire::parse(record.link, record.data, record.wire_len);
+                checksums.add(wire::verify(record.data, &headers));
                 analysis.packet(&headers, record.wire_len, record.time_ns);
                 stamper.stamp(record.time_ns);
                 oddities.has_ip |= headers.is_ip() || !headers.is_well_formed();
@@ -87,5 +98,5 @@ fn analyse(mut reader: CaptureReader, conflict_window: u64) -> (Profile, Odditie
         packets += 1;
     };
     oddities = Oddities { packets, remarks: reader.remarks(), ran_back: stamper.ran_back(), ..oddities };
-    (analysis.profile(), oddities, error)
+    (analysis.profile(), oddities, checksums, error)
 }

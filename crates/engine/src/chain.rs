@@ -11,6 +11,7 @@ use table::{Horizon, MAX_FLOWS, OutOfMemory, PARTS_MAX, WhenFull};
 use wire::{Fields, Headers, LinkType, Stamp};
 
 use crate::Batch;
+use crate::checksums::Checksums;
 use crate::config::{self, ConfigError};
 use crate::follow::Ends;
 use crate::group_builder::{CorePools, GroupSize, Pool, Shared};
@@ -31,6 +32,8 @@ pub struct Chain {
     pub name: String,
     /// What becomes of malformed packets.
     pub malformed: MalformedPolicy,
+    /// Whether packets with wrong checksums count as malformed.
+    pub checksums: Checksums,
     /// Seed of everything that functions draw.
     pub seed: u64,
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
@@ -345,6 +348,8 @@ pub struct ChainCore {
     drop_malformed: bool,
     /// If the chain has two directions.
     pub(crate) sides: Option<Arc<Sides>>,
+    /// Whether packets with wrong checksums are malformed.
+    pub(crate) verifies_checksums: bool,
     groups: Vec<Box<dyn Group>>,
     /// By group: whether it stands between the sides. Empty if no order of the functions makes a difference.
     between: Vec<bool>,
@@ -379,7 +384,7 @@ impl ChainCore {
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
         let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
-        ChainCore { drop_malformed: false, sides: None, groups, between, places }
+        ChainCore { drop_malformed: false, verifies_checksums: false, sides: None, groups, between, places }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step

@@ -28,6 +28,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
+use crate::checksums::Checksums;
 use crate::registry::{MakeError, Registry};
 use crate::sides::Sides;
 
@@ -37,7 +38,7 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 5] = ["name", "malformed", "seed", "inside", "function"];
+const CHAIN_OPTIONS: [&str; 6] = ["name", "malformed", "checksums", "seed", "inside", "function"];
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -110,6 +111,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         }
     };
     let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
+    let checksums = chain.take::<Checksums>("checksums")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
     let inside = chain.take_spanned::<Vec<String>>("inside")?;
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
@@ -132,7 +134,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let sides = Sides::of_chain(inside, &functions)
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
-    Ok(Chain { name, malformed, seed, table_seed: random_seed(), sides, functions })
+    Ok(Chain { name, malformed, checksums, seed, table_seed: random_seed(), sides, functions })
 }
 
 fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixSet, Mistake> {
@@ -191,9 +193,10 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         return Err(mistake(span, message, "`use` is missing").help(format!("add `use = \"…\"`: {choices}")));
     };
     let flows = fields.take_spanned::<u64>("flows")?;
-    let when_full = match fields.take::<TableFull>("table_full")?.unwrap_or_default() {
-        TableFull::Reject => WhenFull::Reject,
-        TableFull::EvictOldest => WhenFull::EvictOldest,
+    let table_full = fields.take_spanned::<TableFull>("table_full")?;
+    let when_full = match &table_full {
+        None | Some((_, TableFull::Reject)) => WhenFull::Reject,
+        Some((_, TableFull::EvictOldest)) => WhenFull::EvictOldest,
     };
     let flows = match flows {
         None => DEFAULT_FLOWS,
@@ -218,6 +221,10 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         }
         MakeError::Toml(error) => wrong_option(error, &spans, &name, registry),
     })?;
+    if let (Some((span, TableFull::EvictOldest)), Some(reason)) = (table_full, function.refuses_eviction()) {
+        let message = format!("`{name}` cannot evict flows that live: {reason}");
+        return Err(mistake(span, message, "this policy").help("use `table_full = \"reject\"`, the default"));
+    }
     Ok(FunctionSpec { name, function, flows, when_full })
 }
 

@@ -15,6 +15,7 @@
 
 mod batch;
 mod chain;
+mod checksums;
 mod clocks;
 mod config;
 mod egress;
@@ -53,6 +54,7 @@ mod watched_member;
 
 pub use batch::{BATCH_PACKETS, Batch};
 pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
+pub use checksums::{ChecksumSample, Checksums};
 pub use config::ConfigError;
 pub use control::Order;
 pub use egress::{Egress, EgressOutcome, Watch};

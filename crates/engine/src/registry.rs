@@ -1,4 +1,5 @@
 use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nf::{FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared};
@@ -96,6 +97,9 @@ pub trait Function: Send + Sync {
     /// [`NetworkFunction::wants_sides`].
     fn wants_sides(&self) -> Option<&'static str>;
 
+    /// [`NetworkFunction::refuses_eviction`].
+    fn refuses_eviction(&self) -> Option<&'static str>;
+
     /// [`NetworkFunction::pools`], for [`Function::join`].
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool>;
 
@@ -150,6 +154,9 @@ pub trait Function: Send + Sync {
     /// # Errors
     /// Says of which key.
     fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
+
+    /// [`NetworkFunction::hint`].
+    fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
 
     /// What it reports, from the flows of all cores.
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
@@ -257,6 +264,14 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn wants_sides(&self) -> Option<&'static str> {
         self.0.wants_sides()
+    }
+
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        self.0.refuses_eviction()
+    }
+
+    fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {
+        self.0.hint(packets, &|reason| drops.get(reason).copied().unwrap_or(0))
     }
 
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {

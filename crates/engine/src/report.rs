@@ -13,6 +13,7 @@ use serde::Serialize;
 use wire::{Malformed, RanBack};
 
 use crate::chain::{Chain, ChainCore, FunctionSpec};
+use crate::checksums::ChecksumSample;
 use crate::egress::EgressOutcome;
 use crate::external::{HistoryCounters, HistoryOutcome};
 use crate::oddities::Oddities;
@@ -54,6 +55,8 @@ pub struct RunReport {
     pub drops: BTreeMap<String, u64>,
     /// Malformed packets by reason, dropped or not. Reasons that did not occur are left out.
     pub malformed: BTreeMap<String, u64>,
+    /// Whether packets with wrong checksums counted as malformed.
+    pub checksums: ChecksumReport,
     /// Each core.
     pub cores: Vec<CoreReport>,
     /// Each function, all cores together, in the order of the chain.
@@ -88,6 +91,18 @@ pub struct SidesReport {
     pub inside: String,
     /// Packets from outside, which met the functions in reverse; all others came from inside.
     pub packets_from_outside: u64,
+}
+
+/// Whether checksums were verified, why, and what came of it.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct ChecksumReport {
+    /// What decided.
+    #[serde(flatten)]
+    pub sample: ChecksumSample,
+    /// Packets with wrong checksums, which are among the malformed; 0 unless they were verified.
+    pub refused: u64,
+    /// Packets that passed although their checksums could not be verified: the capture cut them, or they are fragments.
+    pub unverifiable: u64,
 }
 
 /// A function whose states all cores shared.
@@ -335,6 +350,8 @@ pub struct FunctionSummary {
     pub digest: String,
     /// What else it has to tell.
     pub reports: Vec<Report>,
+    /// What its counts suggest to do otherwise, if anything.
+    pub hint: Option<String>,
 }
 
 /// The flows of one function, over all cores.
@@ -418,6 +435,11 @@ impl RunReport {
             mpps: if seconds > 0.0 { outcome.packets as f64 / seconds / 1e6 } else { 0.0 },
             verdicts: cores.iter().fold(Verdicts::default(), |sum, core| sum.plus(core.verdicts)),
             drops,
+            checksums: ChecksumReport {
+                sample: outcome.checksums,
+                refused: malformed.iter().filter(|(why, _)| why.ends_with("-checksum")).map(|(_, n)| n).sum(),
+                unverifiable: counted(|core| core.unverifiable),
+            },
             malformed,
             cores,
             digest: hex(combined(&digests)),
@@ -533,6 +555,7 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
         add_named(&mut events, info.events.iter().copied(), counters.events);
     }
     whole(outcome, index).for_each(|stage| add_flows(&mut flows, &stage.counters()));
+    let hint = function.hint(packets, &drops);
     drops.retain(|_, count| *count > 0);
     let all: Vec<Stage<'_>> = whole(outcome, index).collect();
     let reports = function.report(&all, outcome.last).into_iter().map(Report::from).collect();
@@ -545,6 +568,7 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
         flows,
         digest: hex(digest),
         reports,
+        hint,
     }
 }
 

@@ -12,7 +12,7 @@
 use std::time::Instant;
 
 use io::{Closed, EngineDrop, Fate, Port, Queue, Received, Waiting};
-use wire::Malformed;
+use wire::{Checksums, Malformed};
 
 use crate::batch::bits;
 use crate::chain::ChainCore;
@@ -62,6 +62,9 @@ pub fn turn(
         counters.receive(batch);
         let begin = Instant::now();
         parse(port, batch);
+        if chain.verifies_checksums {
+            verify_checksums(port, batch, counters);
+        }
         counters.from_outside += chain.mark_sides(batch);
         laps.lap(Lap::Parse, batch);
         chain.process(batch, port, laps);
@@ -86,6 +89,19 @@ fn parse(port: &impl Port, batch: &mut Batch) {
             wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
         }
         batch.live |= u64::from(headers.is_well_formed()) << i;
+    }
+}
+
+/// Finds packets with wrong checksums malformed. Of history this was done where it was written.
+#[inline(never)]
+fn verify_checksums(port: &impl Port, batch: &mut Batch, counters: &mut CoreCounters) {
+    for i in bits(batch.live & !batch.history) {
+        let (frame, headers) = (&batch.frames[i], &mut batch.headers[i]);
+        match wire::verify_into(port.bytes(frame), headers) {
+            Checksums::Wrong { .. } => batch.live &= !(1 << i),
+            Checksums::Unverifiable => counters.unverifiable += 1,
+            Checksums::Right | Checksums::Absent => {}
+        }
     }
 }
 
@@ -230,6 +246,9 @@ pub struct CoreCounters {
     pub dropped_no_room: u64,
     /// Malformed packets, dropped or not, in the order of [`Malformed::ALL`].
     pub malformed: [u64; Malformed::ALL.len()],
+    /// Packets that passed although their checksums could not be verified, where they are verified: the capture cut
+    /// them, or they are fragments.
+    pub unverifiable: u64,
     /// Time spent on packets, without waiting for them or for room to send them, ns: by the clock on the
     /// wall, so that time for which the system ran something else counts.
     pub busy_ns: u64,

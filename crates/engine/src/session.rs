@@ -16,6 +16,7 @@ use thiserror::Error;
 use wire::{Headers, LinkType, RanBack, Stamp};
 
 use crate::chain::{Chain, ChainCore, Keeping};
+use crate::checksums::{ChecksumSample, Checksums};
 use crate::egress::{Egress, EgressOutcome};
 use crate::external::{External, ExternalEnd, HistoryOutcome, InputError};
 use crate::history::{HistoryReader, HistoryWriter, history};
@@ -100,6 +101,8 @@ pub struct RunOutcome {
     pub history: Option<HistoryOutcome>,
     /// How packets left.
     pub egress: EgressOutcome,
+    /// Whether checksums were verified, and why.
+    pub checksums: ChecksumSample,
 }
 
 impl RunOutcome {
@@ -119,6 +122,7 @@ impl RunOutcome {
             is_replicated: false,
             history: None,
             egress: EgressOutcome::default(),
+            checksums: ChecksumSample::default(),
         }
     }
 
@@ -193,10 +197,12 @@ pub(crate) fn replay_keeping<E: Send>(
     chain: &Chain,
     plan: &Plan,
     keeping: &Keeping<'_>,
-    input: Input,
+    mut input: Input,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
+    let checksums = chain.checksums.decide(&mut input.reader);
+    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
     let assign = plan.assign(chain);
     // All memory is taken before the clock starts.
     let chains =
@@ -206,7 +212,9 @@ pub(crate) fn replay_keeping<E: Send>(
     let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let ends = plan.egress.ends(chains.len(), ordered);
     let job = Job { chains, keepers, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
-    run_cores(chain, job, |feeder| feed(chain, input, feeder, assign, tell, progress), progress, see)
+    let feed = |feeder| feed(chain, input, feeder, assign, tell, progress);
+    let outcome = run_cores(chain, job, feed, progress, see)?;
+    Ok(RunOutcome { checksums, ..outcome })
 }
 
 /// Cores with all that they need.
@@ -303,6 +311,7 @@ pub(crate) fn run_cores<E: Send>(
             is_replicated,
             history,
             egress: collected.egress,
+            checksums: ChecksumSample::default(),
         })
     })
 }
@@ -347,6 +356,8 @@ fn feed_all(
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
+    // A core that gets the packet finds out itself; what the others are told has to say so.
+    let verifies = chain.checksums == Checksums::Verify && matches!(tell, Tell::History(_));
     let reads_headers = assign.reads_headers() || matches!(tell, Tell::History(_));
     let mut packets = 0u64;
     loop {
@@ -364,10 +375,13 @@ fn feed_all(
         }
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
-            let headers = match reads_headers {
+            let mut headers = match reads_headers {
                 true => chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len),
                 false => Headers::default(),
             };
+            if verifies {
+                wire::verify_into(feeder.bytes(&frame), &mut headers);
+            }
             frame.entry = assign.entry(&headers);
             match tell {
                 Tell::Nothing => {}

@@ -177,6 +177,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
         Verdict::Forward
     }
 
+    /// Why none of its flows may be evicted as long as they live, if that is so: what the table alone knows of them is
+    /// lost then. A chain file with `table_full = "evict-oldest"` is refused for this reason: `gives …, since …`.
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A flow left the table because it expired or was evicted; the place to give back to the pool.
     fn gone(&self, _key: &Self::Key, _state: &Self::State, _pool: &mut Self::Pool) {}
 
@@ -225,6 +231,12 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// How large a record is among those that have ended. Called once for each, when it ends.
     fn rank(&self, _state: &Self::State) -> u64 {
         0
+    }
+
+    /// What counts suggest to do otherwise, for people: of a run with so many packets, and drops by reason. `None` where
+    /// nothing strikes.
+    fn hint(&self, _packets: u64, _dropped: &dyn Fn(&str) -> u64) -> Option<String> {
+        None
     }
 
     /// What to tell people after a run: from the live flows, and from the records that have ended, if
@@ -333,6 +345,13 @@ impl<'a, Pool> Cx<'a, Pool> {
     #[inline]
     pub fn random(&self) -> u64 {
         hash_bytes(self.stamp.seq.as_bytes(), self.seed)
+    }
+
+    /// A number that looks random and is the same for the same `bytes`, on every core and at any time: a hash of them
+    /// under the chain's seed. Whoever does not know the seed cannot tell it.
+    #[inline]
+    pub fn hash(&self, bytes: &[u8]) -> u64 {
+        hash_bytes(bytes, self.seed)
     }
 
     /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`]. An index that is not among these

@@ -74,9 +74,9 @@
 //!   and start, so that several balancers beside each other agree, in whatever order they list their
 //!   backends. When one of ten backends goes, its share is spread over the others, and less than
 //!   0.5% of all entries move between those (of 400: 1%); flows that are remembered do not move.
-//! - `"random"` looks there at random for each new flow: independent of addresses, hence even where
-//!   few clients' hashes are not, or are chosen by somebody. So *N* flows give a backend of share *p*,
-//!   under either policy, *N p* ± √(*N p* (1 - *p*)), 1σ.
+//! - `"random"` looks there by a hash of the 5-tuple under the chain's `seed`: the same on every core, another for
+//!   another seed. With a seed that clients do not know, nobody can choose ports that all lead to one backend.
+//!   *N* flows give a backend of share *p*, under either policy, *N p* ± √(*N p* (1 - *p*)), 1σ.
 //! - `"round-robin"` lets the active backends take new flows in turns, as FAJITA's balancer does:
 //!   those of greater weight more often, their turns spread out. Of the first *N* flows of a service
 //!   each gets *N w/W* to within less than one, at any *N*; see `round_robin.rs`.
@@ -90,10 +90,16 @@
 //!
 //! # Flows
 //!
-//! - The choice is made for the first packet, whatever its flags, and remembered. TCP that begins
-//!   in the middle (the balancer was restarted, or the flow forgotten) is looked up by the hash under
-//!   `"maglev"` and `"random"`, so that with the former it finds the backend that it had; under
-//!   `"round-robin"` it takes a turn.
+//! - The choice is made for the first packet, and remembered.
+//! - **A connection stays with its backend whether or not the table has room for it.** Under `"maglev"` and `"random"`
+//!   its 5-tuple decides, so a flow that was refused, evicted or forgotten goes where it went before. Under
+//!   `"round-robin"` a turn is taken only by what can begin a flow: a SYN, or UDP. TCP in the middle goes by the hash, as
+//!   `"maglev"` has it. A new flow that finds the table full goes by the hash too, and so does all that it sends
+//!   later: for the length of its time-out 2,048 places, chosen by the hash, remember that. Another flow with such a
+//!   place goes by the hash as well, so turns are less even for as long. A table that evicts would forget turns that
+//!   nothing else knows, so `table_full = "evict-oldest"` is refused with `"round-robin"`.
+//! - Under `rsspp` and `"round-robin"`, a flow that moves to a core whose table is full is forgotten; TCP then goes by the
+//!   hash.
 //! - After a FIN or RST, from this direction, the time-out is short; each further packet begins it
 //!   anew, for the other direction may still be open. A SYN is then another connection, and chooses
 //!   again. An RST of no known flow goes by the hash, and leaves no state.
@@ -110,10 +116,8 @@
 //! - Events: `flows-opened`; `flows-picked-up`, TCP in the middle; `flows-moved`, since their backend
 //!   is gone or down; `packets-without-flow`, sent by the hash alone; `answers-rewritten`.
 //! - A forgotten flow's next packet chooses again.
-//! - When the table is full, new flows are sent by the hash under every policy, take no turn and are
-//!   not remembered. Nothing is dropped.
+//! - When the table is full, new flows go by the hash, take no turn and are not remembered. Nothing is dropped.
 
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -132,7 +136,7 @@ pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOpt
 pub use vip::{ServicePort, Vip};
 
 use options::Timeouts;
-use round_robin::Cursor;
+use round_robin::{Cursor, Turns};
 use service::{Service, Services};
 
 const NO_BACKEND: u8 = 0;
@@ -219,7 +223,7 @@ impl NetworkFunction for LoadBalancer {
     type Meta = Meta;
     type State = State;
     /// Whose turn it is in each service; empty unless that is the policy.
-    type Pool = Box<[Cursor]>;
+    type Pool = Turns;
     type Options = Options;
 
     fn new(options: Options) -> Result<Self, OptionError> {
@@ -230,12 +234,19 @@ impl NetworkFunction for LoadBalancer {
         })
     }
 
-    fn pool(&self) -> Box<[Cursor]> {
-        self.cursors(0, 1)
+    fn pool(&self) -> Turns {
+        self.turns(0, 1)
     }
 
-    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Box<[Cursor]>> {
-        (0..cores).map(|core| self.cursors(core, cores)).collect()
+    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Turns> {
+        (0..cores).map(|core| self.turns(core, cores)).collect()
+    }
+
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        (self.policy == Policy::RoundRobin).then_some(
+            "under `policy = \"round-robin\"` a flow's backend is known to the table alone, and an evicted flow \
+             would change it",
+        )
     }
 
     fn allocates(&self) -> Fields {
@@ -295,14 +306,17 @@ impl NetworkFunction for LoadBalancer {
         self.timeouts.of(state.phase)
     }
 
-    /// The flow is sent by the hash, which needs no memory to give the same backend for its next packet.
-    /// The turn that it took is not used.
+    /// The flow goes by the hash, now and as long as it lives: see the module's page. A turn that it took is not used.
     fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
         let Some(service) = self.services.get(state.service) else { return Verdict::Forward };
         if self.policy == Policy::RoundRobin {
-            service.round_robin.give_back(&mut cx.pool[usize::from(state.service)]);
+            if self.takes_turn(meta, cx) {
+                service.round_robin.give_back(&mut cx.pool.cursors[usize::from(state.service)]);
+            }
+            let until_ns = cx.stamp.time_ns.saturating_add(self.timeouts.of(state.phase));
+            cx.pool.refuse(meta.hash(), until_ns);
         }
-        match service.maglev.at(meta.hash()).and_then(|position| service.get(position)) {
+        match self.by_hash(service, meta, cx).and_then(|position| service.get(position)) {
             Some((_, backend)) => {
                 backend.direct(cx.edits);
                 cx.count(PACKETS_WITHOUT_FLOW);
@@ -334,18 +348,17 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
-    fn cursors(&self, core: usize, cores: usize) -> Box<[Cursor]> {
+    fn turns(&self, core: usize, cores: usize) -> Turns {
+        let start = |service: &Service| -> Cursor { service.round_robin.start(core, cores) };
         match self.policy {
-            Policy::RoundRobin => {
-                self.services.iter().map(|service| service.round_robin.start(core, cores)).collect()
-            }
-            Policy::Maglev | Policy::Random => Box::default(),
+            Policy::RoundRobin => Turns::new(self.services.iter().map(start).collect()),
+            Policy::Maglev | Policy::Random => Turns::default(),
         }
     }
 
     /// A packet that goes to no service.
     #[inline(never)]
-    fn answer(&self, meta: &Meta, cx: &mut Cx<'_, Box<[Cursor]>>) -> Verdict {
+    fn answer(&self, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         let Some((vip, port)) = self.services.answered_by(meta) else { return Verdict::Forward };
         if meta.is_first_fragment != 0 {
             return Verdict::Drop(FRAGMENT);
@@ -365,7 +378,7 @@ impl LoadBalancer {
         at: u8,
         service: &Service,
         meta: &Meta,
-        cx: &mut Cx<'_, Box<[Cursor]>>,
+        cx: &mut Cx<'_, Turns>,
     ) -> Verdict {
         let known = flow.filter(|state| !meta.reopens(state.phase));
         let chosen = self.choose(at, service, meta, cx);
@@ -395,15 +408,27 @@ impl LoadBalancer {
     }
 
     /// A backend for a flow that has none, by its position.
-    fn choose(&self, at: u8, service: &Service, meta: &Meta, cx: &mut Cx<'_, Box<[Cursor]>>) -> Option<u16> {
-        match self.policy {
-            Policy::Random if meta.is_opening() => service.maglev.at(cx.random()),
-            // What leaves no state takes no turn.
-            Policy::RoundRobin if !meta.has(tcp_flags::RST) => {
-                service.round_robin.take(&mut cx.pool[usize::from(at)])
-            }
-            _ => service.maglev.at(meta.hash()),
+    fn choose(&self, at: u8, service: &Service, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Option<u16> {
+        match self.takes_turn(meta, cx) {
+            true => service.round_robin.take(&mut cx.pool.cursors[usize::from(at)]),
+            false => self.by_hash(service, meta, cx),
         }
+    }
+
+    /// Whether the flow may begin with this packet and has not begun by the hash. What leaves no state takes no turn.
+    fn takes_turn(&self, meta: &Meta, cx: &Cx<'_, Turns>) -> bool {
+        self.policy == Policy::RoundRobin
+            && meta.is_opening()
+            && !meta.has(tcp_flags::RST)
+            && !cx.pool.goes_by_hash(meta.hash(), cx.stamp.time_ns)
+    }
+
+    /// The backend that the 5-tuple alone decides.
+    fn by_hash(&self, service: &Service, meta: &Meta, cx: &Cx<'_, Turns>) -> Option<u16> {
+        service.maglev.at(match self.policy {
+            Policy::Random => cx.hash(meta.flow().as_bytes()),
+            Policy::Maglev | Policy::RoundRobin => meta.hash(),
+        })
     }
 
     /// Flows and packets by service and backend.

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use nf::{NetworkFunction, Rig, Verdict};
 use paceline_nfs::Conntrack;
-use paceline_nfs::conntrack::{Options, TcpState};
+use paceline_nfs::conntrack::{Gaps, Options, TcpState};
 use wire::{Addr, Headers, Marks, protocol, tcp_flags};
 
 #[test]
@@ -90,7 +90,7 @@ fn step(rig: &mut Rig<Conntrack>, time_ns: u64, line: &str) -> Answer {
 
 fn parse_options(text: &str) -> Options {
     let is_set = |name: &str| text.split(' ').any(|word| word == format!("{name}=1"));
-    Options { pick_up: is_set("loose"), liberal: is_set("liberal"), ..Options::default() }
+    Options { pick_up: is_set("loose"), liberal: is_set("liberal"), gaps: Gaps::Strict, ..Options::default() }
 }
 
 fn parse_packet(line: &str) -> Headers {

@@ -1,5 +1,34 @@
-//! Checksums mended, not computed: what changed in the data decides what changes in the checksum,
-//! so a checksum that was wrong, or left to the network card, stays wrong by the same difference.
+//! Checksums updated incrementally (RFC 1624): what changed in the data decides what changes in the checksum, so a
+//! checksum that was wrong, or left to the network card, stays wrong by the same difference. And the sum in full, for
+//! [`verify`](fn@crate::verify).
+
+/// The one's complement sum of `bytes`, not folded: fewer than 2^32 words of 32 bits in this machine's order (RFC 1071
+/// §2 B, C). The last word is filled up with zeros.
+#[inline]
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
+    // Four sums, so that additions need not wait for each other; compilers make vectors of them.
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    let mut sums = [0_u64; 4];
+    for block in blocks {
+        let (words, _) = block.as_chunks::<4>();
+        for (sum, word) in sums.iter_mut().zip(words) {
+            *sum += u64::from(u32::from_ne_bytes(*word));
+        }
+    }
+    let (words, last) = rest.as_chunks::<4>();
+    let mut word = [0; 4];
+    word[..last.len()].copy_from_slice(last);
+    let rest: u64 = words.iter().chain([&word]).map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    sums.iter().sum::<u64>() + rest
+}
+
+/// The 16 bits of a sum, in this machine's order: 0xffff where data and its checksum are right.
+#[inline]
+pub(crate) fn fold(sum: u64) -> u16 {
+    // Folds in halves: where both halves of `x` are added, the carry out of the lower sum goes into the upper one.
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
+}
 
 /// How the one's complement sum of some data changes (RFC 1624 §3): `m' - m`, summed over its words.
 ///
@@ -47,11 +76,7 @@ impl Difference {
             const NOTHING: u64 = 0xffff << 47;
             let before = u64::from(!u16::from_ne_bytes(*checksum));
             let sum = (NOTHING + before).wrapping_add_signed(self.0);
-            // Folds in halves: where both halves of `x` are added, the carry out of the lower sum goes
-            // into the upper one.
-            let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
-            let sum = (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16;
-            *checksum = (!sum).to_ne_bytes();
+            *checksum = (!fold(sum)).to_ne_bytes();
         }
     }
 }
@@ -122,6 +147,29 @@ mod tests {
         difference.write2(&mut field, [0x32, 0x85]);
         assert_eq!(field, [0x32, 0x85]);
         assert_eq!(mended(difference, 0xdd2f), 0x0000);
+    }
+
+    /// RFC 1071 §3: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2, whatever the order of bytes.
+    #[test]
+    fn rfc_1071_section_3_in_full() {
+        let data = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(fold(sum(&data)).to_ne_bytes(), [0xdd, 0xf2]);
+        assert_eq!(fold(sum(&data[..3])).to_ne_bytes(), [0xf2, 0x01]);
+        assert_eq!((fold(sum(&[])), fold(sum(&[0xff; 64]))), (0, 0xffff));
+    }
+
+    /// Word by word, at every length and with the largest sums.
+    #[test]
+    fn the_sum_is_that_of_16_bit_words() {
+        let data: [u8; 300] = core::array::from_fn(|index| if index % 7 == 3 { 0xff } else { index as u8 });
+        for (len, data) in (0..=300).flat_map(|len| [(len, data), (len, [0xff; 300])]) {
+            let words =
+                data[..len].chunks(2).map(|w| u64::from(w[0]) << 8 | w.get(1).map_or(0, |b| u64::from(*b)));
+            let expected = words.sum::<u64>();
+            let found = u16::from_be_bytes(fold(sum(&data[..len])).to_ne_bytes());
+            assert_eq!(u64::from(found) % 0xffff, expected % 0xffff, "{len}");
+            assert_eq!(found == 0, expected == 0, "{len}: one form of zero");
+        }
     }
 
     #[test]

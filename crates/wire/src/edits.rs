@@ -3,6 +3,7 @@ mod icmp;
 
 use core::fmt;
 
+pub(crate) use apply::has_segments_left;
 pub use apply::{ApplyError, apply, apply_by_layers};
 
 use crate::icmp::{Quoted, Shape};

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`parse`](fn@parse) | one pass over a frame's bytes gives one [`Headers`], 64 bytes, plain old data |
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
+//! | [`verify`](fn@verify) | whether a frame's checksums are right, for whoever asks |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and mends checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
 //!
@@ -21,6 +22,7 @@ mod link;
 mod malformed;
 mod parse;
 mod stamp;
+mod verify;
 
 pub use addr::Addr;
 #[doc(hidden)]
@@ -35,3 +37,4 @@ pub use malformed::Malformed;
 pub use parse::parse_by_layers;
 pub use parse::{parse, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};
+pub use verify::{Checksums, verify, verify_into};

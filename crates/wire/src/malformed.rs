@@ -41,6 +41,14 @@ pub enum Malformed {
     /// An IPv6 header with an IPv4-mapped address, which must not be on a wire (RFC 6890 §2.2.3). It
     /// would be one address with the IPv4 one here, and another to every card that hashes it.
     MappedAddress,
+    /// The checksum of the IPv4 header is wrong. Like those below, found by [`verify`](crate::verify) alone.
+    Ipv4Checksum,
+    /// The TCP checksum is wrong.
+    TcpChecksum,
+    /// The UDP checksum is wrong, or missing in IPv6.
+    UdpChecksum,
+    /// The ICMP or ICMPv6 checksum is wrong.
+    IcmpChecksum,
 }
 
 impl Malformed {
@@ -48,7 +56,7 @@ impl Malformed {
     pub const MAX_IPV6_EXTENSIONS: usize = 8;
 
     /// Every reason, in order.
-    pub const ALL: [Malformed; 18] = [
+    pub const ALL: [Malformed; 22] = [
         Malformed::LinkTruncated,
         Malformed::TooManyVlanTags,
         Malformed::IpVersion,
@@ -67,6 +75,10 @@ impl Malformed {
         Malformed::IcmpTruncated,
         Malformed::PortsTruncated,
         Malformed::MappedAddress,
+        Malformed::Ipv4Checksum,
+        Malformed::TcpChecksum,
+        Malformed::UdpChecksum,
+        Malformed::IcmpChecksum,
     ];
 
     /// A stable name for reports, such as `tcp-data-offset`.
@@ -90,6 +102,10 @@ impl Malformed {
             Malformed::IcmpTruncated => "icmp-truncated",
             Malformed::PortsTruncated => "ports-truncated",
             Malformed::MappedAddress => "mapped-address",
+            Malformed::Ipv4Checksum => "ipv4-checksum",
+            Malformed::TcpChecksum => "tcp-checksum",
+            Malformed::UdpChecksum => "udp-checksum",
+            Malformed::IcmpChecksum => "icmp-checksum",
         }
     }
 
@@ -121,13 +137,17 @@ impl Malformed {
             | Malformed::Ipv6ExtensionTruncated
             | Malformed::TooManyIpv6Extensions
             | Malformed::FragmentOverflow
-            | Malformed::MappedAddress => Layer::Ip,
+            | Malformed::MappedAddress
+            | Malformed::Ipv4Checksum => Layer::Ip,
             Malformed::TcpTruncated
             | Malformed::TcpDataOffset
             | Malformed::UdpTruncated
             | Malformed::UdpLength
             | Malformed::IcmpTruncated
-            | Malformed::PortsTruncated => Layer::Transport,
+            | Malformed::PortsTruncated
+            | Malformed::TcpChecksum
+            | Malformed::UdpChecksum
+            | Malformed::IcmpChecksum => Layer::Transport,
         }
     }
 }

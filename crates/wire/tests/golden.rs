@@ -70,6 +70,51 @@ fn a_syn_over_ethernet() {
     assert_eq!((headers.payload_offset(), headers.payload_len()), (74, 0));
 }
 
+/// RFC 9293 §3.1, MUST-6 and MUST-7: what a receiver does not understand it skips by its length. Only a
+/// length that cannot be ends the options.
+#[test]
+fn an_option_with_the_wrong_length_is_skipped_by_it() {
+    // A SYN-ACK to the acknowledgment number 1,000 with these options.
+    let read = |options: &str| {
+        let options = hex(options);
+        let mut frame = hex(&format!(
+            "4500 {:04x} 0000 0000 4006 0000 0a00 0001 0a00 0002
+             03e8 07d0 0000 0000 0000 03e8 {:02x}12 ffff 0000 0000",
+            40 + options.len(),
+            (20 + options.len()) * 4,
+        ));
+        frame.extend(&options);
+        read(LinkType::RawIp, &frame)
+    };
+    let block = "0000 07d0 0000 0bb8"; // up to 3,000
+    for (wrong, is_skipped) in [
+        ("0302", true),
+        ("0304 0901", true),
+        ("0305 090909", true),
+        ("0403 09", true),
+        ("040a 0303 0903 0309 0303", true), // what looks like options in it is not read
+        ("0502", true),
+        ("0506 0000 ffff", true),
+        ("0509 0000 0000 0000 00", true),
+        ("0203 05", true),
+        ("fe02", true),
+        ("0300", false),
+        ("0301", false),
+        ("0401", false),
+        ("05ff", false),
+    ] {
+        let headers =
+            read(&format!("{wrong} 0303 07 0402 050a {block} {}", "01".repeat((17 - hex(wrong).len()) % 4)));
+        assert_eq!(headers.malformed(), None, "{wrong}");
+        let expected = if is_skipped { (Some(7), true, 3_000) } else { (None, false, 1_000) };
+        let found = (headers.window_scale(), headers.marks.contains(Marks::SACK_PERMITTED), headers.sack);
+        assert_eq!(found, expected, "{wrong}");
+    }
+    // The right one counts, wherever the wrong one is.
+    assert_eq!(read("0303 07 0302 010101").window_scale(), Some(7));
+    assert_eq!(read("0303 07 0304 0909 01").window_scale(), Some(7));
+}
+
 #[test]
 fn source_nat_of_a_syn() {
     check(

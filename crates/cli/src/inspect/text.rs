@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use engine::ChecksumSample;
 use traffic::Profile;
 
 use super::chart;
@@ -29,6 +30,21 @@ pub fn render(path: &Path, profile: &Profile, oddities: &[String], is_complete: 
         text += &flow_sizes(profile);
     }
     text + &protocols(profile) + &malformed(profile) + &packet_sizes(profile)
+}
+
+/// How many checksums are right, and what a chain makes of that.
+pub fn checksums(sample: &ChecksumSample) -> String {
+    let rows = [
+        ("right", sample.right),
+        ("wrong", sample.wrong),
+        ("of these left to the sender's card", sample.left_to_card),
+        ("not to be verified", sample.sampled - sample.right - sample.wrong),
+    ];
+    let rows: Vec<_> = rows.iter().map(|(what, packets)| vec![(*what).to_owned(), count(*packets)]).collect();
+    let what = if sample.verified { "verifies them" } else { "ignores them" };
+    heading("Checksums of IPv4, TCP, UDP, ICMP")
+        + &table(&["checksums", "packets"], &rows, 1)
+        + &format!("a chain with checksums = \"auto\" {what}\n")
 }
 
 fn span(profile: &Profile) -> String {

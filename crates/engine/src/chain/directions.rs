@@ -7,10 +7,10 @@ use io::Port;
 use wire::Marks;
 
 use super::{Chain, ChainCore, MalformedPolicy, Place};
-use crate::Batch;
 use crate::batch::bits;
 use crate::run::Laps;
 use crate::stage::{Group, StageSpec};
+use crate::{Batch, Checksums};
 
 impl Chain {
     /// The chain on a core, from its groups.
@@ -25,7 +25,8 @@ impl Chain {
         let has_order = self.sides.is_some() && (places.len() > 1 || between.contains(&true));
         let between = if has_order { between } else { Vec::new() };
         let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        ChainCore { drop_malformed, sides: self.sides.clone(), groups, between, places }
+        let verifies_checksums = self.checksums == Checksums::Verify;
+        ChainCore { drop_malformed, verifies_checksums, sides: self.sides.clone(), groups, between, places }
     }
 
     /// Whether some function stands between the sides, such as a NAT.

@@ -20,6 +20,7 @@ use super::line::Line;
 use super::rebuild::Recovering;
 use super::run::Recovery;
 use crate::chain::{Chain, ChainCore};
+use crate::checksums::Checksums;
 use crate::run::Custody;
 use crate::sides::Sides;
 use crate::{BATCH_PACKETS, Batch};
@@ -55,6 +56,8 @@ pub struct HistoryCounters {
 pub struct External {
     core: usize,
     layout: ItemLayout,
+    /// Whether packets with wrong checksums are malformed.
+    verifies_checksums: bool,
     /// What packets' numbers are counted from.
     base: u64,
     /// Added to what histories say of numbers and times.
@@ -134,6 +137,7 @@ impl External {
             }),
             own_item: vec![0; layout.item_len()].into(),
             layout,
+            verifies_checksums: false,
             base,
             origin: Stamp::default(),
             packets: None,
@@ -166,7 +170,8 @@ impl External {
         let layout = ItemLayout::new(chain.history_bytes());
         let line = Arc::new(Line::new(cores));
         let core = |(core, steps)| {
-            let mut external = External::new(core, cores, layout.clone(), 0, steps, Arc::clone(&line));
+            let external = External::new(core, cores, layout.clone(), 0, steps, Arc::clone(&line));
+            let mut external = external.verifying_checksums_as(chain);
             (external.origin, external.packets) = (origin, Some(packets));
             external
         };
@@ -187,6 +192,12 @@ impl External {
     /// Whether own packets wait here, for what other cores know or have.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
+    }
+
+    /// The same that finds packets malformed whose checksums are wrong, if the chain says so.
+    pub(super) fn verifying_checksums_as(mut self, chain: &Chain) -> External {
+        self.verifies_checksums = chain.checksums == Checksums::Verify;
+        self
     }
 
     /// The same that steps packets with these numbers, ascending, as history, and gives no verdict on them.
@@ -296,6 +307,7 @@ impl External {
     fn look(&mut self, frame: &Frame, bytes: &[u8], is_new: bool, batch: &mut Batch) -> Look {
         let Self {
             layout,
+            verifies_checksums,
             receivers,
             steps,
             base,
@@ -327,6 +339,9 @@ impl External {
             // Its own item is needed for the log, or to be stepped.
             Some(Own { stamp, link, offset }) if matches!(steps, Steps::All(_)) || answered.is_none() => {
                 let mut headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
+                if *verifies_checksums {
+                    wire::verify_into(&bytes[offset..], &mut headers);
+                }
                 sides.iter().for_each(|sides| sides.mark(&mut headers));
                 layout.write(&headers, stamp.time_ns, own_item);
                 Some(headers)

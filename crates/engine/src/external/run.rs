@@ -11,6 +11,7 @@ use super::custody::{External, HistoryCounters, Steps};
 use super::line::Line;
 use super::loss::Loss;
 use crate::chain::{Chain, ChainCore};
+use crate::checksums::{ChecksumSample, Checksums};
 use crate::egress::Egress;
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
@@ -34,6 +35,18 @@ pub enum ExternalPackets {
     Files(Vec<CaptureReader>),
     /// A capture, to be sequenced on the way.
     Capture(CaptureReader),
+}
+
+impl ExternalPackets {
+    /// Files say nothing of what their sequencer verified: with `auto`, neither it nor the cores do.
+    fn decide_checksums(&mut self, chain: &Chain) -> ChecksumSample {
+        match self {
+            ExternalPackets::Capture(reader) => chain.checksums.decide(reader),
+            ExternalPackets::Files(_) => {
+                ChecksumSample { verified: chain.checksums == Checksums::Verify, ..ChecksumSample::default() }
+            }
+        }
+    }
 }
 
 /// What cores do about packets that are lost.
@@ -74,7 +87,9 @@ pub fn replay_external<E: Send>(
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    let ExternalInput { packets, speed, loss, recovery } = input;
+    let ExternalInput { mut packets, speed, loss, recovery } = input;
+    let checksums = packets.decide_checksums(chain);
+    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
     let arrivals = match open(chain, plan, packets, loss) {
         Ok(arrivals) => arrivals,
         Err(error) => return Ok(RunOutcome::nothing(error)),
@@ -82,7 +97,8 @@ pub fn replay_external<E: Send>(
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let manner = Manner { recovery, speed, egress: plan.egress, unanswered: Vec::new() };
-    run(chain, arrivals, chains, manner, progress, see)
+    let outcome = run(chain, arrivals, chains, manner, progress, see)?;
+    Ok(RunOutcome { checksums, ..outcome })
 }
 
 /// What `single` makes of all that any core gets, in the order of sequence numbers; `unanswered` packets it steps as if
@@ -95,7 +111,9 @@ pub(super) fn replay_all<E: Send>(
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    let ExternalInput { packets, loss, .. } = input;
+    let ExternalInput { mut packets, loss, .. } = input;
+    let checksums = packets.decide_checksums(chain);
+    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
     let arrivals = match open(chain, plan, packets, loss) {
         Ok(arrivals) => arrivals,
         Err(error) => return Ok(RunOutcome::nothing(error)),
@@ -103,7 +121,8 @@ pub(super) fn replay_all<E: Send>(
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
     let unanswered = unanswered.to_vec();
     let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress, unanswered };
-    run(chain, arrivals, vec![core], manner, progress, see)
+    let outcome = run(chain, arrivals, vec![core], manner, progress, see)?;
+    Ok(RunOutcome { checksums, ..outcome })
 }
 
 pub(super) fn open(
@@ -149,6 +168,7 @@ fn run<E: Send>(
     let base = arrivals.base();
     let keeper = |(core, steps)| {
         let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
+        let external = external.verifying_checksums_as(chain);
         Keeper::External(Box::new(external.without_answers(unanswered.clone())))
     };
     let keepers = steps.into_iter().enumerate().map(keeper).collect();

@@ -4,8 +4,8 @@ use io::capture::Record;
 use sequencer::{CoresOutOfRange, ETHERNET_LEN, ItemLayout, Sequencer, outer_ethernet};
 use wire::{LinkType, RanBack, Stamp};
 
-use crate::Chain;
 use crate::sides::Sides;
+use crate::{Chain, Checksums};
 
 /// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
 ///
@@ -16,6 +16,7 @@ pub struct Sequencing {
     sequencer: Sequencer,
     sides: Option<Arc<Sides>>,
     has_ethernet: bool,
+    verifies_checksums: bool,
     /// What was put together last, and for whom.
     frame: Vec<u8>,
     core: usize,
@@ -35,7 +36,8 @@ pub struct Sequenced<'a> {
 }
 
 impl Sequencing {
-    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without.
+    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without. Checksums are
+    /// verified only if the chain says `verify`: whoever receives the files has nothing but the chain to know it by.
     ///
     /// # Errors
     /// [`CoresOutOfRange`].
@@ -43,7 +45,9 @@ impl Sequencing {
         let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
         let (frame, stamp) = (Vec::new(), Stamp::default());
         let sides = chain.sides.clone();
-        Ok(Sequencing { sequencer, sides, has_ethernet, frame, core: 0, stamp, wire_len: 0 })
+        let verifies_checksums = chain.checksums == Checksums::Verify;
+        let (core, wire_len) = (0, 0);
+        Ok(Sequencing { sequencer, sides, has_ethernet, verifies_checksums, frame, core, stamp, wire_len })
     }
 
     /// Bytes of an item of history.
@@ -64,6 +68,9 @@ impl Sequencing {
     /// The next packet.
     pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
         let mut headers = wire::parse(record.link, record.data, record.wire_len);
+        if self.verifies_checksums {
+            wire::verify_into(record.data, &mut headers);
+        }
         if let Some(sides) = &self.sides {
             sides.mark(&mut headers);
         }

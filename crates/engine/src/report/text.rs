@@ -4,8 +4,8 @@ use std::fmt;
 use std::iter;
 
 use super::{
-    CoreHistory, CoreReport, FunctionSummary, HistoryReport, ReorderingReport, RunReport, SharedFunction,
-    Verdicts,
+    ChecksumReport, CoreHistory, CoreReport, FunctionSummary, HistoryReport, ReorderingReport, RunReport,
+    SharedFunction, Verdicts,
 };
 use crate::text::{ALL_MALFORMED, count, heading, percent, plural, table};
 
@@ -38,6 +38,7 @@ impl RunReport {
         if !self.shared_functions.is_empty() {
             text += &shared(&self.shared_functions, &self.strategy);
         }
+        text += &checksums(self);
         if let Some(written) = written {
             text += &format!("{written}\n");
         }
@@ -82,6 +83,19 @@ impl fmt::Display for HistoryReport {
     }
 }
 
+/// Whether they were verified, and what could not be.
+fn checksums(report: &RunReport) -> String {
+    let ChecksumReport { sample, unverifiable, .. } = &report.checksums;
+    let mut text = format!("checksums: {}\n", sample.describe());
+    if *unverifiable > 0 {
+        text += &format!(
+            "{} passed unverified: the capture cut them, or they are fragments\n",
+            plural(*unverifiable, "packet")
+        );
+    }
+    text
+}
+
 /// What is shared, and what is promised of it no more.
 fn shared(functions: &[SharedFunction], strategy: &str) -> String {
     let each = |function: &SharedFunction| {
@@ -119,6 +133,11 @@ fn notes(report: &RunReport) -> String {
         if history.cores.iter().any(|core| core.missed > 0) {
             text += "note: cores missed packets and went on without them: replicas may differ, and verdicts from one \
                      core's state\n";
+        }
+    }
+    for function in &report.functions {
+        if let Some(hint) = &function.hint {
+            text += &format!("note: {}: {hint}\n", function.name);
         }
     }
     for oddity in &report.oddities {

@@ -11,11 +11,12 @@ use super::packing::Input;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
 use super::window::Window;
+use crate::Trace;
 
 /// Reads a pcap or pcapng capture, packet by packet, in file order.
 ///
 /// gzip and zstd are unpacked on the way, whatever the file's name. After `open`, memory is
-/// bounded, and nothing is allocated unless a packet is longer than all before.
+/// bounded, and nothing is allocated unless a packet is longer than all before, or packets are looked at ahead.
 pub struct CaptureReader {
     path: PathBuf,
     window: Window,
@@ -23,6 +24,17 @@ pub struct CaptureReader {
     size_bytes: Option<u64>,
     records: u64,
     failed: bool,
+    ahead: Box<Ahead>,
+}
+
+/// Packets that were read before they were asked for.
+#[derive(Default)]
+struct Ahead {
+    packets: Trace,
+    /// How many of them were asked for since.
+    taken: usize,
+    /// What came after them.
+    error: Option<CaptureError>,
 }
 
 /// One captured packet. Borrows the reader's buffer until the next call.
@@ -106,6 +118,45 @@ impl CaptureReader {
         reason = "a record borrows the reader, an iterator's item cannot"
     )]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        if self.ahead.taken < self.ahead.packets.len() {
+            self.ahead.taken += 1;
+            return Ok(Some(self.ahead.packets.packet(self.ahead.taken - 1)));
+        }
+        if let Some(error) = self.ahead.error.take() {
+            return Err(error);
+        }
+        if !self.ahead.packets.is_empty() {
+            *self.ahead = Ahead::default();
+        }
+        self.read()
+    }
+
+    /// Looks at packets ahead of [`next`](CaptureReader::next), which gives them all the same: at most so many packets,
+    /// and bytes of them in memory. Waits for them where they come from a pipe.
+    pub fn look_ahead(&mut self, packets: usize, bytes: usize, see: &mut dyn FnMut(&Record<'_>)) {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let (mut seen, mut seen_bytes) = (0, 0);
+        while seen < packets && seen_bytes < bytes {
+            let at = ahead.taken + seen;
+            if at == ahead.packets.len() {
+                match self.read() {
+                    _ if ahead.error.is_some() => break,
+                    Ok(Some(record)) => ahead.packets.push(&record),
+                    Ok(None) => break,
+                    Err(error) => {
+                        ahead.error = Some(error);
+                        break;
+                    }
+                }
+            }
+            let record = ahead.packets.packet(at);
+            see(&record);
+            (seen, seen_bytes) = (seen + 1, seen_bytes + record.data.len());
+        }
+        self.ahead = ahead;
+    }
+
+    fn read(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         if self.failed {
             return Ok(None);
         }
@@ -159,9 +210,15 @@ impl CaptureReader {
         let input = Input::new(source).map_err(|source| CaptureError::Open { path: path.clone(), source })?;
         let mut window = Window::new(input);
         match recognise(&mut window) {
-            Ok(Ok(format)) => {
-                Ok(CaptureReader { path, window, format, size_bytes, records: 0, failed: false })
-            }
+            Ok(Ok(format)) => Ok(CaptureReader {
+                path,
+                window,
+                format,
+                size_bytes,
+                records: 0,
+                failed: false,
+                ahead: Box::default(),
+            }),
             Ok(Err(found)) if found.is_empty() => Err(CaptureError::Empty { path }),
             Ok(Err(found)) => Err(CaptureError::NotACapture { path, found: describe(&found) }),
             Err(fault) => Err(name(fault, &path, &window, 0)),

@@ -1,6 +1,7 @@
 //! One packet on one connection: what the table says, with the exceptions that a table of single
 //! states cannot hold. Read [`Conntrack::follow`] first, then [`State::course`].
 
+use super::options::Gaps;
 use super::segment::{Segment, Shape};
 use super::state::{Flags, Half, Last, Side, State, TcpState};
 use super::transition::{Kind, Next, next};
@@ -16,6 +17,8 @@ pub(super) enum Fate {
     Ignore,
     /// It does not belong, for this reason.
     Refuse(u8),
+    /// It belongs: both ends agree on numbers that were missed, and the connection has taken them up.
+    Resync,
     /// It passes, and ends a connection that the other end never took part in.
     Remove,
     /// The connection is over and this packet begins another between the same ends.
@@ -48,6 +51,13 @@ impl Conntrack {
             Course::IfInWindow(to) => match state.check_window(segment, side, self.options.liberal) {
                 Window::Inside => self.move_on(state, to, segment.kind, side, now_ms),
                 Window::Tolerated => Fate::Ignore,
+                beyond if self.options.gaps != Gaps::Strict && state.resumes(segment, side) => {
+                    debug_assert!(matches!(beyond, Window::SeqBeyond | Window::AckBeyond));
+                    match self.move_on(state, to, segment.kind, side, now_ms) {
+                        Fate::Pass => Fate::Resync,
+                        fate => fate,
+                    }
+                }
                 Window::SeqBeyond => {
                     self.shorten(state, segment.kind, side, now_ms);
                     Fate::Refuse(reason::SEQ)
@@ -58,7 +68,7 @@ impl Conntrack {
                 }
             },
         };
-        if side == Side::Responder && matches!(fate, Fate::Pass | Fate::Ignore) {
+        if side == Side::Responder && matches!(fate, Fate::Pass | Fate::Ignore | Fate::Resync) {
             state.flags.insert(Flags::ANSWERED);
         }
         fate
@@ -195,6 +205,7 @@ impl State {
             self.tcp == TcpState::SynSent && segment.kind == Kind::Ack && side == Side::Responder;
         let ack = if is_challenge_ack { segment.ack } else { self.last.ack };
         self.last = Last { ack, ..Last::of(segment) };
+        self.last_offer.remove(Shape::REFUSED);
         if segment.kind == Kind::Syn && side == Side::Originator {
             self.last_offer = segment.offer;
             self.flags.remove(Flags::CHALLENGE_EXPECTED | Flags::SIMULTANEOUS_OPEN);
@@ -208,7 +219,7 @@ impl State {
     fn begin_from_ignored_syn(&mut self) {
         let Last { end, window, .. } = self.last;
         let max_window = u32::from(window).max(1);
-        let shape = self.last_offer;
+        let shape = self.last_offer.offer();
         let (sender, receiver) = self.sender_and_receiver(self.last_from);
         *sender = Half { end, max_end: end, max_window, max_ack: 0, shape };
         *receiver = Half::UNSEEN;
@@ -236,8 +247,10 @@ impl State {
                 return Course::Decided(Fate::Refuse(reason::RESET));
             }
             // A reset behind data that is still on its way is at the end of that data.
-            let follows_last =
-                self.last_kind == Kind::Ack && self.last_from == side && segment.seq == self.last.end;
+            let follows_last = !self.last_offer.contains(Shape::REFUSED)
+                && self.last_kind == Kind::Ack
+                && self.last_from == side
+                && segment.seq == self.last.end;
             if !is_open || segment.seq == expects || follows_last {
                 return Course::IfInWindow(to);
             }

@@ -8,9 +8,10 @@
 //! | `transition` | the table of TCP states |
 //! | `follow` | one packet on one connection: the table's answer, and its exceptions |
 //! | `window` | whether sequence numbers fit the connection |
+//! | `resume` | numbers after a gap in what was seen |
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -21,6 +22,7 @@ use crate::PassOrDrop;
 
 mod follow;
 mod options;
+mod resume;
 mod segment;
 mod state;
 mod transition;
@@ -29,7 +31,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use options::{OpenFrom, Options};
+pub use options::{Gaps, OpenFrom, Options};
 pub use segment::Meta;
 pub use state::{State, TcpState};
 
@@ -53,14 +55,22 @@ use transition::Kind;
 /// - In a chain with an inside, `open_from = "inside"` lets nobody outside open a connection, nor pick one up:
 ///   `opened-from-outside` counts what tried. Packets of connections that exist pass both ways.
 /// - Time-outs are in seconds, 1 to 2,147,483. The clock ticks in milliseconds.
-/// - It must see both directions, and each packet. Where a capture has gaps, what follows
-///   acknowledges data never seen, and is out of the window from there on: set `liberal`. Where it
-///   has one direction only, the connection stays at its SYN: set `invalid = "pass"`.
+/// - It must see both directions, and each packet. Where a capture has gaps, what follows acknowledges data never
+///   seen, and is out of the window from there on. With `gaps = "resync"` the tracker finds its footing again, as Zeek
+///   does: a segment out of the window is refused and remembered, and when the other end's next segment is out of the
+///   window too and agrees with it (each acknowledges what the other sends, to within a window), both ends mean the
+///   numbers that they say, and these are taken up; event `resynchronised`. Who forges the packets of one end cannot do
+///   that; who forges both can, so inline one wants `"strict"`, which is Linux's way. `"auto"` is resync, since packets
+///   come from captures.
+/// - Where a capture has one direction only, set `liberal`, and `invalid = "pass"`: the connection stays at its SYN.
 #[derive(Clone, Debug)]
 pub struct Conntrack {
     options: Options,
     timeouts: Timeouts,
 }
+
+/// One packet out of so many out of the window is a great share: see [`NetworkFunction::hint`].
+const HINT_PACKETS: u64 = 20;
 
 /// Indices into `DROP_REASONS`.
 mod reason {
@@ -85,6 +95,7 @@ mod event {
     pub(super) const IGNORED: usize = 6;
     pub(super) const PASSED_INVALID: usize = 7;
     pub(super) const PASSED_OUT_OF_WINDOW: usize = 8;
+    pub(super) const RESYNCHRONISED: usize = 9;
 }
 
 impl NetworkFunction for Conntrack {
@@ -113,6 +124,7 @@ impl NetworkFunction for Conntrack {
         "ignored",
         "passed-invalid",
         "passed-out-of-window",
+        "resynchronised",
     ];
     const READS: Fields = Meta::READS;
 
@@ -158,6 +170,10 @@ impl NetworkFunction for Conntrack {
                 cx.count(event::IGNORED);
                 Verdict::Forward
             }
+            Fate::Resync => {
+                cx.count(event::RESYNCHRONISED);
+                Verdict::Forward
+            }
             Fate::Refuse(reason) => self.refuse(reason, cx),
             Fate::Remove => {
                 *flow = None;
@@ -179,6 +195,16 @@ impl NetworkFunction for Conntrack {
             PassOrDrop::Drop => Verdict::Drop(reason::TABLE_FULL),
             PassOrDrop::Pass => Verdict::Forward,
         }
+    }
+
+    fn hint(&self, packets: u64, dropped: &dyn Fn(&str) -> u64) -> Option<String> {
+        let outside = dropped("seq-out-of-window") + dropped("ack-out-of-window");
+        (outside >= 10 && outside * HINT_PACKETS >= packets).then(|| {
+            format!(
+                "{outside} of {packets} packets were dropped as out of their connection's window; if the capture has \
+                 gaps, or not all packets of both directions, set `liberal = true` (see `paceline nfs conntrack`)"
+            )
+        })
     }
 
     fn report<'a>(

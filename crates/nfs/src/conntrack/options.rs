@@ -21,6 +21,8 @@ pub struct Options {
     pub when_full: PassOrDrop,
     /// Accept what lies outside of the window; resets are checked still.
     pub liberal: bool,
+    /// What becomes of a connection of which packets were missed.
+    pub gaps: Gaps,
     /// Time-out after the first SYN.
     pub syn_sent_timeout_s: u32,
     /// Time-out after the SYN-ACK.
@@ -53,6 +55,19 @@ pub enum OpenFrom {
     Both,
 }
 
+/// What becomes of a connection of which packets were missed: see [`Conntrack`](super::Conntrack).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gaps {
+    /// `Resync`, as long as packets come from captures alone.
+    #[default]
+    Auto,
+    /// When both ends agree on other numbers, they are taken up.
+    Resync,
+    /// What does not fit the numbers that were seen is refused.
+    Strict,
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -62,6 +77,7 @@ impl Default for Options {
             out_of_window: PassOrDrop::Drop,
             when_full: PassOrDrop::Drop,
             liberal: false,
+            gaps: Gaps::Auto,
             syn_sent_timeout_s: 120,
             syn_received_timeout_s: 60,
             established_timeout_s: 432_000,
@@ -109,6 +125,12 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         default: "false",
         help: "accept what lies outside of the window, for paths that show one direction only in part; \
                resets are checked still",
+    },
+    OptionDoc {
+        name: "gaps",
+        default: "\"auto\"",
+        help: "a connection of which packets were missed: \"resync\", take up the numbers on which both ends agree, \
+               \"strict\", refuse them as Linux does, or \"auto\": resync on captures",
     },
     OptionDoc {
         name: "syn_sent_timeout_s",

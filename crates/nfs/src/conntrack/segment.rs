@@ -105,6 +105,8 @@ bitflags! {
         const FROM_LOW = 1 << 6;
         /// Packet: a first fragment; the segment goes on in later ones.
         const FIRST_FRAGMENT = 1 << 7;
+        /// Last offer: [`State::last`](super::State) is a segment that was refused as out of the window.
+        const REFUSED = 1 << 6;
         /// Half: it sent an ACK, so that `max_ack` says something.
         const ACKED = 1 << 6;
         /// Half: it sent data that waits for its acknowledgment.

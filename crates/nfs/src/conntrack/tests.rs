@@ -1,5 +1,6 @@
 //! Exchanges written out, one line for each packet, with what must come of it.
 
+use std::borrow::ToOwned;
 use std::format;
 use std::string::String;
 use std::vec;
@@ -11,13 +12,18 @@ use wire::{Addr, Headers, Marks, protocol, tcp_flags};
 use super::{Conntrack, Options, reason};
 
 mod exchanges;
+mod gaps;
 mod options;
 mod properties;
 
 const CLIENT: (Addr, u16) = (Addr::v4([10, 0, 0, 1]), 4000);
 const SERVER: (Addr, u16) = (Addr::v4([192, 0, 2, 1]), 80);
 
+/// Strict unless the options say otherwise: the exchanges are held to Linux's way.
 pub(super) fn conntrack(options: &str) -> Conntrack {
+    let options =
+        if options.contains("gaps") { options.to_owned() } else { format!("gaps = \"strict\"\n{options}") };
+    let options = &options[..];
     Conntrack::new(toml::from_str::<Options>(options).expect("options that parse")).expect("valid options")
 }
 

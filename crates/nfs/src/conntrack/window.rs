@@ -34,7 +34,7 @@ pub(super) enum Window {
 }
 
 /// Bound IV reaches back this far at least: the largest window without scaling, and some.
-const MIN_ACK_REACH: u32 = 66_000;
+pub(super) const MIN_ACK_REACH: u32 = 66_000;
 
 /// `a < b` of sequence numbers that wrap around (RFC 9293 §3.4).
 pub(super) fn before(a: u32, b: u32) -> bool {
@@ -65,6 +65,7 @@ impl State {
 
     fn count_retransmission(&mut self, segment: &Segment, side: Side) {
         let this = Last::of(segment);
+        self.last_offer.remove(Shape::REFUSED);
         if self.last_from == side && self.last == this {
             self.retransmissions = self.retransmissions.saturating_add(1);
         } else {

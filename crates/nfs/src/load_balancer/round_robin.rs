@@ -2,7 +2,9 @@
 
 use core::cmp::Reverse;
 
+use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// One round: the backends in the order of their turns, each as often as it weighs. Empty without any.
@@ -13,6 +15,43 @@ pub(super) struct RoundRobin {
 
 /// How far a round has come: a place in `turns`.
 pub(super) type Cursor = u32;
+
+/// What the policy keeps beside the flows; empty under other policies.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    /// Whose turn it is, by service.
+    pub(super) cursors: Box<[Cursor]>,
+    /// By hash of the flow: until when its packets go by the hash, ns. Flows that were refused are not in the table
+    /// and must be known when it has room again. That others have the same place costs them a turn, and no more.
+    by_hash_until_ns: Box<[u64]>,
+}
+
+impl Turns {
+    /// Places in `by_hash_until_ns`: 16 KiB.
+    const PLACES: usize = 2_048;
+
+    pub(super) fn new(cursors: Box<[Cursor]>) -> Turns {
+        Turns { cursors, by_hash_until_ns: vec![0; Turns::PLACES].into_boxed_slice() }
+    }
+
+    /// Whether a flow of this hash may have been refused, and not been silent for its time-out since.
+    #[inline]
+    pub(super) fn goes_by_hash(&self, flow_hash: u64, now_ns: u64) -> bool {
+        self.by_hash_until_ns.get(place(flow_hash)).is_some_and(|until_ns| now_ns < *until_ns)
+    }
+
+    /// A flow of this hash is refused.
+    pub(super) fn refuse(&mut self, flow_hash: u64, until_ns: u64) {
+        if let Some(until) = self.by_hash_until_ns.get_mut(place(flow_hash)) {
+            *until = until_ns.max(*until);
+        }
+    }
+}
+
+/// By the upper bits: the lower ones choose the backend.
+fn place(flow_hash: u64) -> usize {
+    (flow_hash >> 48) as usize % Turns::PLACES
+}
 
 impl RoundRobin {
     /// A round for backends and their weights, at least 1, in the order in which they have equal turns.

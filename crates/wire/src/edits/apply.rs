@@ -334,7 +334,7 @@ impl Edits {
 }
 
 /// Whether an IPv6 packet has a routing header with hops to come.
-fn has_segments_left(packet: &[u8], transport_offset: usize) -> bool {
+pub(crate) fn has_segments_left(packet: &[u8], transport_offset: usize) -> bool {
     let (Some(&next_header), mut offset) = (packet.get(6), 40) else { return false };
     let mut kind = next_header;
     while offset < transport_offset {

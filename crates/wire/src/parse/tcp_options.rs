@@ -10,8 +10,9 @@ const SACK: u8 = 5;
 /// appendix A), and nothing here is in it.
 const TIMESTAMP_ONLY: [u8; 4] = [NO_OPERATION, NO_OPERATION, 8, 10];
 
-/// Parses TCP options. One with a length that cannot be ends them; the segment is well-formed still,
-/// as receivers take it (RFC 9293 §3.1 leaves the rest of the header unread).
+/// Parses TCP options. One that is not known, or has another length than its kind, is skipped by its length
+/// (RFC 9293 §3.1, MUST-6). A length below 2 or beyond the header ends the options (MUST-7); the segment is
+/// well-formed still, as receivers take it.
 #[inline(always)]
 pub(super) fn parse_options(options: &[u8], headers: &mut Headers) {
     let is_plain = options.is_empty() || (options.len() == 12 && options.starts_with(&TIMESTAMP_ONLY));
@@ -27,9 +28,7 @@ fn parse_each(mut options: &[u8], headers: &mut Headers) {
             (NO_OPERATION, _) => rest,
             (kind, [len, ..]) if (2..=options.len()).contains(&usize::from(*len)) => {
                 let (option, following) = options.split_at(usize::from(*len));
-                if !parse_option(kind, &option[2..], headers) {
-                    return;
-                }
+                parse_option(kind, &option[2..], headers);
                 following
             }
             _ => return,
@@ -37,31 +36,23 @@ fn parse_each(mut options: &[u8], headers: &mut Headers) {
     }
 }
 
-/// Whether the length of `value` is right for an option of this kind.
-fn parse_option(kind: u8, value: &[u8], headers: &mut Headers) -> bool {
+/// Parses one option. A `value` whose length is not that of the kind says nothing.
+fn parse_option(kind: u8, value: &[u8], headers: &mut Headers) {
     // RFC 7323 §2.2, RFC 2018 §2: without SYN these two mean nothing.
     let is_syn = headers.tcp_flags & tcp_flags::SYN != 0;
     match (kind, value) {
-        (WINDOW_SCALE, [shift]) => {
-            if is_syn {
-                // RFC 7323 §2.3: more than 14 counts as 14.
-                headers.tcp_shape = headers.tcp_shape & 0xf0 | (*shift).min(14);
-            }
-            true
+        // RFC 7323 §2.3: more than 14 counts as 14.
+        (WINDOW_SCALE, [shift]) if is_syn => {
+            headers.tcp_shape = headers.tcp_shape & 0xf0 | (*shift).min(14);
         }
-        (SACK_PERMITTED, []) => {
-            headers.marks.set(Marks::SACK_PERMITTED, is_syn);
-            true
+        (SACK_PERMITTED, []) => headers.marks.set(Marks::SACK_PERMITTED, is_syn),
+        // Blocks lie after the acknowledgment number, so there must be one (RFC 2018 §3).
+        (SACK, blocks)
+            if !blocks.is_empty() && blocks.len() % 8 == 0 && headers.tcp_flags & tcp_flags::ACK != 0 =>
+        {
+            headers.sack = highest_right_edge(headers.ack, blocks);
         }
-        (SACK, blocks) if !blocks.is_empty() && blocks.len() % 8 == 0 => {
-            // Blocks lie after the acknowledgment number, so there must be one (RFC 2018 §3).
-            if headers.tcp_flags & tcp_flags::ACK != 0 {
-                headers.sack = highest_right_edge(headers.ack, blocks);
-            }
-            true
-        }
-        (WINDOW_SCALE | SACK_PERMITTED | SACK, _) => false,
-        _ => true,
+        _ => {}
     }
 }
 

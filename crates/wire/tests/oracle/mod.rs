@@ -332,8 +332,7 @@ fn tcp(bytes: &[u8], mut headers: Headers) -> Result<(Headers, usize), Doubt> {
     Ok((headers, bytes.len() - tcp.slice().len()))
 }
 
-/// Whether an option that etherparse gave up at is one that is not read here, with a length that can be.
+/// Whether an option that etherparse gave up at has a length by which it can be skipped (RFC 9293 §3.1, MUST-6).
 fn is_skippable(option: &[u8]) -> bool {
-    matches!(option, [kind, len, ..]
-        if !matches!(kind, 3..=5) && (2..=option.len()).contains(&usize::from(*len)))
+    matches!(option, [_, len, ..] if (2..=option.len()).contains(&usize::from(*len)))
 }

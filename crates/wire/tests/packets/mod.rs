@@ -352,7 +352,9 @@ enum TcpOption {
     Sack(Vec<i32>),
     Timestamp(u64),
     Unknown(u8, Vec<u8>),
-    /// One of those that are read, with a length that is wrong.
+    /// One of those that are read, with a length that is not theirs: skipped by it.
+    WrongLength(u8, u8),
+    /// One of those that are read, with a length that cannot be: nothing after it is read.
     Broken(u8, u8),
     End,
 }
@@ -366,7 +368,9 @@ fn tcp_option() -> impl Strategy<Value = TcpOption> {
         2 => vec(any::<i32>(), 1..5).prop_map(TcpOption::Sack),
         2 => any::<u64>().prop_map(TcpOption::Timestamp),
         1 => (9..=255_u8, vec(any::<u8>(), 0..6)).prop_map(|(kind, value)| TcpOption::Unknown(kind, value)),
-        1 => (3..=5_u8, select(&[0, 1, 4, 9, 41])).prop_map(|(kind, len)| TcpOption::Broken(kind, len)),
+        1 => select(&[(3, 2), (3, 4), (4, 3), (4, 6), (5, 2), (5, 6), (5, 9)])
+            .prop_map(|(kind, len)| TcpOption::WrongLength(kind, len)),
+        1 => (3..=5_u8, select(&[0, 1, 41])).prop_map(|(kind, len)| TcpOption::Broken(kind, len)),
         1 => Just(TcpOption::End),
     ]
 }
@@ -389,6 +393,11 @@ impl TcpOption {
             }
             TcpOption::Timestamp(value) => [&[8, 10][..], &value.to_be_bytes()].concat(),
             TcpOption::Unknown(kind, value) => [&[*kind, 2 + value.len() as u8][..], value].concat(),
+            TcpOption::WrongLength(kind, len) => {
+                let mut bytes = vec![3; usize::from(*len)];
+                bytes[..2].copy_from_slice(&[*kind, *len]);
+                bytes
+            }
             TcpOption::Broken(kind, len) => vec![*kind, *len, 0xff, 0xff],
             TcpOption::End => vec![0],
         }

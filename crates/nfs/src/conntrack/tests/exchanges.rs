@@ -625,3 +625,44 @@ fn the_report_counts_states() {
         report.rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).filter(|row| row.1 != "0").collect();
     assert_eq!(counts, [("syn-sent", "2"), ("established", "1")]);
 }
+
+/// A SYN with an option of the wrong length before its window scale, and all that follows from it: the
+/// server's data fits the scaled window.
+#[test]
+fn a_window_scale_behind_an_option_of_the_wrong_length_counts() {
+    let frame = |from_client: bool, seq: u32, ack: u32, flags: u8, options: &[u8], payload: usize| {
+        let len = 40 + options.len() + payload;
+        let (src, dst) =
+            if from_client { ([10, 0, 0, 1], [192, 0, 2, 1]) } else { ([192, 0, 2, 1], [10, 0, 0, 1]) };
+        let ports = if from_client { [4000_u16, 80] } else { [80, 4000] };
+        let mut frame = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, protocol::TCP, 0, 0];
+        frame.extend(src.iter().chain(&dst));
+        frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.extend([seq, ack].iter().flat_map(|number| number.to_be_bytes()));
+        frame.extend([(20 + options.len() as u8) << 2, flags, 1, 0, 0, 0, 0, 0]); // a window of 256
+        frame.extend(options);
+        frame.resize(len, 0);
+        frame
+    };
+    const SYN: u8 = tcp_flags::SYN;
+    const ACK: u8 = tcp_flags::ACK;
+    for wrong in [&[3, 2][..], &[4, 3, 0], &[5, 6, 0, 0, 0, 0]] {
+        let mut options = wrong.to_vec();
+        options.extend([3, 3, 7]);
+        options.resize(options.len().next_multiple_of(4), 0);
+        let mut rig = Rig::new(conntrack(""));
+        for (from_client, seq, ack, flags, options, payload) in [
+            (true, 100, 0, SYN, &options[..], 0),
+            (false, 300, 101, SYN | ACK, &options[..], 0),
+            (true, 101, 301, ACK, &[], 0),
+            (false, 301, 101, ACK, &[], 1_400),
+            (false, 1_701, 101, ACK, &[], 1_400),
+            (false, 3_101, 101, ACK, &[], 1_400),
+        ] {
+            let frame = frame(from_client, seq, ack, flags, options, payload);
+            let headers = wire::parse(wire::LinkType::RawIp, &frame, frame.len() as u32);
+            assert!(headers.is_well_formed(), "{headers:?}");
+            assert_eq!(rig.packet(0, &headers), Verdict::Forward, "{wrong:?}: {seq}");
+        }
+    }
+}

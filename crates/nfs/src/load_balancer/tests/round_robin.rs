@@ -51,11 +51,11 @@ fn golden() {
         (2, ACK, 2),
         (4, SYN, 1),
         (9, RST, 3), // of no flow: by the hash, and no turn
-        (5, ACK, 2), // in the middle: a turn
+        (5, ACK, 2), // in the middle: by the hash, and no turn
         (5, FIN, 2),
-        (5, SYN, 3), // another connection: a turn
-        (6, SYN, 1),
-        (6, SYN, 1),
+        (5, SYN, 2), // another connection: a turn
+        (6, SYN, 3),
+        (6, SYN, 3),
     ];
     for (number, flags, expected) in steps {
         assert_eq!(rig.packet(0, &with_flags(flags, client(number))), PASS);
@@ -140,7 +140,7 @@ fn cores_begin_at_different_backends() {
     let balancer: LoadBalancer = function(&with_round_robin(&backends(&[1; 8])));
     let begin = |cores| -> Vec<u32> {
         let pools = balancer.pools(cores, &|_| 0);
-        pools.iter().map(|pool| pool[0]).collect()
+        pools.iter().map(|pool| pool.cursors[0]).collect()
     };
     assert_eq!(begin(1), [0]);
     assert_eq!(begin(4), [0, 2, 4, 6]);
@@ -152,13 +152,15 @@ fn cores_begin_at_different_backends() {
 fn no_other_policy_has_a_pool() {
     for policy in ["maglev", "random"] {
         let other: LoadBalancer = function(&format!("policy = \"{policy}\"\n{}", service(TWO)));
-        assert!(other.pool().is_empty() && other.pools(2, &|_| 0).iter().all(|pool| pool.is_empty()));
+        let pools = other.pools(2, &|_| 0);
+        assert!(pools.iter().chain([&other.pool()]).all(|pool| pool.cursors.is_empty()));
+        assert_eq!(other.refuses_eviction(), None);
         assert!(!other.steps_in_order() && other.allocates().is_empty());
         let state = State { packets: 9, backend_id: 7, backend: 1, phase: Phase::Open, service: 0 };
         assert_eq!(other.without_allocation(&state), state);
     }
     let turns: LoadBalancer = function(&with_round_robin(TWO));
-    assert!(turns.steps_in_order());
+    assert!(turns.steps_in_order() && turns.refuses_eviction().is_some());
     assert_eq!(turns.allocates(), Fields::DST_ADDR | Fields::DST_PORT | Fields::DST_MAC);
     assert!(LoadBalancer::EDITS.contains(turns.allocates()));
 }
