@@ -256,8 +256,8 @@ mod tests {
                 1,
             ),
             (
-                "emulate sweep uniform t.pcap --loads 60 --search --csv -",
-                "emulate sweep --traffic=uniform --pcap=t.pcap --loads=60 --search --csv=-",
+                "emulate sweep uniform t.pcap --stages 2 --search --csv -",
+                "emulate sweep --traffic=uniform --pcap=t.pcap --stages=2 --search --csv=-",
                 1,
             ),
         ] {

@@ -79,9 +79,11 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
         return format!("{}: {on_cores} INTERRUPTED: nothing is proved; {compared}\n", chain.name);
     }
     if verified.packets == 0 {
-        let why = match verified.oddities.lost {
-            0 => "the input has no packets",
-            _ => "every packet was lost on the way, as --loss asks",
+        let cores = verified.history.iter().flat_map(|check| &check.outcome.cores);
+        let why = match (verified.oddities.lost, cores.flat_map(|core| core.rejected).sum()) {
+            (1.., _) => "every packet was lost on the way, as --loss asks",
+            (0, 0_u64) => "the input has no packets",
+            _ => "every packet was dropped for its history",
         };
         return format!("{}: nothing to compare: {why}\n", chain.name);
     }
