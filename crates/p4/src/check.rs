@@ -117,7 +117,7 @@ struct Checker<'a> {
     /// Whether the expression is a key of a muTable, which is evaluated wherever that is used.
     in_mu_key: bool,
     /// The calls that are being written out, the innermost last.
-    frames: Vec<arguments::Frame>,
+    frames: Vec<types::Frame>,
     last_frame: u32,
     /// Whether the statement applies a table within an expression: what was read before is kept then.
     in_order: bool,

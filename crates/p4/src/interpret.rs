@@ -8,6 +8,7 @@ mod bits;
 mod execute;
 mod hash;
 mod meter;
+mod phv;
 mod state;
 mod table;
 
@@ -19,6 +20,7 @@ pub use bits::Writer;
 pub use execute::drawn;
 pub use hash::hash;
 pub use meter::{Marker, Rates};
+pub use phv::Phv;
 pub use state::{ControlError, Dump, DumpedArray, DumpedEntry, DumpedTable, State};
 pub use table::TableEntry;
 
@@ -38,19 +40,6 @@ pub struct Output {
     pub port: u16,
     /// Its bytes.
     pub bytes: Vec<u8>,
-}
-
-/// A packet on its way: all containers, and what is left of its bytes.
-#[derive(Clone, Debug)]
-pub struct Phv {
-    /// A value for each field of the program.
-    pub values: Vec<u128>,
-    /// For each table, the action that was chosen for this packet.
-    pub chosen: Vec<Option<u32>>,
-    payload: Vec<u8>,
-    number: u64,
-    draws: u64,
-    time_ns: u64,
 }
 
 /// A program with its state.

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use crate::ast::{ControlDecl, Expr, ExprKind, ParserDecl, TypeKind};
-use crate::ir::{FieldKind, Standard};
+use crate::ir::FieldKind;
 use crate::source::Span;
 
 use super::block::Given;
-use super::types::{Entity, Place, Ty};
+use super::types::{Entity, standard_fields};
 use super::{Checker, Where};
 
 const PARTS: [&str; 6] =
@@ -106,32 +106,5 @@ impl Checker<'_> {
                 None
             }
         }
-    }
-}
-
-/// The fields of the architecture's metadata, or of a copy of it.
-pub(super) fn standard_fields(place: &Place) -> Standard {
-    let field = |name: &str| match place {
-        Place::Struct(of, places) => {
-            let at = of.fields.iter().position(|(field, ty)| &**field == name && !matches!(ty, Ty::Unknown));
-            match at.and_then(|at| places.get(at)).map(|place| &**place) {
-                Some(Place::Scalar(id, _)) => *id,
-                _ => 0,
-            }
-        }
-        _ => 0,
-    };
-    Standard {
-        ingress_port: field("ingress_port"),
-        egress_spec: field("egress_spec"),
-        egress_port: field("egress_port"),
-        packet_length: field("packet_length"),
-        ingress_global_timestamp: field("ingress_global_timestamp"),
-        egress_global_timestamp: field("egress_global_timestamp"),
-        mcast_grp: field("mcast_grp"),
-        egress_rid: field("egress_rid"),
-        instance_type: field("instance_type"),
-        checksum_error: field("checksum_error"),
-        parser_error: field("parser_error"),
     }
 }

@@ -17,8 +17,7 @@ use crate::ast::{Direction, Expr, Parameter};
 use crate::ir::{Constant, FieldId, FieldKind, Operand, Statement, StatementKind};
 
 use super::Checker;
-use super::expression::Target;
-use super::types::{Access, Entity, Place, Ty, Value};
+use super::types::{Access, Entity, Frame, Place, Target, Ty, Value};
 
 /// What is called.
 pub(super) struct Call<'c> {
@@ -30,14 +29,6 @@ pub(super) struct Call<'c> {
     pub path: String,
     /// Whether it sees variables of the caller.
     pub sees_caller: bool,
-}
-
-/// A call that has begun.
-pub(super) struct Frame {
-    /// Tells calls apart.
-    id: u32,
-    /// What is copied out where it ends, from left to right.
-    out: Vec<(Target, Rc<Place>)>,
 }
 
 /// An argument, evaluated.

@@ -8,8 +8,8 @@ use crate::ir::{Case, FieldKind, Operand, State, Statement, StatementKind, Targe
 use crate::source::Span;
 
 use super::arguments::Call;
-use super::expression::{Target, whole_or_scalar};
-use super::types::{Access, Entity, Place, Ty, Value};
+use super::expression::whole_or_scalar;
+use super::types::{Access, Entity, Place, Target, Ty, Value, flatten_place};
 use super::{Checker, Where};
 
 /// What a block of the architecture is given.
@@ -279,7 +279,7 @@ impl Checker<'_> {
                 let path = format!("%{}", self.program.fields.len());
                 let place = self.place(&ty, &path, FieldKind::Temporary, span);
                 let mut operands = Vec::new();
-                super::call::flatten_place(&place, &mut operands);
+                flatten_place(&place, &mut operands);
                 let field = |operand| match operand {
                     Operand::Field(id) => Some(id),
                     Operand::Constant(_) => None,

@@ -8,10 +8,11 @@ use crate::ir::{Algorithm, Binary, Compute, Constant, FieldId, Operand, Statemen
 use crate::source::Span;
 use crate::uses::Object;
 
-use super::architecture::standard_fields;
 use super::arguments::Call;
-use super::expression::{Target, whole_or_scalar};
-use super::types::{ActionEntity, Entity, MuTableEntity, Place, Ty, Value};
+use super::expression::whole_or_scalar;
+use super::types::{
+    ActionEntity, Entity, MuTableEntity, Place, Target, Ty, Value, flatten_place, standard_fields,
+};
 use super::{Checker, MAX_CALLS, MAX_STATEMENTS, Where};
 
 /// What v1model has and the subset has not.
@@ -676,14 +677,4 @@ fn flatten(value: &Value, to: &mut Vec<Operand>) -> bool {
         Value::Integer(_) | Value::Void | Value::Unknown => return false,
     }
     true
-}
-
-pub(super) fn flatten_place(place: &Place, to: &mut Vec<Operand>) {
-    match place {
-        Place::Scalar(_, Ty::Unknown) => {}
-        Place::Scalar(id, _) => to.push(Operand::Field(*id)),
-        Place::Struct(_, places) | Place::Header(_, _, places) | Place::Stack(_, _, places) => {
-            places.iter().for_each(|place| flatten_place(place, to));
-        }
-    }
 }

@@ -11,17 +11,11 @@ use crate::ir::{Binary, Compute, Constant, MAX_WIDTH, Operand, ones};
 use crate::semantics;
 use crate::source::Span;
 
-use super::types::{Access, ERROR_WIDTH, Entity, Place, Ty, Value};
+use super::types::{Access, ERROR_WIDTH, Entity, Place, Target, Ty, Value};
 use super::{Checker, Where};
 
 /// Bits of a number without a width, at most.
 const MAX_INTEGER_BITS: u64 = 4096;
-
-/// What an assignment writes.
-pub(super) enum Target {
-    Place(Rc<Place>),
-    Slice { place: Rc<Place>, high: u32, low: u32 },
-}
 
 impl Checker<'_> {
     pub(super) fn expression(&mut self, expr: &Expr) -> Value {

@@ -9,8 +9,7 @@ use crate::ir::{Binary, Compute, Constant, FieldId, FieldKind, Operand, Statemen
 use crate::source::Span;
 
 use super::arguments::applies;
-use super::expression::Target;
-use super::types::{Entity, Place, TableEntity, Ty, Value};
+use super::types::{Entity, Place, TableEntity, Target, Ty, Value};
 use super::{Checker, MAX_STATEMENTS, Where};
 
 /// Bits of the place of an action in a table's list.

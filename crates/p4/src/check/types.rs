@@ -6,7 +6,7 @@ use std::rc::Rc;
 use num_bigint::BigInt;
 
 use crate::ast::{ActionDecl, ControlDecl, MuTableDecl, ParserDecl};
-use crate::ir::{FieldId, Operand, Statement};
+use crate::ir::{FieldId, Operand, Standard, Statement};
 
 /// A type.
 #[derive(Clone, Debug)]
@@ -197,4 +197,55 @@ pub struct MuTableEntity {
     pub scope: usize,
     pub keys: Vec<Ty>,
     pub values: Rc<StructType>,
+}
+
+/// What an assignment writes.
+pub enum Target {
+    Place(Rc<Place>),
+    Slice { place: Rc<Place>, high: u32, low: u32 },
+}
+
+/// A call that has begun.
+pub struct Frame {
+    /// Tells calls apart.
+    pub id: u32,
+    /// What is copied out where it ends, from left to right.
+    pub out: Vec<(Target, Rc<Place>)>,
+}
+
+pub fn flatten_place(place: &Place, to: &mut Vec<Operand>) {
+    match place {
+        Place::Scalar(_, Ty::Unknown) => {}
+        Place::Scalar(id, _) => to.push(Operand::Field(*id)),
+        Place::Struct(_, places) | Place::Header(_, _, places) | Place::Stack(_, _, places) => {
+            places.iter().for_each(|place| flatten_place(place, to));
+        }
+    }
+}
+
+/// The fields of the architecture's metadata, or of a copy of it.
+pub fn standard_fields(place: &Place) -> Standard {
+    let field = |name: &str| match place {
+        Place::Struct(of, places) => {
+            let at = of.fields.iter().position(|(field, ty)| &**field == name && !matches!(ty, Ty::Unknown));
+            match at.and_then(|at| places.get(at)).map(|place| &**place) {
+                Some(Place::Scalar(id, _)) => *id,
+                _ => 0,
+            }
+        }
+        _ => 0,
+    };
+    Standard {
+        ingress_port: field("ingress_port"),
+        egress_spec: field("egress_spec"),
+        egress_port: field("egress_port"),
+        packet_length: field("packet_length"),
+        ingress_global_timestamp: field("ingress_global_timestamp"),
+        egress_global_timestamp: field("egress_global_timestamp"),
+        mcast_grp: field("mcast_grp"),
+        egress_rid: field("egress_rid"),
+        instance_type: field("instance_type"),
+        checksum_error: field("checksum_error"),
+        parser_error: field("parser_error"),
+    }
 }

@@ -6,9 +6,10 @@ use crate::ir::{
 use crate::semantics;
 
 use super::bits::{self, Writer};
+use super::hash as hashes;
 use super::hash::hash;
+use super::phv::Phv;
 use super::state::State;
-use super::{Phv, hash as hashes};
 
 /// Why the parser ended.
 #[derive(Clone, Copy)]

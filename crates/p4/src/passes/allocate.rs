@@ -17,7 +17,7 @@
 
 use crate::ir::{
     Compute, Field, FieldId, FieldKind, Layout, Memory, MuPlace, Operand, Program, Statement, StatementKind,
-    visit_mut,
+    exits, visit_mut,
 };
 use crate::uses::Object;
 
@@ -593,15 +593,6 @@ impl Walk<'_> {
         self.control = control;
         left
     }
-}
-
-fn exits(body: &[Statement]) -> bool {
-    body.iter().any(|statement| match &statement.kind {
-        StatementKind::Exit => true,
-        StatementKind::If { then, otherwise, .. } => exits(then) || exits(otherwise),
-        StatementKind::Scope { body } => exits(body),
-        _ => false,
-    })
 }
 
 fn later(times: &mut [u32], others: &[u32]) {

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::Operand;
 
-use super::walk::Key;
-
 /// Most pairs of keys that are looked at.
 const MAX_PAIRS: usize = 1_024;
+
+/// Number of a value.
+pub type Value = u32;
+
+/// What an object is asked under: numbers of values.
+pub type Key = Vec<Value>;
 
 /// The keys under which packets use an object.
 #[derive(Debug, Default)]

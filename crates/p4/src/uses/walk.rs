@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::ir::{Compute, FieldId, Operand, Program, Statement, StatementKind};
+use crate::ir::{Compute, FieldId, Object, Operand, Program, Statement, StatementKind};
 
-use super::ports::{self, Keys};
-use super::{Fault, Object, field_of};
+use super::fault::Fault;
+use super::ports::{self, Key, Keys, Value};
 
 /// What was found.
 #[derive(Default)]
@@ -88,9 +88,6 @@ pub fn bit(table: u32) -> u64 {
     1 << table.min(63)
 }
 
-/// Number of a value.
-pub type Value = u32;
-
 /// What is known at a place of the program.
 #[derive(Clone)]
 struct State {
@@ -106,9 +103,6 @@ impl State {
         self.asked.get(&object).is_some_and(|keys| keys.values().any(|asked| asked.is_read))
     }
 }
-
-/// What an object is asked under: numbers of values.
-pub type Key = Vec<Value>;
 
 /// How packets have used an object under a key.
 #[derive(Clone, Copy, Debug, Default)]
@@ -376,5 +370,13 @@ impl Walk<'_> {
                 self.found.faults.push(fault);
             }
         }
+    }
+}
+
+/// The operand's field.
+fn field_of(operand: Operand) -> Option<FieldId> {
+    match operand {
+        Operand::Field(field) => Some(field),
+        Operand::Constant(_) => None,
     }
 }

@@ -6,7 +6,8 @@ use p4::interpret::{Machine, Output};
 use p4::uses::Object;
 
 use super::image::Image;
-use super::object::{Held, State};
+use super::limits::State;
+use super::object::Held;
 use super::run::{Input, Watcher};
 use crate::emulation::Outcome;
 use crate::report::Lost;

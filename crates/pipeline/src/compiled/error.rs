@@ -31,7 +31,7 @@ pub enum CompileError {
     /// A state that is too wide.
     #[error(
         "the values of {object} take {words} 64-bit words; a state has at most {}",
-        super::object::STATE_WORDS
+        super::limits::STATE_WORDS
     )]
     WideState {
         /// Which.
@@ -40,7 +40,7 @@ pub enum CompileError {
         words: usize,
     },
     /// Too many keys.
-    #[error("{object} has {keys} keys; a table has at most {}", super::object::MAX_KEYS)]
+    #[error("{object} has {keys} keys; a table has at most {}", super::limits::MAX_KEYS)]
     Keys {
         /// Which.
         object: String,
@@ -48,7 +48,7 @@ pub enum CompileError {
         keys: usize,
     },
     /// More entries than a model has memory for.
-    #[error("{object} has {size} entries; a model holds at most {}", super::object::MAX_ENTRIES)]
+    #[error("{object} has {size} entries; a model holds at most {}", super::limits::MAX_ENTRIES)]
     ManyEntries {
         /// Which.
         object: String,

@@ -8,8 +8,9 @@ use p4::uses::{Object, Uses, follows};
 
 use super::code::{ASKED, FIRST_FREE, Lists, NUMBER, Op, Place, TIME_NS, WRITTEN, get, put};
 use super::error::{CompileError, RunError};
+use super::limits::{STATE_WORDS, State};
 use super::lower::{Lowering, Places};
-use super::object::{Held, STATE_WORDS, State};
+use super::object::Held;
 use crate::options::Model;
 use crate::program::{Consistency, MAX_STAGES, MAX_TABLES, TableSpec};
 

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use p4::ir::{self, FieldId, Operand, Program, Statement, StatementKind};
 use p4::uses::{Object, Use};
 
-use super::code::{Compute, Lists, Op, Place, Range, Source, words_of};
+use super::code::{Compute, Lists, Op, Place, Range, Source};
+use super::limits::words_of;
 
 /// Where things are in a header vector.
 #[derive(Clone, Debug, Default)]

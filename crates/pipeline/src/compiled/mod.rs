@@ -14,7 +14,9 @@
 mod check;
 mod code;
 mod error;
+mod execute;
 mod image;
+mod limits;
 mod lower;
 mod object;
 mod run;
@@ -22,5 +24,5 @@ mod run;
 pub use check::{Check, Differences};
 pub use error::{CompileError, RunError};
 pub use image::{Image, MAX_WORDS};
-pub use object::State;
+pub use limits::State;
 pub use run::{Compiled, Input, Watcher, emulate_p4};

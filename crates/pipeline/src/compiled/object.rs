@@ -6,20 +6,8 @@ use p4::interpret::{Machine, Marker};
 use p4::ir::{Matching, Program, Unit};
 use p4::uses::{Object, Use};
 
-use super::code::words_of;
 use super::error::CompileError;
-
-/// Words of a state, besides the one that says that there is one.
-pub const STATE_WORDS: usize = 5;
-
-/// What a table holds for a key: words, and 1 if there is an entry.
-pub type State = [u64; STATE_WORDS + 1];
-
-/// Most keys of a table.
-pub const MAX_KEYS: usize = 16;
-
-/// Most entries of an object.
-pub const MAX_ENTRIES: u32 = 1 << 22;
+use super::limits::{MAX_ENTRIES, MAX_KEYS, STATE_WORDS, State, words_of};
 
 /// An object of a program, and where a packet holds what it has to do with it.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use p4::interpret::{Machine, Output};
 
 use super::error::RunError;
 use super::image::Image;
-use super::object::State;
+use super::limits::State;
 use crate::emulation::{Outcome, emulate};
 use crate::kernel::Observer;
 use crate::options::{Model, Options};

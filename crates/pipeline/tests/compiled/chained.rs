@@ -121,7 +121,7 @@ fn what_a_lost_packet_has_changed_is_in_the_reference() {
 fn unrelated_keys_are_asked_in_another_order() {
     let packet = |tag: u32| {
         let draw = nf::hash_bytes(&tag.to_le_bytes(), 5);
-        Shown { key: (draw >> 8) as u32 % 4, tag, updates: draw % 2 == 0 }
+        Shown { key: (draw >> 8) as u32 % 4, tag, updates: draw.is_multiple_of(2) }
     };
     let packets: Vec<Shown> = (1..200).map(packet).collect();
     let differ = |keys: &str| {
