@@ -77,7 +77,8 @@ pub fn small(mut chain: Chain) -> Chain {
 
 /// All examples for a sweep, with small tables.
 pub fn named_examples() -> Vec<NamedChain> {
-    let named = |chain: Chain| NamedChain { name: chain.name.clone(), hash: 0, chain: Arc::new(small(chain)) };
+    let named =
+        |chain: Chain| NamedChain { name: chain.name.clone(), hash: 0, chain: Arc::new(small(chain)) };
     examples().into_iter().map(named).collect()
 }
 

@@ -22,8 +22,7 @@ use sweep::{
 use table::WhenFull;
 use wire::{Fields, Headers};
 
-const LIMITS: Limits =
-    Limits { jobs: 2, time_limit: Duration::from_secs(120), memory_bytes: 1 << 30 };
+const LIMITS: Limits = Limits { jobs: 2, time_limit: Duration::from_secs(120), memory_bytes: 1 << 30 };
 
 fn of(flows: usize, when_full: WhenFull) -> Tables {
     Tables::Of { flows, when_full }
@@ -176,11 +175,8 @@ fn faulty<const FAULT: u8>(packets: usize) -> Question {
     registry.add::<Faulty<FAULT>>();
     let faulty = chain("[[function]]\nuse = \"faulty\"", &registry);
     let chain = NamedChain { name: "faulty.toml".to_owned(), hash: 0, chain: Arc::new(faulty) };
-    let matrix = Matrix {
-        tables: vec![Tables::AsWritten],
-        ways: vec![Way::plain(Strategy::Rss)],
-        cores: vec![2],
-    };
+    let matrix =
+        Matrix { tables: vec![Tables::AsWritten], ways: vec![Way::plain(Strategy::Rss)], cores: vec![2] };
     Question {
         sources: sources(beginnings(packets).into_iter().take(1).collect()),
         mutations: 0,
@@ -213,7 +209,9 @@ fn reproduced(question: &Question, name: &str) -> (Summary, Vec<Capture>) {
 fn a_difference_is_found_and_made_small() {
     let (summary, captures) = reproduced(&faulty::<FORGETS>(500), "forgets");
     let [finding] = &summary.findings[..] else { panic!("{:#?}", summary.findings) };
-    assert!(matches!(&finding.example.outcome, Outcome::Different { what, .. } if what == "verdicts of faulty"));
+    assert!(
+        matches!(&finding.example.outcome, Outcome::Different { what, .. } if what == "verdicts of faulty")
+    );
     assert_eq!(captures[0].packets(), 3, "{finding:#?}");
     let command = &finding.reproducer.as_ref().expect("made").command;
     for part in ["paceline verify faulty.toml --pcap ", "--strategy rss --cores 2", "--table-seed "] {

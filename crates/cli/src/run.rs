@@ -22,8 +22,14 @@ use crate::session::{self, Bar, INTERRUPTED};
 use crate::tables::TableArgs;
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let Setting { chain, mut plan, packets } =
-        packets::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &TableArgs::default(), registry)?;
+    let Setting { chain, mut plan, packets } = packets::prepare(
+        &args.chain,
+        &args.history,
+        args.strategy.0,
+        &args.card,
+        &TableArgs::default(),
+        registry,
+    )?;
     plan.egress = args.egress.0;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;

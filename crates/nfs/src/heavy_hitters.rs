@@ -40,9 +40,7 @@ use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{
-    Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text,
-};
+use crate::common::{Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text};
 use crate::window::SlidingCount;
 
 const OVER_THRESHOLD: u8 = 0;

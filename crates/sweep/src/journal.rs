@@ -151,7 +151,8 @@ impl Journal {
             return Err(JournalError::Exists { path: path.to_owned() });
         }
         let file = OpenOptions::new().create(true).truncate(false).read(true).append(true).open(path);
-        let mut journal = Journal { path: path.to_owned(), file: file.map_err(failed)?, done: HashSet::new() };
+        let mut journal =
+            Journal { path: path.to_owned(), file: file.map_err(failed)?, done: HashSet::new() };
         let mut reader = BufReader::new(journal.file.try_clone().map_err(failed)?);
         let (mut text, mut whole_bytes) = (String::new(), 0);
         for line in 1.. {
@@ -160,8 +161,11 @@ impl Journal {
             if len == 0 || !text.ends_with('\n') {
                 break;
             }
-            let row: Row = serde_json::from_str(&text)
-                .map_err(|source| JournalError::Line { path: path.to_owned(), line, source })?;
+            let row: Row = serde_json::from_str(&text).map_err(|source| JournalError::Line {
+                path: path.to_owned(),
+                line,
+                source,
+            })?;
             whole_bytes += len as u64;
             journal.note(&row);
             each(row);

@@ -99,11 +99,7 @@ impl Outcome {
 }
 
 /// What a comparison of `chain` under `setting` says; `None` if it was stopped, and says nothing.
-pub fn outcome(
-    setting: &Setting,
-    chain: &Chain,
-    result: &Result<Verified, VerifyError>,
-) -> Option<Outcome> {
+pub fn outcome(setting: &Setting, chain: &Chain, result: &Result<Verified, VerifyError>) -> Option<Outcome> {
     match result {
         Ok(verified) if verified.stopped => None,
         Ok(verified) => Some(of_verified(setting, chain, verified)),

@@ -103,9 +103,8 @@ impl Summary {
     }
 
     fn find(&mut self, row: &Row) {
-        let signature = |row: &Row| {
-            (row.outcome.kind(), row.setting.strategy.clone(), row.outcome.about().to_owned())
-        };
+        let signature =
+            |row: &Row| (row.outcome.kind(), row.setting.strategy.clone(), row.outcome.about().to_owned());
         let known = self.findings.iter().position(|finding| signature(&finding.example) == signature(row));
         match known {
             Some(known) => {

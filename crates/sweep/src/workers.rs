@@ -145,7 +145,11 @@ type Loaded = Result<Arc<Capture>, String>;
 enum Work {
     Compare(At, Prepared),
     /// A capture or a mutation that cannot be read, with all comparisons of it.
-    Unreadable { at: At, why: String, runs: u64 },
+    Unreadable {
+        at: At,
+        why: String,
+        runs: u64,
+    },
 }
 
 impl Feed<'_> {
@@ -204,13 +208,7 @@ impl Feed<'_> {
 }
 
 impl Work {
-    fn done(
-        self,
-        question: &Question,
-        limits: &Limits,
-        budget: &Budget,
-        stop: &AtomicBool,
-    ) -> Option<Row> {
+    fn done(self, question: &Question, limits: &Limits, budget: &Budget, stop: &AtomicBool) -> Option<Row> {
         match self {
             Work::Unreadable { at, why, runs } => {
                 let trial = Trial { outcome: Outcome::Unreadable { why }, packets: 0 };

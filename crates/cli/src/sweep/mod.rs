@@ -14,8 +14,8 @@ use std::time::Duration;
 use engine::Registry;
 use strategy::Strategy;
 use sweep::{
-    Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Source, Summary, Tables, Way,
-    sweep,
+    Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Source, Summary, Tables,
+    Way, sweep,
 };
 use table::WhenFull;
 
@@ -47,7 +47,10 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
     }));
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let cannot_write = |error| {
-        Failure::usage(format!("cannot write to the folder {}: {error}\nName another with --out.", args.out.display()))
+        Failure::usage(format!(
+            "cannot write to the folder {}: {error}\nName another with --out.",
+            args.out.display()
+        ))
     };
     fs::create_dir_all(&args.out).map_err(cannot_write)?;
     let (mut summary, mut known) = (Summary::new(), 0);
@@ -115,7 +118,10 @@ fn question(args: &SweepArgs, registry: &Registry) -> Result<Question, Failure> 
             // That it is not there is an outcome of one file among thousands, and an error of one that was named.
             false => {
                 fs::metadata(path).map_err(|error| {
-                    Failure::usage(format!("cannot read {}: {error}\nName captures or folders.", path.display()))
+                    Failure::usage(format!(
+                        "cannot read {}: {error}\nName captures or folders.",
+                        path.display()
+                    ))
                 })?;
                 sources.push(path.clone());
             }
@@ -213,7 +219,8 @@ fn render(summary: &Summary) -> String {
         text += &format!("; in {} the capture could not be read to its end", count(*cut_short));
     }
     text += if summary.complete { "\n" } else { "\nINTERRUPTED: --resume goes on\n" };
-    let row = |kind: &&str| vec![(*kind).to_owned(), count(summary.outcomes.get(*kind).copied().unwrap_or(0))];
+    let row =
+        |kind: &&str| vec![(*kind).to_owned(), count(summary.outcomes.get(*kind).copied().unwrap_or(0))];
     let rows: Vec<_> = sweep::kinds().iter().map(row).collect();
     text += &(heading("Outcomes") + &table(&["outcome", "comparisons"], &rows, 1));
     if !summary.reasons.is_empty() {
