@@ -70,7 +70,11 @@ fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
                 (Way::plain(Strategy::Scr), 3),
             ];
             for (way, cores) in ways {
-                assert_eq!(told(&report(&chain, way, cores, capture)), single, "{way:?} on {cores} over {name}");
+                assert_eq!(
+                    told(&report(&chain, way, cores, capture)),
+                    single,
+                    "{way:?} on {cores} over {name}"
+                );
             }
         }
     }

@@ -96,6 +96,7 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
         .reproduce(&question, &limits, time, &folder, &progress.stop, &mut |_| {})
         .map_err(cannot_write)?;
     drop(bar);
+    drop(panic::take_hook());
     reports.write(&summary, &render(&summary))?;
     Ok(match &summary {
         _ if is_stopped => ExitCode::from(INTERRUPTED),
