@@ -2,11 +2,13 @@
 //! is held to.
 
 use std::fs;
+use std::sync::Arc;
 
 use engine::{Chain, Registry};
+use sweep::NamedChain;
 use traffic::{Kind, Model};
 
-use crate::pcap::Pcap;
+use crate::pcap::{Pcap, first_of};
 use crate::{captures, chain, example, root};
 
 /// Calls the macro named with all stock functions, `test: "name", "options";` each. The options are low enough that
@@ -73,9 +75,16 @@ pub fn small(mut chain: Chain) -> Chain {
     chain
 }
 
+/// All examples for a sweep, with small tables.
+pub fn named_examples() -> Vec<NamedChain> {
+    let named =
+        |chain: Chain| NamedChain { name: chain.name.clone(), hash: 0, chain: Arc::new(small(chain)) };
+    examples().into_iter().map(named).collect()
+}
+
 /// The first packets of each capture, at most so many.
 pub fn beginnings(most: usize) -> Vec<(String, Pcap)> {
-    let first = |path: std::path::PathBuf| (path.display().to_string(), Pcap::first_of(&path, most));
+    let first = |path: std::path::PathBuf| (path.display().to_string(), first_of(&path, most));
     captures().into_iter().map(first).collect()
 }
 

@@ -4,21 +4,12 @@
 //! Longer captures, more cores and moves at each packet, which take minutes:
 //! `cargo test -p paceline-conformance --test rsspp -- --ignored`.
 
-use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
+use engine::{Chain, Plan, PlanError, Registry};
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
 use paceline_conformance::stock_functions;
-use strategy::{Every, Rebalancing, Strategy};
-
-/// The chain on so many cores, with flows that move so.
-fn moving(chain: &Chain, cores: usize, every: Every, update_latency_ns: u64) -> Plan {
-    let plan = Plan::new(chain, Strategy::RssPlusPlus, cores).expect("shardable");
-    Plan { rebalancing: Some(Rebalancing { every, update_latency_ns }), ..plan }
-}
-
-fn verify_plan(chain: &Chain, plan: &Plan, capture: &Pcap) -> Verified {
-    verify(chain, plan, &|| Ok(capture.open()), &Progress::default()).expect("runs")
-}
+use strategy::Strategy;
+use sweep::{Compared, Setting, Tables, Way, verify_each};
 
 /// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
 /// pass in between. And whole connections, both directions.
@@ -34,26 +25,27 @@ fn inputs(most: usize) -> Vec<(String, Pcap)> {
 
 /// That nothing shows, in whatever is compared, and that something moved: a quarter of the entries each time, to
 /// any of the cores.
-fn assert_holds(verified: &Verified, at: &str, moves_at_least: u64) {
-    assert!(verified.packets > 1_000, "{at}");
-    assert!(verified.filled.is_empty(), "{at}: {:?} filled up", verified.filled);
-    assert_eq!(verified.out_of_order, Some(0), "{at}");
-    assert!(verified.holds(), "{at}: {verified:#?}");
+fn assert_holds(compared: &Compared<'_>) {
+    let Compared { capture, setting, verified, .. } = compared;
+    assert!(verified.packets > 1_000, "{compared}");
+    assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
+    assert_eq!(verified.out_of_order, Some(0), "{compared}");
+    assert!(verified.holds(), "{compared}: {verified:#?}");
+    let times = (capture.packets() as u64 - 1) / setting.way.move_every.expect("forced moves");
+    let expected = times * 32 * (setting.cores as u64 - 1) / setting.cores as u64 * 3 / 4;
     let moved = verified.moves.entries_in;
-    assert!(moved >= moves_at_least, "{at}: {moved} entries moved, {moves_at_least} expected");
+    assert!(moved >= expected, "{compared}: {moved} entries moved, {expected} expected");
 }
 
 fn assert_moves_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways: &[(usize, u64)]) {
-    let chain = &small(chain.clone());
-    for (name, capture) in inputs {
-        for (cores, every) in ways {
-            let verified = verify_plan(chain, &moving(chain, *cores, Every::Packets(*every), 0), capture);
-            let at = format!("{} on {cores} cores, every {every} of {name}", chain.name);
-            let times = (capture.packets() as u64 - 1) / every;
-            let expected = times * 32 * (*cores as u64 - 1) / *cores as u64;
-            assert_holds(&verified, &at, expected * 3 / 4);
-        }
-    }
+    let setting = |(cores, every): &(usize, u64)| Setting {
+        tables: Tables::AsWritten,
+        way: Way::moving(*every),
+        cores: *cores,
+        seed: 1,
+    };
+    let settings: Vec<Setting> = ways.iter().map(setting).collect();
+    verify_each(&small(chain.clone()), inputs, &settings, &mut assert_holds);
 }
 
 /// Cores, with the packets from one move to the next.

@@ -4,28 +4,33 @@
 //! Longer captures, and each model of traffic by itself, which take minutes:
 //! `cargo test --release -p paceline-conformance --test scr -- --ignored`.
 
-use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, Registry, Verified, verify};
-use paceline_conformance::pcap::Pcap;
+use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, Registry, verify};
+use paceline_conformance::pcap::{Pcap, first_of};
 use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, generated, small};
 use paceline_conformance::{chain, example, root, stock_functions};
 use strategy::Strategy;
+use sweep::{Compared, Matrix, Setting, Tables, Way, verify_each};
 use table::WhenFull;
 use traffic::Kind;
 
-fn replicated(chain: &Chain, cores: usize) -> Plan {
-    Plan::new(chain, Strategy::Scr, cores).unwrap_or_else(|error| panic!("{}: {error}", chain.name))
+/// That nothing shows, in whatever is compared, and that all is compared.
+fn assert_is_equal(compared: &Compared<'_>) {
+    let Compared { chain, capture, verified, .. } = compared;
+    assert_eq!(verified.packets, capture.packets() as u64, "{compared}");
+    assert!(verified.holds(), "{compared}: {verified:#?}");
+    assert!(verified.allocated.is_empty() && verified.shared.is_empty(), "{compared}: not all is compared");
+    assert_eq!(verified.digests.len(), chain.functions.len(), "{compared}");
 }
 
-/// That nothing shows, in whatever is compared, and that all is compared.
-fn assert_equal(chain: &Chain, cores: usize, (name, capture): &(String, Pcap)) -> Verified {
-    let plan = replicated(chain, cores);
-    let verified = verify(chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
-    let at = format!("{} on {cores} cores over {name}", chain.name);
-    assert_eq!(verified.packets, capture.packets() as u64, "{at}");
-    assert!(verified.holds(), "{at}: {verified:#?}");
-    assert!(verified.allocated.is_empty() && verified.shared.is_empty(), "{at}: not all is compared");
-    assert_eq!(verified.digests.len(), chain.functions.len(), "{at}");
-    verified
+fn settings(tables: Tables, cores: &[usize]) -> Vec<Setting> {
+    let matrix =
+        Matrix { tables: vec![tables], ways: vec![Way::plain(Strategy::Scr)], cores: cores.to_vec() };
+    matrix.settings(1)
+}
+
+/// The same for tables as the chain has them.
+fn assert_equal(chain: &Chain, cores: &[usize], captures: &[(String, Pcap)]) {
+    verify_each(chain, captures, &settings(Tables::AsWritten, cores), &mut assert_is_equal);
 }
 
 const CORES: [usize; 5] = [1, 2, 3, 7, 14];
@@ -45,30 +50,28 @@ fn inputs() -> Vec<(String, Pcap)> {
 fn assert_replicas_equal(chain: &Chain) {
     let inputs = inputs();
     let chain = small(chain.clone());
-    for cores in CORES {
-        for input in &inputs {
-            let verified = assert_equal(&chain, cores, input);
-            assert!(verified.filled.is_empty(), "{}: {:?} filled up", chain.name, verified.filled);
-        }
-    }
+    verify_each(&chain, &inputs, &settings(Tables::AsWritten, &CORES), &mut |compared| {
+        assert_is_equal(compared);
+        assert!(compared.verified.filled.is_empty(), "{compared}: {:?} filled up", compared.verified.filled);
+    });
     // Few knock.
     let keeps_few = |info: FunctionInfo| info.sharding.is_stateless() || info.name == "port-knock";
     let keeps_flows = chain.functions.iter().any(|spec| !keeps_few(spec.function.info()));
-    for when_full in [WhenFull::EvictOldest, WhenFull::Reject] {
-        let crowded = crowded(chain.clone(), when_full);
-        let filled = |input| [2, 7].map(|cores| assert_equal(&crowded, cores, input).filled.len());
-        let filled: usize = inputs.iter().flat_map(filled).sum();
+    for crowded in CROWDED {
+        let mut filled = 0;
+        verify_each(&chain, &inputs, &settings(crowded, &[2, 7]), &mut |compared| {
+            assert_is_equal(compared);
+            filled += compared.verified.filled.len();
+        });
         assert!(filled > 0 || !keeps_flows, "no table of {} filled up", chain.name);
     }
 }
 
-/// With tables of a few flows each.
-fn crowded(mut chain: Chain, when_full: WhenFull) -> Chain {
-    for spec in &mut chain.functions {
-        (spec.flows, spec.when_full) = (3, when_full);
-    }
-    chain
-}
+/// Tables of a few flows each.
+const CROWDED: [Tables; 2] = [
+    Tables::Of { flows: 3, when_full: WhenFull::EvictOldest },
+    Tables::Of { flows: 3, when_full: WhenFull::Reject },
+];
 
 macro_rules! alone {
     ($($test:ident: $name:literal, $options:literal;)*) => {$(
@@ -118,10 +121,8 @@ fn chains_that_cannot_be_sharded_are_equal_here_in_everything() {
         let sharded = Plan::new(&chain, Strategy::Rss, 2);
         assert!(sharded.is_err() || sharded.is_ok_and(|plan| !plan.shared.is_empty()), "{name}");
         assert!(replicable_examples().iter().any(|other| other.name == chain.name), "{name}");
-        let capture = ("edge".to_owned(), Pcap::first_of(&root().join("captures/edge.pcap"), usize::MAX));
-        for cores in [2, 7] {
-            assert_equal(&chain, cores, &capture);
-        }
+        let capture = ("edge".to_owned(), first_of(&root().join("captures/edge.pcap"), usize::MAX));
+        assert_equal(&chain, &[2, 7], &[capture]);
     }
 }
 
@@ -134,16 +135,13 @@ fn a_nat_gives_out_the_same_ports() {
     let chain = alone("nat", options);
     let allocated = |strategy| {
         let plan = Plan::new(&chain, strategy, 2).expect("a plan");
-        let capture = Pcap::first_of(&root().join("captures/edge.pcap"), usize::MAX);
+        let capture = first_of(&root().join("captures/edge.pcap"), usize::MAX);
         let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
         verified.allocated.len()
     };
     assert_eq!([Strategy::Rss, Strategy::Scr].map(allocated), [1, 0]);
-    for input in &inputs() {
-        for cores in CORES {
-            assert_equal(&chain, cores, input);
-            assert_equal(&crowded(chain.clone(), WhenFull::EvictOldest), cores, input);
-        }
+    for tables in [Tables::AsWritten, CROWDED[0]] {
+        verify_each(&chain, &inputs(), &settings(tables, &CORES), &mut assert_is_equal);
     }
 }
 
@@ -153,9 +151,7 @@ fn sixty_four_cores_are_the_most() {
         "[[function]]\nuse = \"conntrack\"\nflows = 64\n[[function]]\nuse = \"ddos\"\nflows = 64",
         &Registry::stock(),
     );
-    for input in &inputs() {
-        assert_equal(&chain, 64, input);
-    }
+    assert_equal(&chain, &[64], &inputs());
     let refused = Plan::new(&chain, Strategy::Scr, 65).expect_err("too many");
     assert_eq!(refused, PlanError::Replicas { cores: 65, max: 64 });
     assert_eq!(refused.to_string(), "strategy `scr` on 65 cores: a sequencer serves at most 64 cores");
@@ -166,10 +162,8 @@ fn sixty_four_cores_are_the_most() {
 fn fewer_packets_than_cores() {
     let chain = alone("conntrack", "flows = 64");
     for packets in 1..=3 {
-        let pcap = Pcap::first_of(&root().join("captures/edge.pcap"), packets);
-        for cores in [2, 3, 14] {
-            assert_equal(&chain, cores, &(format!("{packets} packets"), pcap.clone()));
-        }
+        let pcap = first_of(&root().join("captures/edge.pcap"), packets);
+        assert_equal(&chain, &[2, 3, 14], &[(format!("{packets} packets"), pcap)]);
     }
 }
 
@@ -185,15 +179,9 @@ fn longer_captures_and_each_model() {
     }
     let alone = ALONE.iter().map(|(name, options)| alone(name, options));
     for chain in alone.chain(replicable_examples()) {
-        let chain = small(chain);
-        let (evict, reject) =
-            (crowded(chain.clone(), WhenFull::EvictOldest), crowded(chain.clone(), WhenFull::Reject));
-        for input in &inputs {
-            for cores in CORES {
-                for chain in [&chain, &evict, &reject] {
-                    assert_equal(chain, cores, input);
-                }
-            }
+        for tables in [Tables::AsWritten, CROWDED[0], CROWDED[1]] {
+            let settings = settings(tables, &CORES);
+            verify_each(&small(chain.clone()), &inputs, &settings, &mut assert_is_equal);
         }
     }
 }

@@ -18,7 +18,7 @@ use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
 use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
 use paceline_conformance::draw::{Draw, each_seed, is_one_seed};
 use paceline_conformance::faulty::NoOptions;
-use paceline_conformance::pcap::Pcap;
+use paceline_conformance::pcap;
 use paceline_conformance::replicas::{Ask, Compared, History, Memory, Pace, Sprayed, Told, faithful};
 use paceline_conformance::{Packet, chain};
 use strategy::Strategy;
@@ -465,7 +465,7 @@ fn assert_function_is_seen(name: &str, is_wrong: bool) {
         (1..100).filter(|n| n % 3 > 0).for_each(|n| packets[n].bytes = packets[n - 1].bytes.clone());
         let draw = &mut Draw::new(seed);
         let chain = chain(&toml, &registry());
-        let pcap = Pcap::of(&packets);
+        let pcap = pcap::of(&packets);
         let plan = Plan::new(&chain, Strategy::Scr, 3).expect("replicable");
         let found = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs");
         assert_eq!(found.different, 0, "no answer differs");

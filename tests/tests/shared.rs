@@ -9,8 +9,10 @@ use engine::{Chain, Plan, Progress, Registry, Seen, Verified, replay_capture, ve
 use io::capture::{CaptureReader, CaptureWriter};
 use nf::{DstAddr, WhenShared};
 use paceline_conformance::faulty::{COUNTS_TWICE, Faulty, LOSES_A_COUNT, TIME_RUNS_BACK, WELL};
+use paceline_conformance::pcap::first_of;
 use paceline_conformance::{chain, example, root};
 use strategy::Strategy;
+use sweep::{Matrix, Tables, Way, verify_each};
 use traffic::Model;
 use wire::LinkType;
 
@@ -52,17 +54,22 @@ fn kept(chain: &Chain, verified: &Verified) -> Vec<Kept> {
 }
 
 fn assert_kept(chain: &Chain, capture: &Path, expected: &[Kept]) {
-    for cores in CORES {
-        let verified = verify_shared(chain, capture, cores);
-        let name = &chain.name;
+    let matrix = Matrix {
+        tables: vec![Tables::AsWritten],
+        ways: vec![Way::plain(Strategy::Shared)],
+        cores: CORES.to_vec(),
+    };
+    let captures = [(capture.display().to_string(), first_of(capture, usize::MAX))];
+    verify_each(chain, &captures, &matrix.settings(1), &mut |compared| {
+        let verified = &compared.verified;
         assert!(verified.packets > 1_000);
-        assert!(verified.filled.is_empty(), "{name}: {:?} filled up", verified.filled);
-        assert!(verified.is_same(), "{name} on {cores} cores: {verified:#?}");
-        assert_eq!(kept(chain, &verified), expected, "{name}");
+        assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
+        assert!(verified.is_same(), "{compared}: {verified:#?}");
+        assert_eq!(kept(chain, verified), expected, "{compared}");
         let compares = expected.iter().any(|kept| matches!(kept, Kept::Answers | Kept::Promise(_)));
         assert_eq!(verified.has_compared(), compares);
         assert_eq!(verified.holds(), compares, "what compares nothing does not hold");
-    }
+    });
 }
 
 macro_rules! alone {

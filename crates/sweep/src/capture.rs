@@ -195,8 +195,8 @@ mod tests {
     fn what_is_written_is_read() {
         let mut capture = Capture::new();
         assert_reads_back(&capture);
-        for len in 0..9 {
-            capture.push(1_000_000_000 * u64::from(len) + 7, 100, &vec![3; len as usize]);
+        for len in 0..9_u8 {
+            capture.push(1_000_000_000 * u64::from(len) + 7, 100, &vec![3; len.into()]);
         }
         assert!(capture.fits_pcap());
         assert_reads_back(&capture);

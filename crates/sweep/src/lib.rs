@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`Capture`] | packets in memory, cut to a number, selected, written to a file |
 //! | [`mutate()`] | a capture changed at random, from a seed: what no network sends |
-//! | [`Matrix`], [`Setting`] | under what each capture is compared |
+//! | [`Matrix`], [`Setting`], [`verify_each`] | under what each capture is compared |
 //! | [`Outcome`] | what one comparison says: equal, equal up to what is announced, different, ... |
 //! | [`Question`], [`sweep()`] | all of it in parallel, each comparison within a time limit |
 //! | [`smallest()`] | delta debugging: the fewest packets of a capture that still differ |
@@ -31,6 +31,6 @@ pub use mutate::mutate;
 pub use outcome::{Outcome, kinds, outcome};
 pub use question::{NamedChain, Question, Source};
 pub use reduce::{Reduced, smallest};
-pub use setting::{Matrix, Setting, Tables, Way};
+pub use setting::{Compared, Matrix, Setting, Tables, Way, verify_each};
 pub use summary::{Count, Finding, Reproducer, Summary};
 pub use workers::{Limits, Prepared, Trial, sweep, try_once};

@@ -177,3 +177,44 @@ impl fmt::Display for Setting {
         }
     }
 }
+
+/// One comparison, as [`verify_each`] shows it.
+pub struct Compared<'a> {
+    /// The chain with the setting's tables.
+    pub chain: &'a Chain,
+    /// The capture's name.
+    pub name: &'a str,
+    /// The capture.
+    pub capture: &'a Capture,
+    /// Under what it ran.
+    pub setting: Setting,
+    /// What came out.
+    pub verified: Verified,
+}
+
+/// Compares a chain over each capture under each setting, one after another, and shows each to `see`: for tests, which
+/// hold what came out to more than [`sweep`](crate::sweep()) does.
+///
+/// # Panics
+/// If a comparison cannot be made.
+pub fn verify_each(
+    chain: &Chain,
+    captures: &[(String, Capture)],
+    settings: &[Setting],
+    see: &mut dyn FnMut(&Compared<'_>),
+) {
+    for (name, capture) in captures {
+        for setting in settings {
+            let chain = &setting.chain(chain);
+            let verified = setting.verify(chain, capture, &Progress::default());
+            let verified = verified.unwrap_or_else(|error| panic!("{}: {setting}: {error}", chain.name));
+            see(&Compared { chain, name, capture, setting: *setting, verified });
+        }
+    }
+}
+
+impl fmt::Display for Compared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} under {} over {}", self.chain.name, self.setting, self.name)
+    }
+}

@@ -35,6 +35,9 @@ const MAX_DEPTH: usize = 16;
 /// Reasons that are shown.
 const SHOWN_REASONS: usize = 20;
 
+/// Characters of a reason that are shown.
+const SHOWN_CHARS: usize = 90;
+
 /// Tables of all comparisons at one time take at most one in so many of the bytes that are free.
 const MEMORY_SHARE: u64 = 2;
 
@@ -93,6 +96,7 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
         .reproduce(&question, &limits, time, &folder, &progress.stop, &mut |_| {})
         .map_err(cannot_write)?;
     drop(bar);
+    drop(panic::take_hook());
     reports.write(&summary, &render(&summary))?;
     Ok(match &summary {
         _ if is_stopped => ExitCode::from(INTERRUPTED),
@@ -224,7 +228,8 @@ fn render(summary: &Summary) -> String {
     let rows: Vec<_> = sweep::kinds().iter().map(row).collect();
     text += &(heading("Outcomes") + &table(&["outcome", "comparisons"], &rows, 1));
     if !summary.reasons.is_empty() {
-        let row = |Count { outcome, about, runs }: &Count| vec![outcome.clone(), about.clone(), count(*runs)];
+        let row =
+            |Count { outcome, about, runs }: &Count| vec![outcome.clone(), shortened(about), count(*runs)];
         let rows: Vec<_> = summary.reasons.iter().take(SHOWN_REASONS).map(row).collect();
         text += &(heading("Why") + &table(&["outcome", "reason", "comparisons"], &rows, 2));
         let more = summary.reasons.len().saturating_sub(SHOWN_REASONS) as u64;
@@ -238,6 +243,14 @@ fn render(summary: &Summary) -> String {
     text += &heading("Defects");
     summary.findings.iter().for_each(|finding| text += &describe(finding));
     text
+}
+
+/// As much of a reason as a terminal has room for.
+fn shortened(about: &str) -> String {
+    match about.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{} ...", about[..end].trim_end()),
+        None => about.to_owned(),
+    }
 }
 
 fn describe(finding: &Finding) -> String {
