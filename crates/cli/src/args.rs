@@ -32,7 +32,7 @@ Examples:
   paceline sequence examples/perimeter.toml --pcap captures/edge.pcap --cores 4 --out-dir cores
   paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
   paceline nfs conntrack
-  paceline plan examples/ddos.toml --traffic university --max-cores 16
+  paceline plan examples/ddos.toml --traffic university --cores 16
   paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
 
 Exit status:
@@ -398,8 +398,8 @@ pub struct PlanArgs {
     /// plan for
     #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     pub dispatch_ns: u64,
-    /// Predict up to this many cores
-    #[arg(long, value_name = "N", default_value_t = 32,
+    /// Predict up to this many cores, and name the fastest strategy on as many
+    #[arg(long = "cores", alias = "max-cores", value_name = "N", default_value_t = 32,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_CORES as u64))]
     pub max_cores: usize,
     /// Entries of the card's indirection table: 128 or 512
@@ -679,7 +679,8 @@ pub struct BenchScrArgs {
     /// A few programs, traces and numbers of cores, and one short search for each: less than a minute instead of many
     #[arg(long = "quick")]
     pub is_quick: bool,
-    /// Time that each packet a core receives takes beside what is done with it: 75 for XDP, 105 for AF_XDP in copy mode
+    /// Time that each packet a core receives takes beside what is done with it: 60 and 90 make about 75
+    /// and 105 ns in all, near the least and the most in the paper's Table 4
     #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     pub dispatch_ns: u64,
     /// Packets of each trace and of each trial [default: 262144, with --quick 32768]

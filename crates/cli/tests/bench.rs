@@ -102,7 +102,7 @@ fn one_flow_is_told_from_many() {
             .as_str(),
     );
     let findings = comparison["findings"].as_array().expect("findings");
-    let expected = "One flow carries 100% of the packets; sharding cannot split it.";
+    let expected = "One source address carries 100% of the packets, which sharding has on one core at a time.";
     assert!(findings.iter().any(|finding| finding == expected), "{findings:?}");
     for series in 0..2 {
         let loads = comparison["series"][series]["points"][1]["loads"].as_array().expect("four cores");
@@ -110,6 +110,38 @@ fn one_flow_is_told_from_many() {
         let one = shares.iter().filter(|share| **share > 0.99).count();
         assert_eq!(one, 1, "all on one core: {shares:?}");
     }
+}
+
+/// Loads are even long before the last trial, in which hardly an entry moves: the count is of all trials.
+#[test]
+fn entries_that_moved_are_counted() {
+    let report = json(
+        "bench mlffr examples/ddos.toml --model elephant:packets=20000,flows=500,share=0.3 --strategy rsspp \
+         --virtual-cores 4 --rebalance-ms 1 --packets 20000 --searches 2 --latency '' --json -"
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .as_str(),
+    );
+    assert!(report["point"]["moves"].as_u64() > Some(0), "{report}");
+}
+
+/// Real cores and virtual ones in one comparison: each rate is beside one core of its own clock.
+#[test]
+fn one_core_is_measured_on_each_clock() {
+    let comparison = json(
+        "bench compare uniform:packets=5000,flows=500 --chain examples/ddos.toml --strategies single,rss --cores 1,64 \
+         --packets 20000 --searches 1 --latency '' --json -"
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .as_str(),
+    );
+    let single = comparison["series"][0]["points"].as_array().expect("points");
+    let clocks: Vec<_> = single.iter().map(|point| point["clock"].as_str().expect("a clock")).collect();
+    assert_eq!(clocks, ["measured", "virtual"], "{comparison}");
+    let off = &single[0]["conditions"]["off_processor_share"];
+    assert!(off.as_f64().is_some_and(|share| (0.0..=1.0).contains(&share)), "{comparison}");
 }
 
 #[test]

@@ -29,8 +29,11 @@ const SMALL: &str = "--packets 20000 --rounds 2";
 #[test]
 fn one_flow_with_dear_dispatch_is_replicated() {
     let forecast = json(
-        "examples/ddos.toml --traffic single-flow:one-way=true,packets=20000 --dispatch-ns 20000 --max-cores 8",
+        "examples/ddos.toml --traffic single-flow:one-way=true,packets=20000 --dispatch-ns 20000 --cores 8",
     );
+    let fastest = &forecast["advice"]["fastest"];
+    assert_eq!((&fastest["strategy"], &fastest["cores"]), (&"scr".into(), &8.into()), "beside the cheapest");
+    assert!(sentences(&forecast).iter().any(|sentence| sentence.starts_with("Fastest on 8 cores: `scr`, ")));
     assert_eq!((&forecast["advice"]["strategy"], &forecast["advice"]["cores"]), (&"scr".into(), &8.into()));
     let points = forecast["points"].as_array().expect("points");
     assert_eq!(points.len(), 8);

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::disturbance::spread_note;
 use crate::forecast::{Forecast, ForecastPoint};
 
 /// What to use.
@@ -14,8 +15,23 @@ pub struct Advice {
     pub cores: usize,
     /// The rate predicted for it, million packets per second.
     pub mpps: f64,
+    /// The highest rate predicted on all cores asked about, whatever it costs; absent where that is one core, or no
+    /// strategy can run on several.
+    #[serde(default)]
+    pub fastest: Option<Fastest>,
     /// What to use, why, and where it ends, in whole sentences.
     pub sentences: Vec<String>,
+}
+
+/// A strategy and its rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fastest {
+    /// The strategy, as command lines have it.
+    pub strategy: String,
+    /// On how many cores.
+    pub cores: usize,
+    /// The rate predicted for it, million packets per second.
+    pub mpps: f64,
 }
 
 /// Rates closer than this, a share of the higher, are alike; and a core that adds less to `scr` is of no use there.
@@ -44,7 +60,9 @@ struct Choice {
 /// In order: what to use and why, who is ahead where, what bounds `scr`, how far to trust all this.
 pub(crate) fn advise(forecast: &Forecast) -> Advice {
     let choice = choose(forecast);
+    let fastest = fastest(forecast);
     let mut sentences = vec![headline(forecast, choice)];
+    sentences.extend(fastest.as_ref().map(|fastest| fastest_of_all(forecast, fastest)));
     sentences.extend(exactness(forecast));
     sentences.extend(sharding(forecast));
     sentences.extend(duel(forecast));
@@ -52,7 +70,36 @@ pub(crate) fn advise(forecast: &Forecast) -> Advice {
     sentences.extend(caches(forecast));
     sentences.extend(history(forecast));
     sentences.extend(trust(forecast));
-    Advice { strategy: choice.strategy.to_owned(), cores: choice.cores, mpps: choice.mpps, sentences }
+    sentences.extend(unsteady(forecast));
+    Advice {
+        strategy: choice.strategy.to_owned(),
+        cores: choice.cores,
+        mpps: choice.mpps,
+        fastest,
+        sentences,
+    }
+}
+
+/// On the most cores asked about; of rates alike to the last digit shown the plainest strategy's.
+fn fastest(forecast: &Forecast) -> Option<Fastest> {
+    let point = forecast.points.last().filter(|point| point.cores > 1)?;
+    let rates = RATES.iter().filter_map(|(strategy, rate)| Some((*strategy, rate(point)?)));
+    let (strategy, mpps) =
+        rates.reduce(|best, next| if shown(next.1) > shown(best.1) { next } else { best })?;
+    Some(Fastest { strategy: strategy.to_owned(), cores: point.cores, mpps })
+}
+
+/// A rate as tables show it, in tenths.
+fn shown(mpps: f64) -> f64 {
+    (mpps * 10.0).round()
+}
+
+fn fastest_of_all(forecast: &Forecast, Fastest { strategy, cores, mpps }: &Fastest) -> String {
+    let but = match strategy != "scr" && !forecast.shared.is_empty() {
+        true => ", whose answers are not those of one core",
+        false => "",
+    };
+    format!("Fastest on {cores} cores: `{strategy}`, {mpps:.1} Mpps predicted{but}.")
 }
 
 /// The highest rate; of those alike the one with the fewest cores, then the plainest. Strategies under which a chain's
@@ -87,7 +134,8 @@ fn headline(forecast: &Forecast, choice: Choice) -> String {
         return match most {
             1 => format!("One core was asked about: {mpps:.1} Mpps predicted."),
             _ => format!(
-                "Stay on one core: {mpps:.1} Mpps predicted, and no strategy makes much more of up to {most} cores."
+                "Stay on one core: {mpps:.1} Mpps predicted, and under no strategy that gives the same answers does each \
+                 core more, up to {most}, add a fifth of that."
             ),
         };
     }
@@ -131,16 +179,17 @@ fn sharding(forecast: &Forecast) -> Option<String> {
     if forecast.points.iter().all(|point| point.rss_mpps.is_none()) || share * most as f64 <= 1.0 {
         return None;
     }
-    let whose = match forecast.trace.top1_share > 0.5 * share {
-        true => format!("One flow carries {:.0}% of the packets", forecast.trace.top1_share * 100.0),
-        false => format!("One entry of the indirection table carries {:.0}% of the packets", share * 100.0),
+    let whose = match forecast.trace.top_key.as_ref().filter(|key| key.share > 0.5 * share) {
+        Some(key) => format!("One {} carries {:.0}% of the packets", key.what, key.share * 100.0),
+        None => format!("One entry of the indirection table carries {:.0}% of the packets", share * 100.0),
     };
     Some(match share > 0.995 {
         true => format!(
             "{whose}, which sharding cannot split: one core has all the work, however many there are."
         ),
         false => format!(
-            "{whose}, which sharding cannot split: it ends at {:.1} times one core, {:.1} Mpps, however many there are.",
+            "{whose}, which sharding cannot split: its prediction ends at {:.1} times one core, {:.1} Mpps, however many \
+             there are.",
             1.0 / share,
             forecast.costs.sharded_mpps(share)
         ),
@@ -164,15 +213,25 @@ fn duel(forecast: &Forecast) -> Option<String> {
         (true, true) => format!("`scr` and `rss` are alike on {range}."),
         (false, true) => format!("`scr` is ahead of `rss` or alike on {range}."),
         (true, false) => format!(
-            "`scr` loses to `rss` on {}: packets spread well enough, and under `scr` each core spends {:.1} ns on \
-             every packet of the others, beside {:.1} ns on its own.",
+            "`scr` loses to `rss` on {}: under `scr` each core spends {:.1} ns on every packet of the others, beside \
+             {:.1} ns on its own{}.",
             if loses.len() == duels.len() { format!("all of {range}") } else { ranges(&loses) },
             costs.replay_ns,
-            costs.packet_ns()
+            costs.packet_ns(),
+            busiest(forecast, &loses)
         ),
         (false, false) => {
             format!("`scr` is ahead of `rss` on {}, and loses to it on {}.", ranges(&wins), ranges(&loses))
         }
+    })
+}
+
+/// The share of the packets that makes the rate of `rss` what it is, on the last of these numbers of cores.
+fn busiest(forecast: &Forecast, cores: &[usize]) -> String {
+    let last = cores.last().and_then(|last| forecast.points.iter().find(|point| point.cores == *last));
+    let share = last.and_then(|point| Some((point.cores, forecast.costs.single_mpps() / point.rss_mpps?)));
+    share.map_or_else(String::new, |(cores, share)| {
+        format!(", and under `rss` the busiest of {cores} cores has {:.0}% of the packets", share * 100.0)
     })
 }
 
@@ -194,19 +253,32 @@ fn ranges(cores: &[usize]) -> String {
 
 /// Where a core more is of no use to `scr`, since all of them step all packets (SCR §3.1, principle 3).
 fn levelling(forecast: &Forecast) -> Option<String> {
-    let replicated = forecast.points.iter().filter(|point| point.scr_mpps.is_some());
-    let most = replicated.map(|point| point.cores).max()?;
+    let rates: Vec<_> =
+        forecast.points.iter().filter_map(|point| Some((point.cores, point.scr_mpps?))).collect();
+    let (most, _) = *rates.last()?;
     let Some(limit) = forecast.costs.scr_limit_mpps() else {
         return Some("Replay costs too little to be measured: `scr` gains by every core.".to_owned());
     };
     let mut text = format!(
-        "However many cores, `scr` stays below {limit:.1} Mpps, since each steps every packet for {:.1} ns",
+        "However many cores, `scr` does not pass {limit:.1} Mpps, since each steps every packet for {:.1} ns",
         forecast.costs.replay_ns
     );
-    text += &match forecast.costs.scr_levels_off_at(ALIKE, most) {
-        Some(1) => "; more cores add less than 5% each".to_owned(),
-        Some(cores) => format!("; from {cores} on, a core more adds less than 5%"),
-        None => format!("; up to {most} each core adds 5% or more"),
+    // Then the rates fall towards the limit, from above it.
+    if rates.iter().any(|(_, mpps)| *mpps > limit) {
+        return Some(format!(
+            "No core more is of use to `scr`: another core's packet costs {:.1} ns, no less than one of its own.",
+            forecast.costs.replay_ns
+        ));
+    }
+    let gain = |pair: &[(usize, f64)]| pair[1].1 / pair[0].1 - 1.0;
+    let last_worth = rates.windows(2).rposition(|pair| gain(pair) >= ALIKE);
+    text += &match (last_worth, rates.windows(2).next_back()) {
+        (_, None) => String::new(),
+        (None, _) => "; more cores add less than 5% each".to_owned(),
+        (Some(at), Some(last)) if at + 2 == rates.len() => {
+            format!("; of {most} cores the last still adds {:.0}%", gain(last) * 100.0)
+        }
+        (Some(at), _) => format!("; from {} on, a core more adds less than 5%", rates[at + 1].0),
     };
     Some(text + ".")
 }
@@ -253,7 +325,7 @@ fn trust(forecast: &Forecast) -> Option<String> {
     let worst = forecast.checks.iter().max_by(|a, b| off(a).abs().total_cmp(&off(b).abs()))?;
     let most = forecast.points.last().map_or(1, |point| point.cores);
     let mut text = format!(
-        "Under `scr` up to {last} virtual cores were measured, and the prediction is off by {:.0}% at most, on {}",
+        "Under `scr` up to {last} virtual cores were measured, and the prediction is off by {:.1}% at most, on {}",
         off(worst).abs() * 100.0,
         cores_of(worst.cores)
     );
@@ -263,6 +335,18 @@ fn trust(forecast: &Forecast) -> Option<String> {
         text += "; beyond that it is extrapolated";
     }
     Some(text + ".")
+}
+
+/// Whether rounds of the same measurement were so far apart that the system must have disturbed them.
+fn unsteady(forecast: &Forecast) -> Option<String> {
+    let note = |time: &crate::CoreTime| {
+        let what = format!("rounds on {} took", cores_of(time.cores));
+        spread_note(&what, &[time.ns.lowest, time.ns.median, time.ns.highest], "ns for a packet")
+    };
+    let notes: Vec<String> = forecast.measured.packet_ns.iter().filter_map(note).collect();
+    let all = notes.join(", ");
+    (!notes.is_empty())
+        .then(|| format!("Rely on the rates no further than on what they are predicted from: {all}."))
 }
 
 fn cores_of(cores: usize) -> String {

@@ -158,7 +158,7 @@ impl Runner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// In a log that all cores read.
+    /// In memory, made ahead of the trial: what a log has for its readers, without what writing it costs.
     Log,
     /// Before each packet.
     Packets,
@@ -173,7 +173,7 @@ impl Placement {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Placement::Log => "log",
+            Placement::Log => "memory",
             Placement::Packets => "packets",
             Placement::PacketsRecovered => "packets, recovery on",
         }

@@ -234,7 +234,8 @@ impl Finding {
             }
             Finding::Alike { place, rates } => {
                 let of = |rate: &Rate| {
-                    reliable(comparison, *place).map(|(_, point)| point).find(|point| point.mpps == rate.mpps)
+                    let mut there = reliable(comparison, *place);
+                    there.find(|(name, _)| *name == rate.strategy).map(|(_, point)| point)
                 };
                 let Some(first) = rates.first().and_then(of) else { return true };
                 !rates.iter().all(|rate| has(place, rate, is_reliable))

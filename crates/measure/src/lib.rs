@@ -33,7 +33,7 @@ mod stopwatch;
 mod top_key;
 mod trial;
 
-pub use advice::Advice;
+pub use advice::{Advice, Fastest};
 pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{
