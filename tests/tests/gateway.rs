@@ -121,7 +121,8 @@ impl Boxes {
             order.reverse();
         }
         for function in order {
-            let (fate, bytes) = run_in_batches(&mut self.0[function], &[packet.clone()], &[1]).answers.remove(0);
+            let (fate, bytes) =
+                run_in_batches(&mut self.0[function], &[packet.clone()], &[1]).answers.remove(0);
             packet.bytes = bytes;
             match fate {
                 Fate::Forward => {}
@@ -153,7 +154,8 @@ fn a_chain_with_two_directions_is_a_row_of_boxes() {
             if fate == Fate::Forward {
                 assert_eq!(answer.1, bytes, "seed {seed}, packet {number}");
             }
-            kinds[usize::from(fate == Fate::Forward) + usize::from(fate == Fate::Forward && is_from_outside)] += 1;
+            kinds[usize::from(fate == Fate::Forward)
+                + usize::from(fate == Fate::Forward && is_from_outside)] += 1;
         }
     }
     assert!(kinds.iter().all(|packets| *packets > 1_000), "dropped, from inside, from outside: {kinds:?}");
@@ -231,7 +233,10 @@ fn where_cores_share_their_tables_what_is_promised_holds() {
             assert!(verified.is_same(), "{cores} cores, {name}: {verified:#?}");
             assert_eq!(verified.shared.len(), chain.functions.len());
             let behind = |check: &engine::SharedCheck| check.behind.as_deref() == Some("nat");
-            assert_eq!(verified.shared.iter().filter(|check| behind(check)).count(), chain.functions.len() - 1);
+            assert_eq!(
+                verified.shared.iter().filter(|check| behind(check)).count(),
+                chain.functions.len() - 1
+            );
         }
     }
 }
@@ -267,8 +272,14 @@ fn chains_that_make_no_sense_are_refused_with_the_reason() {
         format!("{NAT}[[function]]\nuse = \"nat\"\nexternal = [\"{external}\"]\ninside = [\"{inside}\"]\n")
     };
     for (toml, expected) in [
-        (format!("inside = [\"192.168.0.0/16\"]\n{NAT}"), "says that 192.168.0.0/16 is inside, and `nat` that 10.0.0.0/8"),
-        ("[[function]]\nuse = \"conntrack\"\nopen_from = \"inside\"".to_owned(), "add `inside = [\"10.0.0.0/8\"]`"),
+        (
+            format!("inside = [\"192.168.0.0/16\"]\n{NAT}"),
+            "says that 192.168.0.0/16 is inside, and `nat` that 10.0.0.0/8",
+        ),
+        (
+            "[[function]]\nuse = \"conntrack\"\nopen_from = \"inside\"".to_owned(),
+            "add `inside = [\"10.0.0.0/8\"]`",
+        ),
         (second("203.0.113.2", "10.1.0.0/16"), "`nat` and `nat#2` both translate 10.1.0.0"),
         (second("203.0.113.1", "192.168.0.0/16"), "both have the external address 203.0.113.1"),
         (second("10.0.0.1", "192.168.0.0/16"), "put `nat#2` before `nat`"),

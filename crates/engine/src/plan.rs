@@ -340,9 +340,8 @@ fn hash_and_share(chain: &Chain, among: &[usize]) -> Result<(HashFields, Vec<usi
             None => HashFields::derive(&shapes_among),
             Some(_) => HashFields::derive_both_ways(&shapes_among),
         };
-        let keeps_ports = |index: &usize| {
-            chain.functions[*index].function.sides().is_some_and(|sides| sides.keeps_ports)
-        };
+        let keeps_ports =
+            |index: &usize| chain.functions[*index].function.sides().is_some_and(|sides| sides.keeps_ports);
         let derived = match among.iter().any(keeps_ports) {
             false => derived,
             true => derived.map(HashFields::port_alone),

@@ -36,7 +36,8 @@ impl Sides {
         let sides = |spec: &FunctionSpec| Some((spec.name.clone(), spec.function.sides()?));
         let sided: Vec<(String, nf::Sides)> = functions.iter().filter_map(sides).collect();
         check_neighbours(&sided)?;
-        let of_functions = sided.iter().fold(PrefixSet::default(), |all, (_, sides)| all.union(&sides.inside));
+        let of_functions =
+            sided.iter().fold(PrefixSet::default(), |all, (_, sides)| all.union(&sides.inside));
         if let (Some(inside), Some((name, _))) = (&inside, sided.first())
             && inside.v4() != of_functions.v4()
         {

@@ -140,8 +140,9 @@ fn conflict<'a>(
     [(i, first), (j, second)]: [(usize, &FunctionShape<'a>); 2],
     hashes: impl Fn(&[Usable]) -> bool,
 ) -> Conflict<'a> {
-    let without_edits =
-        |order| usable_fields(&[i, j].map(|i| FunctionShape { edits: Fields::empty(), ..functions[i] }), order);
+    let without_edits = |order| {
+        usable_fields(&[i, j].map(|i| FunctionShape { edits: Fields::empty(), ..functions[i] }), order)
+    };
     if !hashes(&without_edits(Order::OneWay)) && !hashes(&without_edits(order)) {
         return Conflict { first: *first, second: *second, cause: Cause::Keys };
     }
@@ -372,9 +373,8 @@ mod tests {
             let fields = HashFields::derive_both_ways(&functions).unwrap().fields();
             assert_eq!(fields, Fields::SRC_ADDR | Fields::SRC_PORT);
         }
-        let cause = |functions: &[FunctionShape<'static>]| {
-            HashFields::derive_both_ways(functions).unwrap_err().cause
-        };
+        let cause =
+            |functions: &[FunctionShape<'static>]| HashFields::derive_both_ways(functions).unwrap_err().cause;
         assert_eq!(cause(&[dst, rewrites_dst]), Cause::EditsFromOutside);
         assert_eq!(cause(&[rewrites_dst, dst]), Cause::Edits);
         assert_eq!(HashFields::derive(&[dst, rewrites_dst]).unwrap().fields(), Fields::DST_ADDR);

@@ -153,7 +153,8 @@ fn tcp((src, src_port): (Addr, u16), (dst, dst_port): (Addr, u16), tcp_flags: u8
 #[test]
 fn from_outside_nothing_opens_where_the_inside_alone_may() {
     let from = |outside: bool, flags: u8, seq: u32, ack: u32| {
-        let mut headers = tcp(if outside { SERVER } else { CLIENT }, if outside { CLIENT } else { SERVER }, flags);
+        let mut headers =
+            tcp(if outside { SERVER } else { CLIENT }, if outside { CLIENT } else { SERVER }, flags);
         (headers.seq, headers.ack, headers.sack) = (seq, ack, ack);
         headers.marks.set(Marks::FROM_OUTSIDE, outside);
         headers
