@@ -143,7 +143,8 @@
 //! `scr` each core has all mappings, and it does not matter who gets what.
 //!
 //! Which port a mapping gets depends on the core's share: runs on different numbers of cores are equal up
-//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other, unless ports are preserved.
+//! to the allocation, and inbound packets of a capture, made for one allocation, fit no other, unless ports are
+//! preserved.
 //!
 //! # Drops, events, expiry, full table
 //!
