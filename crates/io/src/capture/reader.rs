@@ -64,7 +64,7 @@ pub struct Remarks {
 
 enum Format {
     Pcap(Pcap),
-    Pcapng(Pcapng),
+    Pcapng(Box<Pcapng>),
 }
 
 impl CaptureReader {
@@ -165,14 +165,7 @@ impl CaptureReader {
             Format::Pcapng(pcapng) => pcapng.next(&mut self.window),
         };
         match packet {
-            Ok(None) => match &self.format {
-                Format::Pcapng(Pcapng { first_skipped: Some((offset, number)), .. }) if self.records == 0 => {
-                    self.failed = true;
-                    let fault = Fault::LinkType { offset: *offset, number: *number };
-                    Err(name(fault, &self.path, &self.window, 0))
-                }
-                _ => Ok(None),
-            },
+            Ok(None) => self.end(),
             Ok(Some(Packet { time_ns, wire_len, link, data })) => {
                 self.records += 1;
                 Ok(Some(Record { time_ns, wire_len, link, data: self.window.bytes(data) }))
@@ -182,6 +175,17 @@ impl CaptureReader {
                 Err(name(fault, &self.path, &self.window, self.records))
             }
         }
+    }
+
+    /// The end of the capture, which is an error if all that is in it was skipped.
+    fn end(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        let skipped = match &self.format {
+            Format::Pcapng(pcapng) if self.records == 0 => pcapng.first_skipped,
+            _ => None,
+        };
+        let Some((offset, number)) = skipped else { return Ok(None) };
+        self.failed = true;
+        Err(name(Fault::LinkType { offset, number }, &self.path, &self.window, 0))
     }
 
     /// What was skipped or had to be bent so far.
@@ -232,7 +236,7 @@ fn recognise(window: &mut Window) -> Result<Result<Format, Vec<u8>>, Fault> {
     let first = window.peek(SHOWN_BYTES)?;
     match first.first_chunk::<4>() {
         Some(magic) if pcap::is_pcap(*magic) => Ok(Ok(Format::Pcap(Pcap::read_header(window)?))),
-        Some(magic) if pcapng::is_pcapng(*magic) => Ok(Ok(Format::Pcapng(Pcapng::new()))),
+        Some(magic) if pcapng::is_pcapng(*magic) => Ok(Ok(Format::Pcapng(Box::new(Pcapng::new())))),
         _ => Ok(Err(first.to_vec())),
     }
 }
