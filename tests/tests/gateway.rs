@@ -8,7 +8,7 @@ use io::capture::CaptureReader;
 use paceline_conformance::crowded::filled_in;
 use paceline_conformance::draw::Draw;
 use paceline_conformance::office::{GATEWAY, traffic};
-use paceline_conformance::pcap::Pcap;
+use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::replicas::{History, Pace, Sprayed, faithful};
 use paceline_conformance::{Packet, chain, example, root, run_in_batches};
 use strategy::{Every, Rebalancing, Strategy};
@@ -18,7 +18,7 @@ use wire::Headers;
 const ESTABLISHED: u64 = 22;
 
 fn capture() -> Pcap {
-    Pcap::first_of(&root().join("captures/gateway.pcap"), usize::MAX)
+    pcap::first_of(&root().join("captures/gateway.pcap"), usize::MAX)
 }
 
 /// Runs a chain over the capture on one core: its report, and each packet as it came with what became of it.
@@ -166,7 +166,7 @@ fn verify_plan(chain: &Chain, plan: &Plan, pcap: &Pcap) -> Verified {
 }
 
 fn inputs() -> [(&'static str, Pcap); 2] {
-    [("the capture", capture()), ("generated", Pcap::of(&traffic(5, 300, 4_000)))]
+    [("the capture", capture()), ("generated", pcap::of(&traffic(5, 300, 4_000)))]
 }
 
 const CORES: [usize; 3] = [2, 4, 8];

@@ -22,7 +22,7 @@ use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::output::{Reports, count, plural, table};
 use crate::packets::{self, Packets, Setting};
-use crate::session::{self, INTERRUPTED};
+use crate::session;
 
 pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let Setting { chain, plan, packets } =

@@ -1,3 +1,5 @@
+// All changes have one type, and some of them add or remove packets.
+#![allow(clippy::ptr_arg)]
 use io::capture::{CaptureReader, Record};
 use wire::LinkType;
 
