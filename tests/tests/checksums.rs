@@ -5,7 +5,7 @@ use engine::{Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Re
 use engine::{replay_capture, replay_external, verify, verify_external};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
-use paceline_conformance::pcap::Pcap;
+use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{Packet, chain, tcp, udp6};
 use strategy::Strategy;
 
@@ -80,7 +80,7 @@ fn run(chain: &Chain, strategy: Strategy, cores: usize, reader: CaptureReader) -
 #[test]
 fn a_reset_with_a_wrong_checksum_closes_nothing() {
     let packets = attacked(60);
-    let capture = Pcap::of(&packets);
+    let capture = pcap::of(&packets);
     for checksums in ["", "checksums = \"auto\"", "checksums = \"verify\""] {
         let chain = conntrack(checksums);
         let (outcome, fates) = run(&chain, Strategy::Single, 1, capture.open());
@@ -92,7 +92,7 @@ fn a_reset_with_a_wrong_checksum_closes_nothing() {
     // The planted fault: where it is believed, the connection is over.
     let (_, fates) = run(&conntrack("checksums = \"ignore\""), Strategy::Single, 1, capture.open());
     assert_eq!(fates[3], Fate::Forward);
-    let small = Pcap::of(&packets[..10]);
+    let small = pcap::of(&packets[..10]);
     let verified = |checksums: &str| {
         let chain = conntrack(checksums);
         run(&chain, Strategy::Single, 1, small.open()).0.cores[0].1.stage(0).counters().events.to_vec()
@@ -105,7 +105,7 @@ fn a_reset_with_a_wrong_checksum_closes_nothing() {
 /// One decision for all: what one core finds malformed, history says of the packet to the others.
 #[test]
 fn every_strategy_finds_the_same() {
-    let capture = Pcap::of(&attacked(60));
+    let capture = pcap::of(&attacked(60));
     for checksums in ["auto", "verify", "ignore"] {
         let chain = conntrack(&format!("checksums = \"{checksums}\""));
         for (strategy, cores) in
@@ -153,7 +153,7 @@ fn as_sent(packets: Vec<Packet>) -> Vec<Packet> {
 #[test]
 fn the_first_packets_decide() {
     let decided = |packets: &[Packet]| {
-        let (outcome, fates) = run(&conntrack(""), Strategy::Single, 1, Pcap::of(packets).open());
+        let (outcome, fates) = run(&conntrack(""), Strategy::Single, 1, pcap::of(packets).open());
         assert_eq!(fates.len(), packets.len(), "none is lost by looking ahead");
         outcome.checksums
     };
@@ -182,7 +182,7 @@ fn a_pipe_is_looked_at_as_far_as_its_first_packets() {
     let packets = attacked(60);
     let path = std::env::temp_dir().join(format!("checksums-{}.pcap", std::process::id()));
     let mut writer = io::capture::CaptureWriter::create(&path, wire::LinkType::Ethernet).expect("a file");
-    let capture = Pcap::of(&packets);
+    let capture = pcap::of(&packets);
     let mut reader = capture.open();
     while let Some(record) = reader.next().expect("whole") {
         writer.write(record.time_ns, record.wire_len, record.data).expect("written");

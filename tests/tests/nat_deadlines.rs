@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::{Chain, Plan, Progress, Registry, verify};
 use etherparse::{IcmpEchoHeader, Icmpv4Type, Ipv4Slice, PacketBuilder, TransportSlice};
 use io::Fate;
-use paceline_conformance::pcap::Pcap;
+use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{Packet, chain, run_in_batches};
 use strategy::Strategy;
 
@@ -155,7 +155,7 @@ fn nobody_is_reached_after_the_end_however_batches_are_cut() {
 
 /// Pings, datagrams, errors of routers outside about what the NAT sends, errors of hosts inside about what it lets in.
 fn with_icmp() -> Pcap {
-    let mut pcap = Vec::new();
+    let mut packets = Vec::new();
     for packet in traffic(4, 3_000) {
         let time_ns = packet.time_ns;
         let (src, dst, kind, ports) = read(&packet.bytes);
@@ -169,10 +169,10 @@ fn with_icmp() -> Pcap {
             let left = frame(time_ns, EXTERNAL, PEER, kind, [ports[0], 53]);
             [error(time_ns, src, &came), error(time_ns, PEER, &left)]
         };
-        pcap.push(packet);
-        pcap.extend(errors);
+        packets.push(packet);
+        packets.extend(errors);
     }
-    Pcap::of(&pcap)
+    pcap::of(&packets)
 }
 
 /// Replicas give out the same ports, so every answer is the same; sharded cores have ports of their own, so hosts
@@ -201,7 +201,7 @@ fn many_cores_equal_one_with_icmp_among_the_packets() {
             (dst != EXTERNAL).then_some([packet, error]).into_iter().flatten()
         })
         .collect();
-    let capture = Pcap::of(&outbound);
+    let capture = pcap::of(&outbound);
     for strategy in [Strategy::Rss, Strategy::RssPlusPlus] {
         for cores in [2, 3] {
             let plan = Plan::new(&chain, strategy, cores).expect("a plan");

@@ -7,7 +7,7 @@ use engine::{
     Chain, Plan, Progress, Registry, RunError, Undeclared, UndeclaredError, replay_capture, verify,
 };
 use nf::{Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
-use paceline_conformance::pcap::Pcap;
+use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{chain, tcp};
 use strategy::Strategy;
 use wire::{Fields, Headers};
@@ -82,7 +82,7 @@ fn careless(reason: u8, event: usize) -> Chain {
 
 fn capture() -> Pcap {
     let packet = |number: u64| tcp(number, (number % 6) as u8 + 1, 9, (1_000, 80), 0x10, 1, 10);
-    Pcap::of(&(0..120).map(packet).collect::<Vec<_>>())
+    pcap::of(&(0..120).map(packet).collect::<Vec<_>>())
 }
 
 fn run(chain: &Chain, plan: &Plan) -> Result<(), UndeclaredError> {

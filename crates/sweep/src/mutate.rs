@@ -1,5 +1,6 @@
 // All changes have one type, and some of them add or remove packets.
 #![allow(clippy::ptr_arg)]
+
 use io::capture::{CaptureReader, Record};
 use wire::LinkType;
 

@@ -26,6 +26,7 @@ fn counters() -> CoreCounters {
         dropped_malformed: 8,
         dropped_no_room: 9,
         malformed: std::array::from_fn(|reason| 100 + reason as u64),
+        unverifiable: 11,
         busy_ns: 10,
     }
 }

@@ -5,6 +5,8 @@ use nf::{Cx, OptionError, SrcAddr, Verdict};
 use strategy::Strategy;
 use wire::{Addr, Fields, Headers};
 
+use zerocopy::IntoBytes;
+
 use super::*;
 use crate::group::KeyGroup;
 use crate::shared_member::SharedMember;

@@ -183,9 +183,7 @@ prop_compose! {
 /// What a reader who has nothing but the printed table says of a sentence: nothing, if it can be.
 fn objection(comparison: &Comparison, sentence: &str) -> Option<String> {
     let words: Vec<&str> = sentence.split(' ').collect();
-    let Some(cores) = sentence.strip_prefix("On ").and_then(|_| words[1].parse::<usize>().ok()) else {
-        return None;
-    };
+    let cores: usize = sentence.strip_prefix("On ").and_then(|_| words[1].parse().ok())?;
     let clock = if words[2] == "virtual" { Clock::Virtual } else { Clock::Measured };
     let row = |name: &str, cores: usize| {
         let is_it =
