@@ -457,7 +457,7 @@ external = [\"10.0.0.2\"]
     let chain = chain(toml, &Registry::stock());
     let mut core = chain.core().expect("memory");
     run_in_batches(&mut core, &packets, &[64]);
-    assert_eq!(core.stage(0).counters().events, [1, 0, 1, 0, 0]);
+    assert_eq!(core.stage(0).counters().events, [1, 0, 1, 0, 0, 0]);
 }
 
 #[test]

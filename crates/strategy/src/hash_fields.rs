@@ -110,7 +110,8 @@ impl HashFields {
 
     /// Writes the hash input of a packet into `input` and returns its length: source address,
     /// destination address, source port, destination port, those that are hashed, in network order;
-    /// addresses with 4 bytes for IPv4.
+    /// addresses with 4 bytes for IPv4. What ICMP has in place of ports ([`wire::IcmpPorts`]) is hashed as ports are,
+    /// which cards do not do.
     #[inline]
     pub fn input(self, headers: &Headers, input: &mut [u8; 36]) -> usize {
         let mut len = 0;

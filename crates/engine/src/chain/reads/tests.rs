@@ -87,7 +87,7 @@ fn a_chain_reads_what_its_functions_read() {
 #[test]
 fn a_chain_reads_what_edits_before_its_functions_need() {
     let nat = "[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\n";
-    let nat_reads = Fields::FIVE_TUPLE | Fields::TCP_FLAGS | ITEM;
+    let nat_reads = Fields::FIVE_TUPLE | Fields::TCP_FLAGS | Fields::TCP_SHAPE | ITEM;
     assert_eq!(chain(nat).reads(), nat_reads, "nobody reads what the last one edits");
     let ddos = chain(&format!("{nat}[[function]]\nuse = \"ddos\""));
     assert_eq!(ddos.reads(), nat_reads);
@@ -230,7 +230,8 @@ fn history_with_less_is_not_enough() {
     let packets: Vec<Headers> = sample_headers(5).take(2_000).collect();
     for toml in [
         [NAT, REST[1], REST[3]].concat(),
-        [LOAD_BALANCER, REST[4], REST[5]].concat(),
+        // The tracker shows that the shape matters, by which ICMP has ports: this balancer edits TCP alone.
+        [LOAD_BALANCER, REST[4], REST[5], REST[1]].concat(),
         [MARKER, REST[0], REST[2]].concat(),
     ] {
         let reads = chain(&toml).reads();
