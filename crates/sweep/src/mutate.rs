@@ -200,9 +200,10 @@ fn repeat_later(packets: &mut Vec<Loose>, draw: &mut Draw) {
 fn mutate_file(capture: &Capture, draw: &mut Draw) -> Result<Capture, String> {
     let mut file = capture.to_file();
     for _ in 0..draw.of(&[1, 3, 30]) {
-        // Seldom in the header, which would make all of it unreadable.
-        let from = if draw.hits(1, 8) { 0 } else { 24.min(file.len() - 1) };
-        let at = from + draw.below((file.len() - from) as u64) as usize;
+        // Seldom in the header of the file, which often makes all of it unreadable.
+        let (from, to) =
+            if draw.hits(1, 8) { (0, 24.min(file.len())) } else { (24.min(file.len() - 1), file.len()) };
+        let at = from + draw.below((to - from) as u64) as usize;
         file[at] = draw.below(256) as u8;
     }
     if draw.hits(1, 3) {
