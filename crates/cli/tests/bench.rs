@@ -103,7 +103,8 @@ fn one_flow_is_told_from_many() {
             .as_str(),
     );
     let findings = comparison["findings"].as_array().expect("findings");
-    let expected = "One source address carries 100% of the packets, which sharding has on one core at a time.";
+    let expected =
+        "One source address carries 100% of the packets, which sharding has on one core at a time.";
     assert!(findings.iter().any(|finding| finding == expected), "{findings:?}");
     for series in 0..2 {
         let loads = comparison["series"][series]["points"][1]["loads"].as_array().expect("four cores");
