@@ -56,7 +56,7 @@ fn no_client_comes_near_the_threshold() {
 #[test]
 fn statistics_by_flow_and_by_source_add_up_to_the_same() {
     for (function, subject, records) in
-        [("flow-statistics", "flows", 1801), ("source-statistics", "sources", 29)]
+        [("flow-statistics", "flow records", 1801), ("source-statistics", "source records", 29)]
     {
         let report = run(&chain(&format!("[[function]]\nuse = \"{function}\""), &Registry::stock()));
         let sizes = rows(&report, function, &format!("{records} {subject}"));

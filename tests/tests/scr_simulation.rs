@@ -40,7 +40,7 @@ ports = [70, 79]
 [[function]]
 use = \"load-balancer\"
 flows = FLOWS
-table_full = \"FULL\"
+table_full = \"reject\"
 policy = \"round-robin\"
 services = [{ vip = \"10.0.0.2\", port = 80, backends = [{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }] }]
 [[function]]

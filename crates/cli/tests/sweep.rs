@@ -34,9 +34,9 @@ fn a_folder_is_swept_once_and_gone_on_with() {
     let first = sweep(&captures, &["--mutate", "1", "--out", &out]);
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
     let summary = json(&first);
-    // Two chains in three sizes of tables, under rss, rsspp twice, scr twice, and shared; two captures with a
+    // Two chains in three sizes of tables, under rss, rsspp twice, scr twice, and shared; three captures with a
     // mutation each.
-    assert_eq!(summary["runs"], 2 * 3 * 6 * 2 * 2);
+    assert_eq!(summary["runs"], 2 * 3 * 6 * 3 * 2);
     assert_eq!(summary["complete"], true);
     assert_eq!(summary["outcomes"]["unreadable"].as_u64().map(|runs| runs >= 72), Some(true), "{summary}");
     // No hash serves the perimeter, in any size of table, with rss or rsspp.

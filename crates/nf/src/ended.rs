@@ -20,7 +20,7 @@ const CLASSES: usize = u64::BITS as usize;
 /// Records are in one order, whatever the order in which they come: by rank, then by the bytes of the key, then by
 /// those of the state. So the largest of all are among the largest of each part, and what several cores have seen
 /// [adds up](Ended::merge) to what one core would have.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Ended<K, S> {
     keep: usize,
     records: u64,
@@ -28,6 +28,22 @@ pub struct Ended<K, S> {
     sizes: Box<[SizeClass; CLASSES]>,
     /// The smallest of the largest is at the top.
     largest: BinaryHeap<Reverse<Record<K, S>>>,
+}
+
+impl<K: Clone, S: Clone> Clone for Ended<K, S> {
+    fn clone(&self) -> Self {
+        let Ended { keep, records, totals, sizes, largest } = self;
+        let (sizes, largest) = (sizes.clone(), largest.clone());
+        Ended { keep: *keep, records: *records, totals: *totals, sizes, largest }
+    }
+
+    /// Takes no memory as long as both keep as many: a replica that is rebuilt does this while it works.
+    fn clone_from(&mut self, other: &Self) {
+        let Ended { keep, records, totals, sizes, largest } = other;
+        (self.keep, self.records, self.totals) = (*keep, *records, *totals);
+        self.sizes.clone_from(sizes);
+        self.largest.clone_from(largest);
+    }
 }
 
 /// Records of about one size.

@@ -1,5 +1,4 @@
 use std::fs;
-use std::io::Cursor;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -107,7 +106,7 @@ impl Capture {
     /// To be read from the beginning.
     pub fn open(&self) -> CaptureReader {
         let image = self.image.get_or_init(|| self.to_file().into());
-        CaptureReader::from_reader(Cursor::new(Arc::clone(image))).expect("what is written here can be read")
+        CaptureReader::from_bytes(Arc::clone(image)).expect("what is written here can be read")
     }
 
     /// Writes the packets to `path`, whose extension becomes `pcap`, or `pcapng` where a pcap cannot hold them:

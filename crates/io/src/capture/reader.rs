@@ -92,9 +92,8 @@ impl CaptureReader {
     ///
     /// # Errors
     /// As [`open`](CaptureReader::open), without those of opening.
-    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<CaptureReader, CaptureError> {
-        let bytes = bytes.into();
-        let size_bytes = bytes.len() as u64;
+    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<CaptureReader, CaptureError> {
+        let size_bytes = bytes.as_ref().len() as u64;
         CaptureReader::start("capture in memory".into(), Some(size_bytes), Box::new(Cursor::new(bytes)))
     }
 
