@@ -3,6 +3,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use wire::LinkType;
 
@@ -92,8 +93,9 @@ impl CaptureReader {
     ///
     /// # Errors
     /// As [`open`](CaptureReader::open), without those of opening.
-    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<CaptureReader, CaptureError> {
-        let size_bytes = bytes.as_ref().len() as u64;
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Result<CaptureReader, CaptureError> {
+        let bytes = bytes.into();
+        let size_bytes = bytes.len() as u64;
         CaptureReader::start("capture in memory".into(), Some(size_bytes), Box::new(Cursor::new(bytes)))
     }
 

@@ -1,6 +1,6 @@
 use nf::{Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict, sample_headers};
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{select, subsequence};
 use wire::{Headers, Stamp, VlanEdit};
 use zerocopy::IntoBytes;
 
@@ -206,10 +206,10 @@ const REST: [&str; 8] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Functions that edit come first, and twice as often.
+    /// Functions that edit come first, and twice as often; each once, since two NATs of the same hosts are refused.
     #[test]
     fn history_is_enough_to_replay_a_packet(
-        editors in proptest::collection::vec(select(&[NAT, LOAD_BALANCER, MARKER, REST[0]][..]), 1..3),
+        editors in subsequence(vec![NAT, LOAD_BALANCER, MARKER, REST[0]], 1..3).prop_shuffle(),
         readers in proptest::collection::vec(select(&REST[..]), 1..3),
         seed in any::<u64>(),
         rest in prop_oneof![Just(0), any::<u64>()],
