@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use paceline_conformance::root;
 
+mod imports;
+
 /// Past this many lines a file has a seam.
 const MAX_LINES: usize = 800;
 
@@ -77,7 +79,7 @@ fn sources(under: &Path) -> Vec<PathBuf> {
 
 /// Every line of every source, with its file and number, less this file.
 fn lines(under: &str) -> Vec<(PathBuf, usize, String)> {
-    let files = sources(&root().join(under)).into_iter().filter(|path| !path.ends_with("tests/tidy.rs"));
+    let files = sources(&root().join(under)).into_iter().filter(|path| !path.ends_with("tests/tidy/main.rs"));
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let number = |(i, line): (usize, &str)| (path.clone(), i + 1, line.to_owned());
@@ -171,6 +173,20 @@ fn dependencies_point_down() {
         crates += 1;
     }
     assert!(crates >= 8);
+}
+
+/// Files that use each other are one file, or three: see [`imports`].
+#[test]
+fn no_files_use_each_other_in_circles() {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let path = entry.expect("a folder entry").path();
+        for circle in imports::circles(&imports::graph(&path.join("src"))) {
+            let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+            found.push(format!("{}: {}", path.file_name().unwrap_or_default().display(), names.join(", ")));
+        }
+    }
+    assert!(found.is_empty(), "circles of files:\n{}", found.join("\n"));
 }
 
 /// A check that cannot fail is a defect: each of the above, failing.
