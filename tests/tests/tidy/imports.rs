@@ -141,6 +141,9 @@ impl<'ast> Visit<'ast> for Collector {
         }
     }
 
+    /// `pub(crate)` names no module that is used.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         self.paths.extend(self.lifted(segments));
