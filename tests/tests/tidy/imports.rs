@@ -156,7 +156,9 @@ fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
             let condition = list.tokens.to_string();
-            condition.starts_with("test") || condition.starts_with("all (test") || condition.starts_with("all(test")
+            condition.starts_with("test")
+                || condition.starts_with("all (test")
+                || condition.starts_with("all(test")
         }
         meta => meta.path().is_ident("test"),
     })

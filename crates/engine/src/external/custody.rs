@@ -20,7 +20,7 @@ use super::line::Line;
 use super::rebuild::Recovering;
 use super::run::Recovery;
 use crate::chain::{Chain, ChainCore};
-use crate::run::Custody;
+use crate::run::{Intake, IntakeCounters, IntakeEnd};
 use crate::{BATCH_PACKETS, Batch};
 
 /// Packets that are received at once, at most.
@@ -174,24 +174,13 @@ impl External {
         self.end().counters
     }
 
-    /// Packets of other cores that were stepped here.
-    #[inline]
-    pub fn replayed(&self) -> u64 {
-        self.counters.replayed
-    }
-
-    /// Whether own packets wait here, for what other cores know or have.
-    pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
-    }
-
     /// The same that steps packets with these numbers, ascending, as history, and gives no verdict on them.
     pub(super) fn without_answers(mut self, unanswered: Vec<u64>) -> External {
         self.unanswered = unanswered;
         self
     }
 
-    pub(crate) fn end(&self) -> ExternalEnd {
+    fn end(&self) -> ExternalEnd {
         let mut counters = self.counters;
         match &self.steps {
             Steps::Own(gaps) => counters.missed = gaps.missed(),
@@ -204,7 +193,7 @@ impl External {
         ExternalEnd { counters, last: self.last }
     }
 
-    fn turn(&mut self, port: &mut impl Port, batch: &mut Batch) -> Received {
+    fn turn(&mut self, port: &mut dyn Port, batch: &mut Batch) -> Received {
         let floor = self.line.floor(self.core);
         let found = self.receive_frames(port);
         if !self.drop_overtaken() {
@@ -237,7 +226,7 @@ impl External {
         }
     }
 
-    fn receive_frames(&mut self, port: &mut impl Port) -> Received {
+    fn receive_frames(&mut self, port: &mut dyn Port) -> Received {
         if !self.received.is_empty() || self.pending.is_some() {
             return Received::Frames;
         }
@@ -247,7 +236,7 @@ impl External {
     }
 
     /// Looks at the next packet; says whether to go on with another.
-    fn take_in(&mut self, port: &mut impl Port, batch: &mut Batch) -> bool {
+    fn take_in(&mut self, port: &mut dyn Port, batch: &mut Batch) -> bool {
         // Flushes and bad packets take no room in a batch, but are to go back.
         if batch.len() == BATCH_PACKETS || self.not_taken.len() == RECEIVED_PACKETS {
             return false;
@@ -522,8 +511,8 @@ impl Entries<'_> {
     }
 }
 
-impl Custody for External {
-    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+impl Intake for External {
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         let received = match self.exchange(chain) {
             true => self.turn(port, batch),
             false if self.line.is_down() => Received::End,
@@ -535,6 +524,20 @@ impl Custody for External {
             // The collector left, and says why.
             Err(Closed) => Received::End,
         }
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        let HistoryCounters { replayed, .. } = self.counters;
+        IntakeCounters { replayed, overtaken: self.counters.overtaken, ..IntakeCounters::default() }
+    }
+
+    /// Own packets wait here, for what other cores know or have.
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        IntakeEnd { external: Some(self.end()), ..IntakeEnd::default() }
     }
 }
 
