@@ -1,9 +1,10 @@
 use nf::{FlowKey, Hasher, Short};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::Ahead;
+use crate::ahead::Ahead;
 use crate::blocks::{Blocks, Cell, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
+use crate::error::OutOfMemory;
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
 
@@ -46,13 +47,6 @@ pub enum WhenFull {
     /// time-out for all, that is the one idle for longest; where half-open connections time out
     /// sooner, they go first.
     EvictOldest,
-}
-
-/// The system has no memory for a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory {
-    /// What the table takes.
-    pub bytes: u64,
 }
 
 /// A block, by its number. It stays its flow's until [`FlowTable::maintain`], [`FlowTable::settle`] or
