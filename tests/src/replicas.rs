@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::run::{CoreCounters, turn};
+use engine::run::{CoreCounters, Intake, turn};
 use engine::{Batch, Chain, ChainCore, FlowCounters, Forgotten, Past, Recalled, Replicator};
 use io::{Closed, Fate, Frame, Port, Received};
 use sequencer::{Excerpt, Likeness};
@@ -357,7 +357,7 @@ impl Core {
 
     /// Packets stepped.
     fn stepped(&self) -> u64 {
-        self.counters.packets + self.replicator.replayed()
+        self.counters.packets + self.replicator.counters().replayed
     }
 }
 
@@ -410,7 +410,7 @@ impl Sprayed {
     fn end(&self, mut cores: Vec<Core>, single: &Single, mut compared: Compared) -> Compared {
         let packets = self.packets.len() as u64;
         compared.flows = single.settled.iter().map(|states| states.flows).collect();
-        compared.replayed = cores.iter().map(|core| core.replicator.replayed()).sum();
+        compared.replayed = cores.iter().map(|core| core.replicator.counters().replayed).sum();
         compared.forgotten = cores.iter().map(|core| core.replicator.forgotten()).collect();
         for (number, core) in cores.iter_mut().enumerate() {
             let expected = single.answers.iter().skip(number).step_by(self.cores);

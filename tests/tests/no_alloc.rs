@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::run::{CoreCounters, run, turn};
+use engine::run::{CoreCounters, Intake, run, turn};
 use engine::{
     Batch, Chain, External, Forgotten, HistoryCounters, Past, Plan, Publisher, Recalled, Recovery,
     Replicator, Sequencing,
@@ -209,7 +209,7 @@ fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
             });
             let name = &chain.name;
             assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
-            replayed += replicator.replayed();
+            replayed += replicator.counters().replayed;
         }
         drop(collector);
         packets += items.0.len() as u64;

@@ -21,13 +21,13 @@
 //! **Nothing is shared** but the rings and one count, which changes when an entry does: each core keeps for itself
 //! which entries it has. So a packet costs one look into an array, and a batch a look at each ring.
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 use loom::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
@@ -307,5 +307,5 @@ impl<T, P> Custody<T, P> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

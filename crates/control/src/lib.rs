@@ -15,5 +15,5 @@ mod custody;
 pub use balancer::Balancer;
 pub use custody::{Custody, Message, Order, Orders, custody};
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod model;

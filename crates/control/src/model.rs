@@ -2,7 +2,7 @@
 //! in every order that the memory model allows. Run with
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg loom" cargo test -p paceline-control --release --lib --target-dir target/loom
+//! cargo test -p paceline-control --features loom --lib
 //! ```
 //!
 //! Packets and mail go through [`ring`], which is modelled, too. Bounds: threads are interrupted where they could

@@ -9,7 +9,7 @@ use table::Horizon;
 
 use crate::chain::ChainCore;
 use crate::group_builder::Pool;
-use crate::run::{Custody, Moves};
+use crate::run::{Intake, IntakeCounters, Moves};
 use crate::{BATCH_PACKETS, Batch};
 
 /// Blocks that are looked at between two batches for flows that go: 8 KiB of entries.
@@ -100,11 +100,6 @@ impl Mover {
     /// One of the orders announced: see [`control::Custody::order`].
     pub fn order(&mut self, order: Order) {
         self.protocol.order(order);
-    }
-
-    /// Whether something is being handed over, or waits for it.
-    pub fn is_moving(&self) -> bool {
-        self.round.is_some() || !self.outgoing.is_empty() || self.protocol.held().len() > 0
     }
 
     /// Sends what waits to be sent; `true` if nothing does any more.
@@ -207,8 +202,8 @@ impl Mover {
     }
 }
 
-impl Custody for Mover {
-    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+impl Intake for Mover {
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         // What comes in first: an entry may have to go on at once.
         self.take_in(chain);
         self.hand_over(chain, port.consumed());
@@ -227,7 +222,12 @@ impl Custody for Mover {
         }
     }
 
-    fn moves(&self) -> Moves {
-        Moves { held_packets: self.protocol.held().len() as u64, ..self.moves }
+    fn counters(&self) -> IntakeCounters {
+        let moves = Moves { held_packets: self.protocol.held().len() as u64, ..self.moves };
+        IntakeCounters { moves, ..IntakeCounters::default() }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.round.is_some() || !self.outgoing.is_empty() || self.protocol.held().len() > 0
     }
 }

@@ -17,7 +17,7 @@ use sequencer::Likeness;
 use wire::{Headers, Stamp};
 
 use crate::chain::{Chain, ChainCore};
-use crate::run::Custody;
+use crate::run::{Intake, IntakeCounters, IntakeEnd};
 use crate::{BATCH_PACKETS, Batch};
 
 /// What is known of packets that other cores have.
@@ -107,11 +107,6 @@ impl<P: Past> Replicator<P> {
         self.forgotten
     }
 
-    /// Packets of other cores that were stepped here.
-    pub fn replayed(&self) -> u64 {
-        self.replayed
-    }
-
     /// Steps up to number `seq` from the past, as far as there is room; says whether it came so far.
     fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
         while self.next < seq {
@@ -191,7 +186,7 @@ impl<P: Past> Replicator<P> {
     }
 
     /// As many that a batch is full even where some are left of what was received before.
-    fn receive_own(&mut self, port: &mut impl Port) -> Received {
+    fn receive_own(&mut self, port: &mut dyn Port) -> Received {
         let received = match self.own_packets - self.arrived.len() {
             0 => Received::Frames,
             missing => port.receive(&mut self.received, missing),
@@ -201,8 +196,8 @@ impl<P: Past> Replicator<P> {
     }
 }
 
-impl<P: Past> Custody for Replicator<P> {
-    fn receive(&mut self, port: &mut impl Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+impl<P: Past> Intake for Replicator<P> {
+    fn receive(&mut self, port: &mut dyn Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
         if self.forgotten.is_some() {
             return Received::End;
         }
@@ -222,5 +217,13 @@ impl<P: Past> Custody for Replicator<P> {
             Ok(()) if batch.is_empty() => received,
             Ok(()) => Received::Frames,
         }
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        IntakeCounters { replayed: self.replayed, ..IntakeCounters::default() }
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        IntakeEnd { forgotten: self.forgotten, ..IntakeEnd::default() }
     }
 }

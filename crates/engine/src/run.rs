@@ -16,11 +16,13 @@ use wire::{Checksums, Malformed};
 
 use crate::batch::bits;
 use crate::chain::ChainCore;
+use crate::external::ExternalEnd;
+use crate::replicate::Forgotten;
 use crate::{BATCH_PACKETS, Batch};
 
 /// Takes packets from `port` through `chain` until the port ends. Allocates nothing; `batch` is empty
-/// before and after. `laps` hears when each part of a batch's way is behind it, and `custody` stands between
-/// the port and the chain where flows move from core to core; `&mut ()` for either costs nothing.
+/// before and after. `laps` observes the parts of a batch's way, and `intake` decides which packets the core works
+/// on now; `&mut ()` for the first costs nothing, for the second it takes all that arrive.
 ///
 /// # Errors
 /// [`Closed`] if nobody takes the packets back.
@@ -29,12 +31,12 @@ pub fn run(
     chain: &mut ChainCore,
     batch: &mut Batch,
     laps: &mut impl Laps,
-    custody: &mut impl Custody,
+    intake: &mut dyn Intake,
 ) -> Result<CoreCounters, Closed> {
     let mut counters = CoreCounters::default();
     let idle = Waiting::default();
     loop {
-        match turn(port, chain, batch, laps, custody, &mut counters)? {
+        match turn(port, chain, batch, laps, intake, &mut counters)? {
             Received::End => return Ok(counters),
             Received::Idle => idle.wait(),
             Received::Frames => idle.over(),
@@ -52,11 +54,11 @@ pub fn turn(
     chain: &mut ChainCore,
     batch: &mut Batch,
     laps: &mut impl Laps,
-    custody: &mut impl Custody,
+    intake: &mut dyn Intake,
     counters: &mut CoreCounters,
 ) -> Result<Received, Closed> {
     laps.begin();
-    let received = custody.receive(port, chain, batch);
+    let received = intake.receive(port, chain, batch);
     if received == Received::Frames {
         laps.lap(Lap::Receive, batch);
         counters.receive(batch);
@@ -76,7 +78,7 @@ pub fn turn(
         batch.send(port)?;
         laps.lap(Lap::Send, batch);
     }
-    laps.turned(&Turn { received, counters, chain, queue: port.queue(), moves: custody.moves() });
+    laps.turned(&Turn { received, counters, chain, queue: port.queue(), moves: intake.counters().moves });
     Ok(received)
 }
 
@@ -126,23 +128,54 @@ fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
     }
 }
 
-/// Whoever has a say in which packets are this core's to work on now.
-pub trait Custody {
-    /// Called where a batch would be received, which is empty: between two batches, when nothing is half done.
-    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
+/// Stands between a core's port and its chain, and decides which packets the core works on now. A strategy has one
+/// for each core: packets wait there for flows that migrate, and history is put between packets.
+pub trait Intake: Send {
+    /// Fills the batch, which is empty. Called between two batches, when nothing is half done.
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
 
-    /// What came and went so far.
-    fn moves(&self) -> Moves {
-        Moves::default()
+    /// What it did so far.
+    fn counters(&self) -> IntakeCounters {
+        IntakeCounters::default()
+    }
+
+    /// Whether a turn without packets may have had work to do, such as packing flows that leave.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// What it leaves behind at the end of a run.
+    fn finish(&mut self) -> IntakeEnd {
+        IntakeEnd::default()
     }
 }
 
-/// All that arrive.
-impl Custody for () {
+/// Takes all packets that arrive.
+impl Intake for () {
     #[inline]
-    fn receive(&mut self, port: &mut impl Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+    fn receive(&mut self, port: &mut dyn Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
         port.receive(&mut batch.frames, BATCH_PACKETS)
     }
+}
+
+/// What an [`Intake`] did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntakeCounters {
+    /// Entries and packets of flows that migrate.
+    pub moves: Moves,
+    /// Packets of other cores that were stepped here.
+    pub replayed: u64,
+    /// Own packets that came when the state was past them: see [`EngineDrop::Overtaken`].
+    pub overtaken: u64,
+}
+
+/// What an [`Intake`] leaves behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IntakeEnd {
+    /// Where the core fell too far behind the history of other cores' packets, if it did.
+    pub forgotten: Option<Forgotten>,
+    /// What happened to history that came with packets, if any did.
+    pub(crate) external: Option<ExternalEnd>,
 }
 
 /// Parts of a batch's way, in order.

@@ -18,14 +18,14 @@ use wire::{Headers, LinkType, RanBack, Stamp};
 use crate::chain::{Chain, ChainCore, Keeping};
 use crate::checksums::{ChecksumSample, Checksums};
 use crate::egress::{Egress, EgressOutcome};
-use crate::external::{External, ExternalEnd, HistoryOutcome, InputError};
-use crate::history::{HistoryReader, HistoryWriter, history};
+use crate::external::{HistoryOutcome, InputError};
+use crate::history::{HistoryWriter, history};
 use crate::moving::Mover;
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
 use crate::publish::Publisher;
 use crate::replicate::{Forgotten, Replicator};
-use crate::run::{self, CoreCounters, Custody, Moves};
+use crate::run::{self, CoreCounters, Intake, IntakeEnd, Moves};
 use crate::undeclared::{UndeclaredError, check_declared};
 use crate::{BATCH_PACKETS, Batch};
 
@@ -207,11 +207,11 @@ pub(crate) fn replay_keeping<E: Send>(
     // All memory is taken before the clock starts.
     let chains =
         plan.cores_keeping(chain, keeping).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    let (tell, keepers) = keepers(chain, plan);
+    let (tell, intakes) = intakes(chain, plan);
     // A packet that waits for its flow is sent behind later ones.
     let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let ends = plan.egress.ends(chains.len(), ordered);
-    let job = Job { chains, keepers, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
+    let job = Job { chains, intakes, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
     let feed = |feeder| feed(chain, input, feeder, assign, tell, progress);
     let outcome = run_cores(chain, job, feed, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })
@@ -220,7 +220,7 @@ pub(crate) fn replay_keeping<E: Send>(
 /// Cores with all that they need.
 pub(crate) struct Job {
     pub chains: Vec<ChainCore>,
-    pub keepers: Vec<Keeper>,
+    pub intakes: Vec<Box<dyn Intake>>,
     /// Of the port that packets come through.
     pub ends: (Feeder, Vec<ReplayPort>, Collector),
     /// In which order they come out of it.
@@ -232,7 +232,7 @@ pub(crate) struct Job {
 /// Runs each core of `chain` on a thread of its own, and `feed` on another.
 pub(crate) fn run_cores<E: Send>(
     chain: &Chain,
-    Job { chains, keepers, ends: (feeder, ports, collector), egress, is_replicated }: Job,
+    Job { chains, intakes, ends: (feeder, ports, collector), egress, is_replicated }: Job,
     feed: impl FnOnce(Feeder) -> Fed + Send,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
@@ -244,11 +244,11 @@ pub(crate) fn run_cores<E: Send>(
         let workers: Vec<_> = ports
             .into_iter()
             .zip(chains)
-            .zip(keepers)
+            .zip(intakes)
             .enumerate()
-            .map(|(core, ((port, chain), keeper))| {
+            .map(|(core, ((port, chain), intake))| {
                 let publisher = telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
-                scope.spawn(move || work(core, port, chain, keeper, publisher))
+                scope.spawn(move || work(core, port, chain, intake, publisher))
             })
             .collect();
         let feeding = scope.spawn(move || feed(feeder));
@@ -260,11 +260,11 @@ pub(crate) fn run_cores<E: Send>(
         for (core, worker) in workers.into_iter().enumerate() {
             let worked =
                 worker.join().map_err(|_| RunError::CorePanicked { core, packets: collected.packets })?;
-            if let Some(Forgotten { seq }) = worked.forgotten {
+            if let Some(Forgotten { seq }) = worked.end.forgotten {
                 return Err(RunError::Forgotten { core, seq });
             }
             // What was stepped last may be history.
-            let last = worked.external.map_or(Stamp::default(), |external| external.last);
+            let last = worked.end.external.map_or(Stamp::default(), |external| external.last);
             collected.last = collected.last.max(last);
             all_worked.push(worked);
         }
@@ -272,12 +272,12 @@ pub(crate) fn run_cores<E: Send>(
         let mut moves = Moves::default();
         let mut publishers = Vec::new();
         let mut histories = Vec::new();
-        for Worked { counters, mut chain, moves: moved, external, publisher, .. } in all_worked {
+        for Worked { counters, mut chain, moves: moved, end, publisher } in all_worked {
             moves = moves.plus(moved);
             chain.settle(collected.last);
             cores.push((counters, chain));
             publishers.push(publisher);
-            histories.extend(external.map(|external| external.counters));
+            histories.extend(end.external.map(|external| external.counters));
         }
         // When all are settled, since what they share is told by one of them.
         for ((counters, chain), publisher) in cores.iter().zip(&mut publishers) {
@@ -435,28 +435,22 @@ enum Tell {
     History(Box<HistoryWriter>),
 }
 
-/// Who has a say in which packets are a core's to work on.
-pub(crate) enum Keeper {
-    Nobody,
-    Mover(Box<Mover>),
-    Replicator(Box<Replicator<HistoryReader>>),
-    External(Box<External>),
-}
-
-/// By core, with what they have to be told.
-fn keepers(chain: &Chain, plan: &Plan) -> (Tell, Vec<Keeper>) {
+/// What stands before the chain of each core, and what they have to be told.
+fn intakes(chain: &Chain, plan: &Plan) -> (Tell, Vec<Box<dyn Intake>>) {
     if plan.is_replicated() {
-        // As many as can be on their way, so that none is overwritten before the last core has read it.
+        // As many as can be in flight, so that none is overwritten before the last core has read it.
         let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
         let (writer, reader) = history(chain.excerpt(), records);
-        let keeper = |_| Keeper::Replicator(Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)));
-        return (Tell::History(Box::new(writer)), (0..plan.cores).map(keeper).collect());
+        let intake =
+            |_| -> Box<dyn Intake> { Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)) };
+        return (Tell::History(Box::new(writer)), (0..plan.cores).map(intake).collect());
     }
     let Some(owners) = plan.owners() else {
-        return (Tell::Nothing, (0..plan.cores).map(|_| Keeper::Nobody).collect());
+        return (Tell::Nothing, (0..plan.cores).map(|_| -> Box<dyn Intake> { Box::new(()) }).collect());
     };
     let (orders, movers) = Mover::for_cores(&owners, plan.cores);
-    (Tell::Orders(orders), movers.into_iter().map(|mover| Keeper::Mover(Box::new(mover))).collect())
+    let intakes = movers.into_iter().map(|mover| -> Box<dyn Intake> { Box::new(mover) });
+    (Tell::Orders(orders), intakes.collect())
 }
 
 /// What a core leaves behind.
@@ -464,8 +458,7 @@ struct Worked {
     counters: CoreCounters,
     chain: ChainCore,
     moves: Moves,
-    forgotten: Option<Forgotten>,
-    external: Option<ExternalEnd>,
+    end: IntakeEnd,
     publisher: Option<Publisher>,
 }
 
@@ -474,38 +467,17 @@ fn work(
     core: usize,
     mut port: ReplayPort,
     mut chain: ChainCore,
-    keeper: Keeper,
+    mut intake: Box<dyn Intake>,
     mut publisher: Option<Publisher>,
 ) -> Worked {
     pin(core);
     let mut batch = Batch::new();
-    let (port, laps) = (&mut port, &mut publisher);
-    let (mut moves, mut forgotten, mut external) = (Moves::default(), None, None);
-    let counters = match keeper {
-        Keeper::Nobody => run::run(port, &mut chain, &mut batch, laps, &mut ()),
-        Keeper::Mover(mut mover) => {
-            let counters = run::run(port, &mut chain, &mut batch, laps, &mut *mover);
-            moves = mover.moves();
-            counters
-        }
-        Keeper::Replicator(mut replicator) => {
-            let counters = run::run(port, &mut chain, &mut batch, laps, &mut *replicator);
-            forgotten = replicator.forgotten();
-            counters
-        }
-        Keeper::External(mut keeper) => {
-            let counters = run::run(port, &mut chain, &mut batch, laps, &mut *keeper);
-            external = Some(keeper.end());
-            counters
-        }
-    };
+    let counters = run::run(&mut port, &mut chain, &mut batch, &mut publisher, &mut *intake);
+    let (moves, end) = (intake.counters().moves, intake.finish());
     match counters {
-        Ok(counters) => Worked { counters, chain, moves, forgotten, external, publisher },
+        Ok(counters) => Worked { counters, chain, moves, end, publisher },
         // The collector left; so do we, and it says why.
-        Err(Closed) => {
-            let counters = CoreCounters::default();
-            Worked { counters, chain, moves, forgotten, external, publisher: None }
-        }
+        Err(Closed) => Worked { counters: CoreCounters::default(), chain, moves, end, publisher: None },
     }
 }
 

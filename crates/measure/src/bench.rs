@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use engine::run::Intake;
 use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, Replicator, pin};
 use io::nic::{Clock as NicClock, NicPort, Offer, Pace, VirtualClock, WallClock};
 use io::{Packets, Trace};
@@ -10,8 +11,8 @@ use thiserror::Error;
 use wire::Stamp;
 
 use crate::executor::{
-    Keeper, Moving, Outcomes, SLICE_ALONE_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, Station, VirtualCore,
-    run_measured, run_virtual,
+    Moving, Outcomes, SLICE_ALONE_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, Station, VirtualCore, run_measured,
+    run_virtual,
 };
 use crate::histories::{Histories, InPackets};
 use crate::replay::{TraceHistory, TrialPast};
@@ -280,21 +281,21 @@ impl Bench {
         let (moves, offered) = (run.schedule.moves, run.schedule.packets());
         let mut externals = self.externals(origin, count).into_iter();
         let mut movers = self.movers.iter_mut();
-        let keeper = |queue: &QueueSchedule| match (&self.histories, movers.next()) {
-            (Histories::Log(history), _) => {
-                let past = TrialPast::new(Arc::clone(history), run.offer.pace.clone(), origin, count);
-                Keeper::Replicating(Box::new(Replicator::new(past, &self.chain, cores, origin.seq)))
+        let intake = |queue: &QueueSchedule| -> Box<dyn Intake + '_> {
+            match (&self.histories, movers.next()) {
+                (Histories::Log(history), _) => {
+                    let past = TrialPast::new(Arc::clone(history), run.offer.pace.clone(), origin, count);
+                    Box::new(Replicator::new(past, &self.chain, cores, origin.seq))
+                }
+                (Histories::Packets(_), _) => Box::new(externals.next().expect("one for each core")),
+                (Histories::None, Some(mover)) => Box::new(Moving::new(mover, queue.orders.clone())),
+                (Histories::None, None) => Box::new(()),
             }
-            (Histories::Packets(_), _) => {
-                Keeper::External(Box::new(externals.next().expect("one for each core")))
-            }
-            (Histories::None, Some(mover)) => Keeper::Moving(Moving::new(mover, queue.orders.clone())),
-            (Histories::None, None) => Keeper::Nobody,
         };
-        let keepers = run.schedule.queues.iter().map(keeper).collect();
+        let intakes = run.schedule.queues.iter().map(intake).collect();
         let outcomes = match self.settings.clock {
-            Clock::Measured => run.measured(&mut self.cores, keepers, &mut self.stopwatches, stop),
-            Clock::Virtual => run.virtually(&mut self.cores, keepers, &mut self.stopwatches, stop),
+            Clock::Measured => run.measured(&mut self.cores, intakes, &mut self.stopwatches, stop),
+            Clock::Virtual => run.virtually(&mut self.cores, intakes, &mut self.stopwatches, stop),
         }?;
         let trial = summarise(offered_pps, offered, moves, outcomes);
         trial.check()?;
@@ -348,30 +349,30 @@ impl Run {
     fn measured<'a>(
         self,
         cores: &'a mut [ChainCore],
-        keepers: Vec<Keeper<'a>>,
+        intakes: Vec<Box<dyn Intake + 'a>>,
         stopwatches: &'a mut [Stopwatch],
         stop: &AtomicBool,
     ) -> Result<Outcomes, TrialError> {
-        let station = |core, chain, keeper, clock: WallClock| self.station(core, chain, keeper, clock);
-        run_measured(cores, keepers, stopwatches, &station, stop)
+        let station = |core, chain, intake, clock: WallClock| self.station(core, chain, intake, clock);
+        run_measured(cores, intakes, stopwatches, &station, stop)
     }
 
     /// On one pinned thread of its own, so that the caller's stays free to run anywhere.
     fn virtually<'a, M: Meter>(
         self,
         cores: &'a mut [ChainCore],
-        keepers: Vec<Keeper<'a>>,
+        intakes: Vec<Box<dyn Intake + 'a>>,
         meters: &'a mut [M],
         stop: &AtomicBool,
     ) -> Result<Outcomes, TrialError> {
         let work = || {
             pin(0);
-            let core = |(core, ((chain, keeper), meter))| {
+            let core = |(core, ((chain, intake), meter))| {
                 let clock = VirtualClock::default();
-                let station = self.station(core, chain, keeper, clock.clone());
+                let station = self.station(core, chain, intake, clock.clone());
                 VirtualCore { station, clock, meter }
             };
-            let cores = cores.iter_mut().zip(keepers).zip(meters).enumerate().map(core).collect();
+            let cores = cores.iter_mut().zip(intakes).zip(meters).enumerate().map(core).collect();
             run_virtual(cores, self.slice_ns(), stop)
         };
         thread::scope(|scope| {
@@ -392,7 +393,7 @@ impl Run {
         &self,
         core: usize,
         chain: &'a mut ChainCore,
-        keeper: Keeper<'a>,
+        intake: Box<dyn Intake + 'a>,
         clock: C,
     ) -> Station<'a, C> {
         let arrivals = self.schedule.queues[core].arrivals.clone();
@@ -401,7 +402,7 @@ impl Run {
         if self.has_latency {
             port = port.with_latency();
         }
-        Station::new(port, chain, keeper, count, self.dispatch_ns)
+        Station::new(port, chain, intake, count, self.dispatch_ns)
     }
 }
 

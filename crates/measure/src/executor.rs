@@ -6,14 +6,13 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::run::{CoreCounters, turn};
-use engine::{BATCH_PACKETS, Batch, ChainCore, External, Mover, Order, Replicator, pin};
+use engine::run::{CoreCounters, Intake, IntakeCounters, turn};
+use engine::{BATCH_PACKETS, Batch, ChainCore, Mover, Order, pin};
 use hdrhistogram::Histogram;
 use io::nic::{Clock, NicPort, VirtualClock, WallClock};
 use io::{Port, Received};
 
 use crate::disturbance::{ThreadClock, ThreadTime};
-use crate::replay::TrialPast;
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::{CoreTrial, TrialError};
 
@@ -30,7 +29,7 @@ const LEAD: Duration = Duration::from_micros(200);
 pub(crate) struct Station<'a, C> {
     port: NicPort<C>,
     chain: &'a mut ChainCore,
-    keeper: Keeper<'a>,
+    intake: Box<dyn Intake + 'a>,
     dispatch_ns: u64,
     batch: Batch,
     counters: CoreCounters,
@@ -38,14 +37,6 @@ pub(crate) struct Station<'a, C> {
     busy_ns: u64,
     elapsed_ns: u64,
     slow_batches: u64,
-}
-
-/// Who has a say in which packets are a core's to work on.
-pub(crate) enum Keeper<'a> {
-    Nobody,
-    Moving(Moving<'a>),
-    Replicating(Box<Replicator<TrialPast>>),
-    External(Box<External>),
 }
 
 /// What a core hands over in a trial, known ahead.
@@ -71,19 +62,34 @@ impl<'a> Moving<'a> {
     }
 }
 
+impl Intake for Moving<'_> {
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        self.order(port.consumed());
+        self.mover.receive(port, chain, batch)
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        self.mover.counters()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.mover.is_busy()
+    }
+}
+
 impl<'a, C: Clock> Station<'a, C> {
     /// A core to whose queue `arrivals` packets come.
     pub(crate) fn new(
         port: NicPort<C>,
         chain: &'a mut ChainCore,
-        keeper: Keeper<'a>,
+        intake: Box<dyn Intake + 'a>,
         arrivals: u64,
         dispatch_ns: u64,
     ) -> Station<'a, C> {
         Station {
             port,
             chain,
-            keeper,
+            intake,
             dispatch_ns,
             batch: Batch::new(),
             counters: CoreCounters::default(),
@@ -97,37 +103,14 @@ impl<'a, C: Clock> Station<'a, C> {
     /// A batch, or none.
     #[inline]
     fn turn(&mut self) -> Received {
-        let Station { port, chain, keeper, batch, counters, .. } = self;
+        let Station { port, chain, intake, batch, counters, .. } = self;
         // A simulated card always takes frames back.
-        match keeper {
-            Keeper::Nobody => turn(port, chain, batch, &mut (), &mut (), counters),
-            Keeper::Moving(moving) => {
-                moving.order(port.consumed());
-                turn(port, chain, batch, &mut (), moving.mover, counters)
-            }
-            Keeper::Replicating(replicator) => turn(port, chain, batch, &mut (), &mut **replicator, counters),
-            Keeper::External(external) => turn(port, chain, batch, &mut (), &mut **external, counters),
-        }
-        .unwrap_or(Received::End)
-    }
-
-    /// Whether a turn without a packet may have had work to do.
-    fn is_moving(&self) -> bool {
-        match &self.keeper {
-            Keeper::Moving(moving) => moving.mover.is_moving(),
-            Keeper::External(external) => external.is_waiting(),
-            Keeper::Nobody | Keeper::Replicating(_) => false,
-        }
+        turn(port, chain, batch, &mut (), &mut **intake, counters).unwrap_or(Received::End)
     }
 
     /// Packets stepped so far, those of other cores included.
     fn steps(&self) -> u64 {
-        let replayed = match &self.keeper {
-            Keeper::Replicating(replicator) => replicator.replayed(),
-            Keeper::External(external) => external.replayed(),
-            Keeper::Nobody | Keeper::Moving(_) => 0,
-        };
-        self.counters.packets + replayed
+        self.counters.packets + self.intake.counters().replayed
     }
 
     /// What receiving and sending the packets since there were `packets` would take beside what it does.
@@ -138,10 +121,7 @@ impl<'a, C: Clock> Station<'a, C> {
 
     fn outcome(self) -> CoreOutcome {
         // What came to a core that was rebuilt, and found its step done, is as lost as what the card dropped.
-        let overtaken = match &self.keeper {
-            Keeper::External(external) => external.counters().overtaken,
-            Keeper::Nobody | Keeper::Moving(_) | Keeper::Replicating(_) => 0,
-        };
+        let overtaken = self.intake.counters().overtaken;
         let trial = CoreTrial {
             arrived: self.arrivals,
             // Counted by the core, not by the card: the two have to agree.
@@ -158,15 +138,17 @@ impl<'a, C: Clock> Station<'a, C> {
 /// One pinned thread for each core, all started together. `station` makes a core's station, on its thread.
 pub(crate) fn run_measured<'a>(
     chains: &'a mut [ChainCore],
-    keepers: Vec<Keeper<'a>>,
+    intakes: Vec<Box<dyn Intake + 'a>>,
     stopwatches: &'a mut [Stopwatch],
-    station: &(impl Fn(usize, &'a mut ChainCore, Keeper<'a>, WallClock) -> Station<'a, WallClock> + Sync),
+    station: &(
+         impl Fn(usize, &'a mut ChainCore, Box<dyn Intake + 'a>, WallClock) -> Station<'a, WallClock> + Sync
+     ),
     stop: &AtomicBool,
 ) -> Result<Outcomes, TrialError> {
     let (barrier, start) = (Barrier::new(chains.len()), OnceLock::new());
-    let work = |core: usize, chain, keeper, stopwatch| {
+    let work = |core: usize, chain, intake, stopwatch| {
         pin(core);
-        let mut station = station(core, chain, keeper, WallClock { start: Instant::now() });
+        let mut station = station(core, chain, intake, WallClock { start: Instant::now() });
         barrier.wait();
         let clock = ThreadClock::start();
         let start = *start.get_or_init(|| Instant::now() + LEAD);
@@ -180,11 +162,11 @@ pub(crate) fn run_measured<'a>(
         let work = &work;
         let workers: Vec<_> = chains
             .iter_mut()
-            .zip(keepers)
+            .zip(intakes)
             .zip(stopwatches)
             .enumerate()
-            .map(|(core, ((chain, keeper), stopwatch))| {
-                scope.spawn(move || work(core, chain, keeper, stopwatch))
+            .map(|(core, ((chain, intake), stopwatch))| {
+                scope.spawn(move || work(core, chain, intake, stopwatch))
             })
             .collect();
         let join = |worker: thread::ScopedJoinHandle<'_, _>| {
@@ -285,7 +267,7 @@ impl<M: Meter> VirtualCore<'_, M> {
                 Received::End => return true,
                 // It polls until the next packet comes. One that waits for a frame waits for another core.
                 Received::Idle => {
-                    if self.station.is_moving() {
+                    if self.station.intake.is_busy() {
                         self.clock.advance_to(now_ns + self.meter.end(0).ns);
                     }
                     let next_ns = self.station.port.next_arrival_ns();

@@ -9,7 +9,7 @@ use crate::sync::{Fault, is_planted};
 use crate::{Advance, Arrival, Counters, Handover, Replica, handovers, replicas};
 
 /// Short, so that the model checker has few words to look at, and no multiple of a word.
-pub(crate) const ITEM_BYTES: usize = if cfg!(loom) { 7 } else { 12 };
+pub(crate) const ITEM_BYTES: usize = if cfg!(feature = "loom") { 7 } else { 12 };
 
 /// The item of a sequence number: different for each, in every word.
 pub(crate) fn item_of(seq: u64) -> [u8; ITEM_BYTES] {

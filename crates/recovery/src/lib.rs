@@ -53,9 +53,9 @@ pub use replica::{Advance, Arrival, Counters, Replica, replicas};
 
 #[cfg(test)]
 mod core_loop;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod model;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod simulation;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

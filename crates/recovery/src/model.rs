@@ -2,7 +2,7 @@
 //! the memory model allows. Run with
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg loom" cargo test -p paceline-recovery --release --lib --target-dir target/loom
+//! cargo test -p paceline-recovery --features loom --lib
 //! ```
 //!
 //! The log is checked without a bound. In the models of the protocol three cores lose packets in every pattern;

@@ -1,11 +1,11 @@
 //! Atomics: the standard ones, or those that the model checker watches; and what tests may break.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering, fence},
 };
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
     Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering, fence},
@@ -65,18 +65,18 @@ pub(crate) fn fence_unless(fault: Fault, ordering: Ordering) {
     }
 }
 
-#[cfg(not(any(test, loom)))]
+#[cfg(not(any(test, feature = "loom")))]
 #[inline]
 pub(crate) const fn is_planted(_: Fault) -> bool {
     false
 }
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, feature = "loom"))]
 pub(crate) use planted::is_planted;
 #[cfg(test)]
 pub(crate) use planted::plant;
 
-#[cfg(any(test, loom))]
+#[cfg(any(test, feature = "loom"))]
 mod planted {
     use std::cell::Cell;
 

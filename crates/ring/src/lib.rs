@@ -46,7 +46,7 @@
 //! cargo run --release -p paceline-ring --example throughput
 //! ```
 //!
-//! Under `--cfg loom` atomics and slots are those of the [loom](https://docs.rs/loom) model checker, so
+//! With feature `loom` atomics and slots are those of the [loom](https://docs.rs/loom) model checker, so
 //! that a protocol over rings can be checked together with them.
 
 #![allow(unsafe_code)]
@@ -71,8 +71,8 @@ pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     (Producer::new(sync::Arc::clone(&shared)), Consumer::new(shared))
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod model;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

@@ -2,7 +2,7 @@
 //! allows, and looks at every access to a slot. Run them with
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg loom" cargo test -p paceline-ring --lib --target-dir target/loom
+//! cargo test -p paceline-ring --features loom --lib
 //! ```
 //!
 //! Four items through two slots are checked with three preemptions at most; all other models without a

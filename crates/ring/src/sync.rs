@@ -1,8 +1,8 @@
 //! Atomics and cells: the standard ones, or those that the model checker watches.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use checked::is_planted;
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
@@ -10,9 +10,9 @@ pub(crate) use loom::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use plain::{UnsafeCell, is_planted};
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -50,7 +50,7 @@ pub(crate) fn acquire_unless(fault: Fault) -> Ordering {
     if is_planted(fault) { Ordering::Relaxed } else { Ordering::Acquire }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod plain {
     /// The standard cell, reached in loom's way.
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -77,7 +77,7 @@ mod plain {
     }
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 mod checked {
     use std::cell::Cell;
 
@@ -99,5 +99,5 @@ mod checked {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 pub(crate) use checked::plant;

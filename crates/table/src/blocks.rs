@@ -19,7 +19,7 @@ use nf::{FlowKey, Short, hash_bytes};
 use zerocopy::FromZeros;
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::OutOfMemory;
+use crate::error::OutOfMemory;
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
 

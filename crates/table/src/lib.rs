@@ -34,11 +34,13 @@
 mod ahead;
 mod blocks;
 mod bucket;
+mod error;
 mod horizon;
 mod table;
 
 pub use ahead::Ahead;
 pub use blocks::{Cell, Layout, PARTS_MAX, Parcel, Part};
+pub use error::OutOfMemory;
 pub use horizon::Horizon;
 pub use memory::prefetch;
-pub use table::{Flow, FlowTable, MAX_FLOWS, OutOfMemory, STEPS_PER_EPOCH, Slot, WhenFull, hash};
+pub use table::{Flow, FlowTable, MAX_FLOWS, STEPS_PER_EPOCH, Slot, WhenFull, hash};

@@ -1,10 +1,11 @@
 use nf::{FlowKey, Hasher, Short};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::Ahead;
-use crate::Horizon;
+use crate::ahead::Ahead;
 use crate::blocks::{Blocks, Cell, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
+use crate::error::OutOfMemory;
+use crate::horizon::Horizon;
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
 
@@ -60,13 +61,6 @@ impl WhenFull {
             WhenFull::EvictOldest => "evict-oldest",
         }
     }
-}
-
-/// The system has no memory for a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory {
-    /// What the table takes.
-    pub bytes: u64,
 }
 
 /// A block, by its number. It stays its flow's until [`FlowTable::maintain`], [`FlowTable::settle`] or

@@ -3,57 +3,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::counts::{CORE_CELLS, FUNCTION_CELLS};
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot};
-use crate::{CoreCounts, FunctionCounts, Snapshot, UNKNOWN};
-
-/// What there is to count in a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
-    /// The chain's name.
-    pub chain: String,
-    /// The strategy's name.
-    pub strategy: String,
-    /// Names of the reasons for which a packet may be malformed.
-    pub malformed: Vec<String>,
-    /// Whether malformed packets are dropped.
-    pub drops_malformed: bool,
-    /// The functions, in the order of the chain.
-    pub functions: Vec<FunctionLayout>,
-}
-
-/// What a function counts by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FunctionLayout {
-    /// What the chain calls it.
-    pub name: String,
-    /// Its drop reasons.
-    pub drop_reasons: Vec<String>,
-    /// Its events.
-    pub events: Vec<String>,
-}
-
-impl FunctionLayout {
-    fn cells(&self) -> usize {
-        FUNCTION_CELLS + self.drop_reasons.len() + self.events.len()
-    }
-}
-
-/// Where a block's parts are.
-impl Layout {
-    fn malformed_cells(&self) -> Range<usize> {
-        CORE_CELLS..CORE_CELLS + self.malformed.len()
-    }
-
-    /// Where each function's cells begin, and where the last one's end.
-    fn function_cells(&self) -> Vec<usize> {
-        let mut bounds = vec![self.malformed_cells().end];
-        for function in &self.functions {
-            bounds.push(bounds[bounds.len() - 1] + function.cells());
-        }
-        bounds
-    }
-}
+use crate::counts::{CORE_CELLS, CoreCounts, FUNCTION_CELLS, FunctionCounts, UNKNOWN};
+use crate::layout::{FunctionLayout, Layout};
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot, Snapshot};
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]

@@ -25,12 +25,14 @@
 mod blocks;
 mod counts;
 mod fetch;
+mod layout;
 pub mod prometheus;
 mod server;
 mod snapshot;
 
-pub use blocks::{CoreWriter, FunctionLayout, Layout, Telemetry};
+pub use blocks::{CoreWriter, Telemetry};
 pub use counts::{CoreCounts, FunctionCounts, UNKNOWN};
 pub use fetch::{FetchError, fetch};
+pub use layout::{FunctionLayout, Layout};
 pub use server::MetricsServer;
 pub use snapshot::{CoreSnapshot, FunctionSnapshot, Snapshot};

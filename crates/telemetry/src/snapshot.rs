@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{CoreCounts, FunctionCounts, Layout};
+use crate::counts::{CoreCounts, FunctionCounts};
+use crate::layout::Layout;
 
 /// What the cores had published at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::rebuild::Recovering;
 use super::run::Recovery;
 use crate::chain::{Chain, ChainCore};
 use crate::checksums::Checksums;
-use crate::run::Custody;
+use crate::run::{Intake, IntakeCounters, IntakeEnd};
 use crate::sides::Sides;
 use crate::{BATCH_PACKETS, Batch};
 
@@ -183,17 +183,6 @@ impl External {
         self.end().counters
     }
 
-    /// Packets of other cores that were stepped here.
-    #[inline]
-    pub fn replayed(&self) -> u64 {
-        self.counters.replayed
-    }
-
-    /// Whether own packets wait here, for what other cores know or have.
-    pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
-    }
-
     /// The same that finds packets malformed whose checksums are wrong, if the chain says so.
     pub(super) fn verifying_checksums_as(mut self, chain: &Chain) -> External {
         self.verifies_checksums = chain.checksums == Checksums::Verify;
@@ -206,7 +195,7 @@ impl External {
         self
     }
 
-    pub(crate) fn end(&self) -> ExternalEnd {
+    pub(super) fn end(&self) -> ExternalEnd {
         let mut counters = self.counters;
         match &self.steps {
             Steps::Own(gaps) => counters.missed = gaps.missed(),
@@ -219,7 +208,7 @@ impl External {
         ExternalEnd { counters, last: self.last }
     }
 
-    fn turn(&mut self, port: &mut impl Port, batch: &mut Batch) -> Received {
+    fn turn(&mut self, port: &mut dyn Port, batch: &mut Batch) -> Received {
         let floor = self.line.floor(self.core);
         let found = self.receive_frames(port);
         if !self.drop_overtaken() {
@@ -252,7 +241,7 @@ impl External {
         }
     }
 
-    fn receive_frames(&mut self, port: &mut impl Port) -> Received {
+    fn receive_frames(&mut self, port: &mut dyn Port) -> Received {
         if !self.received.is_empty() || self.pending.is_some() {
             return Received::Frames;
         }
@@ -262,7 +251,7 @@ impl External {
     }
 
     /// Looks at the next packet; says whether to go on with another.
-    fn take_in(&mut self, port: &mut impl Port, batch: &mut Batch) -> bool {
+    fn take_in(&mut self, port: &mut dyn Port, batch: &mut Batch) -> bool {
         // Flushes and bad packets take no room in a batch, but are to go back.
         if batch.len() == BATCH_PACKETS || self.not_taken.len() == RECEIVED_PACKETS {
             return false;
@@ -543,8 +532,8 @@ impl Entries<'_> {
     }
 }
 
-impl Custody for External {
-    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+impl Intake for External {
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         if self.sides.is_none() {
             self.sides.clone_from(&chain.sides);
         }
@@ -559,6 +548,20 @@ impl Custody for External {
             // The collector left, and says why.
             Err(Closed) => Received::End,
         }
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        let HistoryCounters { replayed, .. } = self.counters;
+        IntakeCounters { replayed, overtaken: self.counters.overtaken, ..IntakeCounters::default() }
+    }
+
+    /// Own packets wait here, for what other cores know or have.
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.pending.is_some() || !self.is_going()
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        IntakeEnd { external: Some(self.end()), ..IntakeEnd::default() }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::checksums::{ChecksumSample, Checksums};
 use crate::egress::Egress;
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
-use crate::session::{Fed, FeedEnd, Job, Keeper, Progress, RunError, RunOutcome, Seen, run_cores};
+use crate::run::Intake;
+use crate::session::{Fed, FeedEnd, Job, Progress, RunError, RunOutcome, Seen, run_cores};
 
 /// Packets that come to cores with their history.
 pub struct ExternalInput {
@@ -166,14 +167,14 @@ fn run<E: Send>(
     let line = Arc::new(Line::new(senders));
     let steps = Steps::for_cores(recovery, cores, layout.item_len());
     let base = arrivals.base();
-    let keeper = |(core, steps)| {
+    let intake = |(core, steps)| -> Box<dyn Intake> {
         let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
         let external = external.verifying_checksums_as(chain);
-        Keeper::External(Box::new(external.without_answers(unanswered.clone())))
+        Box::new(external.without_answers(unanswered.clone()))
     };
-    let keepers = steps.into_iter().enumerate().map(keeper).collect();
+    let intakes = steps.into_iter().enumerate().map(intake).collect();
     let ends = egress.ends(cores, io::replay_restamped);
-    let job = Job { chains, keepers, ends, egress, is_replicated: true };
+    let job = Job { chains, intakes, ends, egress, is_replicated: true };
     let mut lost = 0;
     let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
     let mut outcome = run_cores(chain, job, feed, progress, see)?;

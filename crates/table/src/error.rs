@@ -1,0 +1,6 @@
+/// The system has no memory for a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// What the table takes.
+    pub bytes: u64,
+}
