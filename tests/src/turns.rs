@@ -1,7 +1,7 @@
 //! The cores of a plan on one thread, in turns that a seed draws. Which packets wait for which flows, and for how long,
 //! is the same each time, and no core waits for a processor. The conformance tests hold moving flows to this.
 
-use engine::run::{CoreCounters, Custody, turn};
+use engine::run::{CoreCounters, Intake, turn};
 use engine::{Batch, Chain, ChainCore, FlowCounters, Mover, Order, Plan};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
@@ -87,7 +87,7 @@ pub fn run_in_turns(
     plan: &Plan,
     trace: &Trace,
     seed: u64,
-    plant: &dyn Fn(&mut Batch),
+    plant: &(dyn Fn(&mut Batch) + Sync),
 ) -> Turned {
     let mut cores = stations(chain, plan, trace);
     let mut draw = Draw::new(seed);
@@ -180,7 +180,7 @@ struct Station {
 }
 
 impl Station {
-    fn turn(&mut self, plant: &dyn Fn(&mut Batch)) -> Received {
+    fn turn(&mut self, plant: &(dyn Fn(&mut Batch) + Sync)) -> Received {
         let Station { chain, mover, orders, port, batch, counters } = self;
         let Some(mover) = mover else {
             return turn(port, chain, batch, &mut (), &mut (), counters).expect("open");
@@ -197,11 +197,11 @@ impl Station {
 /// A mover whose batches somebody tampers with.
 struct Tampered<'a> {
     mover: &'a mut Mover,
-    plant: &'a dyn Fn(&mut Batch),
+    plant: &'a (dyn Fn(&mut Batch) + Sync),
 }
 
-impl Custody for Tampered<'_> {
-    fn receive(&mut self, port: &mut impl Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+impl Intake for Tampered<'_> {
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         let received = self.mover.receive(port, chain, batch);
         (self.plant)(batch);
         received
@@ -276,7 +276,7 @@ fn summarise(chain: &Chain, mut cores: Vec<Station>, packets: usize, last: Stamp
     let mut waited = 0;
     for core in &mut cores {
         core.chain.settle(last);
-        waited += core.mover.as_ref().map_or(0, |mover| mover.moves().waited_packets);
+        waited += core.mover.as_ref().map_or(0, |mover| mover.counters().moves.waited_packets);
         for (seq, fate, bytes) in core.port.answers.drain(..) {
             let bytes = if matches!(fate, Fate::Drop(_) | Fate::DropBy { .. }) { Vec::new() } else { bytes };
             let before = answers[seq as usize].replace((fate, bytes));

@@ -78,7 +78,7 @@ impl Tally {
         chain: &Chain,
         inputs: &[(String, Trace)],
         (flows, when_full): (usize, WhenFull),
-        plant: &dyn Fn(&mut Batch),
+        plant: &(dyn Fn(&mut Batch) + Sync),
     ) {
         let chain = &sized(chain, flows, when_full);
         for (number, (name, trace)) in inputs.iter().enumerate() {

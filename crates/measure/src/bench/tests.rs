@@ -71,8 +71,8 @@ impl Virtual {
         };
         let offered = run.schedule.packets();
         let mut meters: Vec<Fixed> = (0..cores).map(|_| Fixed(PACKET_NS)).collect();
-        let keepers = (0..cores).map(|_| Keeper::Nobody).collect();
-        let outcomes = run.virtually(&mut self.cores, keepers, &mut meters, &NEVER).expect("not interrupted");
+        let intakes = (0..cores).map(|_| -> Box<dyn Intake> { Box::new(()) }).collect();
+        let outcomes = run.virtually(&mut self.cores, intakes, &mut meters, &NEVER).expect("not interrupted");
         summarise(None, offered, 0, outcomes)
     }
 }
