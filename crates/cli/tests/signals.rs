@@ -57,7 +57,7 @@ fn verify_ends_at_the_first_signal() {
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{name}");
         let text = String::from_utf8(output.stdout).expect("text");
-        assert!(text.contains("INTERRUPTED: nothing is proved; no packet was compared"), "{name}: {text}");
+        assert!(text.contains("INTERRUPTED: nothing is proved"), "{name}: {text}");
         assert!(begin.elapsed() < Duration::from_secs(20), "{name}: {:?}", begin.elapsed());
     }
 }
