@@ -171,7 +171,7 @@ impl External {
         let line = Arc::new(Line::new(cores));
         let core = |(core, steps)| {
             let external = External::new(core, cores, layout.clone(), 0, steps, Arc::clone(&line));
-            let mut external = external.verifying_checksums_as(chain);
+            let mut external = external.seeing_as(chain);
             (external.origin, external.packets) = (origin, Some(packets));
             external
         };
@@ -183,9 +183,11 @@ impl External {
         self.end().counters
     }
 
-    /// The same that finds packets malformed whose checksums are wrong, if the chain says so.
-    pub(super) fn verifying_checksums_as(mut self, chain: &Chain) -> External {
+    /// The same that sees own packets as the chain does: with its sides, and with wrong checksums as malformed if the
+    /// chain says so.
+    pub(super) fn seeing_as(mut self, chain: &Chain) -> External {
         self.verifies_checksums = chain.checksums == Checksums::Verify;
+        self.sides.clone_from(&chain.sides);
         self
     }
 
@@ -534,9 +536,6 @@ impl Entries<'_> {
 
 impl Intake for External {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
-        if self.sides.is_none() {
-            self.sides.clone_from(&chain.sides);
-        }
         let received = match self.exchange(chain) {
             true => self.turn(port, batch),
             false if self.line.is_down() => Received::End,
