@@ -88,6 +88,12 @@ impl Packets {
         &self.arrivals
     }
 
+    /// A packet's bytes, where the card put them.
+    #[inline]
+    pub(crate) fn bytes(&self, arrival: &Arrival) -> &[u8] {
+        &self.bytes[arrival.first_line as usize..].as_bytes()[..arrival.len as usize]
+    }
+
     pub(crate) fn longest_lines(&self) -> usize {
         self.longest_lines
     }

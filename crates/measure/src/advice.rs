@@ -1,38 +1,8 @@
 //! Which strategy to use, on how many cores, and why, in whole sentences: figures in, words out.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::disturbance::spread_note;
-use crate::forecast::{Forecast, ForecastPoint};
-
-/// What to use.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Advice {
-    /// The strategy, as command lines have it.
-    pub strategy: String,
-    /// On how many cores.
-    pub cores: usize,
-    /// The rate predicted for it, million packets per second.
-    pub mpps: f64,
-    /// The highest rate predicted on all cores asked about, whatever it costs; absent where that is one core, or no
-    /// strategy can run on several.
-    #[serde(default)]
-    pub fastest: Option<Fastest>,
-    /// What to use, why, and where it ends, in whole sentences.
-    pub sentences: Vec<String>,
-}
-
-/// A strategy and its rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Fastest {
-    /// The strategy, as command lines have it.
-    pub strategy: String,
-    /// On how many cores.
-    pub cores: usize,
-    /// The rate predicted for it, million packets per second.
-    pub mpps: f64,
-}
+use crate::forecast::{Advice, Fastest, Forecast, ForecastPoint};
+use crate::model::Costs;
 
 /// Rates closer than this, a share of the higher, are alike; and a core that adds less to `scr` is of no use there.
 const ALIKE: f64 = 0.05;
@@ -212,6 +182,12 @@ fn duel(forecast: &Forecast) -> Option<String> {
     Some(match (wins.is_empty(), loses.is_empty()) {
         (true, true) => format!("`scr` and `rss` are alike on {range}."),
         (false, true) => format!("`scr` is ahead of `rss` or alike on {range}."),
+        (true, false) if is_behind_sequencer(forecast, &loses) => format!(
+            "`scr` loses to `rss` on {}, where the sequencer passes on {:.1} Mpps at most{}.",
+            if loses.len() == duels.len() { format!("all of {range}") } else { ranges(&loses) },
+            1e3 / costs.sequencer_ns,
+            busiest(forecast, &loses)
+        ),
         (true, false) => format!(
             "`scr` loses to `rss` on {}: under `scr` each core spends {:.1} ns on every packet of the others, beside \
              {:.1} ns on its own{}.",
@@ -224,6 +200,12 @@ fn duel(forecast: &Forecast) -> Option<String> {
             format!("`scr` is ahead of `rss` on {}, and loses to it on {}.", ranges(&wins), ranges(&loses))
         }
     })
+}
+
+/// Whether the sequencer bounds `scr` on each of these numbers of cores.
+fn is_behind_sequencer(forecast: &Forecast, cores: &[usize]) -> bool {
+    let without = Costs { sequencer_ns: 0.0, ..forecast.costs };
+    cores.iter().all(|cores| forecast.costs.scr_mpps(*cores) < without.scr_mpps(*cores))
 }
 
 /// The share of the packets that makes the rate of `rss` what it is, on the last of these numbers of cores.
@@ -256,20 +238,30 @@ fn levelling(forecast: &Forecast) -> Option<String> {
     let rates: Vec<_> =
         forecast.points.iter().filter_map(|point| Some((point.cores, point.scr_mpps?))).collect();
     let (most, _) = *rates.last()?;
-    let Some(limit) = forecast.costs.scr_limit_mpps() else {
-        return Some("Replay costs too little to be measured: `scr` gains by every core.".to_owned());
-    };
-    let mut text = format!(
-        "However many cores, `scr` does not pass {limit:.1} Mpps, since each steps every packet for {:.1} ns",
-        forecast.costs.replay_ns
-    );
+    let costs = &forecast.costs;
+    let limit = costs.scr_limit_mpps();
     // Then the rates fall towards the limit, from above it.
-    if rates.iter().any(|(_, mpps)| *mpps > limit) {
+    if limit.is_some_and(|limit| rates.iter().any(|(_, mpps)| *mpps > limit)) {
         return Some(format!(
             "No core more is of use to `scr`: another core's packet costs {:.1} ns, no less than one of its own.",
-            forecast.costs.replay_ns
+            costs.replay_ns
         ));
     }
+    let sequencer = costs.sequencer_mpps().filter(|mpps| limit.is_none_or(|limit| *mpps < limit));
+    let (most_mpps, because) = match (sequencer, limit) {
+        (Some(mpps), _) => (
+            mpps,
+            format!(
+                "all packets go through the sequencer, one core that takes {:.1} ns for each",
+                costs.sequencer_ns
+            ),
+        ),
+        (None, Some(limit)) => (limit, format!("each steps every packet for {:.1} ns", costs.replay_ns)),
+        (None, None) => {
+            return Some("Replay costs too little to be measured: `scr` gains by every core.".to_owned());
+        }
+    };
+    let mut text = format!("However many cores, `scr` does not pass {most_mpps:.1} Mpps, since {because}");
     let gain = |pair: &[(usize, f64)]| pair[1].1 / pair[0].1 - 1.0;
     let last_worth = rates.windows(2).rposition(|pair| gain(pair) >= ALIKE);
     text += &match (last_worth, rates.windows(2).next_back()) {

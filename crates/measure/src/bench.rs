@@ -1,63 +1,50 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Instant;
 
 use engine::Intake;
-use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, Replicator, pin};
-use io::nic::{Clock as NicClock, NicPort, Offer, Pace, VirtualClock, WallClock};
-use io::{Packets, Trace};
+use engine::strategies::{Dispatcher, Team};
+use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, pin};
+use io::Packets;
+use io::nic::{BEHIND_PACKETS, Behind, Clock as NicClock, Offer, Pace, VirtualClock, WallClock, front};
 use strategy::Assign;
-use thiserror::Error;
 use wire::Stamp;
 
+use crate::comparison::Clock;
 use crate::executor::{
-    Moving, Outcomes, SLICE_ALONE_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, Station, VirtualCore, run_measured,
-    run_virtual,
+    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, State, VirtualCore,
+    VirtualSequencer, run_measured, run_virtual,
 };
-use crate::histories::{Histories, InPackets};
-use crate::replay::{TraceHistory, TrialPast};
+use crate::offered::{BenchError, InPackets, Offered};
+use crate::schedule::{QueueSchedule, Schedule};
+use crate::sequencer_core::SequencerCore;
+use crate::station::{Coming, CoreOutcome, Moving, Seat, Station, Terms};
 use crate::stopwatch::{Meter, Stopwatch};
-use crate::trial::Unaccounted;
-use crate::{Clock, QueueSchedule, Schedule, Trial};
+use crate::trial::{Trial, TrialError};
 
 /// A chain on its cores behind a simulated card, for one trial after another. Flows live on from trial to
-/// trial, and stamps go on.
+/// trial, and times go on.
+///
+/// Under a strategy whose dispatcher tells cores what the packets of others are, all packets come to a core in front, the
+/// sequencer, which is one more than the plan's. Each trial then has a team of its own, as a run has: numbers begin at 0.
 pub struct Bench {
     chain: Chain,
+    plan: Plan,
     settings: Settings,
     packets: Arc<Packets>,
     assign: Box<dyn Assign>,
     cores: Vec<ChainCore>,
     /// By core, where flows move.
     movers: Vec<Mover>,
-    /// Where cores step the packets of others.
-    histories: Histories,
-    /// They know what is usual on their cores.
+    /// Where packets bring history along.
+    history: Option<InPackets>,
+    /// Whether a sequencer is in front.
+    is_sequenced: bool,
+    /// They know what is usual on their cores; the last is the sequencer's.
     stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
     next: Stamp,
-}
-
-/// A trace laid out for replay under one plan.
-#[derive(Clone)]
-pub struct Offered {
-    packets: Arc<Packets>,
-    /// Where cores step the packets of others.
-    histories: Histories,
-}
-
-impl Offered {
-    /// Packets that have their history before them.
-    pub(crate) fn with_history(sequenced: &Trace, how: InPackets) -> Offered {
-        let all: Vec<u32> = (0..sequenced.len() as u32).collect();
-        let packets = Arc::new(Packets::new(sequenced, &all, |_| 0));
-        Offered { packets, histories: Histories::Packets(how) }
-    }
-
-    /// The packets, as a card has them.
-    pub fn packets(&self) -> &Packets {
-        &self.packets
-    }
 }
 
 /// How a chain is measured.
@@ -71,56 +58,6 @@ pub struct Settings {
     pub is_shaped: bool,
     /// Time that each packet takes beside what is done, ns: what another backend's dispatch costs more.
     pub dispatch_ns: u64,
-}
-
-/// Why a chain cannot be measured so.
-#[derive(Debug, Error)]
-pub enum BenchError {
-    /// Nothing to offer.
-    #[error("the trace has no packets")]
-    Empty,
-    /// Nothing that functions could work on.
-    #[error(
-        "none of the trace's {packets} packets is a well-formed IP packet\nIs the link type that the capture states the right one?"
-    )]
-    NoIp {
-        /// How many there are.
-        packets: usize,
-    },
-    /// A thread for each core would not have a processor of its own.
-    #[error(
-        "{cores} cores cannot be measured on {processors} processors\n\
-         Use fewer, or `--cores {cores} --virtual`: cores that run in turn, each with a clock of its own."
-    )]
-    Processors {
-        /// What was asked.
-        cores: usize,
-        /// What there is.
-        processors: usize,
-    },
-    /// Cores with common memory slow each other down, which cores that run in turn do not show.
-    #[error(
-        "virtual cores cannot show what {what} cost{}: cores that run in turn never wait for each other's cache lines\n\
-         Use `--cores`, up to as many as there are processors.", if what.contains("strategy") { "s" } else { "" }
-    )]
-    Common {
-        /// What the cores have in common.
-        what: String,
-    },
-    /// No memory for the tables.
-    #[error("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")]
-    OutOfMemory,
-}
-
-/// Why a trial gave no figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum TrialError {
-    /// Someone asked for the end.
-    #[error("interrupted")]
-    Interrupted,
-    /// A defect.
-    #[error(transparent)]
-    Unaccounted(#[from] Unaccounted),
 }
 
 /// Frames of each core beside one for each descriptor: a batch on its way, and as many held back.
@@ -144,34 +81,13 @@ pub fn check_virtual(chain: &Chain, plan: &Plan) -> Result<(), BenchError> {
     Err(BenchError::Common { what })
 }
 
-/// Lays a trace out for replay and hashes each packet once, as a card under this plan does.
-///
-/// # Errors
-/// [`BenchError::Empty`] and [`BenchError::NoIp`].
-pub fn packets(chain: &Chain, plan: &Plan, trace: &Trace) -> Result<Offered, BenchError> {
-    if trace.is_empty() {
-        return Err(BenchError::Empty);
-    }
-    let assign = plan.assign(chain);
-    let all: Vec<u32> = (0..trace.len() as u32).collect();
-    let mut has_ip = false;
-    let packets = Packets::new(trace, &all, |record| {
-        let headers = chain.headers(record.link, record.data, record.wire_len);
-        has_ip |= headers.is_ip() && headers.is_well_formed();
-        assign.entry(&headers)
-    });
-    if !has_ip {
-        return Err(BenchError::NoIp { packets: trace.len() });
-    }
-    let histories = match plan.is_replicated() {
-        true => Histories::Log(Arc::new(TraceHistory::new(chain, trace))),
-        false => Histories::None,
-    };
-    Ok(Offered { packets: Arc::new(packets), histories })
+/// Whether a core in front tells the others what their packets are, unless packets bring that along.
+pub(crate) fn is_sequenced(chain: &Chain, plan: &Plan) -> bool {
+    plan.team(chain).dispatcher.tells_headers()
 }
 
 impl Bench {
-    /// Takes all memory. `packets` are from [`packets`] under the same plan.
+    /// Takes all memory. `packets` are from [`packets`](crate::packets) under the same plan.
     ///
     /// # Errors
     /// [`BenchError`].
@@ -181,22 +97,35 @@ impl Bench {
         offered: Offered,
         settings: Settings,
     ) -> Result<Bench, BenchError> {
-        let Offered { packets, histories } = offered;
+        let Offered { packets, history } = offered;
+        let is_sequenced = history.is_none() && is_sequenced(chain, plan);
         let processors = thread::available_parallelism().map_or(1, usize::from);
         match settings.clock {
             Clock::Virtual => check_virtual(chain, plan)?,
-            Clock::Measured if plan.cores > processors => {
-                return Err(BenchError::Processors { cores: plan.cores, processors });
+            Clock::Measured if plan.cores + usize::from(is_sequenced) > processors => {
+                let (cores, has_sequencer) = (plan.cores, is_sequenced);
+                return Err(BenchError::Processors { cores, has_sequencer, processors });
             }
             Clock::Measured => {}
         }
         let cores = plan.cores_of(chain).map_err(|_| BenchError::OutOfMemory)?;
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
-        let stopwatches = vec![Stopwatch::default(); cores.len()];
-        let assign = plan.assign(chain);
-        let chain = chain.clone();
-        Ok(Bench { chain, settings, packets, assign, cores, movers, histories, stopwatches, next })
+        let stopwatches = vec![Stopwatch::default(); cores.len() + 1];
+        let (assign, chain, plan) = (plan.assign(chain), chain.clone(), plan.clone());
+        Ok(Bench {
+            chain,
+            plan,
+            settings,
+            packets,
+            assign,
+            cores,
+            movers,
+            history,
+            is_sequenced,
+            stopwatches,
+            next,
+        })
     }
 
     /// Whose time counts.
@@ -257,54 +186,89 @@ impl Bench {
         stop: &AtomicBool,
     ) -> Result<Trial, TrialError> {
         let origin = self.next;
-        let cores = self.cores.len();
         // A packet that came a second time would bring the history of the first.
-        let count = match self.histories {
-            Histories::Packets(_) => count.min(self.packets.len() as u32),
-            Histories::None | Histories::Log(_) => count,
+        let count = match self.history {
+            Some(_) => count.min(self.packets.len() as u32),
+            None => count,
         };
-        let mut schedule = Schedule::new(&mut *self.assign, cores, &self.packets, &pace, origin, count);
-        if let Histories::Packets(InPackets { loss: Some(loss), .. }) = self.histories {
-            schedule.lose(|core, arrival| loss.hits(core, origin.seq + u64::from(arrival)));
-        }
         self.next.seq += u64::from(count);
         self.next.time_ns += self.lasts_ns(&pace, count) + PAUSE_NS;
-        let run = Run {
+        let terms = Terms {
             offer: Offer { packets: Arc::clone(&self.packets), pace, origin },
             descriptors,
             frames: self.settings.descriptors + SPARE_FRAMES,
             has_latency,
             dispatch_ns: self.settings.dispatch_ns,
-            may_wait: self.may_wait(descriptors),
-            schedule,
         };
-        let (moves, offered) = (run.schedule.moves, run.schedule.packets());
-        let mut externals = self.externals(origin, count).into_iter();
-        let mut movers = self.movers.iter_mut();
-        let intake = |queue: &QueueSchedule| -> Box<dyn Intake + '_> {
-            match (&self.histories, movers.next()) {
-                (Histories::Log(history), _) => {
-                    let past = TrialPast::new(Arc::clone(history), run.offer.pace.clone(), origin, count);
-                    Box::new(Replicator::new(past, &self.chain, cores, origin.seq))
-                }
-                (Histories::Packets(_), _) => Box::new(externals.next().expect("one for each core")),
-                (Histories::None, Some(mover)) => Box::new(Moving::new(mover, queue.orders.clone())),
-                (Histories::None, None) => Box::new(()),
-            }
-        };
-        let intakes = run.schedule.queues.iter().map(intake).collect();
-        let outcomes = match self.settings.clock {
-            Clock::Measured => run.measured(&mut self.cores, intakes, &mut self.stopwatches, stop),
-            Clock::Virtual => run.virtually(&mut self.cores, intakes, &mut self.stopwatches, stop),
+        let trial = match self.is_sequenced {
+            true => self.sequenced(terms, count, stop),
+            false => self.scheduled(terms, count, stop),
         }?;
-        let trial = summarise(offered_pps, offered, moves, outcomes);
+        let trial = Trial { offered_pps, ..trial };
         trial.check()?;
         Ok(trial)
     }
 
+    /// Each packet comes to the queue that the card picks, told ahead.
+    fn scheduled(&mut self, terms: Terms, count: u32, stop: &AtomicBool) -> Result<Trial, TrialError> {
+        let (cores, Offer { pace, origin, .. }) = (self.cores.len(), &terms.offer);
+        let mut schedule = Schedule::new(&mut *self.assign, cores, &self.packets, pace, *origin, count);
+        if let Some(InPackets { loss: Some(loss), .. }) = self.history {
+            schedule.lose(|core, arrival| loss.hits(core, origin.seq + u64::from(arrival)));
+        }
+        let (moves, offered) = (schedule.moves, schedule.packets());
+        let slice_ns = match () {
+            () if self.may_wait(terms.descriptors) => SLICE_CLOSE_NS,
+            () if moves > 0 => SLICE_TOGETHER_NS,
+            () => SLICE_ALONE_NS,
+        };
+        let mut externals = self.externals(*origin, count).into_iter();
+        let mut movers = self.movers.iter_mut();
+        let seat = |(chain, QueueSchedule { arrivals, orders })| {
+            let intake: Box<dyn Intake + '_> = match (externals.next(), movers.next()) {
+                (Some(external), _) => Box::new(external),
+                (None, Some(mover)) => Box::new(Moving::new(mover, orders)),
+                (None, None) => Box::new(()),
+            };
+            Seat { chain, intake, coming: Coming::Scheduled(arrivals) }
+        };
+        let seats = self.cores.iter_mut().zip(schedule.queues).map(seat).collect();
+        let outcomes = match self.settings.clock {
+            Clock::Measured => run_measured(&terms, seats, None, &mut self.stopwatches, stop),
+            Clock::Virtual => virtually(&terms, seats, None, &mut self.stopwatches, slice_ns, stop),
+        }?;
+        summarise(Trial { offered, moves, ..Trial::default() }, outcomes)
+    }
+
+    /// All packets come to the sequencer, which passes them on.
+    fn sequenced(&mut self, terms: Terms, count: u32, stop: &AtomicBool) -> Result<Trial, TrialError> {
+        let team = self.plan.team(&self.chain);
+        let terms =
+            Terms { offer: Offer { origin: Stamp { seq: 0, ..terms.offer.origin }, ..terms.offer }, ..terms };
+        let lead = Lead { chain: &self.chain, terms: &terms, count, cores: self.cores.len() };
+        let Team { dispatcher, intakes } = team;
+        let seats = |behind: Vec<Behind>| {
+            let seat = |((chain, intake), behind)| Seat { chain, intake, coming: Coming::Passed(behind) };
+            self.cores.iter_mut().zip(intakes).zip(behind).map(seat).collect()
+        };
+        let outcomes = match self.settings.clock {
+            Clock::Measured => {
+                let (first, behind) = lead.sequencer(dispatcher, WallClock { start: Instant::now() });
+                run_measured(&terms, seats(behind), Some(first), &mut self.stopwatches, stop)
+            }
+            Clock::Virtual => {
+                let clock = VirtualClock::default();
+                let (first, behind) = lead.sequencer(dispatcher, clock.clone());
+                let first = Some((first, clock));
+                virtually(&terms, seats(behind), first, &mut self.stopwatches, SLICE_BEHIND_NS, stop)
+            }
+        }?;
+        summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)
+    }
+
     /// Cores that get history with their packets, if they do.
     fn externals(&self, origin: Stamp, count: u32) -> Vec<External> {
-        let Histories::Packets(InPackets { has_recovery, .. }) = self.histories else { return Vec::new() };
+        let Some(InPackets { has_recovery, .. }) = self.history else { return Vec::new() };
         // As many as packets can be on their way to all cores, as where these are real.
         let records = self.cores.len() * (self.settings.descriptors + 2 * BATCH_PACKETS);
         let recovery = if has_recovery { Recovery::Records(records) } else { Recovery::Off };
@@ -314,114 +278,89 @@ impl Bench {
         External::for_cores(&self.chain, self.cores.len(), recovery, count.into(), origin)
     }
 
-    /// Whether packets that bring their history may get lost. Also where nothing is done about it, so that what is
-    /// measured with recovery and without is measured alike.
+    /// Whether packets that bring their history may get lost, so that cores may wait for what others have received. Also
+    /// where nothing is done about it, so that what is measured with recovery and without is measured alike.
     fn may_wait(&self, descriptors: usize) -> bool {
-        match self.histories {
-            Histories::Packets(InPackets { loss, .. }) => loss.is_some() || descriptors < usize::MAX,
-            Histories::None | Histories::Log(_) => false,
-        }
+        self.history.is_some_and(|InPackets { loss, .. }| loss.is_some() || descriptors < usize::MAX)
     }
 
     /// How far stamps move on from the first of `count` packets to the last.
     fn lasts_ns(&self, pace: &Pace, count: u32) -> u64 {
         let last = count.saturating_sub(1);
-        match self.histories {
-            Histories::Packets(_) => self.packets.time_ns(last as usize) - self.packets.time_ns(0),
-            Histories::None | Histories::Log(_) => pace.arrival_ns(last),
+        match self.history {
+            Some(_) => self.packets.time_ns(last as usize) - self.packets.time_ns(0),
+            None => pace.arrival_ns(last),
         }
     }
 }
 
-/// One trial, about to be run.
-struct Run {
-    offer: Offer,
-    descriptors: usize,
-    frames: usize,
-    has_latency: bool,
-    dispatch_ns: u64,
-    /// Whether packets that bring their history may get lost, so that cores may wait for what others have received.
-    may_wait: bool,
-    schedule: Schedule,
+/// What a sequencer needs to know of its trial.
+struct Lead<'a> {
+    chain: &'a Chain,
+    terms: &'a Terms,
+    count: u32,
+    cores: usize,
 }
 
-impl Run {
-    fn measured<'a>(
-        self,
-        cores: &'a mut [ChainCore],
-        intakes: Vec<Box<dyn Intake + 'a>>,
-        stopwatches: &'a mut [Stopwatch],
-        stop: &AtomicBool,
-    ) -> Result<Outcomes, TrialError> {
-        let station = |core, chain, intake, clock: WallClock| self.station(core, chain, intake, clock);
-        run_measured(cores, intakes, stopwatches, &station, stop)
-    }
-
-    /// On one pinned thread of its own, so that the caller's stays free to run anywhere.
-    fn virtually<'a, M: Meter>(
-        self,
-        cores: &'a mut [ChainCore],
-        intakes: Vec<Box<dyn Intake + 'a>>,
-        meters: &'a mut [M],
-        stop: &AtomicBool,
-    ) -> Result<Outcomes, TrialError> {
-        let work = || {
-            pin(0);
-            let core = |(core, ((chain, intake), meter))| {
-                let clock = VirtualClock::default();
-                let station = self.station(core, chain, intake, clock.clone());
-                VirtualCore { station, clock, meter }
-            };
-            let cores = cores.iter_mut().zip(intakes).zip(meters).enumerate().map(core).collect();
-            run_virtual(cores, self.slice_ns(), stop)
-        };
-        thread::scope(|scope| {
-            scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    }
-
-    /// How far a virtual core may run ahead of the others.
-    fn slice_ns(&self) -> u64 {
-        match () {
-            () if self.may_wait => SLICE_CLOSE_NS,
-            () if self.schedule.moves > 0 => SLICE_TOGETHER_NS,
-            () => SLICE_ALONE_NS,
-        }
-    }
-
-    fn station<'a, C: NicClock>(
+impl<'a> Lead<'a> {
+    /// The sequencer, and the queues behind it.
+    fn sequencer<C: NicClock>(
         &self,
-        core: usize,
-        chain: &'a mut ChainCore,
-        intake: Box<dyn Intake + 'a>,
+        dispatcher: Box<dyn Dispatcher>,
         clock: C,
-    ) -> Station<'a, C> {
-        let arrivals = self.schedule.queues[core].arrivals.clone();
-        let count = arrivals.len() as u64;
-        let mut port = NicPort::new(self.offer.clone(), arrivals, self.descriptors, self.frames, clock);
-        if self.has_latency {
-            port = port.with_latency();
-        }
-        Station::new(port, chain, intake, count, self.dispatch_ns)
+    ) -> (SequencerCore<'a, C>, Vec<Behind>) {
+        let Lead { chain, terms, count, cores } = *self;
+        let (front, behind) =
+            front(terms.offer.clone(), count, terms.descriptors, (cores, BEHIND_PACKETS), clock);
+        (SequencerCore::new(chain, front, dispatcher, count), behind)
     }
 }
 
-fn summarise(offered_pps: Option<f64>, offered: u64, moves: u64, (outcomes, time): Outcomes) -> Trial {
-    let mut cores = Vec::new();
-    let mut latency = None;
-    for (core, histogram) in outcomes {
-        cores.push(core);
-        latency = match (latency.take(), histogram) {
-            (None, histogram) => histogram,
-            (Some(mut all), Some(histogram)) => {
-                all += histogram;
-                Some(all)
-            }
-            (all, None) => all,
+/// On one pinned thread of its own, so that the caller's stays free to run anywhere. The last meter is the sequencer's.
+fn virtually<M: Meter>(
+    terms: &Terms,
+    seats: Vec<Seat<'_>>,
+    first: Option<(SequencerCore<'_, VirtualClock>, VirtualClock)>,
+    meters: &mut [M],
+    slice_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Outcomes, TrialError> {
+    let work = || {
+        pin(0);
+        let (of_cores, of_first) = meters.split_at_mut(seats.len());
+        let core = |(seat, meter)| {
+            let clock = VirtualClock::default();
+            VirtualCore { station: Station::new(terms, seat, clock.clone()), clock, meter }
+        };
+        let cores = seats.into_iter().zip(of_cores).map(core).collect();
+        let first = first.zip(of_first.first_mut()).map(|((core, clock), meter)| VirtualSequencer {
+            core,
+            clock,
+            meter,
+            state: State::default(),
+        });
+        run_virtual(cores, first, slice_ns, stop)
+    };
+    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+/// A trial with what its cores leave behind.
+fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Result<Trial, TrialError> {
+    let mut trial = Trial { sequencer, time, ..trial };
+    for (core, CoreOutcome { trial: of_core, latency, forgotten }) in cores.into_iter().enumerate() {
+        if let Some(forgotten) = forgotten {
+            return Err(TrialError::forgotten(core, forgotten));
+        }
+        trial.cores.push(of_core);
+        trial.latency = match (trial.latency.take(), latency) {
+            (Some(all), Some(histogram)) => Some(all + &histogram),
+            (all, histogram) => all.or(histogram),
         };
     }
-    Trial { offered_pps, offered, cores, moves, latency, time }
+    Ok(trial)
 }
 
+#[cfg(test)]
+mod sequenced;
 #[cfg(test)]
 mod tests;

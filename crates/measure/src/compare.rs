@@ -9,6 +9,7 @@ use io::{Packets, Trace};
 use strategy::{INDIRECTION_SIZES, Rebalancing};
 use traffic::{Analysis, Digest};
 
+use crate::bench::is_sequenced;
 use crate::findings::draw_conclusions;
 use crate::top_key::top_key;
 use crate::trial::share;
@@ -136,7 +137,7 @@ fn clock_of(
     cores: usize,
     contest: &Contest,
 ) -> Option<Clock> {
-    clock(chain, &Plan::new(chain, strategy, cores).ok()?, contest.prefers_virtual).ok()
+    clock(chain, &Plan::new(chain, strategy, cores).ok()?, contest).ok()
 }
 
 /// One strategy on one number of cores; `None` after an interruption before there was a rate.
@@ -157,7 +158,7 @@ fn point(
     };
     let clock = match fixed {
         Some(clock) => clock,
-        None => clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?,
+        None => clock(chain, &plan, contest).map_err(in_one_line)?,
     };
     let packets = match contest.history {
         Some(how) if strategy == SCR => packets_with_history(chain, &plan, trace, how),
@@ -181,12 +182,14 @@ fn point(
     }
 }
 
-/// Real cores while there are processors for them, unless others are preferred and would do.
-fn clock(chain: &Chain, plan: &Plan, prefers_virtual: bool) -> Result<Clock, BenchError> {
+/// Real cores while there are processors for them, and for a sequencer, unless others are preferred and would do.
+fn clock(chain: &Chain, plan: &Plan, contest: &Contest) -> Result<Clock, BenchError> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let has_processors = plan.cores <= processors;
+    let in_packets = contest.history.is_some() && plan.strategy == SCR;
+    let has_sequencer = !in_packets && is_sequenced(chain, plan);
+    let has_processors = plan.cores + usize::from(has_sequencer) <= processors;
     match check_virtual(chain, plan) {
-        Ok(()) if prefers_virtual || !has_processors => Ok(Clock::Virtual),
+        Ok(()) if contest.prefers_virtual || !has_processors => Ok(Clock::Virtual),
         _ if has_processors => Ok(Clock::Measured),
         Ok(()) => Ok(Clock::Virtual),
         Err(error) => Err(error),

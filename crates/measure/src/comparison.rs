@@ -124,6 +124,9 @@ pub struct Point {
     pub moves: u64,
     /// Each core in that trial.
     pub loads: Vec<CoreLoad>,
+    /// The core in front of these in that trial; absent where the strategy has none, and in comparisons of older versions.
+    #[serde(default)]
+    pub sequencer: Option<SequencerLoad>,
     /// Latency at given shares of the rate found; empty where it was not asked for.
     pub latency: Vec<LatencyPoint>,
     /// What else the system did meanwhile; absent in comparisons of older versions.
@@ -184,6 +187,18 @@ pub struct CoreLoad {
     pub busy: f64,
     /// Packets dropped because its queue was full, over those that came to it.
     pub loss: f64,
+}
+
+/// What the core did that takes all packets from the card, writes their history, and passes each on to another core. It is
+/// not among the cores of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SequencerLoad {
+    /// Share of the time in which it worked on packets, 0 to 1. Waiting for a core whose queue is full is not in it.
+    pub busy: f64,
+    /// Packets dropped because its queue was full, over those that came to it: all that the trial lost.
+    pub loss: f64,
+    /// Its time for a packet, ns: parsing, choosing a core, writing the history, passing it on.
+    pub packet_ns: f64,
 }
 
 /// Latency at one offered rate: from a packet's arrival at the card to its leaving, microseconds.

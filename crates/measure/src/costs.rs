@@ -9,10 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::bench::{Bench, Settings};
+use crate::comparison::Clock;
+use crate::model::Costs;
+use crate::offered::{BenchError, InPackets, Offered, packets, packets_with_history};
 use crate::search::median_index;
-use crate::{
-    Bench, BenchError, Clock, Costs, InPackets, Offered, Settings, TrialError, packets, packets_with_history,
-};
+use crate::trial::TrialError;
 
 /// How costs are measured.
 #[derive(Clone, Debug)]
@@ -52,6 +54,10 @@ pub struct MeasuredCosts {
     pub replay_ns: Option<Spread>,
     /// What a core spends more on a packet of its own once it steps those of others, ns; absent as *c2* is.
     pub carry_ns: Option<Spread>,
+    /// What the sequencer spends on a packet, a core in front of the others, ns: the medians on each number of cores;
+    /// absent as *c2* is.
+    #[serde(default)]
+    pub sequencer_ns: Option<Spread>,
     /// Time for a packet of a core's own, by number of cores, one first.
     pub packet_ns: Vec<CoreTime>,
 }
@@ -65,6 +71,9 @@ pub struct CoreTime {
     pub is_fitted: bool,
     /// Its time, ns.
     pub ns: Spread,
+    /// The sequencer's time for a packet of any core, ns; absent where there is none.
+    #[serde(default)]
+    pub sequencer_ns: Option<Spread>,
 }
 
 /// Why costs could not be measured.
@@ -86,6 +95,8 @@ struct Runner {
     bench: Bench,
     /// By round, ns.
     packet_ns: Vec<f64>,
+    /// The same of the sequencer, if there is one.
+    sequencer_ns: Vec<f64>,
 }
 
 /// Measures on virtual cores, in rounds that each have all measurements, so that what else the machine does meets all
@@ -118,10 +129,8 @@ pub fn measure_costs(
             runner.round(question.packets, stop)?;
         }
     }
-    let times = |(cores, is_fitted, runner): (usize, bool, Runner)| Replicated {
-        cores,
-        is_fitted,
-        packet_ns: runner.packet_ns,
+    let times = |(cores, is_fitted, Runner { packet_ns, sequencer_ns, .. }): (usize, bool, Runner)| {
+        Replicated { cores, is_fitted, packet_ns, sequencer_ns }
     };
     let replicated: Vec<_> = replicated.into_iter().map(times).collect();
     Ok(costs_of(&dispatch.packet_ns, &single.packet_ns, &replicated))
@@ -143,13 +152,14 @@ impl Runner {
         let settings = Settings { clock: Clock::Virtual, descriptors: 256, is_shaped: false, dispatch_ns: 0 };
         let mut bench = Bench::new(chain, plan, offered, settings)?;
         bench.warm_up(stop)?;
-        Ok(Runner { bench, packet_ns: Vec::new() })
+        Ok(Runner { bench, packet_ns: Vec::new(), sequencer_ns: Vec::new() })
     }
 
     fn round(&mut self, packets: u32, stop: &AtomicBool) -> Result<(), TrialError> {
         let trial = self.bench.closed_loop(packets, stop)?;
         let busy_ns: u64 = trial.cores.iter().map(|core| core.busy_ns).sum();
         self.packet_ns.push(busy_ns as f64 / trial.received().max(1) as f64);
+        self.sequencer_ns.extend(trial.sequencer_load().map(|load| load.packet_ns));
         Ok(())
     }
 }
@@ -158,11 +168,11 @@ impl Runner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// In memory, made ahead of the trial: what a log has for its readers, without what writing it costs.
+    /// In the log that the sequencer writes during the trial, and all cores read.
     Log,
-    /// Before each packet.
+    /// Before each packet, put there ahead of the trial, by a sequencer outside whose time is not counted.
     Packets,
-    /// Before each packet, and recorded, so that losses can be recovered; there are none.
+    /// The same, and recorded, so that losses can be recovered; there are none.
     PacketsRecovered,
 }
 
@@ -173,7 +183,7 @@ impl Placement {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Placement::Log => "memory",
+            Placement::Log => "log",
             Placement::Packets => "packets",
             Placement::PacketsRecovered => "packets, recovery on",
         }
@@ -221,11 +231,8 @@ pub fn history_costs(
     }
     let cost = |placement: Placement| {
         let of = || runners.iter().filter(move |(other, ..)| *other == placement);
-        let packet_ns = of().map(|(_, cores, runner)| CoreTime {
-            cores: *cores,
-            is_fitted: true,
-            ns: spread(&runner.packet_ns),
-        });
+        let packet_ns = of()
+            .map(|(_, cores, runner)| CoreTime::new(*cores, true, &runner.packet_ns, &runner.sequencer_ns));
         let item_ns: Vec<f64> = (0..question.rounds)
             .map(|round| {
                 growth(&of().map(|(_, cores, runner)| (*cores, runner.packet_ns[round])).collect::<Vec<_>>())
@@ -248,6 +255,20 @@ struct Replicated {
     cores: usize,
     is_fitted: bool,
     packet_ns: Vec<f64>,
+    sequencer_ns: Vec<f64>,
+}
+
+impl CoreTime {
+    fn new(cores: usize, is_fitted: bool, packet_ns: &[f64], sequencer_ns: &[f64]) -> CoreTime {
+        let sequencer_ns = (!sequencer_ns.is_empty()).then(|| spread(sequencer_ns));
+        CoreTime { cores, is_fitted, ns: spread(packet_ns), sequencer_ns }
+    }
+
+    /// Million packets per second of so many cores, each with its share of the packets, and of the sequencer in front.
+    pub fn mpps(&self) -> f64 {
+        let mpps = self.cores as f64 * 1e3 / self.ns.median;
+        self.sequencer_ns.map_or(mpps, |sequencer| mpps.min(1e3 / sequencer.median))
+    }
 }
 
 /// From the times of each round: of an empty chain, of the chain on one core, and by number of cores under `scr`.
@@ -263,20 +284,24 @@ fn costs_of(dispatch: &[f64], single: &[f64], replicated: &[Replicated]) -> Meas
     let replay_ns = replicated.iter().any(|times| times.is_fitted).then(|| (spread(&replay), spread(&carry)));
     let (replay_ns, carry_ns) = replay_ns.unzip();
     let [dispatch_ns, compute_ns] = [spread(dispatch), spread(&compute)];
-    let mut packet_ns = vec![CoreTime { cores: 1, is_fitted: true, ns: spread(single) }];
-    packet_ns.extend(replicated.iter().map(|times| CoreTime {
-        cores: times.cores,
-        is_fitted: times.is_fitted,
-        ns: spread(&times.packet_ns),
-    }));
+    let mut packet_ns = vec![CoreTime::new(1, true, single, &[])];
+    packet_ns.extend(
+        replicated
+            .iter()
+            .map(|times| CoreTime::new(times.cores, times.is_fitted, &times.packet_ns, &times.sequencer_ns)),
+    );
     packet_ns.sort_by_key(|time| time.cores);
+    let sequencer: Vec<f64> =
+        packet_ns.iter().filter_map(|time| time.sequencer_ns).map(|ns| ns.median).collect();
+    let sequencer_ns = (!sequencer.is_empty()).then(|| spread(&sequencer));
     let costs = Costs {
         dispatch_ns: dispatch_ns.median,
         compute_ns: compute_ns.median,
         replay_ns: replay_ns.map_or(0.0, |replay| replay.median),
         carry_ns: carry_ns.map_or(0.0, |carry| carry.median),
+        sequencer_ns: sequencer_ns.map_or(0.0, |sequencer| sequencer.median),
     };
-    MeasuredCosts { costs, dispatch_ns, compute_ns, replay_ns, carry_ns, packet_ns }
+    MeasuredCosts { costs, dispatch_ns, compute_ns, replay_ns, carry_ns, sequencer_ns, packet_ns }
 }
 
 /// Least squares: how a packet's time grows with each core beside the first, and how far the line for several cores
@@ -345,20 +370,28 @@ mod tests {
     #[test]
     fn costs_are_medians_over_rounds() {
         // Round by round: d 10 20 12, t 50 80 54, and at 2 cores 58 90 66: c1 40 60 42, c2 8 10 12.
-        let replicated =
-            |cores, is_fitted, times: &[f64]| Replicated { cores, is_fitted, packet_ns: times.into() };
-        let two = replicated(2, true, &[58.0, 90.0, 66.0]);
+        let replicated = |cores, is_fitted, times: &[f64], sequencer_ns: &[f64]| Replicated {
+            cores,
+            is_fitted,
+            packet_ns: times.into(),
+            sequencer_ns: sequencer_ns.into(),
+        };
+        let two = replicated(2, true, &[58.0, 90.0, 66.0], &[20.0, 50.0, 40.0]);
         // What the fit has not seen changes nothing of it.
-        let eight = replicated(8, false, &[500.0, 500.0, 500.0]);
+        let eight = replicated(8, false, &[500.0, 500.0, 500.0], &[30.0, 30.0, 30.0]);
         let measured = costs_of(&[10.0, 20.0, 12.0], &[50.0, 80.0, 54.0], &[eight, two]);
-        let expected = Costs { dispatch_ns: 12.0, compute_ns: 42.0, replay_ns: 10.0, carry_ns: 0.0 };
+        let expected =
+            Costs { dispatch_ns: 12.0, compute_ns: 42.0, replay_ns: 10.0, carry_ns: 0.0, sequencer_ns: 30.0 };
         assert_eq!(measured.costs, expected);
         assert_eq!(measured.compute_ns, Spread { median: 42.0, lowest: 40.0, highest: 60.0 });
         assert_eq!(measured.replay_ns, Some(Spread { median: 10.0, lowest: 8.0, highest: 12.0 }));
         let times: Vec<_> = measured.packet_ns.iter().map(|time| (time.cores, time.ns.median)).collect();
         assert_eq!(times, [(1, 54.0), (2, 66.0), (8, 500.0)]);
+        // 2000 / 66 Mpps are more than the sequencer's 1000 / 40, and 8000 / 500 less than 1000 / 30.
+        let rates: Vec<_> = measured.packet_ns.iter().map(CoreTime::mpps).collect();
+        assert_eq!(rates, [1e3 / 54.0, 25.0, 16.0]);
         // What noise makes of a chain that costs nothing is not less than nothing.
-        let nothing = costs_of(&[10.0], &[9.0], &[replicated(2, true, &[8.0])]);
+        let nothing = costs_of(&[10.0], &[9.0], &[replicated(2, true, &[8.0], &[])]);
         assert_eq!((nothing.costs.compute_ns, nothing.costs.replay_ns), (0.0, 0.0));
         assert_eq!(costs_of(&[10.0], &[20.0], &[]).replay_ns, None);
     }
@@ -382,6 +415,11 @@ mod tests {
         assert_eq!(cores, [1, 2, 4]);
         assert!(measured.packet_ns.iter().all(|time| time.ns.lowest > 0.0));
         assert!(measured.dispatch_ns.lowest > 0.0);
+        // One core alone has no sequencer.
+        let is_sequenced: Vec<_> =
+            measured.packet_ns.iter().map(|time| time.sequencer_ns.is_some()).collect();
+        assert_eq!(is_sequenced, [false, true, true]);
+        assert!(measured.sequencer_ns.is_some_and(|ns| ns.lowest > 0.0));
     }
 
     /// It looks into payloads ahead of a function with states, which replicas cannot follow.
@@ -414,5 +452,7 @@ mod tests {
         let shape: Vec<_> = costs.iter().map(|cost| (cost.placement, cost.packet_ns.len())).collect();
         assert_eq!(shape, Placement::ALL.map(|placement| (placement, 2)));
         assert!(costs.iter().flat_map(|cost| &cost.packet_ns).all(|time| time.ns.lowest > 0.0));
+        let sequenced = costs.iter().map(|cost| cost.packet_ns[1].sequencer_ns.is_some());
+        assert!(sequenced.eq([true, false, false]), "only the log is written meanwhile");
     }
 }

@@ -6,178 +6,87 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{BATCH_PACKETS, Batch, ChainCore, Mover, Order, pin};
-use engine::{CoreCounters, Intake, IntakeCounters, turn};
-use hdrhistogram::Histogram;
-use io::nic::{Clock, NicPort, VirtualClock, WallClock};
-use io::{Port, Received};
+use engine::pin;
+use io::Received;
+use io::nic::{Clock, VirtualClock, WallClock};
 
 use crate::disturbance::{ThreadClock, ThreadTime};
+use crate::sequencer_core::{Sequenced, SequencerCore};
+use crate::station::{CoreOutcome, Seat, Station, Terms};
 use crate::stopwatch::{Meter, Stopwatch};
-use crate::{CoreTrial, TrialError};
+use crate::trial::{CoreTrial, TrialError};
 
-/// What a core of a trial leaves behind.
-pub(crate) type CoreOutcome = (CoreTrial, Option<Histogram<u64>>);
-
-/// The same of all cores, and the time of the threads that ran them.
-pub(crate) type Outcomes = (Vec<CoreOutcome>, ThreadTime);
+/// What the cores of a trial leave behind, and the time of the threads that ran them.
+pub(crate) struct Outcomes {
+    pub(crate) cores: Vec<CoreOutcome>,
+    pub(crate) sequencer: Option<CoreTrial>,
+    pub(crate) time: ThreadTime,
+}
 
 /// From the moment when all threads are ready to the start of a trial.
 const LEAD: Duration = Duration::from_micros(200);
 
-/// One core of a trial.
-pub(crate) struct Station<'a, C> {
-    port: NicPort<C>,
-    chain: &'a mut ChainCore,
-    intake: Box<dyn Intake + 'a>,
-    dispatch_ns: u64,
-    batch: Batch,
-    counters: CoreCounters,
-    arrivals: u64,
-    busy_ns: u64,
-    elapsed_ns: u64,
-    slow_batches: u64,
-}
-
-/// What a core hands over in a trial, known ahead.
-pub(crate) struct Moving<'a> {
-    mover: &'a mut Mover,
-    orders: std::vec::IntoIter<Order>,
-}
-
-impl<'a> Moving<'a> {
-    pub(crate) fn new(mover: &'a mut Mover, orders: Vec<Order>) -> Moving<'a> {
-        mover.announce(orders.len());
-        Moving { mover, orders: orders.into_iter() }
-    }
-
-    /// Gives the orders that concern the next batch: no earlier, as if they had just been decided.
-    #[inline]
-    fn order(&mut self, consumed: u64) {
-        let is_due = |order: &Order| order.after <= consumed + BATCH_PACKETS as u64;
-        while let Some(order) = self.orders.as_slice().first().copied().filter(is_due) {
-            self.mover.order(order);
-            self.orders.next();
-        }
-    }
-}
-
-impl Intake for Moving<'_> {
-    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
-        self.order(port.consumed());
-        self.mover.receive(port, chain, batch)
-    }
-
-    fn counters(&self) -> IntakeCounters {
-        self.mover.counters()
-    }
-
-    fn is_busy(&self) -> bool {
-        self.mover.is_busy()
-    }
-}
-
-impl<'a, C: Clock> Station<'a, C> {
-    /// A core to whose queue `arrivals` packets come.
-    pub(crate) fn new(
-        port: NicPort<C>,
-        chain: &'a mut ChainCore,
-        intake: Box<dyn Intake + 'a>,
-        arrivals: u64,
-        dispatch_ns: u64,
-    ) -> Station<'a, C> {
-        Station {
-            port,
-            chain,
-            intake,
-            dispatch_ns,
-            batch: Batch::new(),
-            counters: CoreCounters::default(),
-            arrivals,
-            busy_ns: 0,
-            elapsed_ns: 0,
-            slow_batches: 0,
-        }
-    }
-
-    /// A batch, or none.
-    #[inline]
-    fn turn(&mut self) -> Received {
-        let Station { port, chain, intake, batch, counters, .. } = self;
-        // A simulated card always takes frames back.
-        turn(port, chain, batch, &mut (), &mut **intake, counters).unwrap_or(Received::End)
-    }
-
-    /// Packets stepped so far, those of other cores included.
-    fn steps(&self) -> u64 {
-        self.counters.packets + self.intake.counters().replayed
-    }
-
-    /// What receiving and sending the packets since there were `packets` would take beside what it does.
-    #[inline]
-    fn dispatch(&self, packets: u64) -> Duration {
-        Duration::from_nanos(self.dispatch_ns * (self.counters.packets - packets))
-    }
-
-    fn outcome(self) -> CoreOutcome {
-        // What came to a core that was rebuilt, and found its step done, is as lost as what the card dropped.
-        let overtaken = self.intake.counters().overtaken;
-        let trial = CoreTrial {
-            arrived: self.arrivals,
-            // Counted by the core, not by the card: the two have to agree.
-            received: self.counters.packets,
-            dropped: self.port.dropped() + overtaken,
-            busy_ns: self.busy_ns,
-            elapsed_ns: self.elapsed_ns,
-            slow_batches: self.slow_batches,
-        };
-        (trial, self.port.into_latency())
-    }
-}
-
-/// One pinned thread for each core, all started together. `station` makes a core's station, on its thread.
+/// One pinned thread for each core, and one for the sequencer, all started together. The last stopwatch is the
+/// sequencer's.
 pub(crate) fn run_measured<'a>(
-    chains: &'a mut [ChainCore],
-    intakes: Vec<Box<dyn Intake + 'a>>,
-    stopwatches: &'a mut [Stopwatch],
-    station: &(
-         impl Fn(usize, &'a mut ChainCore, Box<dyn Intake + 'a>, WallClock) -> Station<'a, WallClock> + Sync
-     ),
+    terms: &Terms,
+    seats: Vec<Seat<'a>>,
+    sequencer: Option<SequencerCore<'_, WallClock>>,
+    stopwatches: &mut [Stopwatch],
     stop: &AtomicBool,
 ) -> Result<Outcomes, TrialError> {
-    let (barrier, start) = (Barrier::new(chains.len()), OnceLock::new());
-    let work = |core: usize, chain, intake, stopwatch| {
-        pin(core);
-        let mut station = station(core, chain, intake, WallClock { start: Instant::now() });
+    let cores = seats.len();
+    let (barrier, start) = (Barrier::new(cores + usize::from(sequencer.is_some())), OnceLock::new());
+    let begin = || {
         barrier.wait();
-        let clock = ThreadClock::start();
-        let start = *start.get_or_init(|| Instant::now() + LEAD);
+        (ThreadClock::start(), *start.get_or_init(|| Instant::now() + LEAD))
+    };
+    let work = |core: usize, seat: Seat<'a>, stopwatch: &mut Stopwatch| {
+        pin(core);
+        let mut station = Station::new(terms, seat, WallClock { start: Instant::now() });
+        let (clock, start) = begin();
         station.port.clock_mut().start = start;
-        while Instant::now() < start {
-            hint::spin_loop();
-        }
+        wait_for(start);
         poll(&mut station, stopwatch, start, stop).map(|()| (station.outcome(), clock.stop()))
     };
+    let lead = |mut sequencer: SequencerCore<'_, WallClock>, stopwatch: &mut Stopwatch| {
+        pin(cores);
+        let (clock, start) = begin();
+        sequencer.front.clock_mut().start = start;
+        wait_for(start);
+        lead(&mut sequencer, stopwatch, start, stop).map(|()| (sequencer.outcome(), clock.stop()))
+    };
     thread::scope(|scope| {
-        let work = &work;
-        let workers: Vec<_> = chains
-            .iter_mut()
-            .zip(intakes)
-            .zip(stopwatches)
+        let (work, lead) = (&work, &lead);
+        let (of_cores, of_sequencer) = stopwatches.split_at_mut(cores);
+        let workers: Vec<_> = seats
+            .into_iter()
+            .zip(of_cores)
             .enumerate()
-            .map(|(core, ((chain, intake), stopwatch))| {
-                scope.spawn(move || work(core, chain, intake, stopwatch))
-            })
+            .map(|(core, (seat, stopwatch))| scope.spawn(move || work(core, seat, stopwatch)))
             .collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
+        let sequencer = sequencer
+            .zip(of_sequencer.first_mut())
+            .map(|(core, watch)| scope.spawn(move || lead(core, watch)));
         // All are waited for, whatever the first of them says.
         let outcomes: Vec<_> = workers.into_iter().map(join).collect();
+        let sequencer = sequencer.map(join).transpose()?;
         let outcomes: Vec<_> = outcomes.into_iter().collect::<Result<_, TrialError>>()?;
-        let (outcomes, times): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
-        Ok((outcomes, times.into_iter().reduce(ThreadTime::and).unwrap_or_default()))
+        let (cores, mut times): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+        times.extend(sequencer.map(|(_, time)| time));
+        let time = times.into_iter().reduce(ThreadTime::and).unwrap_or_default();
+        Ok(Outcomes { cores, sequencer: sequencer.map(|(trial, _)| trial), time })
     })
+}
+
+fn join<T>(worker: thread::ScopedJoinHandle<'_, T>) -> T {
+    worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn wait_for(start: Instant) {
+    while Instant::now() < start {
+        hint::spin_loop();
+    }
 }
 
 /// Asks the card again and again, as drivers that poll do: no naps, which would drop packets.
@@ -215,6 +124,34 @@ fn poll(
     }
 }
 
+/// The same for the sequencer.
+fn lead(
+    sequencer: &mut SequencerCore<'_, WallClock>,
+    stopwatch: &mut Stopwatch,
+    start: Instant,
+    stop: &AtomicBool,
+) -> Result<(), TrialError> {
+    let mut before = start;
+    loop {
+        let turn = sequencer.turn();
+        let now = Instant::now();
+        match turn {
+            Sequenced::End => return Ok(()),
+            Sequenced::Idle | Sequenced::Full(_) => hint::spin_loop(),
+            Sequenced::Packets(packets) => {
+                let busy_ns = (now - before).as_nanos() as u64;
+                sequencer.busy_ns += busy_ns;
+                sequencer.slow_batches += u64::from(stopwatch.spent(busy_ns, packets).is_slow);
+                sequencer.elapsed_ns = (now - start).as_nanos() as u64;
+            }
+        }
+        before = now;
+        if stop.load(Ordering::Relaxed) {
+            return Err(TrialError::Interrupted);
+        }
+    }
+}
+
 /// How far a virtual core runs ahead of the others where they have nothing to do with each other, ns: so
 /// far that filling the caches anew after each change does not count.
 pub(crate) const SLICE_ALONE_NS: u64 = 10_000_000;
@@ -222,8 +159,14 @@ pub(crate) const SLICE_ALONE_NS: u64 = 10_000_000;
 /// The same where entries go from core to core: a core hears of what another did this late at most.
 pub(crate) const SLICE_TOGETHER_NS: u64 = 150_000;
 
+/// The same behind a sequencer: the queues between hold what it passes on meanwhile.
+pub(crate) const SLICE_BEHIND_NS: u64 = 50_000;
+
 /// The same where a core may wait for what another has received, as it does after a loss: a batch or two.
 pub(crate) const SLICE_CLOSE_NS: u64 = 10_000;
+
+/// How long a virtual core waits before it looks again where nothing says when there will be something, ns.
+const LOOK_NS: u64 = 500;
 
 /// One virtual core: its station, its clock, and who says how long a batch took.
 pub(crate) struct VirtualCore<'a, M> {
@@ -232,10 +175,31 @@ pub(crate) struct VirtualCore<'a, M> {
     pub(crate) meter: &'a mut M,
 }
 
+/// The sequencer as a virtual core.
+pub(crate) struct VirtualSequencer<'a, M> {
+    pub(crate) core: SequencerCore<'a, VirtualClock>,
+    pub(crate) clock: VirtualClock,
+    pub(crate) meter: &'a mut M,
+    pub(crate) state: State,
+}
+
+/// How it stands with a virtual sequencer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It runs when its clock is the least.
+    #[default]
+    Runs,
+    /// A core has to run first, whose queue is full.
+    Waits,
+    /// It has passed all packets on.
+    Over,
+}
+
 /// All cores on this thread, in turn, each with its own clock: always the one whose clock is least, until
 /// it is a slice further on.
 pub(crate) fn run_virtual<M: Meter>(
     mut cores: Vec<VirtualCore<'_, M>>,
+    mut sequencer: Option<VirtualSequencer<'_, M>>,
     slice_ns: u64,
     stop: &AtomicBool,
 ) -> Result<Outcomes, TrialError> {
@@ -243,19 +207,37 @@ pub(crate) fn run_virtual<M: Meter>(
     let mut is_over = vec![false; cores.len()];
     loop {
         let running = (0..cores.len()).filter(|core| !is_over[*core]);
-        let Some(next) = running.min_by_key(|core| cores[*core].clock.now_ns()) else { break };
-        let until_ns = cores[next].clock.now_ns() + slice_ns;
-        is_over[next] = cores[next].run_until(until_ns);
+        let next = running.min_by_key(|core| cores[*core].clock.now_ns());
+        let least_ns = next.map_or(u64::MAX, |core| cores[core].clock.now_ns());
+        match (&mut sequencer, next) {
+            (Some(first), _) if first.state == State::Runs && first.clock.now_ns() <= least_ns => {
+                if let Some(core) = first.run_until(first.clock.now_ns() + slice_ns) {
+                    first.wait_for(&cores[core].clock, is_over[core]);
+                }
+            }
+            (first, Some(core)) => {
+                let first_ns = first.as_ref().map(|first| first.clock.now_ns());
+                is_over[core] = cores[core].run_until(least_ns + slice_ns, first_ns);
+                first.iter_mut().filter(|first| first.state == State::Waits).for_each(|first| {
+                    first.state = State::Runs;
+                });
+            }
+            (_, None) => break,
+        }
         if stop.load(Ordering::Relaxed) {
             return Err(TrialError::Interrupted);
         }
     }
-    Ok((cores.into_iter().map(|core| core.station.outcome()).collect(), clock.stop()))
+    Ok(Outcomes {
+        cores: cores.into_iter().map(|core| core.station.outcome()).collect(),
+        sequencer: sequencer.map(|first| first.core.outcome()),
+        time: clock.stop(),
+    })
 }
 
 impl<M: Meter> VirtualCore<'_, M> {
-    /// Says whether the core's queue has come to its end.
-    fn run_until(&mut self, until_ns: u64) -> bool {
+    /// Says whether the core's queue has come to its end. `first_ns` is the time of a sequencer in front.
+    fn run_until(&mut self, until_ns: u64, first_ns: Option<u64>) -> bool {
         loop {
             let now_ns = self.clock.now_ns();
             if now_ns >= until_ns {
@@ -270,9 +252,11 @@ impl<M: Meter> VirtualCore<'_, M> {
                     if self.station.intake.is_busy() {
                         self.clock.advance_to(now_ns + self.meter.end(0).ns);
                     }
-                    let next_ns = self.station.port.next_arrival_ns();
-                    let next_ns = next_ns.filter(|_| !self.station.port.is_waiting());
-                    self.clock.advance_to(next_ns.unwrap_or(until_ns));
+                    let is_waiting = self.station.port.is_waiting();
+                    let next_ns = self.station.port.next_arrival_ns().filter(|_| !is_waiting);
+                    // Nothing comes from in front before the sequencer's time.
+                    let later_ns = first_ns.map_or(until_ns, |first_ns| first_ns.max(now_ns + LOOK_NS));
+                    self.clock.advance_to(next_ns.unwrap_or(later_ns));
                 }
                 Received::Frames => {
                     let spent = self.meter.end(self.station.steps() - steps);
@@ -284,6 +268,47 @@ impl<M: Meter> VirtualCore<'_, M> {
                     self.clock.advance_to(station.elapsed_ns);
                 }
             }
+        }
+    }
+}
+
+impl<M: Meter> VirtualSequencer<'_, M> {
+    /// Says whose queue is full, if one is.
+    fn run_until(&mut self, until_ns: u64) -> Option<usize> {
+        loop {
+            let now_ns = self.clock.now_ns();
+            if now_ns >= until_ns {
+                return None;
+            }
+            self.meter.begin();
+            match self.core.turn() {
+                Sequenced::End => {
+                    self.state = State::Over;
+                    return None;
+                }
+                Sequenced::Full(core) => return Some(core),
+                Sequenced::Idle => {
+                    self.clock.advance_to(self.core.front.next_arrival_ns().unwrap_or(now_ns + LOOK_NS));
+                }
+                Sequenced::Packets(packets) => {
+                    let spent = self.meter.end(packets);
+                    self.core.busy_ns += spent.ns;
+                    self.core.slow_batches += u64::from(spent.is_slow);
+                    self.core.elapsed_ns = now_ns + spent.ns;
+                    self.clock.advance_to(self.core.elapsed_ns);
+                }
+            }
+        }
+    }
+
+    /// Waits for a core without room. Where that core's clock is behind it has not run yet, and no time goes by.
+    fn wait_for(&mut self, core: &VirtualClock, is_over: bool) {
+        if is_over {
+            self.core.end();
+            self.state = State::Over;
+        } else {
+            self.clock.advance_to(core.now_ns());
+            self.state = State::Waits;
         }
     }
 }

@@ -3,11 +3,14 @@
 
 use std::fmt;
 
+use crate::comparison::{Clock, Comparison, Point, SequencerLoad};
 use crate::disturbance::{self, decimal, range};
-use crate::{Clock, Comparison, Point};
 
 /// Rates closer than this are alike: a search's width and the noise.
 const ALIKE: f64 = 0.03;
+
+/// A core that works for this share of the time has none left for more packets.
+const NO_TIME_LEFT: f64 = 0.9;
 
 /// A core's share of the packets of a trial may be this much below that of the whole trace: trials end in the middle of it.
 const TRIAL_SHARE: f64 = 0.005;
@@ -49,6 +52,19 @@ pub enum Finding {
         place: Place,
         /// Who.
         rates: Vec<Rate>,
+    },
+    /// The sequencer was busier than any core behind it, and had no time left: another core does not help.
+    SequencerBounds {
+        /// Where.
+        place: Place,
+        /// Who.
+        rate: Rate,
+        /// Its time for a packet, ns.
+        packet_ns: f64,
+        /// Share of the time in which it worked, 0 to 1.
+        busy: f64,
+        /// The same of the busiest core behind it.
+        busiest_core: f64,
     },
     /// A rate that is not to be relied on, and is in no other finding.
     Disturbed {
@@ -100,6 +116,7 @@ pub fn findings(comparison: &Comparison) -> Vec<Finding> {
     places.dedup();
     findings
         .extend(places.iter().filter(|place| place.cores > 1).filter_map(|place| best(comparison, *place)));
+    findings.extend(comparison.points().filter_map(|(name, point)| sequencer(name, point)));
     findings.extend(clocks(comparison));
     let disturbed = |(name, point): (&str, &Point)| {
         let (place, rate) = (Place::of(point), Rate::of(name, point));
@@ -186,6 +203,16 @@ fn are_alike(a: &Point, b: &Point) -> bool {
     is_close || (a_least <= b_most && b_least <= a_most)
 }
 
+/// Whether the core in front is what bounds a rate.
+fn sequencer(strategy: &str, point: &Point) -> Option<Finding> {
+    let sequencer = point.sequencer?;
+    let busiest_core = point.loads.iter().map(|load| load.busy).reduce(f64::max)?;
+    let SequencerLoad { busy, packet_ns, .. } = sequencer;
+    let (place, rate) = (Place::of(point), Rate::of(strategy, point));
+    let bounds = busy > busiest_core && busy >= NO_TIME_LEFT && point.notes.is_empty();
+    bounds.then_some(Finding::SequencerBounds { place, rate, packet_ns, busy, busiest_core })
+}
+
 fn clocks(comparison: &Comparison) -> Option<Finding> {
     let has = |clock| comparison.points().any(|(_, point)| point.clock == clock);
     match (has(Clock::Measured), has(Clock::Virtual)) {
@@ -242,6 +269,12 @@ impl Finding {
                     || !rates.iter().filter_map(of).all(|other| are_alike(first, other))
                     || reliable(comparison, *place).any(|(_, point)| point.mpps > first.mpps)
             }
+            Finding::SequencerBounds { place, rate, .. } => {
+                let is_found = |(name, point): (&str, &Point)| {
+                    Place::of(point) == *place && sequencer(name, point).as_ref() == Some(self)
+                };
+                !has(place, rate, is_reliable) || !comparison.points().any(is_found)
+            }
             Finding::Disturbed { place, rate, .. } => !has(place, rate, |point| !point.notes.is_empty()),
             Finding::AllVirtual => has_clock(Clock::Measured) || !has_clock(Clock::Virtual),
             Finding::TwoClocks => !has_clock(Clock::Measured) || !has_clock(Clock::Virtual),
@@ -283,6 +316,17 @@ impl fmt::Display for Finding {
             Finding::Disturbed { place, rate, note } => {
                 let Rate { strategy, mpps } = rate;
                 write!(f, "Do not rely on `{strategy}` on {place}, {} Mpps: {note}.", decimal(*mpps))
+            }
+            Finding::SequencerBounds { place, rate, packet_ns, busy, busiest_core } => {
+                let [busy, core] = [busy, busiest_core].map(|share| share * 100.0);
+                write!(
+                    f,
+                    "The sequencer bounds `{}` on {place}, {} Mpps: it takes {} ns for each packet and worked for {busy:.0}% \
+                     of the time, the busiest core behind it for {core:.0}%.",
+                    rate.strategy,
+                    decimal(rate.mpps),
+                    decimal(*packet_ns)
+                )
             }
             Finding::AllVirtual => {
                 f.write_str("All cores are virtual: they do not compete for caches and memory, and real ones do.")

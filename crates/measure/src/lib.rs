@@ -23,21 +23,23 @@ mod disturbance;
 mod executor;
 mod findings;
 mod forecast;
-mod histories;
 mod mlffr;
 mod model;
-mod replay;
+mod offered;
+mod predict;
 mod schedule;
 pub mod search;
+mod sequencer_core;
+mod station;
 mod stopwatch;
 mod top_key;
 mod trial;
 
-pub use advice::{Advice, Fastest};
-pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
+pub use bench::{Bench, Settings, check_virtual};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{
-    Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, Series, TopKey, TraceSummary,
+    Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, SequencerLoad, Series, TopKey,
+    TraceSummary,
 };
 pub use costs::{
     CoreTime, CostError, CostQuestion, HistoryCost, MeasuredCosts, Placement, Spread, history_costs,
@@ -45,9 +47,10 @@ pub use costs::{
 };
 pub use disturbance::{StealClock, ThreadClock, ThreadTime, crowded, decimal, spread_note};
 pub use findings::{Finding, Place, Rate, draw_conclusions, findings};
-pub use forecast::{Check, Forecast, ForecastPoint, ForecastQuestion, RefusedStrategy, forecast};
-pub use histories::{InPackets, packets_with_history};
+pub use forecast::{Advice, Check, Fastest, Forecast, ForecastPoint, RefusedStrategy};
 pub use mlffr::{Mlffr, Question, Totals, mlffr};
 pub use model::{Costs, Skew};
+pub use offered::{BenchError, InPackets, Offered, packets, packets_with_history};
+pub use predict::{ForecastQuestion, forecast};
 pub use schedule::{QueueSchedule, Schedule};
-pub use trial::{CoreTrial, Trial, Unaccounted};
+pub use trial::{CoreTrial, Trial, TrialError, Unaccounted};

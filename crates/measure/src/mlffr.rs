@@ -156,6 +156,7 @@ impl Mlffr {
             loss: median.map_or(0.0, |found| found.trial.loss()),
             moves,
             loads: median.map_or_else(Vec::new, |found| found.trial.loads()),
+            sequencer: median.and_then(|found| found.trial.sequencer_load()),
             latency: self.latency.clone(),
             conditions: Some(Conditions { off_processor_share, steal_share: self.steal_share, slow_batches }),
             notes: Vec::new(),

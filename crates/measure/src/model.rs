@@ -21,6 +21,10 @@ pub struct Costs {
     /// What a core spends more on each packet of its own once there are others to step as well: it receives and sends
     /// fewer at a time. The paper's model has no such term.
     pub carry_ns: f64,
+    /// Its time at the sequencer, a core in front of the others: what all packets pass one after the other. 0 where a
+    /// sequencer is no bound, as the paper's, which is hardware.
+    #[serde(default)]
+    pub sequencer_ns: f64,
 }
 
 impl Costs {
@@ -34,15 +38,29 @@ impl Costs {
         1e3 / self.packet_ns()
     }
 
-    /// Million packets per second of `cores` cores, each of which steps the packets of all:
-    /// `k / (t + (k - 1) c2)`, and with what is to be carried for more than one.
+    /// Million packets per second of `cores` cores, each of which steps the packets of all, and of the sequencer in front
+    /// of several: `k / (t + (k - 1) c2)` with what is to be carried, and no more than the sequencer passes on.
     pub fn scr_mpps(&self, cores: usize) -> f64 {
+        match self.sequencer_mpps().filter(|_| cores > 1) {
+            Some(mpps) => self.replicas_mpps(cores).min(mpps),
+            None => self.replicas_mpps(cores),
+        }
+    }
+
+    /// The most that the sequencer passes on, million packets per second; `None` where it is no bound.
+    pub fn sequencer_mpps(&self) -> Option<f64> {
+        (self.sequencer_ns > 0.0).then(|| 1e3 / self.sequencer_ns)
+    }
+
+    /// The same of the cores alone.
+    fn replicas_mpps(&self, cores: usize) -> f64 {
         let carry_ns = if cores > 1 { self.carry_ns } else { 0.0 };
         let others = cores as f64 - 1.0;
         cores as f64 * 1e3 / (self.packet_ns() + carry_ns + others * self.replay_ns)
     }
 
-    /// What no number of cores passes, million packets per second; `None` where replay costs nothing.
+    /// What no number of cores passes since each steps all packets, million packets per second; `None` where replay costs
+    /// nothing.
     pub fn scr_limit_mpps(&self) -> Option<f64> {
         (self.replay_ns > 0.0).then(|| 1e3 / self.replay_ns)
     }
@@ -115,14 +133,16 @@ mod tests {
     use super::*;
 
     /// Table 4 of the paper, ns: d, c1, c2. Its heavy hitter has a t of 138, the sum before it was rounded.
-    const DDOS: Costs = Costs { dispatch_ns: 101.0, compute_ns: 25.0, replay_ns: 13.0, carry_ns: 0.0 };
+    const DDOS: Costs =
+        Costs { dispatch_ns: 101.0, compute_ns: 25.0, replay_ns: 13.0, carry_ns: 0.0, sequencer_ns: 0.0 };
     const HEAVY_HITTER: Costs =
-        Costs { dispatch_ns: 105.0, compute_ns: 33.0, replay_ns: 17.0, carry_ns: 0.0 };
+        Costs { dispatch_ns: 105.0, compute_ns: 33.0, replay_ns: 17.0, carry_ns: 0.0, sequencer_ns: 0.0 };
     const TOKEN_BUCKET: Costs =
-        Costs { dispatch_ns: 102.0, compute_ns: 51.0, replay_ns: 22.0, carry_ns: 0.0 };
+        Costs { dispatch_ns: 102.0, compute_ns: 51.0, replay_ns: 22.0, carry_ns: 0.0, sequencer_ns: 0.0 };
     const PORT_KNOCKING: Costs =
-        Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0 };
-    const CONNTRACK: Costs = Costs { dispatch_ns: 71.0, compute_ns: 69.0, replay_ns: 39.0, carry_ns: 0.0 };
+        Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0, sequencer_ns: 0.0 };
+    const CONNTRACK: Costs =
+        Costs { dispatch_ns: 71.0, compute_ns: 69.0, replay_ns: 39.0, carry_ns: 0.0, sequencer_ns: 0.0 };
 
     /// The predicted points of Fig. 11, by hand: k * 1000 / (t + (k - 1) c2).
     #[test]
@@ -167,13 +187,24 @@ mod tests {
         assert_eq!((carrying.scr_mpps(1), carrying.scr_mpps(2)), (DDOS.single_mpps(), 2_000.0 / 150.0));
         assert_eq!(carrying.scr_mpps(4), 4_000.0 / 176.0);
         // Two cores may be slower than one, and others still be worth having.
-        let late = Costs { dispatch_ns: 6.0, compute_ns: 0.0, replay_ns: 0.01, carry_ns: 10.0 };
+        let late =
+            Costs { dispatch_ns: 6.0, compute_ns: 0.0, replay_ns: 0.01, carry_ns: 10.0, sequencer_ns: 0.0 };
         assert!(late.scr_mpps(2) < late.single_mpps());
         assert_eq!(late.scr_levels_off_at(0.05, 8), None);
         // Replay that costs all that a packet costs: a core more is of no use at all.
         let dear = Costs { replay_ns: 126.0, ..DDOS };
         assert_eq!(dear.scr_levels_off_at(0.05, 32), Some(1));
         assert!((dear.scr_mpps(20) - dear.single_mpps()).abs() < 1e-9);
+    }
+
+    /// 25 ns for each packet are 40 Mpps, however many cores stand behind; one core alone has no sequencer.
+    #[test]
+    fn no_core_passes_the_sequencer() {
+        let behind = Costs { sequencer_ns: 25.0, ..DDOS };
+        assert_eq!(behind.sequencer_mpps(), Some(40.0));
+        assert_eq!((behind.scr_mpps(7), behind.scr_mpps(14)), (DDOS.scr_mpps(7), 40.0));
+        assert_eq!(Costs { sequencer_ns: 500.0, ..DDOS }.scr_mpps(1), DDOS.single_mpps());
+        assert_eq!((DDOS.sequencer_mpps(), behind.scr_levels_off_at(0.05, 32)), (None, Some(9)));
     }
 
     #[test]
@@ -224,7 +255,7 @@ mod tests {
             dispatch_ns in 1.0..500.0f64, compute_ns in 0.0..500.0f64, replay in 0.001..1.0f64, cores in 1usize..128,
         ) {
             let replay_ns = replay * (dispatch_ns + compute_ns);
-            let costs = Costs { dispatch_ns, compute_ns, replay_ns, carry_ns: 0.0 };
+            let costs = Costs { dispatch_ns, compute_ns, replay_ns, carry_ns: 0.0, sequencer_ns: 0.0 };
             let (here, next) = (costs.scr_mpps(cores), costs.scr_mpps(cores + 1));
             prop_assert!(next > here * (1.0 - 1e-12));
             prop_assert!(here <= costs.single_mpps() * cores as f64 * (1.0 + 1e-12));

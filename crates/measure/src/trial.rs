@@ -1,11 +1,12 @@
+use engine::Forgotten;
 use hdrhistogram::Histogram;
 use thiserror::Error;
 
-use crate::CoreLoad;
+use crate::comparison::{CoreLoad, SequencerLoad};
 use crate::disturbance::ThreadTime;
 
 /// What one trial showed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Trial {
     /// What was offered; `None` where all packets were there at once.
     pub offered_pps: Option<f64>,
@@ -13,6 +14,8 @@ pub struct Trial {
     pub offered: u64,
     /// By core.
     pub cores: Vec<CoreTrial>,
+    /// The core in front of them that passes packets on, where the strategy has one. What the card drops, it drops there.
+    pub sequencer: Option<CoreTrial>,
     /// Entries of the indirection table that went from core to core.
     pub moves: u64,
     /// From a packet's arrival to its leaving, ns, where that was asked for.
@@ -39,14 +42,43 @@ pub struct CoreTrial {
     pub slow_batches: u64,
 }
 
+/// Why a trial gave no figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TrialError {
+    /// Someone asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A defect.
+    #[error(transparent)]
+    Unaccounted(#[from] Unaccounted),
+    /// A core looked for a packet in the history that was not there: a defect, since the sequencer writes it ahead, and
+    /// waits rather than write over what a core still needs.
+    #[error(
+        "core {core} found no history of packet {seq}, or not any more\nThis is a defect of Paceline, please report it."
+    )]
+    Forgotten {
+        /// Which core.
+        core: usize,
+        /// The packet's number in the trial.
+        seq: u64,
+    },
+}
+
+impl TrialError {
+    pub(crate) fn forgotten(core: usize, Forgotten { seq }: Forgotten) -> TrialError {
+        TrialError::Forgotten { core, seq }
+    }
+}
+
 /// Packets that a trial lost sight of: a defect, since each is received or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "core {core} was offered {arrived} packets, received {received} and dropped {dropped}, which does not add up\n\
-     This is a defect of Paceline, please report it."
+    "{} was offered {arrived} packets, received {received} and dropped {dropped}, which does not add up\n\
+     This is a defect of Paceline, please report it.", core.map_or("the sequencer".to_owned(), |core| format!("core {core}"))
 )]
 pub struct Unaccounted {
-    core: usize,
+    /// `None`: the sequencer.
+    core: Option<usize>,
     arrived: u64,
     received: u64,
     dropped: u64,
@@ -58,11 +90,14 @@ impl Trial {
     /// # Errors
     /// [`Unaccounted`] for the first core where that does not hold.
     pub fn check(&self) -> Result<(), Unaccounted> {
-        let wrong = |core: &CoreTrial| core.received + core.dropped != core.arrived;
-        match self.cores.iter().position(wrong) {
+        let cores = self.cores.iter().enumerate().map(|(core, trial)| (Some(core), *trial));
+        // What the sequencer received is what came to the cores.
+        let received = self.cores.iter().map(|core| core.arrived).sum();
+        let front = self.sequencer.map(|front| (None, CoreTrial { received, ..front }));
+        let is_wrong = |(_, core): &(Option<usize>, CoreTrial)| core.received + core.dropped != core.arrived;
+        match front.into_iter().chain(cores).find(is_wrong) {
             None => Ok(()),
-            Some(core) => {
-                let CoreTrial { arrived, received, dropped, .. } = self.cores[core];
+            Some((core, CoreTrial { arrived, received, dropped, .. })) => {
                 Err(Unaccounted { core, arrived, received, dropped })
             }
         }
@@ -75,7 +110,12 @@ impl Trial {
 
     /// Packets dropped.
     pub fn dropped(&self) -> u64 {
-        self.cores.iter().map(|core| core.dropped).sum()
+        self.all().map(|core| core.dropped).sum()
+    }
+
+    /// The cores, and the one in front of them.
+    fn all(&self) -> impl Iterator<Item = &CoreTrial> {
+        self.cores.iter().chain(&self.sequencer)
     }
 
     /// Share of the packets dropped, 0 to 1.
@@ -85,7 +125,7 @@ impl Trial {
 
     /// Until the last core was done, ns.
     pub fn elapsed_ns(&self) -> u64 {
-        self.cores.iter().map(|core| core.elapsed_ns).max().unwrap_or(0)
+        self.all().map(|core| core.elapsed_ns).max().unwrap_or(0)
     }
 
     /// Packets taken through the chain per second.
@@ -95,7 +135,7 @@ impl Trial {
 
     /// Batches that took so long that the system must have run something else.
     pub fn slow_batches(&self) -> u64 {
-        self.cores.iter().map(|core| core.slow_batches).sum()
+        self.all().map(|core| core.slow_batches).sum()
     }
 
     /// Each core's part.
@@ -107,6 +147,18 @@ impl Trial {
             loss: share(core.dropped, core.arrived),
         };
         self.cores.iter().map(load).collect()
+    }
+}
+
+impl Trial {
+    /// The sequencer's part.
+    pub fn sequencer_load(&self) -> Option<SequencerLoad> {
+        let CoreTrial { received, dropped, arrived, busy_ns, .. } = self.sequencer?;
+        Some(SequencerLoad {
+            busy: share(busy_ns, self.elapsed_ns()),
+            loss: share(dropped, arrived),
+            packet_ns: busy_ns as f64 / received.max(1) as f64,
+        })
     }
 }
 
@@ -129,7 +181,15 @@ mod tests {
             slow_batches: 1,
         };
         let cores = vec![core(30, 0, 500, 900), core(70, 20, 1_000, 1_000)];
-        Trial { offered_pps: None, offered: 100, cores, moves: 0, latency: None, time: ThreadTime::default() }
+        Trial {
+            offered_pps: None,
+            offered: 100,
+            cores,
+            sequencer: None,
+            moves: 0,
+            latency: None,
+            time: ThreadTime::default(),
+        }
     }
 
     #[test]
@@ -143,11 +203,33 @@ mod tests {
         assert_eq!(trial.check(), Ok(()));
     }
 
+    /// What a core in front lost is in the trial's loss, and its time in the trial's.
+    #[test]
+    fn the_sequencer_counts() {
+        let front = CoreTrial {
+            arrived: 125,
+            received: 100,
+            dropped: 25,
+            busy_ns: 1_500,
+            elapsed_ns: 2_000,
+            slow_batches: 3,
+        };
+        let trial = Trial { offered: 125, sequencer: Some(front), ..trial() };
+        assert_eq!((trial.received(), trial.dropped(), trial.loss()), (80, 45, 0.36));
+        assert_eq!((trial.elapsed_ns(), trial.received_pps(), trial.slow_batches()), (2_000, 40e6, 5));
+        let load = trial.sequencer_load().expect("a sequencer");
+        assert_eq!((load.busy, load.loss, load.packet_ns), (0.75, 0.2, 15.0));
+        assert_eq!(trial.check(), Ok(()));
+        let lost = Trial { sequencer: Some(CoreTrial { dropped: 24, ..front }), ..trial };
+        let unaccounted = lost.check().expect_err("one packet is missing");
+        assert_eq!(unaccounted, Unaccounted { core: None, arrived: 125, received: 100, dropped: 24 });
+    }
+
     #[test]
     fn a_drop_that_is_not_counted_is_found() {
         let mut trial = trial();
         trial.cores[1].dropped -= 1;
         let unaccounted = trial.check().expect_err("one packet is missing");
-        assert_eq!(unaccounted, Unaccounted { core: 1, arrived: 70, received: 50, dropped: 19 });
+        assert_eq!(unaccounted, Unaccounted { core: Some(1), arrived: 70, received: 50, dropped: 19 });
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use io::{Feeder, replay, replay_in_any_order};
-use wire::Headers;
 
 use crate::chain::Chain;
 use crate::chain::checksums::Checksums;
@@ -13,7 +12,7 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
-use crate::strategies::dispatch::{Dispatcher, Team};
+use crate::strategies::dispatch::{DispatchParser, Dispatcher, Team};
 use crate::strategies::plan::Plan;
 
 /// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
@@ -77,9 +76,7 @@ fn feed_all(
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    // A core that gets the packet finds out itself; what the others are told has to say so.
-    let verifies = chain.checksums == Checksums::Verify && dispatcher.tells_headers();
-    let reads_headers = dispatcher.reads_headers();
+    let parser = DispatchParser::new(chain, dispatcher);
     let mut packets = 0u64;
     loop {
         let record = match reader.next() {
@@ -95,14 +92,7 @@ fn feed_all(
             }
         }
         let sent = feeder.take(&record).and_then(|mut frame| {
-            // What a card does in hardware: parse and hash, to pick the queue.
-            let mut headers = match reads_headers {
-                true => chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len),
-                false => Headers::default(),
-            };
-            if verifies {
-                wire::verify_into(feeder.bytes(&frame), &mut headers);
-            }
+            let headers = parser.headers(frame.link, feeder.bytes(&frame), frame.wire_len);
             let core = dispatcher.dispatch(&headers, &mut frame, feeder)?;
             feeder.send(core, frame)
         });

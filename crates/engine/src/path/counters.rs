@@ -34,8 +34,9 @@ pub struct CoreCounters {
     /// Packets that passed although their checksums could not be verified, where they are verified: the capture cut
     /// them, or they are fragments.
     pub unverifiable: u64,
-    /// Time spent on packets, without waiting for them or for room to send them, ns: by the clock on the
-    /// wall, so that time for which the system ran something else counts.
+    /// Time spent on packets, ns: from receiving a batch, with history put between its packets, to its edits. Not
+    /// waiting for packets, nor for room to send them. By the clock on the wall, so that time for which the system
+    /// ran something else counts.
     pub busy_ns: u64,
 }
 

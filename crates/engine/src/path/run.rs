@@ -59,11 +59,12 @@ pub fn turn(
     counters: &mut CoreCounters,
 ) -> Result<Received, Closed> {
     observer.begin();
+    // Ahead of the intake, whose work is the core's as well. A turn without packets counts for nothing.
+    let begin = Instant::now();
     let received = intake.receive(port, chain, batch);
     if received == Received::Frames {
         observer.lap(Lap::Receive, batch);
         counters.receive(batch);
-        let begin = Instant::now();
         parse(port, batch);
         if chain.verifies_checksums {
             verify_checksums(port, batch, counters);
@@ -107,3 +108,55 @@ pub trait Observer: Laps {
 }
 
 impl Observer for () {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::Duration;
+
+    use io::capture::Record;
+    use io::{MemoryPort, Trace};
+    use wire::LinkType;
+
+    use super::*;
+    use crate::chain::Chain;
+    use crate::chain::registry::Registry;
+
+    const WORK: Duration = Duration::from_millis(2);
+
+    /// Works before each batch, as one does that puts history between packets; every other time nothing has come.
+    #[derive(Default)]
+    struct Slow {
+        turns: u64,
+    }
+
+    impl Intake for Slow {
+        fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+            thread::sleep(WORK);
+            self.turns += 1;
+            if self.turns % 2 == 1 { Received::Idle } else { ().receive(port, chain, batch) }
+        }
+    }
+
+    #[test]
+    fn an_intakes_work_on_packets_is_busy_time() {
+        let mut trace = Trace::default();
+        trace.push(&Record { time_ns: 1, wire_len: 60, link: LinkType::Ethernet, data: &[0; 60] });
+        let mut port = MemoryPort::new(&trace, &[0], 64, Arc::new(AtomicBool::new(false)));
+        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"synthetic\"", &Registry::stock());
+        let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
+        let (mut core, mut batch) = (chain.core().expect("memory"), Batch::new());
+        let (mut counters, mut intake) = (CoreCounters::default(), Slow::default());
+        let mut turn = || {
+            let received = turn(&mut port, &mut core, &mut batch, &mut (), &mut intake, &mut counters);
+            (received.expect("open"), counters.busy_ns)
+        };
+        let (received, idle_ns) = turn();
+        assert_eq!((received, idle_ns), (Received::Idle, 0), "a turn without packets");
+        let (received, busy_ns) = turn();
+        assert_eq!(received, Received::Frames);
+        assert!(busy_ns >= WORK.as_nanos() as u64, "{busy_ns} ns");
+    }
+}

@@ -22,7 +22,7 @@ mod shared;
 mod single;
 mod two_cards;
 
-pub use dispatch::{Dispatcher, Queues, Team};
+pub use dispatch::{DispatchParser, Dispatcher, Queues, Team};
 pub use hashing::layout as sharded;
 pub use plan::{Layout, States, Strategy};
 

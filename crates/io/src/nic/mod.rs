@@ -11,13 +11,15 @@
 //! - and time may be any clock: the one on the wall, or one that a core has for itself ([`VirtualClock`]).
 //!
 //! What comes to which queue is settled before a trial: a list of arrivals for each queue, by their number
-//! in the trial. A number's time follows from the [`Pace`].
+//! in the trial. A number's time follows from the [`Pace`]. Or all packets come to the queue of one core that stands in
+//! front of the others and passes them on ([`Front`]).
 //!
 //! Not like a card: a packet is copied into its frame when it is received, by the core, and the copy is in
 //! the core's time, a few nanoseconds; the trace is asked for ahead, as DMA would have it in the cache.
 //! Sending is free of charge and never waits.
 
 mod clock;
+mod front;
 mod pace;
 mod queue;
 
@@ -27,6 +29,8 @@ use hdrhistogram::Histogram;
 use wire::Stamp;
 
 pub use self::clock::{Clock, VirtualClock, WallClock};
+use self::front::Passed;
+pub use self::front::{BEHIND_PACKETS, Behind, Front, Full, front};
 pub use self::pace::{Pace, Shape};
 use self::queue::Queue;
 use crate::pool::Pool;
@@ -47,10 +51,18 @@ pub struct Offer {
 pub struct NicPort<C> {
     offer: Offer,
     clock: C,
-    queue: Queue,
+    source: Source,
     pool: Pool,
     received: u64,
     latency: Option<Latency>,
+}
+
+/// Where a queue's packets come from.
+enum Source {
+    /// The card, at times that the pace says.
+    Card(Queue),
+    /// A core in front, with those that were taken from it last.
+    Front(Behind, Vec<Passed>),
 }
 
 /// From arrival to leaving, ns.
@@ -76,9 +88,20 @@ impl<C: Clock> NicPort<C> {
     pub fn new(offer: Offer, arrivals: Vec<u32>, descriptors: usize, frames: usize, clock: C) -> NicPort<C> {
         assert!(descriptors > 0, "a queue without descriptors");
         debug_assert!(arrivals.is_sorted());
-        let queue = Queue::new(arrivals, descriptors);
+        NicPort::from(Source::Card(Queue::new(arrivals, descriptors)), offer, frames, clock)
+    }
+
+    /// A queue to which a core in front passes packets on; `offer` and `frames` as above.
+    ///
+    /// # Panics
+    /// If there are no frames, or no memory for them.
+    pub fn behind(offer: Offer, behind: Behind, frames: usize, clock: C) -> NicPort<C> {
+        NicPort::from(Source::Front(behind, Vec::with_capacity(frames)), offer, frames, clock)
+    }
+
+    fn from(source: Source, offer: Offer, frames: usize, clock: C) -> NicPort<C> {
         let pool = Pool::new(&offer.packets, frames);
-        NicPort { offer, clock, queue, pool, received: 0, latency: None }
+        NicPort { offer, clock, source, pool, received: 0, latency: None }
     }
 
     /// Records each packet's latency from now on: from its arrival to the first receive after it was sent,
@@ -103,17 +126,27 @@ impl<C: Clock> NicPort<C> {
 
     /// Packets dropped because no descriptor was free.
     pub fn dropped(&self) -> u64 {
-        self.queue.dropped()
+        match &self.source {
+            Source::Card(queue) => queue.dropped(),
+            Source::Front(..) => 0,
+        }
     }
 
-    /// When the next packet arrives, ns from the start; `None` if none will.
-    pub fn next_arrival_ns(&self) -> Option<u64> {
-        self.queue.next().map(|number| self.offer.pace.arrival_ns(number))
+    /// When the next packet comes, ns from the start; `None` if none will, and where only the core in front knows.
+    pub fn next_arrival_ns(&mut self) -> Option<u64> {
+        match &mut self.source {
+            Source::Card(queue) => queue.next().map(|number| self.offer.pace.arrival_ns(number)),
+            Source::Front(behind, _) => behind.end.peek().map(|passed| passed.ready_ns),
+        }
     }
 
-    /// Whether packets wait that had arrived when the queue was last looked at.
-    pub fn is_waiting(&self) -> bool {
-        !self.queue.is_empty()
+    /// Whether packets wait that had come when the queue was last looked at.
+    pub fn is_waiting(&mut self) -> bool {
+        let now_ns = self.clock.now_ns();
+        match &mut self.source {
+            Source::Card(queue) => !queue.is_empty(),
+            Source::Front(behind, _) => behind.end.peek().is_some_and(|passed| passed.ready_ns <= now_ns),
+        }
     }
 
     /// The latencies of all packets, if they were recorded.
@@ -121,29 +154,66 @@ impl<C: Clock> NicPort<C> {
         self.latency.map(|latency| latency.histogram)
     }
 
-    /// Packets at these positions, for which there are frames.
-    fn fill(&mut self, positions: std::ops::Range<usize>, frames: &mut Vec<Frame>) {
-        let Offer { packets, pace, origin } = &self.offer;
-        let (arrivals, count) = (packets.arrivals(), packets.len());
-        let of_number = |number: u32| match (number as usize) < count {
-            true => &arrivals[number as usize],
-            false => &arrivals[number as usize % count],
-        };
-        let numbers = self.queue.arrivals();
-        let mut taken = self.pool.take(positions.len());
-        frames.extend(positions.map(|position| {
-            if let Some(ahead) = numbers.get(position + 2 * AHEAD_PACKETS) {
-                Packets::prefetch_arrival(of_number(*ahead), 0);
-                packets.prefetch_bytes(of_number(numbers[position + AHEAD_PACKETS]), 0);
+    /// Takes up to `max` of those that wait, as far as there are frames; says whether more may come.
+    fn take(&mut self, frames: &mut Vec<Frame>, max: usize, now_ns: u64) -> bool {
+        let NicPort { offer, source, pool, .. } = self;
+        let mut wanted = max.min(pool.free());
+        match source {
+            Source::Card(queue) => {
+                queue.arrive(offer.pace.is_due(now_ns));
+                while let Some(positions) = queue.take(wanted) {
+                    wanted -= positions.len();
+                    fill(offer, pool, queue.arrivals(), positions, frames);
+                }
+                !queue.is_over()
             }
-            let number = numbers[position];
-            let stamp = Stamp {
-                seq: origin.seq + u64::from(number),
-                time_ns: origin.time_ns + pace.arrival_ns(number),
-            };
-            taken.fill(packets, of_number(number), stamp)
-        }));
+            Source::Front(behind, passed) => {
+                // Asked before: a front that is gone has passed on all that it will.
+                let may_come = !behind.end.is_abandoned();
+                behind.take(passed, wanted, now_ns);
+                fill_passed(offer, pool, passed, frames);
+                may_come || !behind.end.is_empty()
+            }
+        }
     }
+}
+
+/// Packets at these positions, for which there are frames.
+fn fill(
+    Offer { packets, pace, origin }: &Offer,
+    pool: &mut Pool,
+    numbers: &[u32],
+    positions: std::ops::Range<usize>,
+    frames: &mut Vec<Frame>,
+) {
+    let mut taken = pool.take(positions.len());
+    frames.extend(positions.map(|position| {
+        if let Some(ahead) = numbers.get(position + 2 * AHEAD_PACKETS) {
+            Packets::prefetch_arrival(packets.of_number(*ahead), 0);
+            packets.prefetch_bytes(packets.of_number(numbers[position + AHEAD_PACKETS]), 0);
+        }
+        let number = numbers[position];
+        let stamp =
+            Stamp { seq: origin.seq + u64::from(number), time_ns: origin.time_ns + pace.arrival_ns(number) };
+        taken.fill(packets, packets.of_number(number), stamp)
+    }));
+}
+
+/// Packets that a front has passed on, for which there are frames.
+fn fill_passed(
+    Offer { packets, .. }: &Offer,
+    pool: &mut Pool,
+    passed: &mut Vec<Passed>,
+    frames: &mut Vec<Frame>,
+) {
+    // The front's core has them in its cache, not this one.
+    passed.iter().for_each(|passed| packets.prefetch_bytes(packets.of_number(passed.number), 0));
+    let mut taken = pool.take(passed.len());
+    frames.extend(passed.drain(..).map(|Passed { stamp, number, entry, .. }| {
+        let mut frame = taken.fill(packets, packets.of_number(number), stamp);
+        frame.entry = entry;
+        frame
+    }));
 }
 
 impl Latency {
@@ -161,18 +231,13 @@ impl<C: Clock> Port for NicPort<C> {
         if let Some(latency) = &mut self.latency {
             latency.record(now_ns);
         }
-        self.queue.arrive(self.offer.pace.is_due(now_ns));
-        let mut wanted = max.min(self.pool.free());
         let before = frames.len();
-        while let Some(positions) = self.queue.take(wanted) {
-            wanted -= positions.len();
-            self.fill(positions, frames);
-        }
+        let may_come = self.take(frames, max, now_ns);
         let received = frames.len() - before;
         self.received += received as u64;
         match received {
-            0 if self.queue.is_over() => Received::End,
-            0 => Received::Idle,
+            0 if may_come => Received::Idle,
+            0 => Received::End,
             _ => Received::Frames,
         }
     }
@@ -181,7 +246,10 @@ impl<C: Clock> Port for NicPort<C> {
     /// sum of both, since what is dropped at the tail leaves what waits before it.
     #[inline]
     fn consumed(&self) -> u64 {
-        self.queue.consumed() as u64
+        match &self.source {
+            Source::Card(queue) => queue.consumed() as u64,
+            Source::Front(behind, _) => behind.taken,
+        }
     }
 
     #[inline]

@@ -94,3 +94,92 @@ fn latency_is_from_arrival_to_the_receive_after_sending() {
     let latency = port.into_latency().expect("asked for");
     assert_eq!((latency.len(), latency.min(), latency.max()), (2, 150, 200));
 }
+
+/// A front of two descriptors that passes packets on to two cores in turn, each with room for two.
+fn in_front(pace: Pace, count: u32) -> (Front<VirtualClock>, Vec<NicPort<VirtualClock>>, VirtualClock) {
+    let (offer, clock) = (offer(pace), VirtualClock::default());
+    let (front, behind) = front(offer.clone(), count, 2, (2, 2), clock.clone());
+    let port = |behind| NicPort::behind(offer.clone(), behind, 8, clock.clone());
+    (front, behind.into_iter().map(port).collect(), clock)
+}
+
+fn in_turn(frame: &mut Frame, bytes: &[u8], sent: &[u64]) -> usize {
+    assert_eq!(bytes.len() as u32, frame.wire_len);
+    assert_eq!(sent.iter().sum::<u64>(), frame.stamp.seq - 100);
+    frame.entry = u16::from(bytes[0]) + 10;
+    frame.stamp.seq as usize % 2
+}
+
+/// What the card dropped has no number, and what is received is passed on with its arrival's time.
+#[test]
+fn a_front_numbers_what_it_receives() {
+    let (mut front, mut ports, clock) = in_front(Pace::even(1e6), 7);
+    // 0 to 4 have arrived, and 0 and 1 found a descriptor.
+    clock.advance_to(4_000);
+    assert_eq!(front.receive(8, in_turn), Received::Frames);
+    assert_eq!((front.received(), front.dropped(), front.next_arrival_ns()), (2, 3, Some(5_000)));
+    assert_eq!(ports[0].receive(&mut Vec::new(), 8), Received::Idle, "nothing was passed on yet");
+    assert_eq!(front.pass_on(), Ok(()));
+    clock.advance_to(5_000);
+    assert_eq!(front.receive(8, in_turn), Received::Frames);
+    assert_eq!((front.pass_on(), front.sent()), (Ok(()), &[2, 1][..]));
+    port_step(&mut ports[0], &clock, 5_000, &[(100, 7_000, 0), (102, 12_000, 2)]);
+    port_step(&mut ports[1], &clock, 5_000, &[(101, 8_000, 1)]);
+    clock.advance_to(6_000);
+    assert_eq!(front.receive(8, in_turn), Received::Frames);
+    assert_eq!(front.receive(8, in_turn), Received::End);
+    assert_eq!(ports[0].receive(&mut Vec::new(), 8), Received::Idle, "the front may pass on more");
+    assert_eq!(front.pass_on(), Ok(()));
+    front.close();
+    port_step(&mut ports[1], &clock, 6_000, &[(103, 13_000, 0)]);
+    for (port, received) in ports.iter_mut().zip([2, 2]) {
+        assert_eq!(port.receive(&mut Vec::new(), 8), Received::End);
+        assert_eq!((port.received(), port.consumed(), port.dropped()), (received, received, 0));
+    }
+}
+
+/// Nothing is lost behind the card: the front waits, and its own queue fills.
+#[test]
+fn a_front_waits_for_a_core_without_room() {
+    let (mut front, mut ports, clock) = in_front(Pace::even(1e9), 100);
+    let to_first = |frame: &mut Frame, bytes: &[u8], _: &[u64]| {
+        frame.entry = u16::from(bytes[0]) + 10;
+        0
+    };
+    for now_ns in 0..3 {
+        clock.advance_to(now_ns);
+        assert_eq!(front.receive(8, to_first), Received::Frames);
+        let full = Full { core: 0, is_gone: false };
+        assert_eq!(front.pass_on(), if now_ns < 2 { Ok(()) } else { Err(full) });
+    }
+    assert_eq!((front.received(), front.dropped()), (3, 0));
+    // All that come meanwhile find two descriptors.
+    clock.advance_to(9);
+    port_step(&mut ports[0], &clock, 9, &[(100, 7_000, 0), (101, 7_001, 1)]);
+    assert_eq!(front.pass_on(), Ok(()));
+    assert_eq!(front.receive(8, to_first), Received::Frames);
+    assert_eq!((front.received(), front.dropped()), (5, 5));
+    drop(ports);
+    assert_eq!(front.pass_on(), Err(Full { core: 0, is_gone: true }));
+}
+
+/// A core whose clock is behind the front's does not see what was passed on later.
+#[test]
+fn nothing_is_seen_before_it_was_passed_on() {
+    let (offer, early, late) = (offer(Pace::AtOnce), VirtualClock::default(), VirtualClock::default());
+    let (mut front, mut behind) = front(offer.clone(), 1, 2, (1, 2), late.clone());
+    let mut port = NicPort::behind(offer, behind.remove(0), 8, early.clone());
+    late.advance_to(500);
+    assert_eq!(front.receive(8, |_, _, _| 0), Received::Frames);
+    late.advance_to(600);
+    assert_eq!(front.pass_on(), Ok(()));
+    front.close();
+    early.advance_to(599);
+    assert_eq!(port.receive(&mut Vec::new(), 8), Received::Idle);
+    assert_eq!((port.next_arrival_ns(), port.is_waiting()), (Some(600), false));
+    early.advance_to(600);
+    assert!(port.is_waiting());
+    let mut frames = Vec::new();
+    assert_eq!(port.receive(&mut frames, 8), Received::Frames);
+    assert_eq!(port.receive(&mut frames, 8), Received::End);
+}

@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use traffic::Model;
 use wire::LinkType;
 
+use io::Trace;
 use io::capture::Record;
 
 use super::*;
-use crate::packets_with_history;
+use crate::offered::{packets, packets_with_history};
 use crate::search::{Limits, search};
 use crate::stopwatch::Spent;
 
@@ -22,11 +23,11 @@ impl Meter for Fixed {
     }
 }
 
-static NEVER: AtomicBool = AtomicBool::new(false);
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
 const PACKET_NS: u64 = 100;
 
-fn trace(model: &str) -> Trace {
+pub(super) fn trace(model: &str) -> Trace {
     let mut trace = Trace::default();
     Model::parse(model).expect("a model").generate(|time_ns, data| {
         trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
@@ -34,7 +35,7 @@ fn trace(model: &str) -> Trace {
     trace
 }
 
-fn chain(function: &str) -> Chain {
+pub(super) fn chain(function: &str) -> Chain {
     let text = format!("name = \"test\"\n[[function]]\nuse = \"{function}\"\nflows = 4096\n");
     Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain")
 }
@@ -60,20 +61,26 @@ impl Virtual {
         let origin = Stamp { seq: self.next_seq, time_ns: self.next_seq * 1_000_000 };
         self.next_seq += u64::from(count);
         let cores = self.cores.len();
-        let run = Run {
-            schedule: Schedule::new(&mut *self.assign, cores, &self.packets, &pace, origin, count),
+        let Schedule { queues, .. } =
+            Schedule::new(&mut *self.assign, cores, &self.packets, &pace, origin, count);
+        let terms = Terms {
             offer: Offer { packets: Arc::clone(&self.packets), pace, origin },
             descriptors,
             frames: 256 + SPARE_FRAMES,
             has_latency: true,
             dispatch_ns: 0,
-            may_wait: false,
         };
-        let offered = run.schedule.packets();
-        let mut meters: Vec<Fixed> = (0..cores).map(|_| Fixed(PACKET_NS)).collect();
-        let intakes = (0..cores).map(|_| -> Box<dyn Intake> { Box::new(()) }).collect();
-        let outcomes = run.virtually(&mut self.cores, intakes, &mut meters, &NEVER).expect("not interrupted");
-        summarise(None, offered, 0, outcomes)
+        let offered = queues.iter().map(|queue| queue.arrivals.len() as u64).sum();
+        let mut meters: Vec<Fixed> = (0..=cores).map(|_| Fixed(PACKET_NS)).collect();
+        let seat = |(chain, QueueSchedule { arrivals, .. })| Seat {
+            chain,
+            intake: Box::new(()) as Box<dyn Intake>,
+            coming: Coming::Scheduled(arrivals),
+        };
+        let seats = self.cores.iter_mut().zip(queues).map(seat).collect();
+        let outcomes = virtually(&terms, seats, None, &mut meters, SLICE_ALONE_NS, &NEVER);
+        let outcomes = outcomes.expect("not interrupted");
+        summarise(Trial { offered, ..Trial::default() }, outcomes).expect("no history")
     }
 }
 

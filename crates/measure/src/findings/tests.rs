@@ -12,6 +12,7 @@ fn point((cores, clock, mpps): (usize, Clock, f64)) -> Point {
         loss: 0.0,
         moves: 0,
         loads: Vec::new(),
+        sequencer: None,
         latency: Vec::new(),
         conditions: None,
         notes: Vec::new(),
@@ -132,6 +133,24 @@ fn a_disturbed_rate_is_no_one_elses_measure() {
     assert_eq!(sentences(&comparison(0.1, 0.1, series)), expected);
 }
 
+/// A sequencer without time left is named; one that is idle now and then, or less busy than a core behind it, is not.
+#[test]
+fn a_sequencer_that_bounds_the_rate_is_named() {
+    let with = |busy, busiest| {
+        let loads = [0.5, busiest].map(|busy| CoreLoad { share: 0.5, busy, loss: 0.0 }).into();
+        let sequencer = Some(SequencerLoad { busy, loss: 0.02, packet_ns: 40.0 });
+        let point = Point { loads, sequencer, ..point((2, Clock::Virtual, 24.0)) };
+        sentences(&comparison(0.1, 0.1, vec![("scr", vec![point])]))
+    };
+    let expected = "The sequencer bounds `scr` on 2 virtual cores, 24.00 Mpps: it takes 40.00 ns for each packet and worked for \
+                    99% of the time, the busiest core behind it for 70%.";
+    assert_eq!(with(0.99, 0.7)[1], expected);
+    for (busy, busiest) in [(0.99, 0.995), (0.8, 0.7)] {
+        let sentences = with(busy, busiest);
+        assert!(sentences.iter().all(|sentence| !sentence.contains("sequencer")), "{sentences:?}");
+    }
+}
+
 fn any_clock() -> impl Strategy<Value = Clock> {
     prop_oneof![Just(Clock::Measured), Just(Clock::Virtual)]
 }
@@ -149,12 +168,15 @@ prop_compose! {
         wide in prop::collection::vec(0.9..1.3_f64, 0..4),
         loads in prop::collection::vec(any_share(), 0..4),
         off in prop::option::of(0.0..0.03_f64),
+        busy in prop::sample::select(vec![0.5, 0.95, 1.0]),
+        sequencer in prop::option::of(any_share()),
     ) -> Point {
-        let load = |share| CoreLoad { share, busy: 1.0, loss: 0.0 };
+        let load = |share| CoreLoad { share, busy, loss: 0.0 };
         let conditions = Conditions { off_processor_share: off, steal_share: None, slow_batches: 0 };
         let mut point = point((cores, clock, mpps));
         point.found_mpps = wide.into_iter().map(|times| times * mpps).chain([mpps]).collect();
         point.loads = loads.into_iter().map(load).collect();
+        point.sequencer = sequencer.map(|busy| SequencerLoad { busy, loss: 0.01, packet_ns: 40.0 });
         point.conditions = Some(conditions);
         point
     }
@@ -250,7 +272,13 @@ proptest! {
             point.mpps *= times;
         }
         for finding in before {
-            let is_of_rates = matches!(finding, Finding::Fastest { .. } | Finding::Alike { .. } | Finding::Disturbed { .. });
+            let is_of_rates = matches!(
+                finding,
+                Finding::Fastest { .. }
+                    | Finding::Alike { .. }
+                    | Finding::Disturbed { .. }
+                    | Finding::SequencerBounds { .. }
+            );
             prop_assert_eq!(finding.contradicted_by(&comparison), is_of_rates || finding.contradicted_by(&comparison));
             prop_assert!(!is_of_rates || finding.contradicted_by(&comparison), "{}", finding);
             let is_read = matches!(finding, Finding::Fastest { .. } | Finding::Alike { .. });

@@ -1,0 +1,215 @@
+//! A core in front of others: all packets come to its queue of the card, and it passes each on to the queue of
+//! another core, as a dispatcher in software does.
+//!
+//! ```text
+//!   card ──► descriptors ──► Front ──► ring ──► NicPort::behind ──► core 0
+//!              (drops)         │
+//!                              └─────► ring ──► NicPort::behind ──► core 1
+//! ```
+//!
+//! The card drops where the front has no descriptor free, and nowhere else: a full ring makes the front wait. So sequence
+//! numbers, which the front gives, have no gaps. What is passed on is where the packet is, not its bytes.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use ring::{Consumer, Producer, ring};
+use wire::Stamp;
+
+use super::clock::Clock;
+use super::queue::Queue;
+use super::{AHEAD_PACKETS, Offer};
+use crate::packets::{Arrival, Packets};
+use crate::{Frame, Received};
+
+/// Packets between the front and one core behind it: as many as in a run over a capture.
+pub const BEHIND_PACKETS: usize = crate::QUEUE_FRAMES_MAX / 2;
+
+/// Room for packets between receiving and passing on: some batches.
+const STAGED: usize = 256;
+
+/// A packet as it is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// When it was passed on, by the front's clock: a core whose clock is behind that does not see it yet.
+    pub(super) ready_ns: u64,
+    pub(super) stamp: Stamp,
+    /// Among the trial's arrivals.
+    pub(super) number: u32,
+    pub(super) entry: u16,
+}
+
+/// The queue of a core in front of others.
+pub struct Front<C> {
+    offer: Offer,
+    clock: C,
+    queue: Queue,
+    next_seq: u64,
+    /// Received, and not yet passed on.
+    staged: VecDeque<(usize, Passed)>,
+    /// By core behind; empty once nothing more is to be passed on.
+    ends: Vec<Producer<Passed>>,
+    /// By core behind, packets passed on.
+    sent: Vec<u64>,
+}
+
+/// The queue of a core behind a front.
+pub struct Behind {
+    pub(super) end: Consumer<Passed>,
+    pub(super) taken: u64,
+}
+
+/// A front to which the first `count` packets of `offer` come, where `descriptors` of them can wait, and the queues of
+/// `cores` cores behind it, with room for `room` packets each.
+///
+/// # Panics
+/// If there are no descriptors, no room, or no memory.
+pub fn front<C: Clock>(
+    offer: Offer,
+    count: u32,
+    descriptors: usize,
+    (cores, room): (usize, usize),
+    clock: C,
+) -> (Front<C>, Vec<Behind>) {
+    assert!(descriptors > 0, "a queue without descriptors");
+    let queue = Queue::new((0..count).collect(), descriptors);
+    let (ends, behind) = (0..cores)
+        .map(|_| {
+            let (sender, end) = ring(room);
+            (sender, Behind { end, taken: 0 })
+        })
+        .unzip();
+    let next_seq = offer.origin.seq;
+    let sent = vec![0; cores];
+    (Front { offer, clock, queue, next_seq, staged: VecDeque::with_capacity(STAGED), ends, sent }, behind)
+}
+
+impl<C: Clock> Front<C> {
+    /// The clock, to be set before the trial starts.
+    pub fn clock_mut(&mut self) -> &mut C {
+        &mut self.clock
+    }
+
+    /// Receives up to `max` packets, and asks `dispatch` of each to which core it goes: with its stamp and what it is
+    /// made of, its bytes, and how many packets each core was sent so far. They wait here until [`Front::pass_on`].
+    pub fn receive(
+        &mut self,
+        max: usize,
+        mut dispatch: impl FnMut(&mut Frame, &[u8], &[u64]) -> usize,
+    ) -> Received {
+        self.queue.arrive(self.offer.pace.is_due(self.clock.now_ns()));
+        let mut wanted = max;
+        while let Some(positions) = self.queue.take(wanted) {
+            wanted -= positions.len();
+            self.stage(positions, &mut dispatch);
+        }
+        match wanted == max {
+            false => Received::Frames,
+            true if self.queue.is_over() => Received::End,
+            true => Received::Idle,
+        }
+    }
+
+    fn stage(
+        &mut self,
+        positions: Range<usize>,
+        dispatch: &mut impl FnMut(&mut Frame, &[u8], &[u64]) -> usize,
+    ) {
+        let Offer { packets, pace, origin } = &self.offer;
+        // Each arrival is at the position of its number.
+        for position in positions {
+            packets.ahead(position);
+            let number = position as u32;
+            let arrival = packets.of_number(number);
+            let stamp = Stamp { seq: self.next_seq, time_ns: origin.time_ns + pace.arrival_ns(number) };
+            let Arrival { wire_len, link, .. } = *arrival;
+            let mut frame = Frame { wire_len, link, ..Frame::without_bytes(stamp) };
+            let core = dispatch(&mut frame, packets.bytes(arrival), &self.sent);
+            self.sent[core] += 1;
+            self.next_seq += 1;
+            self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry: frame.entry }));
+        }
+    }
+
+    /// Passes on what was received, in order.
+    ///
+    /// # Errors
+    /// [`Full`] at the first whose core has no room: the rest waits.
+    pub fn pass_on(&mut self) -> Result<(), Full> {
+        let ready_ns = self.clock.now_ns();
+        while let Some((core, passed)) = self.staged.pop_front() {
+            let Some(end) = self.ends.get_mut(core) else { continue };
+            let passed = Passed { ready_ns, ..passed };
+            if end.push(passed).is_err() {
+                let is_gone = end.is_abandoned();
+                self.staged.push_front((core, passed));
+                return Err(Full { core, is_gone });
+            }
+        }
+        Ok(())
+    }
+
+    /// No more will be passed on.
+    pub fn close(&mut self) {
+        self.ends.clear();
+    }
+
+    /// Packets received so far.
+    pub fn received(&self) -> u64 {
+        self.next_seq - self.offer.origin.seq
+    }
+
+    /// Packets dropped because no descriptor was free.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// By core behind, packets that were sent there.
+    pub fn sent(&self) -> &[u64] {
+        &self.sent
+    }
+
+    /// When the next packet arrives, ns from the start; `None` if none will.
+    pub fn next_arrival_ns(&self) -> Option<u64> {
+        self.queue.next().map(|number| self.offer.pace.arrival_ns(number))
+    }
+}
+
+impl Behind {
+    /// Takes up to `max` of those passed on by `now_ns`.
+    #[inline]
+    pub(super) fn take(&mut self, passed: &mut Vec<Passed>, max: usize, now_ns: u64) {
+        while passed.len() < max && self.end.peek().is_some_and(|passed| passed.ready_ns <= now_ns) {
+            passed.extend(self.end.pop());
+            self.taken += 1;
+        }
+    }
+}
+
+/// A core behind a front has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// Which.
+    pub core: usize,
+    /// Whether it will never have any again.
+    pub is_gone: bool,
+}
+
+impl Packets {
+    /// Of number `number` of a trial, which goes over the packets round and round.
+    #[inline]
+    pub(super) fn of_number(&self, number: u32) -> &Arrival {
+        let (arrivals, count) = (self.arrivals(), self.len());
+        match (number as usize) < count {
+            true => &arrivals[number as usize],
+            false => &arrivals[number as usize % count],
+        }
+    }
+
+    /// Asks for what will be read at a trial's numbers some way behind this one, as DMA has it in the cache.
+    #[inline]
+    fn ahead(&self, number: usize) {
+        Packets::prefetch_arrival(self.of_number((number + 2 * AHEAD_PACKETS) as u32), 0);
+        self.prefetch_bytes(self.of_number((number + AHEAD_PACKETS) as u32), 0);
+    }
+}

@@ -1,0 +1,116 @@
+//! The core in front of the others under a strategy whose dispatcher tells them what all packets are: the sequencer of
+//! state-compute replication in software, with the engine's own dispatcher and parser.
+//!
+//! ```text
+//!   receive ──► parse ──► dispatch (writes the history) ──► pass on
+//! ```
+//!
+//! A turn begins with passing on what the turn before received. So no packet is seen by its core before its history was
+//! written, nor, on virtual cores, before the time was charged that this took.
+
+use engine::strategies::{DispatchParser, Dispatcher, Queues};
+use engine::{BATCH_PACKETS, Chain};
+use io::nic::{Clock, Front, Full};
+use io::{Frame, Received};
+use wire::Headers;
+
+use crate::trial::CoreTrial;
+
+/// The sequencer of a trial.
+pub(crate) struct SequencerCore<'a, C> {
+    pub(crate) front: Front<C>,
+    parser: DispatchParser<'a>,
+    /// `None` at the end of the packets.
+    dispatcher: Option<Box<dyn Dispatcher>>,
+    arrivals: u64,
+    pub(crate) busy_ns: u64,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) slow_batches: u64,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequenced {
+    /// So many packets were received, and have their history.
+    Packets(u64),
+    /// None had arrived.
+    Idle,
+    /// The queue of this core has no room: the sequencer waits.
+    Full(usize),
+    /// All packets were passed on.
+    End,
+}
+
+/// How many packets each core was sent.
+struct Sent<'a>(&'a [u64]);
+
+impl Queues for Sent<'_> {
+    fn sent(&self, core: usize) -> u64 {
+        self.0[core]
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+}
+
+impl<'a, C: Clock> SequencerCore<'a, C> {
+    /// For `arrivals` packets of `chain`, which come to `front`.
+    pub(crate) fn new(
+        chain: &'a Chain,
+        front: Front<C>,
+        dispatcher: Box<dyn Dispatcher>,
+        arrivals: u32,
+    ) -> SequencerCore<'a, C> {
+        SequencerCore {
+            front,
+            parser: DispatchParser::new(chain, &*dispatcher),
+            dispatcher: Some(dispatcher),
+            arrivals: arrivals.into(),
+            busy_ns: 0,
+            elapsed_ns: 0,
+            slow_batches: 0,
+        }
+    }
+
+    /// Passes on what was received last, and receives.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> Sequenced {
+        match self.front.pass_on() {
+            Ok(()) => {}
+            Err(Full { is_gone: true, .. }) => return self.end(),
+            Err(Full { core, is_gone: false }) => return Sequenced::Full(core),
+        }
+        let SequencerCore { front, parser, dispatcher, .. } = self;
+        let Some(dispatcher) = dispatcher else { return Sequenced::End };
+        let before = front.received();
+        let received = front.receive(BATCH_PACKETS, |frame: &mut Frame, bytes, sent| {
+            let headers: Headers = parser.headers(frame.link, bytes, frame.wire_len);
+            // A queue that is gone is found when packets are passed on.
+            dispatcher.dispatch(&headers, frame, &Sent(sent)).unwrap_or(0)
+        });
+        match received {
+            Received::Frames => Sequenced::Packets(front.received() - before),
+            Received::Idle => Sequenced::Idle,
+            Received::End => self.end(),
+        }
+    }
+
+    /// The history ends before the cores see that their queues do.
+    pub(crate) fn end(&mut self) -> Sequenced {
+        self.dispatcher = None;
+        self.front.close();
+        Sequenced::End
+    }
+
+    pub(crate) fn outcome(self) -> CoreTrial {
+        CoreTrial {
+            arrived: self.arrivals,
+            received: self.front.received(),
+            dropped: self.front.dropped(),
+            busy_ns: self.busy_ns,
+            elapsed_ns: self.elapsed_ns,
+            slow_batches: self.slow_batches,
+        }
+    }
+}
