@@ -92,6 +92,9 @@ fn costs(forecast: &Forecast) -> String {
     rows.extend(
         measured.carry_ns.as_ref().map(|carry| row("   once for all replay, on several cores", carry)),
     );
+    rows.extend(
+        measured.sequencer_ns.as_ref().map(|ns| row("the sequencer, a core in front of several", ns)),
+    );
     heading("What a packet costs a core, ns") + &table(&["", "median", "least to most"], &rows, 1)
 }
 

@@ -137,6 +137,20 @@ pub struct Point {
     pub notes: Vec<String>,
 }
 
+/// A core that works for this share of the time has none left for more packets.
+const NO_TIME_LEFT: f64 = 0.9;
+
+impl Point {
+    /// Whether the core in front is what bounds the rate: it has no time left, and each core behind it has more.
+    pub fn is_bound_by_sequencer(&self) -> bool {
+        let busiest = self.loads.iter().map(|load| load.busy).reduce(f64::max);
+        let is_busiest = |sequencer: SequencerLoad| {
+            sequencer.busy >= NO_TIME_LEFT && busiest.is_some_and(|busiest| sequencer.busy > busiest)
+        };
+        self.sequencer.is_some_and(is_busiest)
+    }
+}
+
 /// What the system did while something was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {

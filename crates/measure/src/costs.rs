@@ -264,9 +264,10 @@ impl CoreTime {
         CoreTime { cores, is_fitted, ns: spread(packet_ns), sequencer_ns }
     }
 
-    /// Million packets per second of so many cores, each with its share of the packets, and of the sequencer in front.
-    pub fn mpps(&self) -> f64 {
-        let mpps = self.cores as f64 * 1e3 / self.ns.median;
+    /// Million packets per second of so many cores, each with its share of the packets and `dispatch_ns` more for each of
+    /// them, and of the sequencer in front.
+    pub fn mpps(&self, dispatch_ns: f64) -> f64 {
+        let mpps = self.cores as f64 * 1e3 / (self.ns.median + dispatch_ns);
         self.sequencer_ns.map_or(mpps, |sequencer| mpps.min(1e3 / sequencer.median))
     }
 }
@@ -388,8 +389,10 @@ mod tests {
         let times: Vec<_> = measured.packet_ns.iter().map(|time| (time.cores, time.ns.median)).collect();
         assert_eq!(times, [(1, 54.0), (2, 66.0), (8, 500.0)]);
         // 2000 / 66 Mpps are more than the sequencer's 1000 / 40, and 8000 / 500 less than 1000 / 30.
-        let rates: Vec<_> = measured.packet_ns.iter().map(CoreTime::mpps).collect();
-        assert_eq!(rates, [1e3 / 54.0, 25.0, 16.0]);
+        let rates =
+            |dispatch_ns| measured.packet_ns.iter().map(|time| time.mpps(dispatch_ns)).collect::<Vec<_>>();
+        assert_eq!(rates(0.0), [1e3 / 54.0, 25.0, 16.0]);
+        assert_eq!(rates(34.0), [1e3 / 88.0, 20.0, 8e3 / 534.0]);
         // What noise makes of a chain that costs nothing is not less than nothing.
         let nothing = costs_of(&[10.0], &[9.0], &[replicated(2, true, &[8.0], &[])]);
         assert_eq!((nothing.costs.compute_ns, nothing.costs.replay_ns), (0.0, 0.0));

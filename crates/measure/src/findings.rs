@@ -9,9 +9,6 @@ use crate::disturbance::{self, decimal, range};
 /// Rates closer than this are alike: a search's width and the noise.
 const ALIKE: f64 = 0.03;
 
-/// A core that works for this share of the time has none left for more packets.
-const NO_TIME_LEFT: f64 = 0.9;
-
 /// A core's share of the packets of a trial may be this much below that of the whole trace: trials end in the middle of it.
 const TRIAL_SHARE: f64 = 0.005;
 
@@ -209,7 +206,7 @@ fn sequencer(strategy: &str, point: &Point) -> Option<Finding> {
     let busiest_core = point.loads.iter().map(|load| load.busy).reduce(f64::max)?;
     let SequencerLoad { busy, packet_ns, .. } = sequencer;
     let (place, rate) = (Place::of(point), Rate::of(strategy, point));
-    let bounds = busy > busiest_core && busy >= NO_TIME_LEFT && point.notes.is_empty();
+    let bounds = point.is_bound_by_sequencer() && point.notes.is_empty();
     bounds.then_some(Finding::SequencerBounds { place, rate, packet_ns, busy, busiest_core })
 }
 

@@ -82,8 +82,9 @@ impl Costs {
 }
 
 /// How a trace's packets spread over the entries of the indirection table.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Skew {
+    chain: Chain,
     plan: Plan,
     /// Packets by entry.
     loads: Vec<u64>,
@@ -98,16 +99,16 @@ impl Skew {
         let offered = packets(chain, plan, trace)?;
         let mut loads = vec![0; plan.indirection_entries];
         (0..trace.len()).for_each(|index| loads[usize::from(offered.packets().entry(index))] += 1);
-        Ok(Skew { plan: plan.clone(), loads })
+        Ok(Skew { chain: chain.clone(), plan: plan.clone(), loads })
     }
 
     /// Share of the packets of the busiest of `cores` cores, 0 to 1: where entries stay where they are (`rss`), and
     /// where they go to whoever has least (`rsspp`), moved once and for the whole trace. No core has less than the
     /// heaviest entry.
     pub fn busiest_shares(&self, cores: usize) -> (f64, f64) {
-        let plan =
-            Plan { cores, rebalancing: Some(self.plan.rebalancing.unwrap_or_default()), ..self.plan.clone() };
-        let mut owners = plan.owners().unwrap_or_else(|| vec![0; self.loads.len()]);
+        let mut assign = Plan { cores, ..self.plan.clone() }.assign(&self.chain);
+        let mut owners: Vec<u16> =
+            (0..self.loads.len()).map(|entry| assign.core(entry as u16) as u16).collect();
         let fixed = busiest_share(&owners, &self.loads, cores);
         Balancer::default().rebalance(&mut owners, &self.loads, cores);
         (fixed, busiest_share(&owners, &self.loads, cores))

@@ -132,7 +132,7 @@ fn checks(measured: &MeasuredCosts) -> Vec<Check> {
         cores: time.cores,
         is_fitted: time.is_fitted,
         predicted_mpps: measured.costs.scr_mpps(time.cores),
-        measured_mpps: time.mpps(),
+        measured_mpps: time.mpps(0.0),
     };
     measured.packet_ns.iter().map(check).collect()
 }

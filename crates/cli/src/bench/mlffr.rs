@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use engine::{Chain, Plan, Registry};
 use measure::search::Limits;
-use measure::{Bench, Clock, LatencyPoint, Mlffr, Point, Question, Settings, TrialError};
+use measure::{Bench, Clock, LatencyPoint, Mlffr, Point, Question, SequencerLoad, Settings, TrialError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -203,9 +203,19 @@ fn loads(point: &Point) -> String {
         let (bar, lost) = (bar(load.busy), percent(load.loss));
         vec![core.to_string(), bar, percent(load.busy), percent(load.share), lost]
     };
-    let rows: Vec<_> = point.loads.iter().enumerate().map(row).collect();
-    heading("Cores at that rate")
-        + &table(&["core", "", "busy", "of all packets", "lost of its own"], &rows, 2)
+    let mut rows: Vec<_> = point.loads.iter().enumerate().map(row).collect();
+    let header = ["core", "", "busy", "of all packets", "lost of its own"];
+    let mut text = heading("Cores at that rate");
+    if let Some(SequencerLoad { busy, loss, packet_ns }) = point.sequencer {
+        rows.insert(0, vec!["sequencer".into(), bar(busy), percent(busy), percent(1.0), percent(loss)]);
+        text += &table(&header, &rows, 2);
+        let bound = if point.is_bound_by_sequencer() { "it" } else { "not it but a core behind it" };
+        return text
+            + &format!(
+                "the sequencer is a core more, in front of the others: {packet_ns:.1} ns a packet; {bound} bounds the rate\n"
+            );
+    }
+    text + &table(&header, &rows, 2)
 }
 
 fn latency(point: &Point) -> String {

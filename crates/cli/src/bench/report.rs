@@ -87,14 +87,18 @@ fn fault_of(point: &Point) -> Option<String> {
         return Some(format!("cores must be 1 to {CORES_MAX}"));
     }
     let of_loads = point.loads.iter().flat_map(|load| [load.share, load.busy, load.loss]);
-    if let Some(share) = of_loads.chain([point.loss]).find(|share| !is_share(*share)) {
+    let of_sequencer = point.sequencer.into_iter().flat_map(|sequencer| [sequencer.busy, sequencer.loss]);
+    let mut shares = of_loads.chain(of_sequencer).chain([point.loss]);
+    if let Some(share) = shares.find(|share| !is_share(*share)) {
         return Some(format!("{share} is not a share from 0 to 1"));
     }
     let of_latency = point
         .latency
         .iter()
         .flat_map(|at| [at.load, at.offered_mpps, at.p50_us, at.p90_us, at.p99_us, at.p999_us, at.max_us]);
-    let figures = point.found_mpps.iter().copied().chain([point.mpps]).chain(of_latency);
+    let sequencer_ns = point.sequencer.map(|sequencer| sequencer.packet_ns);
+    let rates = point.found_mpps.iter().copied().chain([point.mpps]);
+    let figures = rates.chain(of_latency).chain(sequencer_ns);
     let odd = figures.into_iter().find(|figure| !is_figure(*figure))?;
     Some(format!("{odd} is not a rate, a load or a time"))
 }

@@ -239,13 +239,13 @@ fn chains_that_cannot_be_replicated_are_sharded() {
 }
 
 /// Replay that costs as much as all of a packet, and one flow: nothing helps.
-/// 40 ns for each packet end `scr` at 25 Mpps, where replay alone would at 66.7.
+/// 30 ns for each packet end `scr` at 33.3 Mpps, where replay alone would at 66.7.
 #[test]
 fn a_sequencer_that_ends_scr_is_named() {
-    let sequencer = Costs { sequencer_ns: 40.0, ..CHEAP_DISPATCH };
+    let sequencer = Costs { sequencer_ns: 30.0, ..CHEAP_DISPATCH };
     let advice = advise(&one_flow(sequencer, 16));
-    let sentence = "However many cores, `scr` does not pass 25.0 Mpps, since all packets go through the sequencer, one core that \
-                    takes 40.0 ns for each; from 2 on, a core more adds less than 5%.";
+    let sentence = "However many cores, `scr` does not pass 33.3 Mpps, since all packets go through the sequencer, one core that \
+                    takes 30.0 ns for each; from 2 on, a core more adds less than 5%.";
     assert!(advice.sentences.iter().any(|said| said == sentence), "{:#?}", advice.sentences);
     let advice = advise(&many_flows(Costs { sequencer_ns: 41.0, ..CHEAP_DISPATCH }, 16));
     let loses = "where the sequencer passes on 24.4 Mpps at most";

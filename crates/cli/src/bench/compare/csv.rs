@@ -35,6 +35,9 @@ struct Row<'a> {
     latency_max_us: Option<f64>,
     /// Why the rate is not to be relied on; empty if it is.
     notes: String,
+    /// Of the core in front of the others, where there is one.
+    sequencer_busy_share: Option<f64>,
+    sequencer_packet_ns: Option<f64>,
 }
 
 /// A header and one row per point; cells for which there is nothing are empty.
@@ -52,7 +55,7 @@ pub fn render_csv(comparison: &Comparison) -> String {
 }
 
 /// The columns, also for a comparison without points. A test holds them to [`Row`].
-const HEADER: [&str; 24] = [
+const HEADER: [&str; 26] = [
     "chain",
     "trace",
     "trace_digest",
@@ -77,6 +80,8 @@ const HEADER: [&str; 24] = [
     "latency_p999_us",
     "latency_max_us",
     "notes",
+    "sequencer_busy_share",
+    "sequencer_packet_ns",
 ];
 
 /// The header as the names of [`Row`] give it.
@@ -122,5 +127,7 @@ fn row<'a>(comparison: &'a Comparison, series: &'a Series, point: &'a Point) -> 
         latency_p999_us: latency(|latency| latency.p999_us),
         latency_max_us: latency(|latency| latency.max_us),
         notes: point.notes.join("; "),
+        sequencer_busy_share: point.sequencer.map(|sequencer| sequencer.busy),
+        sequencer_packet_ns: point.sequencer.map(|sequencer| sequencer.packet_ns),
     }
 }

@@ -1,6 +1,6 @@
 //! The page of a comparison.
 
-use measure::{Clock, Comparison, Point, Series, TraceSummary};
+use measure::{Clock, Comparison, Point, SequencerLoad, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
 use super::figures::{limit, rate, ratio, single, spread};
@@ -192,7 +192,10 @@ fn tables(comparison: &Comparison) -> Option<Element> {
     section = section.children(folded("Latency of each point", &header, rows));
     let header = ["strategy", "cores", "core", "share of packets", "busy", "loss"];
     let rows = points().flat_map(|(series, point)| load_rows(series, point)).collect();
-    Some(section.children(folded("Load of each core", &header, rows)))
+    section = section.children(folded("Load of each core", &header, rows));
+    let header = ["strategy", "cores", "busy", "loss", "ns a packet"];
+    let rows = points().filter_map(|(series, point)| sequencer_row(series, point)).collect();
+    Some(section.children(folded("The sequencer in front of the cores", &header, rows)))
 }
 
 fn rate_cells(comparison: &Comparison, series: &Series, point: &Point) -> Vec<String> {
@@ -232,6 +235,13 @@ fn load_rows(series: &Series, point: &Point) -> Vec<Row> {
     };
     let row = |(core, load)| Row { cells: cells(core, load), begins: core == 0 };
     point.loads.iter().enumerate().map(row).collect()
+}
+
+fn sequencer_row(series: &Series, point: &Point) -> Option<Row> {
+    let SequencerLoad { busy, loss, packet_ns } = point.sequencer?;
+    let figures = [percent(busy), percent(loss), decimal(packet_ns)];
+    let cells = [series.strategy.clone(), point.cores.to_string()].into_iter().chain(figures).collect();
+    Some(Row { cells, begins: false })
 }
 
 fn refused(comparison: &Comparison) -> Option<Element> {

@@ -1,5 +1,6 @@
 use measure::{
-    Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, Series, TopKey, TraceSummary,
+    Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, SequencerLoad, Series, TopKey,
+    TraceSummary,
 };
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
@@ -165,6 +166,10 @@ fn missing(comparison: &Comparison, rows: &[Vec<String>]) -> Vec<String> {
             for load in &point.loads {
                 want(begin, &[load.share, load.busy, load.loss].map(percent));
             }
+            for sequencer in &point.sequencer {
+                let SequencerLoad { busy, loss, packet_ns } = *sequencer;
+                want(begin, &[percent(busy), percent(loss), decimal(packet_ns)]);
+            }
             for at in &point.latency {
                 let us = [at.offered_mpps, at.p50_us, at.p90_us, at.p99_us, at.p999_us, at.max_us];
                 want(begin, &[vec![percent(at.load)], us.map(decimal).to_vec()].concat());
@@ -184,11 +189,12 @@ fn every_figure_is_in_a_table() {
     let rows = rows(&parse(&html));
     assert_eq!(missing(&comparison, &rows), Vec::<String>::new());
     // A figure that the page does not have is missed, of whichever kind.
-    let change: [fn(&mut Point); 4] = [
+    let change: [fn(&mut Point); 5] = [
         |point| point.mpps += 0.01,
         |point| point.found_mpps[1] += 0.01,
         |point| point.loads[1].busy /= 2.0,
         |point| point.latency[3].p90_us += 0.01,
+        |point| point.sequencer = Some(SequencerLoad { busy: 0.123, loss: 0.01, packet_ns: 31.7 }),
     ];
     for change in change {
         let mut other = sample();
@@ -333,10 +339,13 @@ prop_compose! {
         latency in prop::collection::vec(any_latency(), 0..5),
         off_processor_share in prop::option::of(any_f64()),
         notes in prop::collection::vec(any::<String>(), 0..2),
+        sequencer in prop::option::of(any_load()),
     ) -> Point {
         let conditions = Some(Conditions { off_processor_share, ..Conditions::default() });
         let clock = if is_virtual { Clock::Virtual } else { Clock::Measured };
-        Point { cores, clock, mpps, found_mpps, loss, moves, loads, latency, conditions, notes }
+        let sequencer = sequencer
+            .map(|CoreLoad { share, busy, loss }| SequencerLoad { busy, loss, packet_ns: share });
+        Point { cores, clock, mpps, found_mpps, loss, moves, loads, sequencer, latency, conditions, notes }
     }
 }
 

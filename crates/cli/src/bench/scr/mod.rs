@@ -12,8 +12,8 @@ use engine::{Chain, Registry};
 use io::Trace;
 use measure::search::Limits;
 use measure::{
-    Check, Clock, Comparison, Contest, CostError, CostQuestion, ForecastQuestion, HistoryCost, Labels, Point,
-    Question, Series, TrialError,
+    Clock, Comparison, Contest, CoreTime, CostError, CostQuestion, Costs, ForecastQuestion, HistoryCost,
+    Labels, Point, Question, Series, TrialError,
 };
 use schemars::JsonSchema;
 use sequencer::{ETHERNET_LEN, HEADER_LEN, ItemLayout};
@@ -263,17 +263,15 @@ impl Run<'_> {
             Err(error) => return Err(Failure::usage(error)),
         };
         let dispatch_ns = self.args.dispatch_ns as f64;
-        let series = |name: &str, mpps: fn(&Check) -> f64| Series {
-            strategy: name.to_owned(),
-            points: forecast
-                .checks
-                .iter()
-                .map(|check| bare_point(check.cores, with_dispatch(check.cores, mpps(check), dispatch_ns)))
-                .collect(),
-        };
-        let measured = series("measured", |check| check.measured_mpps);
-        let predicted = series("predicted", |check| check.predicted_mpps);
         let costs = forecast.costs;
+        let costs = Costs { dispatch_ns: costs.dispatch_ns + dispatch_ns, ..costs };
+        let times = &forecast.measured.packet_ns;
+        let series = |name: &str, mpps: &dyn Fn(&CoreTime) -> f64| Series {
+            strategy: name.to_owned(),
+            points: times.iter().map(|time| bare_point(time.cores, mpps(time))).collect(),
+        };
+        let measured = series("measured", &|time| time.mpps(dispatch_ns));
+        let predicted = series("predicted", &|time| costs.scr_mpps(time.cores));
         let comparison = Comparison {
             paceline: forecast.paceline,
             command: forecast.command,
@@ -287,10 +285,8 @@ impl Run<'_> {
             series: vec![measured, predicted],
             refused: Vec::new(),
             findings: vec![format!(
-                "d {:.1} ns, c1 {:.1} ns, c2 {:.1} ns, fitted to 1, 2, 4 and 7 cores.",
-                costs.dispatch_ns + dispatch_ns,
-                costs.compute_ns,
-                costs.replay_ns
+                "d {:.1} ns, c1 {:.1} ns, c2 {:.1} ns, fitted to 1, 2, 4 and 7 cores; the sequencer takes {:.1} ns a packet.",
+                costs.dispatch_ns, costs.compute_ns, costs.replay_ns, costs.sequencer_ns
             )],
         };
         Ok(Some(Chart { name: self.name(), comparison, links: Vec::new(), history: Vec::new() }))
@@ -326,12 +322,6 @@ fn link_point(cores: usize, frame_bytes: usize, item_bytes: usize) -> LinkPoint 
     LinkPoint { cores, frame_bytes, link_mpps: LINK_GBPS * 1e3 / ((frame_bytes + BETWEEN_FRAMES) * 8) as f64 }
 }
 
-/// A rate with more dispatch: each core's time for a packet grows by so much.
-fn with_dispatch(cores: usize, mpps: f64, dispatch_ns: f64) -> f64 {
-    let cores = cores as f64;
-    cores * 1e3 / (cores * 1e3 / mpps + dispatch_ns)
-}
-
 fn bare_point(cores: usize, mpps: f64) -> Point {
     Point {
         cores,
@@ -341,6 +331,7 @@ fn bare_point(cores: usize, mpps: f64) -> Point {
         loss: 0.0,
         moves: 0,
         loads: Vec::new(),
+        sequencer: None,
         latency: Vec::new(),
         conditions: None,
         notes: Vec::new(),
@@ -358,12 +349,5 @@ mod tests {
         assert_eq!((one.frame_bytes, (one.link_mpps * 10.0).round()), (64, 1_488.0));
         assert_eq!(link_point(2, 64, 50).frame_bytes, 168);
         assert_eq!(link_point(2, 64, 50).link_mpps, 100e3 / (188.0 * 8.0));
-    }
-
-    /// 4 cores of 100 ns each, and then of 150.
-    #[test]
-    fn dispatch_is_added_to_each_cores_time() {
-        assert!((with_dispatch(4, 40.0, 50.0) - 4e3 / 150.0).abs() < 1e-9);
-        assert!((with_dispatch(4, 40.0, 0.0) - 40.0).abs() < 1e-9);
     }
 }

@@ -44,7 +44,7 @@ fn figure_text<'a>(figure: &'a FigureReport, told: &mut BTreeSet<&'a str>) -> St
             text += &table(&["cores", "frame bytes", "Mpps"], &rows, 0);
         }
         if !chart.history.is_empty() {
-            text += "ns for a packet of a core's own, nothing lost, and for each item of history\n";
+            text += "ns for a packet of a core's own, nothing lost, for each item of history, and at the sequencer\n";
             text += &history(&chart.history);
         }
         let new = chart.comparison.findings.iter().filter(|finding| told.insert(finding));
@@ -56,12 +56,19 @@ fn figure_text<'a>(figure: &'a FigureReport, told: &mut BTreeSet<&'a str>) -> St
 /// A row for each place of the history, a column for each number of cores.
 fn history(costs: &[HistoryCost]) -> String {
     let cores = costs[0].packet_ns.iter().map(|time| plural(time.cores as u64, "core"));
-    let header: Vec<String> =
-        ["history in".to_owned()].into_iter().chain(cores).chain(["per item".to_owned()]).collect();
+    let header: Vec<String> = ["history in".to_owned()]
+        .into_iter()
+        .chain(cores)
+        .chain(["per item".to_owned(), "sequencer".to_owned()])
+        .collect();
     let row = |cost: &HistoryCost| {
         let times = cost.packet_ns.iter().map(|time| &time.ns).chain([&cost.item_ns]);
         let shown = times.map(|ns| format!("{:.1}", ns.median));
-        [cost.placement.name().to_owned()].into_iter().chain(shown).collect::<Vec<_>>()
+        // On the most cores.
+        let sequencer = cost.packet_ns.iter().rev().find_map(|time| time.sequencer_ns);
+        let sequencer = sequencer.map_or("-".to_owned(), |ns| format!("{:.1}", ns.median));
+        let cells = [cost.placement.name().to_owned()].into_iter().chain(shown).chain([sequencer]);
+        cells.collect::<Vec<_>>()
     };
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     table(&header, &costs.iter().map(row).collect::<Vec<_>>(), 0)
