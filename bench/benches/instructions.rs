@@ -7,9 +7,9 @@
 
 use std::hint::black_box;
 
-use engine::strategies::{RSS, RSSPP, SHARED, SINGLE, Strategy};
-use engine::{Chain, ChainCore, Forgotten, Mover, Past, Plan, Recalled, Registry, Replicator};
-use engine::{CoreCounters, turn};
+use engine::strategies::{DispatchParser, Dispatcher, Queues, Team};
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::{Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
@@ -17,7 +17,7 @@ use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
 use table::{FlowTable, Layout, Slot, WhenFull};
-use wire::{Edits, Headers, LinkType};
+use wire::{Edits, Headers, LinkType, Stamp};
 use zerocopy::IntoBytes;
 
 #[library_benchmark]
@@ -182,6 +182,16 @@ fn turns(mut turning: Turning) -> Turning {
 fn replicas(mut replicating: Replicating) -> Replicating {
     replicating.turns();
     replicating
+}
+
+// What the engine's sequencer does for a packet: parse, pick a core, write the history.
+#[library_benchmark]
+#[bench::one_flow(args = ("ddos", Spread::OneFlow), setup = Dispatching::new)]
+#[bench::many_flows(args = ("ddos", Spread::ManyFlows), setup = Dispatching::new)]
+#[bench::conntrack_many_flows(args = ("conntrack", Spread::ManyFlows), setup = Dispatching::new)]
+fn dispatch(mut dispatching: Dispatching) -> Dispatching {
+    dispatching.round();
+    dispatching
 }
 
 // What a sequencer does for a packet, less the bytes it puts before it.
@@ -409,28 +419,37 @@ struct Replicating {
     core: ChainCore,
     port: Numbered,
     batch: engine::Batch,
-    replicator: Replicator<Sprayed>,
+    intake: Box<dyn Intake>,
+    /// The history would end with it.
+    _dispatching: Dispatching,
 }
+
+/// Rounds over the packets: one that is not counted, and one that is.
+const ROUNDS: usize = 2;
 
 impl Replicating {
     fn new(cores: u64, function: &str, spread: Spread) -> Replicating {
         let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
         let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
-        let core = chain.core().expect("memory");
+        let plan = Plan::new(&chain, SCR, cores as usize).expect("a plan");
+        let core = plan.cores_of(&chain).expect("memory").remove(0);
         let frames: Vec<_> = (0..PACKETS as u64 * cores).map(|number| spread.packet(number)).collect();
         let port = Numbered { port: port_of(frames.iter().step_by(cores as usize)), cores };
-        let replicator = Replicator::new(Sprayed::new(&chain, &frames), &chain, cores as usize, 0);
-        let mut replicating = Replicating { core, port, batch: engine::Batch::new(), replicator };
+        let mut dispatching = Dispatching::of(plan, chain, frames);
+        // The log holds them all: the core is as far behind as it may be.
+        (0..ROUNDS).for_each(|_| dispatching.round());
+        let (intake, batch) = (dispatching.intakes.remove(0), engine::Batch::new());
+        let mut replicating = Replicating { core, port, batch, intake, _dispatching: dispatching };
         replicating.turns();
         replicating
     }
 
     /// As many as take each own packet once.
     fn turns(&mut self) {
-        let Self { core, port, batch, replicator } = self;
+        let Self { core, port, batch, intake, .. } = self;
         let mut counters = CoreCounters::default();
         while counters.packets < PACKETS as u64 {
-            let received = turn(port, core, batch, &mut (), replicator, &mut counters);
+            let received = turn(port, core, batch, &mut (), &mut **intake, &mut counters);
             black_box(received).expect("the port is open");
         }
     }
@@ -467,44 +486,53 @@ impl Port for Numbered {
     }
 }
 
-/// What is known of all packets, over and over.
-struct Sprayed(Vec<(Recalled, Headers)>);
+/// The engine's sequencer, and the cores that read what it writes.
+struct Dispatching {
+    chain: Chain,
+    dispatcher: Box<dyn Dispatcher>,
+    intakes: Vec<Box<dyn Intake>>,
+    frames: Vec<Vec<u8>>,
+    next: u64,
+}
 
-impl Sprayed {
-    fn new(chain: &Chain, frames: &[Vec<u8>]) -> Sprayed {
-        let excerpt = chain.excerpt();
-        let headers_of =
-            |frame: &Vec<u8>| excerpt.of(&wire::parse(LinkType::Ethernet, frame, frame.len() as u32));
-        let mut before = headers_of(&frames[frames.len() - 1]);
-        let packet = |frame: &Vec<u8>| {
-            let headers = headers_of(frame);
-            let likeness = excerpt.likeness(&before, &headers);
-            before = headers;
-            (Recalled { time_ns: 1, likeness }, headers)
-        };
-        Sprayed(frames.iter().map(packet).collect())
+impl Dispatching {
+    fn new(function: &str, spread: Spread) -> Dispatching {
+        let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
+        let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
+        let plan = Plan::new(&chain, SCR, 7).expect("a plan");
+        let frames = (0..PACKETS as u64).map(|number| spread.packet(number)).collect();
+        let mut dispatching = Dispatching::of(plan, chain, frames);
+        dispatching.round();
+        dispatching
     }
 
-    fn packet(&self, seq: u64) -> &(Recalled, Headers) {
-        // One division for each, which a log has not.
-        &self.0[(seq % self.0.len() as u64) as usize]
+    fn of(plan: Plan, chain: Chain, frames: Vec<Vec<u8>>) -> Dispatching {
+        let Team { dispatcher, intakes } = plan.team(&chain);
+        Dispatching { chain, dispatcher, intakes, frames, next: 0 }
+    }
+
+    /// Each packet once.
+    fn round(&mut self) {
+        let parser = DispatchParser::new(&self.chain, &*self.dispatcher);
+        for frame in black_box(&self.frames) {
+            let headers = parser.headers(LinkType::Ethernet, frame, frame.len() as u32);
+            let mut frame = Frame::without_bytes(Stamp { seq: self.next, time_ns: 1 });
+            black_box(self.dispatcher.dispatch(&headers, &mut frame, &Sink)).expect("open");
+            self.next += 1;
+        }
     }
 }
 
-impl Past for Sprayed {
-    #[inline]
-    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
-        Ok(self.packet(seq).0)
+/// Queues of which nobody asks anything.
+struct Sink;
+
+impl Queues for Sink {
+    fn sent(&self, _: usize) -> u64 {
+        0
     }
 
-    #[inline]
-    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
-        *headers = self.packet(seq).1;
-        Ok(())
-    }
-
-    fn end(&self) -> Option<u64> {
-        None
+    fn is_closed(&self) -> bool {
+        false
     }
 }
 
@@ -539,7 +567,7 @@ library_benchmark_group!(
 
 library_benchmark_group!(
     name = histories,
-    benchmarks = [history_next, history_prefix, history_parse, history_items]
+    benchmarks = [dispatch, history_next, history_prefix, history_parse, history_items]
 );
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
 library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, turns, replicas]);
