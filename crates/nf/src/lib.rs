@@ -62,11 +62,13 @@
 
 extern crate alloc;
 
+mod cx;
 mod ended;
 mod function;
 mod hash;
 mod key;
 mod leaps;
+mod options;
 pub mod prefix;
 mod reads;
 mod report;
@@ -75,13 +77,15 @@ mod samples;
 mod sides;
 mod verdict;
 
+pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
-pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared, undeclared_event};
+pub use function::{NetworkFunction, WhenShared};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };
 pub use leaps::{LeapError, check_leaps};
+pub use options::{OptionDoc, OptionError};
 pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
 pub use report::FunctionReport;
 pub use rig::Rig;

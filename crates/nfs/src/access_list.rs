@@ -85,6 +85,8 @@ use crate::PassOrDrop;
 
 mod rule;
 
+pub use rule::Action;
+
 use rule::{Packet, Rule};
 
 const DENIED_BY_RULE: u8 = 0;
@@ -112,16 +114,6 @@ pub struct AccessList {
     texts: Vec<String>,
     timeouts: Timeouts,
     when_full: PassOrDrop,
-}
-
-/// What a rule does with the packets that it matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// They pass, and so do their answers.
-    Allow,
-    /// They are dropped.
-    Deny,
 }
 
 /// Options of [`AccessList`]: see the [module's page](self).

@@ -122,17 +122,19 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
-use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use zerocopy::IntoBytes;
 
 mod maglev;
 mod options;
 mod round_robin;
 mod service;
+mod state;
 mod vip;
 
 pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions, ServiceProtocol};
+pub use state::{Meta, Phase, State};
 pub use vip::{ServicePort, Vip};
 
 use options::Timeouts;
@@ -148,62 +150,12 @@ const FLOWS_MOVED: usize = 2;
 const PACKETS_WITHOUT_FLOW: usize = 3;
 const ANSWERS_REWRITTEN: usize = 4;
 
-/// Any number; the same everywhere, so that balancers agree.
-const FLOW_HASH_SEED: u64 = 0x6d61_676c_6576;
-
 /// Spreads the flows to a service over its backends: see the [module's page](self).
 #[derive(Clone, Debug)]
 pub struct LoadBalancer {
     services: Services,
     policy: Policy,
     timeouts: Timeouts,
-}
-
-/// The header fields that the balancer reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Meta {
-    src: Addr,
-    dst: Addr,
-    src_port: u16,
-    dst_port: u16,
-    protocol: u8,
-    tcp_flags: u8,
-    /// 1 for the first of several fragments.
-    is_first_fragment: u8,
-    zero: u8,
-}
-
-/// What is kept of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct State {
-    /// Packets to the backend.
-    pub packets: u64,
-    /// The backend, by a hash of its address, port and MAC address.
-    pub backend_id: u32,
-    /// Where in the service's list it was found.
-    pub backend: u16,
-    /// How far the flow is.
-    pub phase: Phase,
-    /// Where in the list of services its service was found.
-    pub service: u8,
-}
-
-const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 16);
-
-/// How far a flow is; decides its time-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(u8)]
-pub enum Phase {
-    /// TCP, one packet or SYNs alone.
-    Opening,
-    /// TCP, more than that.
-    Open,
-    /// TCP, after a FIN or RST.
-    Closing,
-    /// UDP.
-    Datagrams,
 }
 
 impl NetworkFunction for LoadBalancer {
@@ -445,60 +397,6 @@ impl LoadBalancer {
             }
         }
         counts
-    }
-}
-
-impl Meta {
-    #[inline]
-    fn flow(&self) -> FiveTuple {
-        FiveTuple {
-            src: self.src,
-            dst: self.dst,
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            protocol: self.protocol,
-            zero: [0; 3],
-        }
-    }
-
-    #[inline]
-    fn hash(&self) -> u64 {
-        hash_bytes(self.flow().as_bytes(), FLOW_HASH_SEED)
-    }
-
-    #[inline]
-    fn has(&self, flag: u8) -> bool {
-        self.protocol == protocol::TCP && self.tcp_flags & flag != 0
-    }
-
-    /// A SYN that opens a connection (RFC 9293 §3.5).
-    #[inline]
-    fn is_tcp_opening(&self) -> bool {
-        self.has(tcp_flags::SYN) && !self.has(tcp_flags::ACK)
-    }
-
-    /// Whether the packet begins another connection than the one in `phase`.
-    #[inline]
-    fn reopens(&self, phase: Phase) -> bool {
-        phase == Phase::Closing && self.is_tcp_opening()
-    }
-
-    /// Whether a flow may begin with this packet.
-    #[inline]
-    fn is_opening(&self) -> bool {
-        self.protocol != protocol::TCP || self.is_tcp_opening()
-    }
-
-    /// Where the packet leads a flow that was in `phase`, if it was.
-    #[inline]
-    fn next_phase(&self, phase: Option<Phase>) -> Phase {
-        match phase {
-            _ if self.protocol != protocol::TCP => Phase::Datagrams,
-            _ if self.has(tcp_flags::FIN | tcp_flags::RST) => Phase::Closing,
-            None => Phase::Opening,
-            Some(Phase::Opening) if !self.has(tcp_flags::SYN) => Phase::Open,
-            Some(phase) => phase,
-        }
     }
 }
 

@@ -172,6 +172,7 @@ use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 use crate::PassOrDrop;
 use crate::common::{REPORT_ROWS, keep_top};
 
+mod endpoint;
 mod icmp;
 mod options;
 mod ports;
@@ -181,8 +182,9 @@ pub use options::{Options, PortChoice};
 pub use ports::Pool;
 pub use state::{Meta, Phase, State};
 
+use endpoint::{External, Inside, PROTOCOLS};
 use options::{PortRange, Sides, Timeouts};
-use ports::{External, Inside, PROTOCOLS, Wanted};
+use ports::Wanted;
 use state::Message;
 
 const NO_PORT: u8 = 0;

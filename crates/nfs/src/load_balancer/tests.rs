@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::string::String;
 use std::vec::Vec;
 
-use nf::{Rig, Verdict};
-use wire::{Edits, Headers, Marks};
+use nf::{Rig, Verdict, hash_bytes};
+use wire::{Addr, Edits, Headers, Marks};
 
 use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};

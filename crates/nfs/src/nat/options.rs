@@ -10,7 +10,7 @@ use nf::{OptionDoc, OptionError};
 use serde::Deserialize;
 use wire::Addr;
 
-use super::Phase;
+use super::state::Phase;
 use crate::PassOrDrop;
 use crate::common::ns_from_ms;
 use crate::prefix::PrefixSet;

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use wire::protocol;
 
-use super::{External, Inside, PROTOCOLS, PortRange};
+use crate::nat::endpoint::{External, Inside, PROTOCOLS};
+use crate::nat::options::PortRange;
 
 /// An entry for each external port. It is written by the core that owns the port and by no other. Only
 /// packets that a core hairpins read entries of other cores.
