@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use engine::{
     Chain, Plan, Progress, Registry, RunError, Undeclared, UndeclaredError, replay_capture, verify,
 };
-use nf::{Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
+use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{chain, tcp};
 use strategy::Strategy;
@@ -26,11 +26,8 @@ struct Options {
 }
 
 impl NetworkFunction for Careless {
-    const NAME: &'static str = "careless";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["tenth", "other"];
-    const EVENTS: &'static [&'static str] = &["fifth"];
+    const ABOUT: About =
+        About { name: "careless", drop_reasons: &["tenth", "other"], events: &["fifth"], ..About::NONE };
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 
     type Key = SrcAddr;
@@ -42,8 +39,6 @@ impl NetworkFunction for Careless {
     fn new(Options { reason, event }: Options) -> Result<Self, OptionError> {
         Ok(Careless { reason, event })
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<SrcAddr> {
         headers.is_ip().then(|| SrcAddr::of(headers))

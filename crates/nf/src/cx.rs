@@ -18,7 +18,7 @@ pub struct Cx<'a, Pool> {
 }
 
 impl<'a, Pool> Cx<'a, Pool> {
-    /// For engines and tests. `events` has a cell for each of [`NetworkFunction::EVENTS`](crate::NetworkFunction::EVENTS), and one more behind them in
+    /// For engines and tests. `events` has a cell for each of [`About::events`](crate::About::events), and one more behind them in
     /// which [`undeclared_event`] finds an index that is not among these. A test may leave that one out.
     #[inline]
     pub fn new(
@@ -52,7 +52,7 @@ impl<'a, Pool> Cx<'a, Pool> {
         hash_bytes(bytes, self.seed)
     }
 
-    /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`](crate::NetworkFunction::EVENTS). An index that is not among these
+    /// Counts one more of event `index`, an index into [`About::events`](crate::About::events). An index that is not among these
     /// counts nothing; a run that met one ends in an error that names it.
     #[inline]
     pub fn count(&mut self, index: usize) {
@@ -75,7 +75,7 @@ impl<'a, Pool> Cx<'a, Pool> {
 const UNDECLARED_SHIFT: u32 = 40;
 
 /// An event that a function counted and did not declare, if it did: an index that is not one into
-/// [`NetworkFunction::EVENTS`](crate::NetworkFunction::EVENTS). `events` is what [`Cx::new`] got, with the cell behind the declared ones.
+/// [`About::events`](crate::About::events). `events` is what [`Cx::new`] got, with the cell behind the declared ones.
 pub fn undeclared_event(events: &[u64]) -> Option<usize> {
     let (cell, declared) = events.split_last()?;
     match (*cell, cell >> UNDECLARED_SHIFT) {

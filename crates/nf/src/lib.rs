@@ -10,7 +10,7 @@
 //!
 //! ```
 //! # use paceline_nf as nf;
-//! use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
+//! use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 //! use wire::{Fields, Headers};
 //!
 //! /// Lets each source send one packet in a second.
@@ -25,10 +25,12 @@
 //! struct Options {}
 //!
 //! impl NetworkFunction for OneASecond {
-//!     const NAME: &'static str = "one-a-second";
-//!     const SUMMARY: &'static str = "lets each source send one packet in a second";
-//!     const SPEC: &'static str = "this example";
-//!     const DROP_REASONS: &'static [&'static str] = &["too-soon"];
+//!     const ABOUT: About = About {
+//!         name: "one-a-second",
+//!         summary: "lets each source send one packet in a second",
+//!         drop_reasons: &["too-soon"],
+//!         ..About::NONE
+//!     };
 //!     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 //!
 //!     type Key = SrcAddr;
@@ -38,7 +40,6 @@
 //!     type Options = Options;
 //!
 //!     fn new(_: Options) -> Result<Self, OptionError> { Ok(OneASecond) }
-//!     fn pool(&self) {}
 //!     fn project(headers: &Headers) -> Option<Meta> {
 //!         headers.is_ip().then(|| Meta { src: SrcAddr::of(headers) })
 //!     }
@@ -79,7 +80,10 @@ mod verdict;
 
 pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
-pub use function::{NetworkFunction, WhenShared};
+pub use function::{
+    About, EndedOf, Extras, Flows, FullTable, Guarantees, Inspect, NetworkFunction, Pooled, Records, Reports,
+    TwoSided, WhenShared,
+};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,

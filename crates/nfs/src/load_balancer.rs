@@ -122,7 +122,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
+    Pooled, Reports, Verdict,
+};
 use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
@@ -150,6 +153,9 @@ const FLOWS_MOVED: usize = 2;
 const PACKETS_WITHOUT_FLOW: usize = 3;
 const ANSWERS_REWRITTEN: usize = 4;
 
+/// What a packet to a backend is written to.
+const TO_A_BACKEND: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
+
 /// Spreads the flows to a service over its backends: see the [module's page](self).
 #[derive(Clone, Debug)]
 pub struct LoadBalancer {
@@ -159,17 +165,35 @@ pub struct LoadBalancer {
 }
 
 impl NetworkFunction for LoadBalancer {
-    const NAME: &'static str = "load-balancer";
-    const SUMMARY: &'static str = "spreads the flows to a service over its backends";
-    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4";
-    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
-    const DROP_REASONS: &'static [&'static str] = &["no-backend", "fragment"];
-    const EVENTS: &'static [&'static str] =
-        &["flows-opened", "flows-picked-up", "flows-moved", "packets-without-flow", "answers-rewritten"];
+    const ABOUT: About = About {
+        name: "load-balancer",
+        summary: "spreads the flows to a service over its backends",
+        spec: "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4",
+        options: options::OPTIONS,
+        drop_reasons: &["no-backend", "fragment"],
+        events: &[
+            "flows-opened",
+            "flows-picked-up",
+            "flows-moved",
+            "packets-without-flow",
+            "answers-rewritten",
+        ],
+    };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
-    const EDITS: Fields =
-        Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT).union(Fields::DST_MAC);
-    const ALLOCATES: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
+    const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled {
+            make: Self::pool,
+            divide: Self::pools,
+            steps_in_order: Self::steps_in_order,
+            allocates: Self::allocates,
+            without_allocation: Some(Self::without_allocation),
+            ..Pooled::NONE
+        },
+        full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        ..Extras::NONE
+    };
 
     type Key = FiveTuple;
     type Meta = Meta;
@@ -184,29 +208,6 @@ impl NetworkFunction for LoadBalancer {
             policy: options.policy,
             services: Services::new(&options)?,
         })
-    }
-
-    fn pool(&self) -> Turns {
-        self.turns(0, 1)
-    }
-
-    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Turns> {
-        (0..cores).map(|core| self.turns(core, cores)).collect()
-    }
-
-    fn refuses_eviction(&self) -> Option<&'static str> {
-        (self.policy == Policy::RoundRobin).then_some(
-            "under `policy = \"round-robin\"` a flow's backend is known to the table alone, and an evicted flow \
-             would change it",
-        )
-    }
-
-    fn allocates(&self) -> Fields {
-        if self.policy == Policy::RoundRobin { Self::ALLOCATES } else { Fields::empty() }
-    }
-
-    fn steps_in_order(&self) -> bool {
-        self.policy == Policy::RoundRobin
     }
 
     #[inline]
@@ -257,9 +258,34 @@ impl NetworkFunction for LoadBalancer {
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         self.timeouts.of(state.phase)
     }
+}
+
+impl LoadBalancer {
+    fn pool(&self) -> Turns {
+        self.turns(0, 1)
+    }
+
+    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Turns> {
+        (0..cores).map(|core| self.turns(core, cores)).collect()
+    }
+
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        (self.policy == Policy::RoundRobin).then_some(
+            "under `policy = \"round-robin\"` a flow's backend is known to the table alone, and an evicted flow \
+             would change it",
+        )
+    }
+
+    fn allocates(&self) -> Fields {
+        if self.policy == Policy::RoundRobin { TO_A_BACKEND } else { Fields::empty() }
+    }
+
+    fn steps_in_order(&self) -> bool {
+        self.policy == Policy::RoundRobin
+    }
 
     /// The flow goes by the hash, now and as long as it lives: see the module's page. A turn that it took is not used.
-    fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
+    fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         let Some(service) = self.services.get(state.service) else { return Verdict::Forward };
         if self.policy == Policy::RoundRobin {
             if self.takes_turn(meta, cx) {
@@ -286,11 +312,7 @@ impl NetworkFunction for LoadBalancer {
         }
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         self.services
             .iter()
             .zip(self.counts(flows))

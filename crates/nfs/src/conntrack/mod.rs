@@ -16,7 +16,10 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use nf::{Connection, Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{
+    About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
+    Reports, TwoSided, Verdict,
+};
 use wire::{Fields, Headers, Stamp};
 
 use crate::PassOrDrop;
@@ -73,18 +76,26 @@ pub struct Conntrack {
     settings: Settings,
 }
 
-/// One packet out of so many out of the window is a great share: see [`NetworkFunction::hint`].
+/// One packet out of so many out of the window is a great share: see [`nf::Reports::hint`].
 const HINT_PACKETS: u64 = 20;
 
 impl NetworkFunction for Conntrack {
-    const NAME: &'static str = "conntrack";
-    const SUMMARY: &'static str = "follows TCP connections, and drops what cannot belong to one";
-    const SPEC: &'static str = "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
-         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1";
-    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
-    const DROP_REASONS: &'static [&'static str] = counts::DROP_REASONS;
-    const EVENTS: &'static [&'static str] = counts::EVENTS;
+    const ABOUT: About = About {
+        name: "conntrack",
+        summary: "follows TCP connections, and drops what cannot belong to one",
+        spec: "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
+         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1",
+        options: options::OPTIONS,
+        drop_reasons: counts::DROP_REASONS,
+        events: counts::EVENTS,
+    };
     const READS: Fields = Meta::READS;
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
+        reports: Reports { report: Self::report, hint: Self::hint },
+        ..Extras::NONE
+    };
 
     type Key = Connection;
     type Meta = Meta;
@@ -94,12 +105,6 @@ impl NetworkFunction for Conntrack {
 
     fn new(options: Options) -> Result<Conntrack, OptionError> {
         Ok(Conntrack { settings: Settings { options, timeouts: Timeouts::new(&options)? } })
-    }
-
-    fn pool(&self) {}
-
-    fn wants_sides(&self) -> Option<&'static str> {
-        (self.settings.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
     }
 
     fn project(headers: &Headers) -> Option<Meta> {
@@ -147,6 +152,12 @@ impl NetworkFunction for Conntrack {
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         u64::from(state.remaining_ms()) * 1_000_000
     }
+}
+
+impl Conntrack {
+    fn wants_sides(&self) -> Option<&'static str> {
+        (self.settings.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
+    }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
         match self.settings.options.when_full {
@@ -165,11 +176,7 @@ impl NetworkFunction for Conntrack {
         })
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a Connection, &'a State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         let mut counts = [0u64; TcpState::COUNT];
         flows.for_each(|(_, state)| counts[state.tcp() as usize] += 1);
         let total: u64 = counts.iter().sum();

@@ -229,7 +229,7 @@ fn not_ipv4(text: &str) -> String {
 }
 
 /// The ports of one external address, for one protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRange {
     first: u16,
     last: u16,

@@ -38,8 +38,8 @@ pub(super) struct Wanted {
 /// then nobody is let in by it, and its port is given to whoever asks when no free one is left. It need not have
 /// been given back by then.
 ///
-/// Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
-#[derive(Clone, Debug)]
+/// The default has no ports. Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
+#[derive(Clone, Debug, Default)]
 pub struct Pool {
     ports: PortTable,
     /// External addresses of which this core has ports, ascending.

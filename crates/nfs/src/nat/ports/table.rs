@@ -15,7 +15,7 @@ use crate::nat::options::PortRange;
 ///
 /// Ports of one core are neighbours: an entry is written with each packet that goes out, and cores that
 /// write to one line wait for each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PortTable {
     range: PortRange,
     /// By [`PortTable::kind`] and by port: the entry's place among those of the kind.
