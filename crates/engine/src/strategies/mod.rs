@@ -1,0 +1,7 @@
+//! One folder for each strategy.
+
+pub(crate) mod dispatch;
+pub(crate) mod egress;
+pub(crate) mod plan;
+pub(crate) mod rsspp;
+pub(crate) mod scr;
