@@ -120,13 +120,13 @@ fn the_error_says_what_there_is_and_what_to_do() {
     };
     assert_eq!(
         message(7, 0),
-        "function `careless` drops for reason number 7, which it does not declare: its DROP_REASONS has numbers 0 to \
-         1: tenth, other\nAdd a name to DROP_REASONS of the function, or use another number."
+        "function `careless` drops for reason number 7, which it does not declare: its `drop_reasons` have numbers 0 \
+         to 1: tenth, other\nAdd a name to `drop_reasons` in the function's ABOUT, or use another number."
     );
     assert_eq!(
         message(0, 9),
-        "function `careless` counts event number 9, which it does not declare: its EVENTS has numbers 0 to 0: fifth\n\
-         Add a name to EVENTS of the function, or use another number."
+        "function `careless` counts event number 9, which it does not declare: its `events` have numbers 0 to 0: fifth\n\
+         Add a name to `events` in the function's ABOUT, or use another number."
     );
 }
 

@@ -78,8 +78,9 @@ impl NetworkFunction for Quota {
         options: &[OptionDoc {
             name: "bytes",
             default: "1000000",
-            help: "bytes that a source may send in a second",
-        }], // A verdict and a count name these by their index. A run that meets another index ends in an error.
+            help: "bytes that a source may send a second",
+        }],
+        // A verdict and a count name these by their index. A run that meets another index ends in an error.
         drop_reasons: &["over-quota"],
         events: &["quotas-begun"],
     };

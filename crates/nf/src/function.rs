@@ -14,8 +14,9 @@ use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, V
 
 /// A network function: a deterministic state machine per flow.
 ///
-/// Written once, run by every strategy. The crate's page has a whole one in 40 lines. What only some functions have,
-/// such as a pool or a report, is in [`NetworkFunction::EXTRAS`], which is empty by default.
+/// Written once, run by every strategy. The crate's page has a whole one in 40 lines. These items are what every
+/// function says. What only some have, such as a pool or a report, is in [`NetworkFunction::EXTRAS`], which is empty
+/// by default.
 pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// Its name, and the names of all that it counts.
     const ABOUT: About;
@@ -105,16 +106,48 @@ impl About {
 }
 
 /// What only some functions have, by theme. Each theme is a struct of constants and functions with a `NONE`, so that
-/// a function names what it has and nothing else:
+/// a function names what it has and nothing else. Here one reports how many flows it has:
 ///
-/// ```ignore
-/// const EXTRAS: Extras<Self> = Extras {
-///     reports: Reports { report: Self::report, ..Reports::NONE },
-///     ..Extras::NONE
-/// };
+/// ```
+/// # use paceline_nf as nf;
+/// # use nf::{About, Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
+/// use nf::{EndedOf, Extras, Flows, FunctionReport, Reports};
+/// # use wire::{Fields, Headers, Stamp};
+/// # #[derive(serde::Deserialize)] struct Options {}
+///
+/// struct Census;
+///
+/// impl Census {
+///     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _: Stamp) -> Vec<FunctionReport> {
+///         let title = format!("{} flows now", flows.count());
+///         vec![FunctionReport { title, columns: vec![], rows: vec![] }]
+///     }
+/// }
+///
+/// impl NetworkFunction for Census {
+///     const EXTRAS: Extras<Self> =
+///         Extras { reports: Reports { report: Self::report, ..Reports::NONE }, ..Extras::NONE };
+///     // ... and what every function says.
+/// #     const ABOUT: About = About { name: "census", ..About::NONE };
+/// #     const READS: Fields = Fields::FIVE_TUPLE;
+/// #     type Key = FiveTuple; type Meta = FiveTuple; type State = u8; type Pool = (); type Options = Options;
+/// #     fn new(_: Options) -> Result<Self, OptionError> { Ok(Census) }
+/// #     fn project(headers: &Headers) -> Option<FiveTuple> { Some(FiveTuple::of(headers)) }
+/// #     fn key(meta: &FiveTuple) -> FiveTuple { *meta }
+/// #     fn step(&self, flow: &mut Option<u8>, _: &FiveTuple, _: &mut Cx<'_, ()>) -> Verdict {
+/// #         *flow = Some(0);
+/// #         Verdict::Forward
+/// #     }
+/// #     fn idle_timeout_ns(&self, _: &u8) -> u64 { 1_000 }
+/// }
+///
+/// let mut rig = Rig::new(Census);
+/// rig.packet(0, &Headers::default());
+/// assert_eq!(rig.report()[0].title, "1 flows now");
 /// ```
 ///
-/// All of it is constant, so that a call goes straight to the function named, inlined like any other.
+/// All of it is constant: a call goes straight to the function that is named, and is inlined like any other. A method
+/// that is not named here is never called; the compiler says that it is unused.
 pub struct Extras<F: NetworkFunction> {
     /// State that no key owns.
     pub pool: Pooled<F>,

@@ -25,12 +25,8 @@
 //! struct Options {}
 //!
 //! impl NetworkFunction for OneASecond {
-//!     const ABOUT: About = About {
-//!         name: "one-a-second",
-//!         summary: "lets each source send one packet in a second",
-//!         drop_reasons: &["too-soon"],
-//!         ..About::NONE
-//!     };
+//!     const ABOUT: About =
+//!         About { name: "one-a-second", summary: "one packet a second", drop_reasons: &["too-soon"], ..About::NONE };
 //!     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 //!
 //!     type Key = SrcAddr;
@@ -59,6 +55,9 @@
 //! let samples: Vec<Headers> = nf::sample_headers(1).take(4_000).collect();
 //! assert_eq!(nf::check_reads::<OneASecond>(&samples), Ok(()));
 //! ```
+//!
+//! What only some functions have is in a constant that is empty by default, [`NetworkFunction::EXTRAS`]: state that no
+//! key owns, a report, an inside and an outside, and the like. [`Extras`] lists it by theme.
 #![no_std]
 
 extern crate alloc;

@@ -115,12 +115,12 @@ impl<F: NetworkFunction> Rig<F> {
             let is_declared = usize::from(reason) < reasons.len();
             assert!(
                 is_declared,
-                "`{}` drops for reason {reason}: DROP_REASONS is {reasons:?}",
+                "`{}` drops for reason {reason}: drop_reasons are {reasons:?}",
                 F::ABOUT.name
             );
         }
         if let Some(event) = undeclared_event(&self.events) {
-            panic!("`{}` counts event {event}: EVENTS is {:?}", F::ABOUT.name, F::ABOUT.events);
+            panic!("`{}` counts event {event}: events are {:?}", F::ABOUT.name, F::ABOUT.events);
         }
     }
 

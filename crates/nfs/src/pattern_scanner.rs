@@ -112,7 +112,17 @@ const DFA_CONTENTS_BYTES_MAX: usize = 2048;
 /// Letters of a content that the report shows.
 const SHOWN_LETTERS: usize = 60;
 
-const _: () = assert!(PatternScanner::ABOUT.events.len() == PATTERN_01 + COUNTED_PATTERNS + 1);
+#[rustfmt::skip]
+const EVENTS: &[&str] = &[
+    "packets-scanned", "packets-matched", "patterns-found",
+    "pattern-01", "pattern-02", "pattern-03", "pattern-04", "pattern-05", "pattern-06", "pattern-07",
+    "pattern-08", "pattern-09", "pattern-10", "pattern-11", "pattern-12", "pattern-13", "pattern-14",
+    "pattern-15", "pattern-16", "pattern-17", "pattern-18", "pattern-19", "pattern-20", "pattern-21",
+    "pattern-22", "pattern-23", "pattern-24", "pattern-25", "pattern-26", "pattern-27", "pattern-28",
+    "pattern-29", "pattern-30", "pattern-31", "pattern-32", "other-patterns",
+];
+
+const _: () = assert!(EVENTS.len() == PATTERN_01 + COUNTED_PATTERNS + 1);
 
 /// Looks for patterns in payloads: see the [module's page](self).
 #[derive(Clone, Debug)]
@@ -161,15 +171,7 @@ impl NetworkFunction for PatternScanner {
         spec: "Aho and Corasick (CACM 1975); Snort's content option",
         options: options::OPTIONS,
         drop_reasons: &["pattern"],
-        #[rustfmt::skip]
-    events: &[
-        "packets-scanned", "packets-matched", "patterns-found",
-        "pattern-01", "pattern-02", "pattern-03", "pattern-04", "pattern-05", "pattern-06", "pattern-07",
-        "pattern-08", "pattern-09", "pattern-10", "pattern-11", "pattern-12", "pattern-13", "pattern-14",
-        "pattern-15", "pattern-16", "pattern-17", "pattern-18", "pattern-19", "pattern-20", "pattern-21",
-        "pattern-22", "pattern-23", "pattern-24", "pattern-25", "pattern-26", "pattern-27", "pattern-28",
-        "pattern-29", "pattern-30", "pattern-31", "pattern-32", "other-patterns",
-    ],
+        events: EVENTS,
     };
     const READS: Fields = Fields::DST_PORT.union(Fields::PROTOCOL).union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {

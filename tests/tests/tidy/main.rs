@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use paceline_conformance::root;
 
+mod contract;
 mod imports;
 
 /// Past this many lines a file has a seam.
@@ -217,12 +218,27 @@ fn arrows_between_the_rooms_of_the_engine_run_one_way() {
     assert_eq!(uses_upward(&graph), [""; 0]);
 }
 
+fn source(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The contract is what every function says; what only some have is in `EXTRAS`.
+#[test]
+fn the_contract_is_short_and_so_is_its_example() {
+    let items = contract::items(&source("crates/nf/src/function.rs"));
+    assert!((1..=14).contains(&items.len()), "`NetworkFunction` has {} items: {items:?}", items.len());
+    let lines = contract::example_lines(&source("crates/nf/src/lib.rs"));
+    assert!((1..=40).contains(&lines), "the example on the front page has {lines} lines");
+}
+
 /// A check that cannot fail is a defect: each of the above, failing.
 #[test]
 fn the_rules_can_be_broken() {
     assert!(fault("    todo!()", &UNFINISHED).is_some());
     assert!(fault("    // todo!() is banned", &UNFINISHED).is_none());
     assert!(fault("use std::time::Instant;", &BANNED_IN_FUNCTIONS).is_some());
+    assert_eq!(contract::items("trait NetworkFunction { const A: u8; type B; fn c(); }"), ["A", "B", "c"]);
+    assert_eq!(contract::example_lines("//! ```\n//! # x\n//! a\n//!\n//! }\n//! b\n//! ```\n"), 3);
     let manifest = "[package]\nname = \"x\"\n\n[dependencies]\nwire.workspace = true\nengine.workspace = true\n\n[dev-dependencies]\ncli.workspace = true\n";
     assert_eq!(uses(manifest), ["wire", "engine"]);
     assert_eq!(wrong_uses("nfs", &uses(manifest)), ["engine"]);
