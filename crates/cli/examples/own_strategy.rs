@@ -1,7 +1,7 @@
 //! A strategy of your own, checked against one core:
 //!
 //! ```sh
-//! cargo run -p paceline-engine --example own_strategy
+//! cargo run -p paceline --example own_strategy
 //! ```
 //!
 //! `blocks` is receive-side scaling with another first table: neighbouring entries go to one core, not every n-th.
