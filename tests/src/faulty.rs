@@ -146,8 +146,6 @@ impl<K: FlowKey, const FAULT: u8> Faulty<K, FAULT> {
     fn bound(&self, elapsed_ns: u64) -> u128 {
         u128::from(BURST_BYTES) + u128::from(RATE_BYTES_PER_S) * u128::from(elapsed_ns) / 1_000_000_000
     }
-}
 
-impl<K: FlowKey, const FAULT: u8> Faulty<K, FAULT> {
     const IS_SHARED: bool = !K::SHARDING.fields.contains(Fields::SRC_PORT);
 }

@@ -352,9 +352,7 @@ impl AccessList {
             rows: (1..).zip(self.texts.iter().chain([&default]).zip(&counts)).map(row).collect(),
         }]
     }
-}
 
-impl AccessList {
     /// The first rule that matches, by its index, and what it says.
     #[inline]
     fn search(&self, matches: impl Fn(&Rule) -> bool) -> (u16, Action) {

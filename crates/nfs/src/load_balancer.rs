@@ -319,9 +319,7 @@ impl LoadBalancer {
             .map(|(service, counts)| report(service, &counts))
             .collect()
     }
-}
 
-impl LoadBalancer {
     fn turns(&self, core: usize, cores: usize) -> Turns {
         let start = |service: &Service| -> Cursor { service.round_robin.start(core, cores) };
         match self.policy {

@@ -415,9 +415,7 @@ impl Nat {
         };
         vec![ports, mappings]
     }
-}
 
-impl Nat {
     fn divide(&self, cores: usize, core_of: impl Fn(External) -> usize) -> Vec<Pool> {
         Pool::divide(self.sides.externals().len(), self.ports, cores, core_of)
     }

@@ -259,9 +259,7 @@ impl PatternScanner {
             rows: (1..).zip(&self.patterns[..shown]).map(|(number, pattern)| pattern.row(number)).collect(),
         }]
     }
-}
 
-impl PatternScanner {
     /// Or what is wrong with the patterns together.
     fn with(patterns: Vec<Pattern>) -> Result<PatternScanner, String> {
         let bytes: usize = patterns.iter().map(|pattern| pattern.bytes.len()).sum();

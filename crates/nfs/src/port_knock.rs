@@ -325,9 +325,7 @@ impl PortKnock {
             rows: open.iter().map(row).collect(),
         }]
     }
-}
 
-impl PortKnock {
     /// The transitions of Fig. 12 from a state that is not OPEN.
     #[inline]
     fn knock(&self, flow: &mut Option<State>, port: u16, cx: &mut Cx<'_, ()>) -> Verdict {

@@ -309,9 +309,7 @@ impl PortScan {
             rows: scanners.iter().map(row).collect(),
         }]
     }
-}
 
-impl PortScan {
     /// When what is known of the source no longer matters.
     #[inline]
     fn end_ns(&self, state: &State) -> u64 {

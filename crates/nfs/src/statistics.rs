@@ -293,9 +293,7 @@ impl<K: Recorded> Statistics<K> {
         flows.for_each(|(key, state)| all.add(self.rank(state), self.totals(state), key, state));
         vec![self.largest(&all, ended.records()), sizes(&all)]
     }
-}
 
-impl<K: Recorded> Statistics<K> {
     fn largest(&self, all: &Ended<K, State>, ended: u64) -> FunctionReport {
         let [_, total_bytes] = all.totals();
         let by = match self.top_by {

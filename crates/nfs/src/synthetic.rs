@@ -218,9 +218,7 @@ impl Synthetic {
         let line = self.line(flow, meta);
         pool.get(line as usize).map_or(core::ptr::null(), |line| core::ptr::from_ref(line).cast())
     }
-}
 
-impl Synthetic {
     /// Where a packet of the flow begins.
     #[inline]
     fn line(&self, flow: Option<&State>, meta: &FiveTuple) -> u32 {

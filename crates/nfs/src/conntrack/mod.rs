@@ -189,9 +189,7 @@ impl Conntrack {
             rows: TcpState::ALL.map(row).to_vec(),
         }]
     }
-}
 
-impl Conntrack {
     /// Begins a connection with `segment`, if it may.
     fn open(
         &self,
