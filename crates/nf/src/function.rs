@@ -164,7 +164,7 @@ pub struct Extras<F: NetworkFunction> {
     /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
     /// instead; the payload is what the frame holds after the transport header, without link padding.
     /// It has no flow to change: replicas do not see each other's payloads.
-    pub inspect: Option<Inspect<F>>,
+    pub inspect: Option<fn(&F, payload: &[u8], &F::Meta, &mut Cx<'_, ()>) -> Verdict>,
     /// Names memory that the step will read, beside the flow itself, so that it is in the cache when the
     /// step comes (FAJITA §3, "customizable function"); null for none. Called for a whole batch ahead
     /// of its steps: a hint, which changes no answer.
@@ -323,9 +323,6 @@ impl<F: NetworkFunction> Reports<F> {
     /// Nothing.
     pub const NONE: Self = Reports { report: |_, _, _, _| Vec::new(), hint: |_, _, _| None };
 }
-
-/// See [`Extras::inspect`].
-pub type Inspect<F> = fn(&F, payload: &[u8], &<F as NetworkFunction>::Meta, &mut Cx<'_, ()>) -> Verdict;
 
 /// Flows of `F` with their keys, in any order.
 pub type Flows<'i, 'a, F> =

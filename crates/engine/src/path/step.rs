@@ -89,7 +89,7 @@ fn has_begun_anew<F: NetworkFunction>(
     before: Option<&F::State>,
     after: Option<&F::State>,
 ) -> bool {
-    if !F::EXTRAS.records.begin_anew {
+    if !const { F::EXTRAS.records.begin_anew } {
         return false;
     }
     let (Some(before), Some(after)) = (before, after) else { return false };
@@ -300,12 +300,12 @@ impl<F: NetworkFunction> Runner<F> {
         batch: &mut Batch,
         port: &dyn Port,
     ) {
-        let verdict = match (const { F::EXTRAS.inspect }, verdict) {
+        let verdict = match verdict {
             // Payloads of history are elsewhere. No state depends on them: see `Plan`.
-            (Some(inspect), Verdict::Forward) if batch.is_own(packet) => {
-                self.inspect(inspect, packet, meta, batch, port)
+            Verdict::Forward if const { F::EXTRAS.inspect.is_some() } && batch.is_own(packet) => {
+                self.inspect(packet, meta, batch, port)
             }
-            (_, verdict) => verdict,
+            verdict => verdict,
         };
         if verdict == Verdict::Forward {
             if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
@@ -317,14 +317,8 @@ impl<F: NetworkFunction> Runner<F> {
         self.end(packet, verdict, batch);
     }
 
-    fn inspect(
-        &mut self,
-        inspect: nf::Inspect<F>,
-        packet: usize,
-        meta: &F::Meta,
-        batch: &mut Batch,
-        port: &dyn Port,
-    ) -> Verdict {
+    fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {
+        let Some(inspect) = (const { F::EXTRAS.inspect }) else { return Verdict::Forward };
         let Batch { frames, headers, edits, .. } = batch;
         let frame = &frames[packet];
         let payload = payload(port.bytes(frame), &headers[packet]);
@@ -448,7 +442,7 @@ impl<F: NetworkFunction> Replay<'_, F> {
     #[inline(always)]
     fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, time_ns: u64) -> usize {
         self.cx.stamp.time_ns = time_ns;
-        let before = if F::EXTRAS.records.begin_anew { *flow } else { None };
+        let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
         let _ = self.function.step(flow, meta, &mut self.cx.reborrow());
         if has_begun_anew(self.function, before.as_ref(), flow.as_ref())
             && let Some(before) = &before
@@ -471,7 +465,7 @@ impl<F: NetworkFunction> Replay<'_, F> {
 /// Where a step counts: what it counts of history others count, too.
 #[inline(always)]
 fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
-    let (own, history) = events.split_at_mut(F::ABOUT.events.len() + 1);
+    let (own, history) = events.split_at_mut(const { F::ABOUT.events.len() + 1 });
     if is_own { own } else { history }
 }
 
