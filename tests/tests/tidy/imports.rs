@@ -145,8 +145,11 @@ impl<'ast> Visit<'ast> for Collector {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        self.paths.extend(self.lifted(segments));
+        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        // A name alone is a variable or what a `use` brings in, which counts there: never a module.
+        if segments.len() > 1 {
+            self.paths.extend(self.lifted(segments));
+        }
         visit::visit_path(self, path);
     }
 }
