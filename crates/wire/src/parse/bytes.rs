@@ -1,6 +1,7 @@
 //! Numbers of headers, as all layers read them.
 
 /// A length of a header field that has 16 bits: 65,535 stands for all that is longer.
+#[inline]
 pub(super) fn saturate(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
