@@ -3,6 +3,8 @@ use std::thread;
 use super::*;
 use wire::{LinkType, Stamp};
 
+use crate::contract::{Lab, port_contract};
+
 /// Interpreted, each byte takes its time.
 const LONGEST: usize = if cfg!(miri) { 100 } else { 1500 };
 const PACKETS: u64 = if cfg!(miri) { 40 } else { 20_000 };
@@ -455,4 +457,56 @@ fn a_frame_without_a_fate_is_a_mistake() {
     let (mut feeder, mut ports, _collector) = small(1);
     let frame = feeder.take(&record(&[1, 2, 3])).expect("open");
     let _ = ports[0].send(&mut vec![frame], &[]);
+}
+
+/// Two queues, and what feeds them and takes their packets. Frames of one that the other sends come out in the order of
+/// all.
+struct Pair {
+    feeder: Feeder,
+    ports: Vec<ReplayPort>,
+    collector: Option<Collector>,
+    seq: u64,
+    left: u64,
+}
+
+impl Lab for Pair {
+    fn port(&mut self, number: usize) -> &mut dyn Port {
+        &mut self.ports[number]
+    }
+
+    fn arrive(&mut self, number: usize, packets: usize) {
+        let waiting = self.ports[number].receive.len();
+        for _ in waiting..packets {
+            let frame = self.feeder.take(&record(&content(self.seq))).expect("open");
+            self.seq += 1;
+            self.feeder.send(number, frame).expect("open");
+        }
+    }
+
+    fn left(&mut self) -> u64 {
+        let collector = self.collector.as_mut().expect("open");
+        while let Some(done) = collector.pop_next() {
+            let (_, fate) = collector.release(done);
+            self.left += u64::from(fate == Fate::Forward);
+        }
+        self.left
+    }
+
+    fn frames(&self) -> usize {
+        12
+    }
+
+    fn close(&mut self, _: usize) -> bool {
+        self.collector = None;
+        true
+    }
+}
+
+#[test]
+fn queues_keep_the_contract() {
+    port_contract(|| {
+        let arena = Arena::new(1 << 16, LONGEST);
+        let (feeder, ports, collector) = ordered(sized(2, arena, 4), Order::by_number);
+        Pair { feeder, ports, collector: Some(collector), seq: 0, left: 0 }
+    });
 }
