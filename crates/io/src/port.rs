@@ -95,7 +95,8 @@ pub trait Port: Send {
         if frames.is_empty() { Ok(()) } else { Err(Foreign) }
     }
 
-    /// Lets go of frames that another port takes over.
+    /// Lets go of frames that another port takes over. In between no port holds them: who carries them has to notice
+    /// when the one who was to take them over is gone.
     fn hand_over(&mut self, frames: &[Frame]) {
         let _ = frames;
     }

@@ -510,3 +510,30 @@ fn queues_keep_the_contract() {
         Pair { feeder, ports, collector: Some(collector), seq: 0, left: 0 }
     });
 }
+
+/// A port that goes away with a frame of another one in its hands is missed, and the one that handed it over is not.
+#[test]
+fn who_holds_a_frame_last_is_the_one_to_be_missed() {
+    let handed_over = || {
+        let (mut feeder, mut ports, collector) = ordered(small(2), Order::by_number);
+        let (mut taker, mut giver) = (ports.pop().expect("two ports"), ports.pop().expect("two ports"));
+        let frame = feeder.take(&record(&content(0))).expect("open");
+        feeder.send(0, frame).expect("open");
+        drop(feeder);
+        let mut frames = Vec::new();
+        assert_eq!(giver.receive(&mut frames, 1), Received::Frames);
+        giver.hand_over(&frames);
+        taker.take_over(&frames).expect("of one arena");
+        (giver, taker, frames, collector)
+    };
+    let (giver, mut taker, mut frames, mut collector) = handed_over();
+    drop(giver);
+    assert!(!taker.broken.load(Ordering::Acquire), "it had nothing any more");
+    taker.send(&mut frames, &[Fate::Forward]).expect("open");
+    drop(taker);
+    assert_eq!(collector.collect().map(|done| done.frame.stamp.seq), Some(0));
+    let (giver, taker, frames, mut collector) = handed_over();
+    drop((taker, frames));
+    assert!(giver.broken.load(Ordering::Acquire), "a frame died with it");
+    assert!(collector.collect().is_none());
+}
