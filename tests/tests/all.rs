@@ -24,6 +24,8 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
+#[path = "own_strategy.rs"]
+mod own_strategy;
 #[path = "reports.rs"]
 mod reports;
 #[path = "rsspp.rs"]

@@ -145,11 +145,8 @@ impl<'ast> Visit<'ast> for Collector {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        // A name alone is a variable or what a `use` brings in, which counts there: never a module.
-        if segments.len() > 1 {
-            self.paths.extend(self.lifted(segments));
-        }
+        let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.paths.extend(self.lifted(segments));
         visit::visit_path(self, path);
     }
 }
@@ -234,7 +231,8 @@ fn resolve(
             let child = [module.clone(), vec![first.clone()]].concat();
             match aliases.get(&(module.clone(), first.clone())) {
                 Some(alias) => [alias, &path[1..]].concat(),
-                None if files.contains_key(&child) => [module, path].concat(),
+                // A name alone is a variable, not a module.
+                None if path.len() > 1 && files.contains_key(&child) => [module, path].concat(),
                 None => return None,
             }
         }
