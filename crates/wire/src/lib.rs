@@ -18,6 +18,7 @@ mod edits;
 mod fields;
 mod headers;
 mod icmp;
+mod layout;
 mod link;
 mod malformed;
 mod parse;
