@@ -21,7 +21,7 @@ fn run_is_documented() {
 
 #[test]
 fn verify_is_documented() {
-    check::<crate::verify::VerifyReport>("verify.schema.json");
+    check::<crate::commands::verify::VerifyReport>("verify.schema.json");
 }
 
 #[test]
@@ -32,22 +32,22 @@ fn sweep_is_documented() {
 
 #[test]
 fn inspect_is_documented() {
-    check::<crate::inspect::Inspection>("inspect.schema.json");
+    check::<crate::commands::inspect::Inspection>("inspect.schema.json");
 }
 
 #[test]
 fn generate_is_documented() {
-    check::<crate::generate::Generation>("generate.schema.json");
+    check::<crate::commands::generate::Generation>("generate.schema.json");
 }
 
 #[test]
 fn sequence_is_documented() {
-    check::<crate::sequence::Sequence>("sequence.schema.json");
+    check::<crate::commands::sequence::Sequence>("sequence.schema.json");
 }
 
 #[test]
 fn nfs_is_documented() {
-    check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
+    check::<Vec<crate::commands::nfs::FunctionEntry>>("nfs.schema.json");
 }
 
 #[test]
@@ -57,22 +57,22 @@ fn plan_is_documented() {
 
 #[test]
 fn bench_is_documented() {
-    check::<crate::bench::ChainBench>("bench-chain.schema.json");
-    check::<crate::bench::EgressBench>("bench-egress.schema.json");
-    check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
-    check::<crate::bench::TableBench>("bench-table.schema.json");
-    check::<crate::bench::ScrBench>("bench-scr.schema.json");
+    check::<crate::commands::bench::chain::ChainBench>("bench-chain.schema.json");
+    check::<crate::commands::bench::egress::EgressBench>("bench-egress.schema.json");
+    check::<crate::commands::bench::mlffr::MlffrBench>("bench-mlffr.schema.json");
+    check::<crate::commands::bench::table::TableBench>("bench-table.schema.json");
+    check::<crate::commands::bench::scr::report::ScrBench>("bench-scr.schema.json");
     check::<measure::Comparison>("bench-compare.schema.json");
 }
 
 #[test]
 fn p4_is_documented() {
-    check::<crate::p4::P4Run>("p4-run.schema.json");
+    check::<crate::commands::p4::P4Run>("p4-run.schema.json");
     check::<::p4::ir::Program>("p4-ir.schema.json");
 }
 
 #[test]
 fn emulate_is_documented() {
-    check::<crate::emulate::Emulation>("emulate.schema.json");
-    check::<crate::emulate::SweepReport>("emulate-sweep.schema.json");
+    check::<crate::commands::emulate::run::report::Emulation>("emulate.schema.json");
+    check::<crate::commands::emulate::sweep::rows::Sweep>("emulate-sweep.schema.json");
 }
