@@ -13,69 +13,57 @@
 //! | [`Publisher`] | a core's counters, told while it works |
 //! | [`report`] | what a run has to tell, as data |
 
-mod batch;
 mod chain;
-mod checksums;
-mod clocks;
-mod config;
-mod egress;
-mod external;
-mod follow;
-mod group;
-mod group_builder;
-mod history;
-mod mask;
-mod member;
-mod moving;
-mod oddities;
-mod pace;
-mod passed;
-mod plan;
-mod publish;
-mod registry;
-mod reordering;
-mod replicate;
+mod executor;
+mod path;
 pub mod report;
-pub mod run;
-mod runner;
-mod runs;
-mod session;
-mod shared;
-mod shared_member;
-mod sides;
-mod stage;
-mod stateless;
-mod striped;
-pub mod text;
-mod undeclared;
+mod store;
+pub mod strategies;
 mod verify;
-mod walk;
-mod watched_member;
 
-pub use batch::{BATCH_PACKETS, Batch};
-pub use chain::{Chain, ChainCore, FunctionSpec, MalformedPolicy};
-pub use checksums::{ChecksumSample, Checksums};
-pub use config::ConfigError;
+pub use chain::checksums::{ChecksumSample, Checksums};
+pub use chain::config::ConfigError;
+pub use chain::registry::{Function, FunctionInfo, Registry};
+pub use chain::undeclared::UndeclaredError;
+pub use chain::{Chain, FunctionSpec, MalformedPolicy};
 pub use control::Order;
-pub use egress::{Egress, EgressOutcome, Watch};
-pub use external::{
-    External, ExternalInput, ExternalPackets, HistoryCheck, HistoryCounters, HistoryOutcome, InputError,
-    Loss, LossShare, LossShareError, Recovery, Sequenced, Sequencing, core_file, core_files, replay_external,
-    verify_external,
+pub use executor::capture::replay_capture;
+pub use executor::input::{Input, Progress};
+pub use executor::leaving::{EgressOutcome, Watch};
+pub use executor::oddities::Oddities;
+pub use executor::outcome::{HistoryOutcome, RunError, RunOutcome};
+pub use executor::outside::{ExternalInput, ExternalPackets, replay_external};
+pub use executor::pace::{Speed, SpeedError};
+pub use executor::publish::Publisher;
+pub use executor::reordering::{MAX_N, Reordered, Reordering};
+pub use executor::seen::Seen;
+pub use executor::threads::pin;
+pub use path::batch::Batch;
+pub use path::core::ChainCore;
+pub use path::counters::{CoreCounters, FlowCounters, StageCounters, Undeclared};
+pub use path::group::{Stage, StageSpec};
+pub use path::laps::{Lap, Laps};
+pub use path::packets::BATCH_PACKETS;
+pub use path::parcel::{CorePools, Pool};
+pub use path::receive::{Forgotten, HistoryCounters, Intake, IntakeCounters, IntakeEnd, Moves};
+pub use path::run::{Observer, Turn, run, turn};
+pub use path::sides::Sides;
+pub use report::words as text;
+pub use store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
+pub use store::follow::End;
+pub use store::striped::StripedBuilder;
+pub use strategies::egress::Egress;
+pub use strategies::limits::{MAX_CORES, free_bytes};
+pub use strategies::plan::Plan;
+pub use strategies::refusal::PlanError;
+pub use strategies::rsspp::mover::Mover;
+pub use strategies::scr::outside::arrivals::InputError;
+pub use strategies::scr::outside::files::{core_file, core_files};
+pub use strategies::scr::outside::intake::External;
+pub use strategies::scr::outside::loss::{Loss, LossShare, LossShareError};
+pub use strategies::scr::outside::on_loss::Recovery;
+pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing};
+pub use strategies::scr::replicator::{Past, Recalled, Replicator};
+pub use verify::{
+    Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError, verify, verify_external,
 };
-pub use follow::End;
-pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
-pub use moving::Mover;
-pub use oddities::Oddities;
-pub use pace::{Speed, SpeedError};
-pub use plan::{MAX_CORES, Plan, PlanError, free_bytes};
-pub use publish::Publisher;
-pub use registry::{Function, FunctionInfo, Registry};
-pub use reordering::{MAX_N, Reordered, Reordering};
-pub use replicate::{Forgotten, Past, Recalled, Replicator};
-pub use session::{Input, Progress, RunError, RunOutcome, Seen, pin, replay_capture};
-pub use sides::Sides;
-pub use stage::{FlowCounters, Stage, StageCounters, StageSpec, Undeclared};
-pub use striped::StripedBuilder;
-pub use undeclared::UndeclaredError;
-pub use verify::{Answer, Broken, Mismatch, SharedCheck, Verified, VerifyError, verify};

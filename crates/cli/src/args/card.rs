@@ -1,8 +1,9 @@
 //! The simulated card's options, and the plan with them.
 
 use clap::Args;
+use engine::strategies::Strategy;
 use engine::{Chain, Plan};
-use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
+use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
 use crate::failure::Failure;
 
@@ -27,7 +28,12 @@ pub struct CardArgs {
 
 impl CardArgs {
     /// Checks that a chain can run so.
-    pub fn plan(&self, chain: &Chain, strategy: Strategy, cores: usize) -> Result<Plan, Failure> {
+    pub fn plan(
+        &self,
+        chain: &Chain,
+        strategy: &'static dyn Strategy,
+        cores: usize,
+    ) -> Result<Plan, Failure> {
         let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
         if let Some(rebalancing) = self.rebalancing() {
             if plan.rebalancing.is_none() {

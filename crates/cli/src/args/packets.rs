@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use engine::strategies::{SCR, Strategy};
 use engine::{
     Chain, ExternalInput, ExternalPackets, InputError, Loss, LossShare, Plan, Recovery, Registry, Speed,
 };
 use io::capture::CaptureReader;
-use strategy::Strategy;
 
 use super::card::CardArgs;
 use super::tables::TableArgs;
@@ -98,7 +98,7 @@ enum Source {
 pub fn prepare(
     args: &ChainArgs,
     history: &HistoryArgs,
-    strategy: Strategy,
+    strategy: &'static dyn Strategy,
     card: &CardArgs,
     tables: &TableArgs,
     registry: &Registry,
@@ -127,7 +127,11 @@ pub fn prepare(
     Ok(Setting { chain, plan, packets })
 }
 
-fn find(args: &ChainArgs, history: &HistoryArgs, strategy: Strategy) -> Result<Packets, Failure> {
+fn find(
+    args: &ChainArgs,
+    history: &HistoryArgs,
+    strategy: &'static dyn Strategy,
+) -> Result<Packets, Failure> {
     let HistoryArgs { sequencer, pcap_dir, loss, loss_seed, recovery } = history;
     if *sequencer != Some(SequencerArg::External) {
         if pcap_dir.is_some() || loss.is_some() || recovery.is_some() {
@@ -136,12 +140,12 @@ fn find(args: &ChainArgs, history: &HistoryArgs, strategy: Strategy) -> Result<P
                  Add `--strategy scr --sequencer external`, or leave them out.",
             ));
         }
-        if sequencer.is_some() && strategy != Strategy::Scr {
+        if sequencer.is_some() && strategy != SCR {
             return Err(no_history(strategy));
         }
         return Ok(Packets::Capture(args.pcap.clone().unwrap_or_default()));
     }
-    if strategy != Strategy::Scr {
+    if strategy != SCR {
         return Err(no_history(strategy));
     }
     let source = match (&args.pcap, pcap_dir) {
@@ -153,7 +157,7 @@ fn find(args: &ChainArgs, history: &HistoryArgs, strategy: Strategy) -> Result<P
     Ok(Packets::External(External { source, loss, recovery }))
 }
 
-fn no_history(strategy: Strategy) -> Failure {
+fn no_history(strategy: &'static dyn Strategy) -> Failure {
     Failure::usage(format!(
         "under strategy `{}` cores need no history, and nobody sequences packets\n\
          Leave out --sequencer, or use `--strategy scr`.",

@@ -1,19 +1,19 @@
 //! Strategies on the command line: their names, defaults and help.
 
 use clap::ValueEnum;
-use strategy::Strategy;
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 
 /// [`Strategy`] as clap sees it.
 #[derive(Clone, Copy)]
-pub struct StrategyArg(pub Strategy);
+pub struct StrategyArg(pub &'static dyn Strategy);
 
 #[allow(non_upper_case_globals, reason = "read as the variants they stand for")]
 impl StrategyArg {
-    pub const Single: StrategyArg = StrategyArg(Strategy::Single);
-    pub const Rss: StrategyArg = StrategyArg(Strategy::Rss);
-    pub const RssPlusPlus: StrategyArg = StrategyArg(Strategy::RssPlusPlus);
-    pub const Shared: StrategyArg = StrategyArg(Strategy::Shared);
-    pub const Scr: StrategyArg = StrategyArg(Strategy::Scr);
+    pub const Single: StrategyArg = StrategyArg(SINGLE);
+    pub const Rss: StrategyArg = StrategyArg(RSS);
+    pub const RssPlusPlus: StrategyArg = StrategyArg(RSSPP);
+    pub const Shared: StrategyArg = StrategyArg(SHARED);
+    pub const Scr: StrategyArg = StrategyArg(SCR);
 }
 
 impl ValueEnum for StrategyArg {

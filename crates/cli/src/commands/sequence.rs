@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::report::TimeRanBack;
+use engine::strategies::SCR;
 use engine::{Chain, Plan, Progress, Registry, Sequenced, Sequencing};
 use io::capture::{CaptureError, CaptureReader, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
-use strategy::Strategy;
 use wire::LinkType;
 
 use crate::failure::{Failure, INTERRUPTED};
@@ -85,7 +85,7 @@ struct SequenceFile {
 pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let chain = read_chain(&args.chain, registry)?;
     // What cannot be replicated needs no history.
-    Plan::new(&chain, Strategy::Scr, args.cores).map_err(Failure::usage)?;
+    Plan::new(&chain, SCR, args.cores).map_err(Failure::usage)?;
     let sequencing = Sequencing::new(&chain, args.cores, args.ethernet).map_err(Failure::usage)?;
     let mut reader = open_capture(&args.pcap)?;
     let paths = paths(args)?;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::Registry;
+use engine::strategies::{ALL, Strategy};
 use measure::{Contest, Labels, Point};
-use strategy::Strategy;
 
 use super::comparison::{render_csv, render_html, render_text};
 use super::load::{LoadArgs, Shares, shares};
@@ -92,8 +92,8 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
 }
 
 fn contest(args: &BenchCompareArgs) -> Contest {
-    let all = || Strategy::ALL.to_vec();
-    let asked: Vec<Strategy> = args.strategies.iter().map(|strategy| strategy.0).collect();
+    let all = || ALL.to_vec();
+    let asked: Vec<&'static dyn Strategy> = args.strategies.iter().map(|strategy| strategy.0).collect();
     Contest {
         strategies: if asked.is_empty() { all() } else { asked },
         cores: args.cores.clone(),
@@ -109,7 +109,7 @@ fn contest(args: &BenchCompareArgs) -> Contest {
 }
 
 /// A line for each point on the terminal: some take a minute.
-fn tell(strategy: Strategy, point: &Point) {
+fn tell(strategy: &'static dyn Strategy, point: &Point) {
     if !std::io::stderr().is_terminal() {
         return;
     }

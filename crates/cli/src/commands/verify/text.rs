@@ -1,9 +1,9 @@
 //! What was found, for the terminal.
 
+use engine::Moves;
 use engine::report::{HistoryReport, hex};
-use engine::run::Moves;
+use engine::strategies::SCR;
 use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
-use strategy::Strategy;
 
 use super::words::{describe, promise};
 use crate::output::{count, plural, table};
@@ -92,7 +92,7 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
 
 /// Tables that were full and pools that were empty: what that means for the comparison.
 fn full(plan: &Plan, verified: &Verified) -> String {
-    let is_replicated = plan.strategy == Strategy::Scr;
+    let is_replicated = plan.strategy == SCR;
     let note = |names: &[String], what: &str, help: &str| match names {
         [] => String::new(),
         // Each replica's table is full, and its pool empty, when the single core's is.
@@ -199,7 +199,7 @@ mod tests {
     fn an_interrupted_comparison_proves_nothing() {
         let chain =
             Chain::parse("a.toml", "[[function]]\nuse = \"ddos\"\n", &Registry::stock()).expect("a chain");
-        let plan = Plan::new(&chain, Strategy::Rss, 2).expect("a plan");
+        let plan = Plan::new(&chain, engine::strategies::RSS, 2).expect("a plan");
         for different in [0, 3] {
             let verified = Verified {
                 packets: 9,

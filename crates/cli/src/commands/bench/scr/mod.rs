@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use engine::strategies::Strategy;
 use engine::{Chain, MAX_CORES, Registry};
 use io::Trace;
 use measure::search::Limits;
@@ -18,7 +19,7 @@ use measure::{
     Series,
 };
 use sequencer::{ETHERNET_LEN, HEADER_LEN, ItemLayout};
-use strategy::{INDIRECTION_ENTRIES, Strategy};
+use strategy::INDIRECTION_ENTRIES;
 
 use self::presets::{Contestants, Figure, Size};
 use self::report::{Chart, FigureReport, LinkPoint, ScrBench};
@@ -218,7 +219,7 @@ impl Run<'_> {
                 latency_loads: Vec::new(),
             },
         };
-        let mut tell = |_: Strategy, _: &Point| {};
+        let mut tell = |_: &'static dyn Strategy, _: &Point| {};
         let comparison =
             measure::compare(&self.chain, self.trace(), &contest, self.labels(), self.stop, &mut tell)
                 .map_err(Failure::usage)?;

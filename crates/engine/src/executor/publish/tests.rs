@@ -1,0 +1,100 @@
+use io::Queue;
+
+use super::*;
+use crate::Registry;
+use crate::strategies::SINGLE;
+
+const CHAIN: &str = "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 1000\nflows = 100\n";
+
+fn chain() -> (Chain, Plan) {
+    let chain = Chain::parse("test", CHAIN, &Registry::stock()).expect("valid");
+    let plan = Plan::new(&chain, SINGLE, 1).expect("runs");
+    (chain, plan)
+}
+
+/// All different.
+fn counters() -> CoreCounters {
+    CoreCounters {
+        from_outside: 0,
+        packets: 1,
+        bytes: 2,
+        batches: 3,
+        forward: 4,
+        transmit_back: 5,
+        host: 6,
+        dropped_by_function: 7,
+        dropped_malformed: 8,
+        dropped_no_room: 9,
+        malformed: std::array::from_fn(|reason| 100 + reason as u64),
+        unverifiable: 11,
+        busy_ns: 10,
+    }
+}
+
+#[test]
+fn everything_that_is_known_after_a_turn_is_told() {
+    let (chain, plan) = chain();
+    let telemetry = plan.telemetry(&chain);
+    let mut publisher = Publisher::new(&telemetry, 0);
+    let counters = counters();
+    let mut turn = Turn {
+        received: Received::Frames,
+        counters: &counters,
+        chain: &chain.core().expect("memory"),
+        queue: Queue { depth: Some(11), lost: 12 },
+        moves: Moves { entries_in: 13, entries_out: 14, held_packets: 15, waited_packets: 16 },
+    };
+    let expected = CoreCounts {
+        packets: 1,
+        bytes: 2,
+        batches: 3,
+        busy_ns: 10,
+        forward: 4,
+        transmit_back: 5,
+        host: 6,
+        dropped_by_function: 7,
+        dropped_malformed: 8,
+        dropped_no_room: 9,
+        lost_queue_full: 12,
+        moved_in: 13,
+        moved_out: 14,
+        held: 15,
+        queue_depth: 11,
+    };
+    publisher.turned(&turn);
+    assert_eq!(telemetry.snapshot().cores[0].counts, expected);
+    turn.queue.depth = None;
+    publisher.turned(&turn);
+    assert_eq!(telemetry.snapshot().cores[0].counts.queue_depth, UNKNOWN);
+}
+
+#[test]
+fn functions_are_told_every_few_batches_and_before_a_rest() {
+    let (chain, plan) = chain();
+    let core = chain.core().expect("memory");
+    let counters = counters();
+    let turn = |received| Turn {
+        received,
+        counters: &counters,
+        chain: &core,
+        queue: Queue::default(),
+        moves: Moves::default(),
+    };
+    let is_told = |telemetry: &Telemetry| {
+        let core = telemetry.snapshot().cores.remove(0);
+        assert_eq!(core.functions[0].counts.capacity > 0, core.malformed[0] == 100);
+        core.malformed[0] == 100
+    };
+    for (received, frames) in
+        [(Received::Frames, BATCHES_PER_FUNCTIONS - 1), (Received::Idle, 1), (Received::End, 1)]
+    {
+        let telemetry = plan.telemetry(&chain);
+        let mut publisher = Publisher::new(&telemetry, 0);
+        for _ in 0..frames {
+            publisher.turned(&turn(Received::Frames));
+            assert!(!is_told(&telemetry));
+        }
+        publisher.turned(&turn(received));
+        assert!(is_told(&telemetry), "{received:?}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Strategies, and a chain's strategy with everything that follows from it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::thread;
+
+use strategy::{Assign, HashFields, INDIRECTION_ENTRIES, Rebalancing};
+use table::OutOfMemory;
+use wire::Headers;
+
+use crate::chain::Chain;
+use crate::chain::keeping::{Entries, Keeping, Spread};
+use crate::path::core::ChainCore;
+use crate::strategies::dispatch::Team;
+use crate::strategies::egress::Egress;
+use crate::strategies::limits::{MAX_CORES, free_bytes};
+use crate::strategies::refusal::PlanError;
+
+/// A way to run one chain on several cores. A strategy is a folder of its own, and a line in
+/// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other.
+///
+/// It says three things, in the order in which they are asked: where states are ([`Strategy::layout`]), which core
+/// gets a packet ([`Strategy::assign`]), and what goes on beside the packet's way ([`Strategy::team`]).
+pub trait Strategy: Send + Sync {
+    /// What command lines and reports call it. No two have the same.
+    fn name(&self) -> &'static str;
+
+    /// One line for `--help`.
+    fn summary(&self) -> &'static str;
+
+    /// The most cores that it runs on.
+    fn max_cores(&self) -> usize {
+        MAX_CORES
+    }
+
+    /// Where the states of `chain` are on `cores` cores.
+    ///
+    /// # Errors
+    /// [`PlanError`] says why the chain cannot run so, and what would work.
+    fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError>;
+
+    /// Which core gets a packet. Asked of a plan that [`Strategy::layout`] is in.
+    fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign>;
+
+    /// Which core has each entry of the indirection table at first, if flows migrate between cores.
+    fn owners(&self, _plan: &Plan) -> Option<Vec<u16>> {
+        None
+    }
+
+    /// Who sends packets to the cores, and what stands before each core's chain. A strategy under which cores hear
+    /// of nothing but their own packets needs no team of its own.
+    fn team(&self, chain: &Chain, plan: &Plan) -> Team {
+        Team::plain(self.assign(chain, plan), plan.cores)
+    }
+}
+
+impl fmt::Debug for dyn Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl PartialEq for dyn Strategy {
+    fn eq(&self, other: &dyn Strategy) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn Strategy {}
+
+impl Hash for dyn Strategy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+/// Where the states of a chain are.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// On which cores.
+    pub states: States,
+    /// What is hashed to pick a core, where the strategy hashes.
+    pub hash_fields: Option<HashFields>,
+    /// Functions, by index in the chain, whose states all cores share.
+    pub shared: Vec<usize>,
+    /// When flows migrate, where they do.
+    pub rebalancing: Option<Rebalancing>,
+}
+
+/// On which cores states are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum States {
+    /// Each core has the states of its own packets' flows, but for functions whose states are shared.
+    #[default]
+    Private,
+    /// All cores have one table for each group of functions, in stripes.
+    Striped,
+    /// Each core has all states: it steps the packets of all.
+    Replicated,
+}
+
+/// A chain's strategy with everything that follows from it, checked.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The strategy.
+    pub strategy: &'static dyn Strategy,
+    /// How many cores.
+    pub cores: usize,
+    /// On which cores states are.
+    pub states: States,
+    /// What is hashed to pick a core, where the strategy hashes.
+    pub hash_fields: Option<HashFields>,
+    /// Functions, by index in the chain, whose states all cores share: under `shared` all that have any; else
+    /// those whose keys no hash keeps on one core, see [`nf::WhenShared`], which for most chains are none.
+    pub shared: Vec<usize>,
+    /// Entries of the indirection table, one of [`strategy::INDIRECTION_SIZES`].
+    pub indirection_entries: usize,
+    /// When flows go from core to core, where the strategy has them move.
+    pub rebalancing: Option<Rebalancing>,
+    /// In which order packets leave.
+    pub egress: Egress,
+}
+
+impl Plan {
+    /// Checks that `chain` can run under `strategy` on `cores` cores.
+    ///
+    /// # Errors
+    /// [`PlanError`] says why it cannot, and what would work.
+    pub fn new(chain: &Chain, strategy: &'static dyn Strategy, cores: usize) -> Result<Plan, PlanError> {
+        if !(1..=MAX_CORES).contains(&cores) {
+            return Err(PlanError::Cores { cores });
+        }
+        let Layout { states, hash_fields, shared, rebalancing } = strategy.layout(chain, cores)?;
+        let (indirection_entries, egress) = (INDIRECTION_ENTRIES, Egress::default());
+        let plan =
+            Plan { strategy, cores, states, hash_fields, shared, indirection_entries, rebalancing, egress };
+        let need_bytes = match plan.is_striped() {
+            true => chain.striped_bytes(),
+            false => chain.table_bytes(cores, &plan.shared),
+        };
+        match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
+            None => Ok(plan),
+            Some(free_bytes) if plan.is_striped() => Err(PlanError::SharedMemory { need_bytes, free_bytes }),
+            Some(free_bytes) => Err(PlanError::Memory { cores, need_bytes, free_bytes }),
+        }
+    }
+
+    /// The cores to use where none are asked for: all that the machine and the strategy have.
+    pub fn default_cores(strategy: &dyn Strategy) -> usize {
+        thread::available_parallelism().map_or(1, usize::from).min(strategy.max_cores())
+    }
+
+    /// Which core gets a packet of `chain`.
+    pub fn assign(&self, chain: &Chain) -> Box<dyn Assign> {
+        self.strategy.assign(chain, self)
+    }
+
+    /// Who sends packets of `chain` to the cores, and what stands before each core's chain.
+    pub fn team(&self, chain: &Chain) -> Team {
+        self.strategy.team(chain, self)
+    }
+
+    /// Which core has each entry of the indirection table at first, where flows move.
+    pub fn owners(&self) -> Option<Vec<u16>> {
+        self.strategy.owners(self)
+    }
+
+    /// `chain` on each core, with empty tables and the pools divided.
+    ///
+    /// # Errors
+    /// As [`Chain::cores`].
+    pub fn cores_of(&self, chain: &Chain) -> Result<Vec<ChainCore>, OutOfMemory> {
+        self.cores_keeping(chain, &self.keeping())
+    }
+
+    /// Where the functions keep their states.
+    pub(crate) fn keeping(&self) -> Keeping<'_> {
+        self.keeping_watched(false)
+    }
+
+    /// The same with what is promised of shared states to be checked or not.
+    pub(crate) fn keeping_watched(&self, is_watched: bool) -> Keeping<'_> {
+        match self.is_striped() {
+            true => Keeping::Striped { is_watched },
+            false => Keeping::Shared { functions: &self.shared, is_watched },
+        }
+    }
+
+    /// Whether all cores have one table for each group.
+    pub fn is_striped(&self) -> bool {
+        self.states == States::Striped
+    }
+
+    /// Whether each core has a replica of all states. One core alone steps its own packets and no others.
+    pub fn is_replicated(&self) -> bool {
+        self.states == States::Replicated && self.cores > 1
+    }
+
+    pub(crate) fn cores_keeping(
+        &self,
+        chain: &Chain,
+        keeping: &Keeping<'_>,
+    ) -> Result<Vec<ChainCore>, OutOfMemory> {
+        if self.is_replicated() {
+            return (0..self.cores).map(|_| chain.core()).collect();
+        }
+        let assign = RefCell::new(self.assign(chain));
+        let marked = |headers: &Headers| {
+            let mut headers = *headers;
+            chain.sides.iter().for_each(|sides| sides.mark(&mut headers));
+            headers
+        };
+        let core_of = |headers: &Headers| {
+            let entry = assign.borrow().entry(&marked(headers));
+            assign.borrow_mut().core(entry)
+        };
+        let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(&marked(headers)));
+        let owners = self.owners();
+        let entries = owners.as_deref().map(|owners| Entries { owners, entry_of: &entry_of });
+        chain.cores_keeping(&Spread { cores: self.cores, core_of: &core_of, entries }, keeping)
+    }
+
+    /// The names of the functions whose states all cores share, in the order of the chain.
+    pub fn shared_names(&self, chain: &Chain) -> Vec<String> {
+        self.shared.iter().map(|index| chain.functions[*index].name.clone()).collect()
+    }
+}
