@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use measure::Labels;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -38,6 +39,16 @@ impl Machine {
             "{}, {} logical processors, Linux {}, transparent huge pages: {}",
             self.processor, self.processors, self.kernel, self.huge_pages
         )
+    }
+}
+
+/// What a measurement of `source` here is labelled with.
+pub fn labels(source: String) -> Labels {
+    Labels {
+        paceline: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+        machine: Machine::here().describe(),
+        source,
     }
 }
 

@@ -18,7 +18,7 @@ pub use self::card::{CardArgs, indirection_size};
 pub use self::packets::{ChainArgs, HistoryArgs, Packets, Setting, prepare, size_bytes};
 pub use self::ports::{PortOf, Ports};
 pub use self::program::{ProgramArgs, read_program, run_test};
-pub use self::source::{Source, SourceArgs, generate};
+pub use self::source::{ReplayArgs, Source, generate};
 pub use self::strategy::StrategyArg;
 pub use self::tables::TableArgs;
 

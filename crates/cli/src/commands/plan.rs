@@ -1,18 +1,17 @@
 //! `paceline plan`: what a packet costs on this machine, what that gives on more cores, and which strategy to use.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use engine::{MAX_CORES, Registry};
-use measure::{Check, CostQuestion, Forecast, ForecastPoint, ForecastQuestion, Labels, Spread};
+use measure::{Check, CostQuestion, Forecast, ForecastPoint, ForecastQuestion, Spread};
 use strategy::INDIRECTION_ENTRIES;
 
-use crate::args::{Source, SourceArgs, indirection_size, number};
+use crate::args::{ReplayArgs, indirection_size, number};
 use crate::costs;
 use crate::failure::{Failure, INTERRUPTED};
-use crate::input::read_chain;
-use crate::machine::{Machine, command_line, last_level_cache_bytes};
+use crate::machine::{labels, last_level_cache_bytes};
 use crate::output::{Reports, count, heading, item, percent, plural, table, wrapped};
 use crate::progress::interruptible;
 
@@ -24,11 +23,8 @@ Where packets are sharded, the busiest core is the bound. docs/scr.md says more.
 #[derive(Args)]
 #[command(after_help = MODEL)]
 pub struct PlanArgs {
-    /// The chain of functions, TOML
-    #[arg(value_name = "CHAIN.toml")]
-    pub chain: PathBuf,
     #[command(flatten)]
-    pub source: SourceArgs,
+    replay: ReplayArgs,
     /// Time that receiving and sending a packet takes beside what it takes here, from memory: that of the backend to
     /// plan for
     #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
@@ -54,17 +50,9 @@ pub struct PlanArgs {
 const SHOWN_CORES: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = read_chain(&args.chain, registry)?;
-    let source = Source::of(&args.source)?;
-    let labels = Labels {
-        paceline: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-        machine: Machine::here().describe(),
-        source: source.name,
-    };
+    let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
+    let chain = args.replay.chain(registry)?;
+    let source = args.replay.source()?;
     let question = ForecastQuestion {
         costs: CostQuestion {
             cores: costs::REPLAY_CORES.into(),
@@ -78,7 +66,7 @@ pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure
         cache_bytes: last_level_cache_bytes(),
     };
     let progress = interruptible(None);
-    match measure::forecast(&chain, &source.trace, &question, labels, &progress.stop) {
+    match measure::forecast(&chain, &source.trace, &question, labels(source.name), &progress.stop) {
         Ok(forecast) => reports.write(&forecast, &render(&forecast)).map(|()| ExitCode::SUCCESS),
         Err(error) => costs::interrupted(error).map(|()| ExitCode::from(INTERRUPTED)),
     }

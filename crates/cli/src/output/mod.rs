@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use self::text::{
-    ALL_MALFORMED, bar, count, heading, is_unprintable, item, percent, plural, printable, table, wrapped,
+    ALL_MALFORMED, bar, count, heading, is_unprintable, item, percent, plural, plural_of, printable, table,
+    wrapped,
 };
 use crate::failure::Failure;
 
@@ -77,15 +78,12 @@ impl Reports {
 
     /// Writes the report. The text is shown even where the JSON could not be written.
     pub fn write(self, report: &impl Serialize, text: &str) -> Result<(), Failure> {
-        let json = match self.json {
-            Some(sink) => {
-                let json = serde_json::to_string_pretty(report).map_err(Failure::usage)? + "\n";
-                sink.write(&json)
-            }
+        let written = match self.json {
+            Some(sink) => sink.write(&json(report)?),
             None => Ok(()),
         };
         self.text.show(text)?;
-        json
+        written
     }
 
     /// Writes the documents that were asked for, in the order in which they were opened. The text is shown
@@ -96,6 +94,11 @@ impl Reports {
         self.text.show(text)?;
         written.into_iter().collect()
     }
+}
+
+/// A report as JSON.
+pub fn json(report: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(report).map(|json| json + "\n").map_err(Failure::usage)
 }
 
 /// Files that are opened together and written at the end, each whole or not at all.

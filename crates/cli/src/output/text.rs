@@ -56,3 +56,8 @@ pub fn bar(share: f64) -> String {
     const FULL: f64 = 20.0;
     "#".repeat((share.clamp(0.0, 1.0) * FULL).round() as usize)
 }
+
+/// `1 batch`, `2 batches`.
+pub fn plural_of(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}

@@ -1,31 +1,27 @@
 //! `paceline bench compare`: strategies side by side, measured.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::Registry;
 use engine::strategies::{ALL, Strategy};
-use measure::{Contest, Labels, Point};
+use measure::{Contest, Point};
 
 use super::comparison::{render_csv, render_html, render_text};
 use super::load::{LoadArgs, Shares, shares};
-use crate::args::{CardArgs, Source, SourceArgs, StrategyArg, number};
+use crate::args::{CardArgs, ReplayArgs, StrategyArg, number};
 use crate::failure::{Failure, INTERRUPTED};
-use crate::input::read_chain;
-use crate::machine::{Machine, command_line};
-use crate::output::Reports;
+use crate::machine::labels;
+use crate::output::{Reports, json};
 use crate::progress::interruptible;
 
 #[derive(Args)]
 pub struct BenchCompareArgs {
-    /// The chain of functions, TOML
-    #[arg(value_name = "CHAIN.toml")]
-    pub chain: PathBuf,
     #[command(flatten)]
-    pub source: SourceArgs,
+    replay: ReplayArgs,
     /// Strategies to compare [default: all]
     #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',')]
     pub strategies: Vec<StrategyArg>,
@@ -58,23 +54,21 @@ pub struct BenchCompareArgs {
 }
 
 pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
     let documents =
         [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
-    let reports = Reports::open_documents(&inputs, &documents)?;
-    let chain = read_chain(&args.chain, registry)?;
-    let source = Source::of(&args.source)?;
+    let reports = Reports::open_documents(&args.replay.inputs(), &documents)?;
+    let chain = args.replay.chain(registry)?;
+    let source = args.replay.source()?;
     let progress = interruptible(None);
-    let labels = Labels {
-        paceline: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_line(),
-        machine: Machine::here().describe(),
-        source: source.name,
-    };
-    let comparison =
-        measure::compare(&chain, &source.trace, &contest(args), labels, &progress.stop, &mut tell)
-            .map_err(Failure::usage)?;
+    let comparison = measure::compare(
+        &chain,
+        &source.trace,
+        &contest(args),
+        labels(source.name),
+        &progress.stop,
+        &mut tell,
+    )
+    .map_err(Failure::usage)?;
     let is_interrupted = progress.stop.load(Ordering::Relaxed);
     if comparison.series.iter().all(|series| series.points.is_empty()) {
         let reason = comparison.refused.first().map(|refused| refused.reason.clone());
@@ -83,8 +77,7 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
             false => Err(Failure::usage(reason.unwrap_or_else(|| "nothing to compare".to_owned()))),
         };
     }
-    let mut json = serde_json::to_string_pretty(&comparison).map_err(Failure::usage)?;
-    json.push('\n');
+    let json = json(&comparison)?;
     let contents: [&dyn Fn() -> String; 3] =
         [&|| render_html(&comparison), &|| json.clone(), &|| render_csv(&comparison)];
     reports.write_documents(&contents, &render_text(&comparison))?;

@@ -1,7 +1,7 @@
 //! `paceline bench egress`: what it costs that packets leave in order, and how far they do not otherwise.
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -16,20 +16,16 @@ use io::{Done, Fate, Feeder, Frame, Port, ReplayPort, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::args::{Source, SourceArgs, StrategyArg, number};
+use crate::args::{ReplayArgs, StrategyArg, number};
 use crate::failure::{Failure, INTERRUPTED};
-use crate::input::read_chain;
 use crate::machine::{Machine, command_line};
 use crate::output::{Reports, count, heading, plural, table};
 use crate::progress::interruptible;
 
 #[derive(Args)]
 pub struct BenchEgressArgs {
-    /// The chain of functions, TOML
-    #[arg(value_name = "CHAIN.toml")]
-    pub chain: PathBuf,
     #[command(flatten)]
-    pub source: SourceArgs,
+    replay: ReplayArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Scr)]
     pub strategy: StrategyArg,
@@ -101,12 +97,10 @@ struct Run {
 }
 
 pub fn command(args: &BenchEgressArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = read_chain(&args.chain, registry)?;
+    let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
+    let chain = args.replay.chain(registry)?;
     let plan = Plan::new(&chain, args.strategy.0, args.cores).map_err(Failure::usage)?;
-    let source = Source::of(&args.source)?;
+    let source = args.replay.source()?;
     let pcap = as_pcap(&source.trace)?;
     let progress = interruptible(None);
     let mut runs = Egress::ALL.map(|_| Vec::new());

@@ -1,6 +1,6 @@
 //! `paceline bench mlffr`: the highest rate at which no more than a given share is lost, and latency below it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,20 +10,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::load::{LoadArgs, Shares, shares};
-use crate::args::{CardArgs, Source, SourceArgs, StrategyArg, number};
+use crate::args::{CardArgs, ReplayArgs, StrategyArg, number};
 use crate::failure::{Failure, INTERRUPTED};
-use crate::input::read_chain;
 use crate::machine::{Machine, command_line};
-use crate::output::{Reports, bar, count, heading, percent, plural, table};
+use crate::output::{Reports, bar, heading, percent, plural, plural_of, table};
 use crate::progress::interruptible;
 
 #[derive(Args)]
 pub struct BenchMlffrArgs {
-    /// The chain of functions, TOML
-    #[arg(value_name = "CHAIN.toml")]
-    pub chain: PathBuf,
     #[command(flatten)]
-    pub source: SourceArgs,
+    replay: ReplayArgs,
     /// How packets are spread over cores
     #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
     pub strategy: StrategyArg,
@@ -90,13 +86,11 @@ pub struct MlffrBench {
 }
 
 pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let inputs: Vec<&Path> =
-        [Some(&args.chain), args.source.pcap.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
-    let chain = read_chain(&args.chain, registry)?;
+    let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
+    let chain = args.replay.chain(registry)?;
     let (cores, clock) = cores(args);
     let plan = args.card.plan(&chain, args.strategy.0, cores)?;
-    let source = Source::of(&args.source)?;
+    let source = args.replay.source()?;
     let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
     let settings = args.load.settings(clock);
     let mut bench = Bench::new(&chain, &plan, packets, settings).map_err(Failure::usage)?;
@@ -225,11 +219,6 @@ fn latency(point: &Point) -> String {
     let rows: Vec<_> = point.latency.iter().map(row).collect();
     let header = ["of the rate", "Mpps", "p50", "p90", "p99", "p99.9", "longest"];
     heading("Latency from arrival to leaving, us") + &table(&header, &rows, 0)
-}
-
-/// `1 batch`, `2 batches`.
-fn plural_of(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 fn mpps(mpps: f64) -> String {

@@ -3,6 +3,7 @@
 use measure::{Clock, Comparison, LatencyPoint, Point, Series, TraceSummary};
 
 use super::figures::{single, spread, spread_mpps};
+use crate::output::plural;
 use crate::page::markup::{Element, element};
 use crate::page::numbers::{percent, shorten};
 use crate::page::svg::{
@@ -73,7 +74,7 @@ fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_
         let tip = format!(
             "{}, {}: {} ({}), {}{}",
             series.strategy,
-            cores(point.cores),
+            plural(point.cores as u64, "core"),
             with_unit(point.mpps, "Mpps"),
             spread(point),
             point.clock.name(),
@@ -94,10 +95,6 @@ fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_
 
 fn across((x, y): (f64, f64)) -> ((f64, f64), (f64, f64)) {
     ((x - 2.5, y), (x + 2.5, y))
-}
-
-pub fn cores(cores: usize) -> String {
-    format!("{cores} core{}", if cores == 1 { "" } else { "s" })
 }
 
 /// A point whose latency is drawn, with its series.
@@ -185,7 +182,8 @@ pub fn loads(series: &Series, point: &Point) -> Element {
     let ticks = (0..many).step_by(step).map(|core| (core as f64 + 0.5, core.to_string())).collect();
     let x = Axis::with_ticks("core", 0.0, many as f64, ticks);
     let margins = Margins { left: 48.0, right: 14.0, top: 48.0, bottom: 40.0 };
-    let summary = format!("What each core did under {} on {}", series.strategy, cores(point.cores));
+    let summary =
+        format!("What each core did under {} on {}", series.strategy, plural(point.cores as u64, "core"));
     let mut plot = Plot::new(&summary, HEIGHT, margins, &x, &y);
     let slot = (WIDTH - margins.left - margins.right) / many.max(1) as f64;
     let (busy_width, share_width) = ((slot * 0.42).min(34.0), (slot * 0.26).min(22.0));

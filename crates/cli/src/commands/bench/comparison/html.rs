@@ -4,12 +4,11 @@ use measure::{Clock, Comparison, Point, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
 use super::figures::{limit, rate, ratio, single, spread};
-use super::text::searches;
-use crate::output::{count, plural};
+use crate::output::{count, plural, plural_of};
 use crate::page::markup::{Element, element};
 use crate::page::numbers::{decimal, percent};
 use crate::page::svg::swatch;
-use crate::page::{Row, data, folded, page, paragraph, section, table};
+use crate::page::{Row, charts as beside, data, figure, folded, legend, page, paragraph, section, table};
 
 /// A whole page, with the comparison's JSON in it.
 pub fn render_html(comparison: &Comparison) -> String {
@@ -78,7 +77,7 @@ fn throughput(comparison: &Comparison, title: &str) -> Element {
     let Some(chart) = charts::throughput(comparison) else {
         return section.child(paragraph("note", "Nothing was measured."));
     };
-    let mut legend = legend(comparison.series.iter().enumerate(), |_| String::new());
+    let mut legend = legend_of(comparison.series.iter().enumerate(), |_| String::new());
     let ideal = "dotted: single times the number of cores, the ideal";
     if single(comparison).is_some_and(|point| point.mpps > 0.0) {
         legend = legend.child(element("li").text(ideal));
@@ -86,7 +85,7 @@ fn throughput(comparison: &Comparison, title: &str) -> Element {
     let caption = format!(
         "Highest rate with a loss of at most {}; whiskers from the least to the most that {} found. {MARKERS}",
         limit(comparison),
-        searches(comparison.searches)
+        plural_of(comparison.searches as u64, "search", "searches")
     );
     let beside = element("figcaption").child(legend).child(paragraph("note", &caption));
     section.child(element("figure").class("beside").child(chart).child(beside))
@@ -95,16 +94,14 @@ fn throughput(comparison: &Comparison, title: &str) -> Element {
 const MARKERS: &str = "Filled markers: measured; hollow markers: virtual.";
 
 /// Names of series with their lines and markers.
-fn legend<'a>(
+fn legend_of<'a>(
     series: impl Iterator<Item = (usize, &'a Series)>,
     more: impl Fn(&Series) -> String,
 ) -> Element {
-    let item = |(style, series): (usize, &Series)| {
+    legend(series.map(|(style, series)| {
         let is_measured = series.points.iter().any(|point| point.clock == Clock::Measured);
-        let name = format!("{}{}", series.strategy, more(series));
-        element("li").child(swatch(style, is_measured)).child(element("span").text(name))
-    };
-    element("ul").class("legend").children(series.map(item))
+        (swatch(style, is_measured), format!("{}{}", series.strategy, more(series)))
+    }))
 }
 
 fn latency(comparison: &Comparison) -> Option<Element> {
@@ -113,7 +110,7 @@ fn latency(comparison: &Comparison) -> Option<Element> {
     let p99 = charts::latency(&of, "latency of 99 in 100 packets", |latency| latency.p99_us)?;
     let cores_of = |series: &Series| {
         let of = of.iter().find(|of| std::ptr::eq(of.series, series));
-        of.map_or(String::new(), |of| format!(", {}", charts::cores(of.point.cores)))
+        of.map_or(String::new(), |of| format!(", {}", plural(of.point.cores as u64, "core")))
     };
     let named = of.iter().map(|LatencyOf { style, series, .. }| (*style, *series));
     let caption = format!(
@@ -121,8 +118,9 @@ fn latency(comparison: &Comparison) -> Option<Element> {
          so the same place means more packets for a faster one. {MARKERS}"
     );
     let figure = |chart| element("figure").child(chart);
-    let charts = element("div").class("charts").child(figure(median)).child(figure(p99));
-    let section = section("Latency against load").child(charts).child(legend(named, cores_of));
+    let section = section("Latency against load")
+        .child(beside([figure(median), figure(p99)]))
+        .child(legend_of(named, cores_of));
     Some(section.child(paragraph("note", &caption)))
 }
 
@@ -130,24 +128,18 @@ fn loads(comparison: &Comparison) -> Option<Element> {
     let last = |series: &'_ Series| series.points.iter().rposition(|point| !point.loads.is_empty());
     let charts = comparison.series.iter().filter_map(|series| {
         let point = &series.points[last(series)?];
-        let title = format!("{}, {}", series.strategy, charts::cores(point.cores));
-        let figure = element("figure").child(element("h3").text(title));
-        Some(figure.child(charts::loads(series, point)))
+        let title = format!("{}, {}", series.strategy, plural(point.cores as u64, "core"));
+        Some(figure(&title, charts::loads(series, point)))
     });
     let charts: Vec<Element> = charts.collect();
     if charts.is_empty() {
         return None;
     }
-    let item =
-        |class, text: &str| element("li").child(charts::bar_swatch(class)).child(element("span").text(text));
-    let legend = element("ul")
-        .class("legend")
-        .child(item("busy", "time in which the core worked on packets"))
-        .child(item("share", "its share of the packets"))
+    let names = [("busy", "time in which the core worked on packets"), ("share", "its share of the packets")];
+    let legend = legend(names.map(|(class, name)| (charts::bar_swatch(class), name.to_owned())))
         .child(element("li").text("▼ lost: its queue was full"));
-    let charts = element("div").class("charts").children(charts);
     let note = "Each strategy on its most cores, at the rate found.";
-    Some(section("Load of each core").child(legend).child(charts).child(paragraph("note", note)))
+    Some(section("Load of each core").child(legend).child(beside(charts)).child(paragraph("note", note)))
 }
 
 fn skew(comparison: &Comparison) -> Element {

@@ -3,7 +3,7 @@
 use measure::{Comparison, Point, Series};
 
 use super::figures::{limit, rate, ratio, spread};
-use crate::output::{count, heading, item, plural, printable, table, wrapped};
+use crate::output::{count, heading, item, plural, plural_of, printable, table, wrapped};
 use crate::page::numbers::{percent, shorten};
 
 /// The longest name in a table.
@@ -28,7 +28,12 @@ pub fn render_text(comparison: &Comparison) -> String {
     if !comparison.refused.is_empty() {
         text += &heading("Could not run");
         for refused in &comparison.refused {
-            text += &item(&format!("{} on {}: {}", refused.strategy, cores(refused.cores), refused.reason));
+            text += &item(&format!(
+                "{} on {}: {}",
+                refused.strategy,
+                plural(refused.cores as u64, "core"),
+                refused.reason
+            ));
         }
     }
     text + "\n" + &method(comparison)
@@ -68,17 +73,9 @@ fn method(comparison: &Comparison) -> String {
     let limit = format!(
         "Mpps: the most with a loss of at most {}, median of {}{}; over single: against one core, on the same clock",
         limit(comparison),
-        searches(comparison.searches),
+        plural_of(comparison.searches as u64, "search", "searches"),
         if is_marked { "; *: not to be relied on, the reason is above" } else { "" }
     );
     let machine = format!("on {}", comparison.machine);
     wrapped(&limit, "", "  ") + &wrapped(&machine, "", "  ")
-}
-
-pub fn searches(searches: usize) -> String {
-    format!("{} search{}", count(searches as u64), if searches == 1 { "" } else { "es" })
-}
-
-fn cores(cores: usize) -> String {
-    plural(cores as u64, "core")
 }

@@ -15,8 +15,7 @@ use engine::{Chain, MAX_CORES, Registry};
 use io::Trace;
 use measure::search::Limits;
 use measure::{
-    Check, Clock, Comparison, Contest, CostQuestion, ForecastQuestion, HistoryCost, Labels, Point, Question,
-    Series,
+    Check, Clock, Comparison, Contest, CostQuestion, ForecastQuestion, HistoryCost, Point, Question, Series,
 };
 use sequencer::{ETHERNET_LEN, HEADER_LEN, ItemLayout};
 use strategy::INDIRECTION_ENTRIES;
@@ -27,8 +26,8 @@ use super::comparison::render_gallery;
 use crate::args::{Source, number};
 use crate::costs;
 use crate::failure::{Failure, INTERRUPTED};
-use crate::machine::{Machine, command_line};
-use crate::output::Reports;
+use crate::machine::{Machine, command_line, labels};
+use crate::output::{Reports, json};
 use crate::progress::interruptible;
 
 #[derive(Args)]
@@ -99,12 +98,11 @@ pub fn command(args: &BenchScrArgs, _: &Registry) -> Result<ExitCode, Failure> {
         figures: Vec::new(),
     };
     for figure in Figure::EACH.into_iter().filter(|figure| asked.contains(figure)) {
-        let charts = charts(figure, args, &bench, &progress.stop)?;
+        let charts = charts(figure, args, &progress.stop)?;
         bench.figures.push(FigureReport { figure: figure.number(), title: figure.title(), charts });
     }
     bench.complete = !progress.stop.load(Ordering::Relaxed);
-    let mut json = serde_json::to_string_pretty(&bench).map_err(Failure::usage)?;
-    json.push('\n');
+    let json = json(&bench)?;
     reports.write_documents(&[&|| page(&bench), &|| json.clone()], &text::render(&bench))?;
     Ok(if bench.complete { ExitCode::SUCCESS } else { ExitCode::from(INTERRUPTED) })
 }
@@ -117,12 +115,7 @@ fn page(bench: &ScrBench) -> String {
     render_gallery("State-compute replication", &charts.collect::<Vec<_>>())
 }
 
-fn charts(
-    figure: Figure,
-    args: &BenchScrArgs,
-    bench: &ScrBench,
-    stop: &AtomicBool,
-) -> Result<Vec<Chart>, Failure> {
+fn charts(figure: Figure, args: &BenchScrArgs, stop: &AtomicBool) -> Result<Vec<Chart>, Failure> {
     let size = Size { packets: args.trace_packets(), is_quick: args.is_quick, cores: &args.cores };
     let mut charts: Vec<Chart> = Vec::new();
     for contestants in figure.contestants(&size) {
@@ -135,7 +128,7 @@ fn charts(
         let chain = Chain::parse("preset", &contestants.chain, &Registry::stock())
             .map_err(|error| Failure::mistake(*error))?;
         let source = Source::model(&contestants.model)?;
-        let run = Run { args, bench, contestants: &contestants, chain, source, stop };
+        let run = Run { args, contestants: &contestants, chain, source, stop };
         match figure {
             Figure::Model => charts.extend(run.predicted()?),
             // One chart, with a series for each amount of compute.
@@ -174,7 +167,6 @@ fn relabelled(mut comparison: Comparison, name: &str) -> Comparison {
 /// One program over one trace, about to be measured.
 struct Run<'a> {
     args: &'a BenchScrArgs,
-    bench: &'a ScrBench,
     contestants: &'a Contestants,
     chain: Chain,
     source: Source,
@@ -184,15 +176,6 @@ struct Run<'a> {
 impl Run<'_> {
     fn trace(&self) -> &Trace {
         &self.source.trace
-    }
-
-    fn labels(&self) -> Labels {
-        Labels {
-            paceline: self.bench.paceline.to_owned(),
-            command: self.bench.command.clone(),
-            machine: self.bench.machine.clone(),
-            source: self.source.name.clone(),
-        }
     }
 
     fn name(&self) -> String {
@@ -220,9 +203,15 @@ impl Run<'_> {
             },
         };
         let mut tell = |_: &'static dyn Strategy, _: &Point| {};
-        let comparison =
-            measure::compare(&self.chain, self.trace(), &contest, self.labels(), self.stop, &mut tell)
-                .map_err(Failure::usage)?;
+        let comparison = measure::compare(
+            &self.chain,
+            self.trace(),
+            &contest,
+            labels(self.source.name.clone()),
+            self.stop,
+            &mut tell,
+        )
+        .map_err(Failure::usage)?;
         let comparison = change(comparison, self.contestants.series.unwrap_or(&self.contestants.name));
         Ok(Chart { name: self.name(), comparison, links: Vec::new(), history: Vec::new() })
     }
@@ -243,7 +232,13 @@ impl Run<'_> {
             indirection_entries: INDIRECTION_ENTRIES,
             cache_bytes: None,
         };
-        let forecast = measure::forecast(&self.chain, self.trace(), &question, self.labels(), self.stop);
+        let forecast = measure::forecast(
+            &self.chain,
+            self.trace(),
+            &question,
+            labels(self.source.name.clone()),
+            self.stop,
+        );
         let forecast = match forecast {
             Ok(forecast) => forecast,
             Err(error) => return costs::interrupted(error).map(|()| None),

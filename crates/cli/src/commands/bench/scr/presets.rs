@@ -95,27 +95,23 @@ impl Figure {
 
     /// Its number in the paper.
     pub fn number(self) -> &'static str {
-        match self {
-            Figure::SingleFlow => "1",
-            Figure::Programs => "6",
-            Figure::Conntrack => "7",
-            Figure::Compute => "9",
-            Figure::History => "10a",
-            Figure::Loss => "10b",
-            Figure::Model => "11",
-        }
+        self.words().0
     }
 
     /// What it shows.
     pub fn title(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Figure::SingleFlow => "Throughput of a single TCP connection",
-            Figure::Programs => "Throughput of four programs",
-            Figure::Conntrack => "Throughput of the connection tracker",
-            Figure::Compute => "Growing compute, dispatch as it is",
-            Figure::History => "Short packets, on which history weighs most",
-            Figure::Loss => "Loss recovery off and on, and packets lost",
-            Figure::Model => "Predicted and measured throughput of scr",
+            Figure::SingleFlow => ("1", "Throughput of a single TCP connection"),
+            Figure::Programs => ("6", "Throughput of four programs"),
+            Figure::Conntrack => ("7", "Throughput of the connection tracker"),
+            Figure::Compute => ("9", "Growing compute, dispatch as it is"),
+            Figure::History => ("10a", "Short packets, on which history weighs most"),
+            Figure::Loss => ("10b", "Loss recovery off and on, and packets lost"),
+            Figure::Model => ("11", "Predicted and measured throughput of scr"),
         }
     }
 

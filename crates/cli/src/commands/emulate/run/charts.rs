@@ -4,6 +4,7 @@ use super::latencies::Step;
 use super::report::Emulation;
 use crate::output::{count, plural};
 use crate::page::bars::{Bar, bars};
+use crate::page::figure;
 use crate::page::markup::{Element, element};
 use crate::page::numbers::percent;
 use crate::page::svg::{Axis, Margins, Plot, marker, polyline, with_tip};
@@ -17,9 +18,8 @@ pub fn figures(emulation: &Emulation) -> Vec<Element> {
     [latency(emulation), occupancy(emulation), losses(emulation)].into_iter().flatten().collect()
 }
 
-fn figure(title: &str, drawing: Element, caption: &str) -> Element {
-    let figure = element("figure").child(element("h3").text(title)).child(drawing);
-    figure.child(element("figcaption").text(caption))
+fn captioned(title: &str, drawing: Element, caption: &str) -> Element {
+    figure(title, drawing).child(element("figcaption").text(caption))
 }
 
 /// The cumulative distribution of the latency.
@@ -56,7 +56,7 @@ fn latency(emulation: &Emulation) -> Option<Element> {
     let caption = format!(
         "{summary}; none took less than {least}. Markers are at these shares. Lost packets do not count."
     );
-    Some(figure("Latency", plot.finish(), &caption))
+    Some(captioned("Latency", plot.finish(), &caption))
 }
 
 /// The most that each buffer held, beside its size.
@@ -78,7 +78,7 @@ fn occupancy(emulation: &Emulation) -> Option<Element> {
     let caption = format!(
         "{summary}. Packets in rb, pb, flow queues and the ring, flows in the others. Buffers that nothing was in are left out."
     );
-    Some(figure("Buffers", drawing, &caption))
+    Some(captioned("Buffers", drawing, &caption))
 }
 
 /// Lost packets by cause, if there are any.
@@ -95,5 +95,5 @@ fn losses(emulation: &Emulation) -> Option<Element> {
     let summary = format!("{lost} of {packets} were lost, by cause");
     let drawing =
         bars(&summary, "cause", &Axis::linear("lost, % of the packets that arrived", most), "lost", &all);
-    Some(figure("Losses", drawing, &format!("{summary}.")))
+    Some(captioned("Losses", drawing, &format!("{summary}.")))
 }

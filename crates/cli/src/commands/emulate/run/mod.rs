@@ -21,7 +21,7 @@ use self::report::{Compared, Place};
 use crate::args::Source;
 use crate::failure::Failure;
 use crate::machine::command_line;
-use crate::output::Reports;
+use crate::output::{Reports, json};
 
 /// What runs if it is no program of one's own.
 const SYNTHETIC: &str = "synthetic";
@@ -59,8 +59,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
         departures: run.departures,
         check: run.check,
     };
-    let mut json = serde_json::to_string_pretty(&emulation).map_err(Failure::usage)?;
-    json.push('\n');
+    let json = json(&emulation)?;
     let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
     reports.write_documents(&contents, &(run.trace + &render_text(&emulation)))?;
     match &emulation.check {

@@ -4,7 +4,7 @@ use super::charts;
 use super::report::Emulation;
 use crate::output::{heading, table};
 use crate::page::markup::element;
-use crate::page::{Row, data, folded, page, paragraph, section, table as html_table};
+use crate::page::{Row, charts as beside, data, folded, page, paragraph, section, table as html_table};
 
 const PLACES: [&str; 5] = ["state", "consistency", "read in", "written in", "entries"];
 const LOSSES: [&str; 2] = ["lost", "packets"];
@@ -46,7 +46,7 @@ pub fn render_html(emulation: &Emulation) -> String {
     )));
     let charts = charts::figures(emulation);
     if !charts.is_empty() {
-        main = main.child(section("Charts").child(element("div").class("charts").children(charts)));
+        main = main.child(section("Charts").child(beside(charts)));
     }
     let groups = [
         ("Where state is", &PLACES[..], emulation.places()),

@@ -59,27 +59,27 @@ impl Figure {
 
     /// Its number in the paper.
     pub fn number(self) -> &'static str {
-        match self {
-            Figure::Blocking => "3",
-            Figure::Buffers => "12",
-            Figure::Stages => "13",
-            Figure::UpdateRate => "14",
-            Figure::Gap => "15",
-            Figure::Consistency => "16",
-            Figure::Crossover => "c",
-        }
+        self.words().0
     }
 
     /// What it shows.
     pub fn title(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Figure::Blocking => "Fig. 3: the blocking scheme by update latency",
-            Figure::Buffers => "Fig. 12, 17, 18: the most that RAPID's buffers hold, 90% load",
-            Figure::Stages => "Fig. 13, 19, 20: by stages, 30% updates",
-            Figure::UpdateRate => "Fig. 14, 21, 22: by update rate",
-            Figure::Gap => "Fig. 15: by intra-flow gap, which grows from trace 2 to trace 6; 30% updates",
-            Figure::Consistency => "Fig. 16, 23, 24: by consistency, 30% updates, a packet in each cycle",
-            Figure::Crossover => "App. C: n packets of one flow back to back, by update rate",
+            Figure::Blocking => ("3", "Fig. 3: the blocking scheme by update latency"),
+            Figure::Buffers => ("12", "Fig. 12, 17, 18: the most that RAPID's buffers hold, 90% load"),
+            Figure::Stages => ("13", "Fig. 13, 19, 20: by stages, 30% updates"),
+            Figure::UpdateRate => ("14", "Fig. 14, 21, 22: by update rate"),
+            Figure::Gap => {
+                ("15", "Fig. 15: by intra-flow gap, which grows from trace 2 to trace 6; 30% updates")
+            }
+            Figure::Consistency => {
+                ("16", "Fig. 16, 23, 24: by consistency, 30% updates, a packet in each cycle")
+            }
+            Figure::Crossover => ("c", "App. C: n packets of one flow back to back, by update rate"),
         }
     }
 
@@ -91,8 +91,7 @@ impl Figure {
     /// Charts in a row.
     pub fn columns(self) -> usize {
         match self {
-            Figure::Blocking | Figure::Crossover => 2,
-            Figure::Gap => 2,
+            Figure::Blocking | Figure::Gap | Figure::Crossover => 2,
             _ => 3,
         }
     }

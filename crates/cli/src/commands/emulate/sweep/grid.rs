@@ -70,59 +70,49 @@ impl Default for Grid {
 impl Grid {
     /// How many places there are; huge for one that is too large to count.
     pub fn len(&self) -> usize {
-        let sizes = [
-            self.models.len(),
-            self.traffic.len(),
-            self.packets.len(),
-            self.packet_bytes.len(),
-            self.seeds.len(),
-            self.update_percents.len(),
-            self.stages.len(),
-            self.stage_cycles.len().max(1),
-            self.consistency.len(),
-            self.loads.len(),
-            self.resubmitted_buffers.len(),
-            self.phv_buffers.len(),
-            self.dirty_tables.len(),
-            self.block_queues.len(),
-            self.suspend_queues.len(),
-            self.schedule_queues.len(),
-            self.ring_buffers.len(),
-            self.rings_from_pipeline.len(),
-            self.rings_from_ring.len(),
-            self.blocking_thresholds.len(),
-            self.queues.len(),
-            self.queue_depths.len().max(1),
-        ];
-        sizes.into_iter().fold(1, usize::saturating_mul)
+        self.axes().iter().map(|(many, _)| *many.max(&1)).fold(1, usize::saturating_mul)
     }
 
     /// All places; what comes last varies fastest.
     pub fn points(&self) -> Vec<Settings> {
         let mut points = vec![self.first()];
-        vary(&mut points, &self.packet_bytes, |point, bytes| point.packet_bytes = bytes);
-        vary(&mut points, &self.traffic, |point, traffic| point.traffic = traffic);
-        vary(&mut points, &self.packets, |point, packets| point.packets = packets);
-        vary(&mut points, &self.seeds, |point, seed| point.seed = seed);
-        vary(&mut points, &self.models, take_model);
-        vary(&mut points, &self.stages, |point, stages| point.stages = stages);
-        vary(&mut points, &self.stage_cycles, |point, cycles| point.stage_cycles = cycles);
-        vary(&mut points, &self.update_percents, |point, percent| point.update_percent = percent);
-        vary(&mut points, &self.consistency, |point, level| point.consistency = level);
-        vary(&mut points, &self.loads, |point, load| point.load = load);
-        vary(&mut points, &self.resubmitted_buffers, |point, packets| point.resubmitted_buffer = packets);
-        vary(&mut points, &self.phv_buffers, |point, packets| point.phv_buffer = packets);
-        vary(&mut points, &self.dirty_tables, |point, flows| point.dirty_table = flows);
-        vary(&mut points, &self.block_queues, |point, flows| point.block_queue = flows);
-        vary(&mut points, &self.suspend_queues, |point, flows| point.suspend_queue = flows);
-        vary(&mut points, &self.schedule_queues, |point, flows| point.schedule_queue = flows);
-        vary(&mut points, &self.ring_buffers, |point, packets| point.ring_buffer = packets);
-        vary(&mut points, &self.rings_from_pipeline, |point, packets| point.ring_from_pipeline = packets);
-        vary(&mut points, &self.rings_from_ring, |point, packets| point.ring_from_ring = packets);
-        vary(&mut points, &self.blocking_thresholds, |point, most| point.blocking_threshold = most);
-        vary(&mut points, &self.queues, |point, queues| point.queues = queues);
-        vary(&mut points, &self.queue_depths, |point, depth| point.queue_depth = depth);
+        for (many, set) in self.axes().iter().filter(|(many, _)| *many > 0) {
+            let with = |point: &Settings, at: usize| {
+                let mut point = point.clone();
+                set(&mut point, at);
+                point
+            };
+            points = points.iter().flat_map(|point| (0..*many).map(|at| with(point, at))).collect();
+        }
         points
+    }
+
+    /// How many values each axis takes, and what sets one by its number. Without any, places have that of the model.
+    fn axes(&self) -> [AxisValues<'_>; 22] {
+        [
+            axis(&self.packet_bytes, |point, bytes| point.packet_bytes = bytes),
+            axis(&self.traffic, |point, traffic| point.traffic = traffic),
+            axis(&self.packets, |point, packets| point.packets = packets),
+            axis(&self.seeds, |point, seed| point.seed = seed),
+            axis(&self.models, take_model),
+            axis(&self.stages, |point, stages| point.stages = stages),
+            axis(&self.stage_cycles, |point, cycles| point.stage_cycles = cycles),
+            axis(&self.update_percents, |point, percent| point.update_percent = percent),
+            axis(&self.consistency, |point, level| point.consistency = level),
+            axis(&self.loads, |point, load| point.load = load),
+            axis(&self.resubmitted_buffers, |point, packets| point.resubmitted_buffer = packets),
+            axis(&self.phv_buffers, |point, packets| point.phv_buffer = packets),
+            axis(&self.dirty_tables, |point, flows| point.dirty_table = flows),
+            axis(&self.block_queues, |point, flows| point.block_queue = flows),
+            axis(&self.suspend_queues, |point, flows| point.suspend_queue = flows),
+            axis(&self.schedule_queues, |point, flows| point.schedule_queue = flows),
+            axis(&self.ring_buffers, |point, packets| point.ring_buffer = packets),
+            axis(&self.rings_from_pipeline, |point, packets| point.ring_from_pipeline = packets),
+            axis(&self.rings_from_ring, |point, packets| point.ring_from_ring = packets),
+            axis(&self.blocking_thresholds, |point, most| point.blocking_threshold = most),
+            axis(&self.queues, |point, queues| point.queues = queues),
+            axis(&self.queue_depths, |point, depth| point.queue_depth = depth),
+        ]
     }
 
     /// What every place has, before anything varies.
@@ -169,20 +159,10 @@ fn take_model(point: &mut Settings, name: &'static str) {
     };
 }
 
-/// Each place becomes as many as there are values; without any it stays.
-fn vary<T: Clone>(points: &mut Vec<Settings>, values: &[T], set: impl Fn(&mut Settings, T)) {
-    if values.is_empty() {
-        return;
-    }
-    let of = |point: Settings| {
-        let with = |value: &T| {
-            let mut point = point.clone();
-            set(&mut point, value.clone());
-            point
-        };
-        values.iter().map(with).collect::<Vec<_>>()
-    };
-    *points = std::mem::take(points).into_iter().flat_map(of).collect();
+type AxisValues<'a> = (usize, Box<dyn Fn(&mut Settings, usize) + 'a>);
+
+fn axis<T: Clone>(values: &[T], set: fn(&mut Settings, T)) -> AxisValues<'_> {
+    (values.len(), Box::new(move |point, at| set(point, values[at].clone())))
 }
 
 #[cfg(test)]

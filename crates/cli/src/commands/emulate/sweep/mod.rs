@@ -30,7 +30,7 @@ use self::runs::{Found, Loaded, check, run_all};
 use self::settings::Settings;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::machine::{Machine, command_line};
-use crate::output::{Files, Reports, check_outputs};
+use crate::output::{Files, Reports, check_outputs, json};
 use crate::progress::{Bar, interruptible};
 
 /// Places of a grid, all figures together.
@@ -59,8 +59,7 @@ pub fn command(args: &SweepArgs) -> Result<ExitCode, Failure> {
         rows: rows.into_iter().flatten().collect(),
     };
     let drawn = drawings.write(sheets.iter().map(|sheet| sheet.is_whole.then(|| render_svg(sheet))));
-    let mut json = serde_json::to_string_pretty(&sweep).map_err(Failure::usage)?;
-    json.push('\n');
+    let json = json(&sweep)?;
     let contents: [&dyn Fn() -> String; 3] =
         [&|| render_html(&sweep, &sheets), &|| json.clone(), &|| render_csv(&sweep.rows)];
     reports.write_documents(&contents, &text::render(&sweep, &headings(&tasks)))?;

@@ -5,7 +5,7 @@ use super::rows::{Row, Sweep};
 use super::settings::Axis;
 use crate::page::markup::{Element, element};
 use crate::page::svg::{WIDTH, label, swatch};
-use crate::page::{data, folded, page, paragraph, section};
+use crate::page::{charts as beside, data, figure, folded, legend, page, paragraph, section};
 
 /// Charts under a heading.
 pub struct Sheet {
@@ -35,18 +35,10 @@ pub fn render_html(sweep: &Sweep, sheets: &[Sheet]) -> String {
 
 fn sheet(sheet: &Sheet) -> Element {
     let of = |charts: &Charts| {
-        let figure = |chart: &Chart| {
-            let figure = element("figure").child(element("h3").text(&chart.name));
-            figure.child(chart.drawing.clone())
-        };
-        let legend =
-            charts.lines.iter().enumerate().map(|(style, name)| {
-                element("li").child(swatch(style, true)).child(element("span").text(name))
-            });
-        let legend = element("ul").class("legend").children(legend);
-        let drawn = element("div").class("charts").children(charts.charts.iter().map(figure));
+        let figure = |chart: &Chart| figure(&chart.name, chart.drawing.clone());
+        let names = charts.lines.iter().enumerate().map(|(style, name)| (swatch(style, true), name.clone()));
         let note = charts.note.map(|note| paragraph("note", note));
-        element("div").children(note).child(legend).child(drawn)
+        element("div").children(note).child(legend(names)).child(beside(charts.charts.iter().map(figure)))
     };
     section(&sheet.heading).children(sheet.groups.iter().map(of))
 }

@@ -250,30 +250,35 @@ impl Axis {
 
     /// Below a chart.
     pub fn title(self) -> &'static str {
+        self.words()[0]
+    }
+
+    /// The axis in words, and a value along it with what it is of.
+    fn words(self) -> [&'static str; 2] {
         match self {
-            Axis::Model => "model",
-            Axis::Traffic => "traffic",
-            Axis::Packets => "packets",
-            Axis::PacketBytes => "bytes of a packet",
-            Axis::Seed => "seed",
-            Axis::UpdateRate => "packets that update the state, %",
-            Axis::Stages => "stages of the function",
-            Axis::StageCycles => "cycles of a stage",
-            Axis::Latency => "state update latency, cycles",
-            Axis::Consistency => "consistency",
-            Axis::Load => "load",
-            Axis::Rb => "packets in RB",
-            Axis::Pb => "packets in PB",
-            Axis::Dtable => "flows in dTable",
-            Axis::RingBuffer => "packets in a ring buffer",
-            Axis::BlockingThreshold => "updates until a flow is blocked",
-            Axis::Queues => "flow queues",
-            Axis::QueueDepth => "packets in a flow queue",
-            Axis::BlockQueue => "flows in the Block queue",
-            Axis::SuspendQueue => "flows in the Suspend queue",
-            Axis::ScheduleQueue => "flows in the Schedule queue",
-            Axis::RingFromPipeline => "packets from the stage in a ring node",
-            Axis::RingFromRing => "packets from the ring in a ring node",
+            Axis::Model => ["model", "{}"],
+            Axis::Traffic => ["traffic", "{}"],
+            Axis::Packets => ["packets", "{} packets"],
+            Axis::PacketBytes => ["bytes of a packet", "{} bytes"],
+            Axis::Seed => ["seed", "seed {}"],
+            Axis::UpdateRate => ["packets that update the state, %", "{}% updates"],
+            Axis::Stages => ["stages of the function", "{} stages"],
+            Axis::StageCycles => ["cycles of a stage", "{} cycles"],
+            Axis::Latency => ["state update latency, cycles", "{} cycles"],
+            Axis::Consistency => ["consistency", "{}"],
+            Axis::Load => ["load", "{}"],
+            Axis::Rb => ["packets in RB", "RB {}"],
+            Axis::Pb => ["packets in PB", "PB {}"],
+            Axis::Dtable => ["flows in dTable", "dTable {}"],
+            Axis::RingBuffer => ["packets in a ring buffer", "ring {}"],
+            Axis::BlockingThreshold => ["updates until a flow is blocked", "blocked after {}"],
+            Axis::Queues => ["flow queues", "{} queues"],
+            Axis::QueueDepth => ["packets in a flow queue", "depth {}"],
+            Axis::BlockQueue => ["flows in the Block queue", "Block {}"],
+            Axis::SuspendQueue => ["flows in the Suspend queue", "Suspend {}"],
+            Axis::ScheduleQueue => ["flows in the Schedule queue", "Schedule {}"],
+            Axis::RingFromPipeline => ["packets from the stage in a ring node", "from stage {}"],
+            Axis::RingFromRing => ["packets from the ring in a ring node", "from ring {}"],
         }
     }
 
@@ -317,34 +322,14 @@ impl Axis {
 
     /// The value with what it is of, for names of series and charts.
     pub fn named_value(self, settings: &Settings) -> String {
-        let value = self.value(settings);
-        match self {
-            Axis::Model | Axis::Consistency => value,
-            Axis::Traffic => match settings.traffic {
-                Traffic::Turns(gap) => format!("gap of {gap}"),
-                _ => value,
-            },
-            Axis::PacketBytes if settings.packet_bytes.is_none() => "own length".to_owned(),
-            Axis::PacketBytes => format!("{value} bytes"),
-            Axis::Packets => format!("{value} packets"),
-            Axis::Seed => format!("seed {value}"),
-            Axis::UpdateRate => format!("{value}% updates"),
-            Axis::Stages => format!("{value} stages"),
-            Axis::StageCycles | Axis::Latency => format!("{value} cycles"),
-            Axis::Load => settings.load.to_string(),
-            Axis::Rb => format!("RB {value}"),
-            Axis::Pb => format!("PB {value}"),
-            Axis::Dtable => format!("dTable {value}"),
-            Axis::RingBuffer => format!("ring {value}"),
-            Axis::BlockingThreshold if settings.blocking_threshold.is_none() => "never blocked".to_owned(),
-            Axis::BlockingThreshold => format!("blocked after {value}"),
-            Axis::Queues => format!("{value} queues"),
-            Axis::QueueDepth => format!("depth {value}"),
-            Axis::BlockQueue => format!("Block {value}"),
-            Axis::SuspendQueue => format!("Suspend {value}"),
-            Axis::ScheduleQueue => format!("Schedule {value}"),
-            Axis::RingFromPipeline => format!("from stage {value}"),
-            Axis::RingFromRing => format!("from ring {value}"),
+        match (self, &settings.traffic) {
+            (Axis::Traffic, Traffic::Turns(gap)) => format!("gap of {gap}"),
+            (Axis::PacketBytes, _) if settings.packet_bytes.is_none() => "own length".to_owned(),
+            (Axis::BlockingThreshold, _) if settings.blocking_threshold.is_none() => {
+                "never blocked".to_owned()
+            }
+            (Axis::Load, _) => settings.load.to_string(),
+            _ => self.words()[1].replace("{}", &self.value(settings)),
         }
     }
 }
