@@ -11,6 +11,7 @@ use engine::{Chain, Plan, PlanError, Progress, Registry, verify};
 use io::capture::CaptureReader;
 use strategy::{Assign, Rss};
 
+/// See above.
 pub struct Blocks;
 
 impl Strategy for Blocks {
@@ -41,6 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     check(".")
 }
 
+/// Runs a chain under it and on one core, with the files under `root`, and compares.
 pub fn check(root: &str) -> Result<(), Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string(format!("{root}/examples/edge.toml"))?;
     let chain = Chain::parse("edge.toml", &text, &Registry::stock())?;

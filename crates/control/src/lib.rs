@@ -1,4 +1,4 @@
-//! Which core has which flows, and how they change hands.
+//! Which core has which flows, and how flows migrate between cores.
 //!
 //! | item | what it is |
 //! |---|---|

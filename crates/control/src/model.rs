@@ -33,7 +33,7 @@ struct Plant {
     empty_last: bool,
 }
 
-/// A packet or a move, in the order in which whoever assigns sees them.
+/// A packet or a move, in the order in which the dispatcher sees them.
 #[derive(Clone, Copy)]
 enum Event {
     Packet,

@@ -5,7 +5,7 @@
 //! | [`parse`](fn@parse) | one pass over a frame's bytes gives one [`Headers`], 64 bytes, plain old data |
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, for whoever asks |
-//! | [`Edits`] | header changes as data; [`apply`] writes them and mends checksums (RFC 1624) |
+//! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
 //!
 //! Parsing never panics and never reads outside the frame, on any bytes.

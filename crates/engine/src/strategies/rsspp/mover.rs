@@ -92,7 +92,7 @@ impl Mover {
         true
     }
 
-    /// Hands over a part of what is to be handed over.
+    /// Packs and sends some of the flows that are to migrate.
     fn hand_over(&mut self, chain: &mut ChainCore, worked_off: u64) {
         if !self.flush() {
             return;
