@@ -14,7 +14,9 @@ use crate::Batch;
 use crate::checksums::Checksums;
 use crate::config::{self, ConfigError};
 use crate::follow::Ends;
+use crate::fragments::Fragments;
 use crate::group_builder::{CorePools, GroupSize, Pool, Shared};
+use crate::ingress::{self, Checks};
 use crate::moving::{Leaving, PackedFlows};
 use crate::registry::{Function, FunctionInfo, Registry};
 use crate::run::Laps;
@@ -34,6 +36,8 @@ pub struct Chain {
     pub malformed: MalformedPolicy,
     /// Whether packets with wrong checksums count as malformed.
     pub checksums: Checksums,
+    /// Which fragments count as malformed.
+    pub fragments: Fragments,
     /// Seed of everything that functions draw.
     pub seed: u64,
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
@@ -130,14 +134,10 @@ impl Chain {
         self
     }
 
-    /// The headers of a packet as every core of this chain sees them: parsed, and marked with the side that the packet
-    /// comes from, if the chain has sides.
+    /// The headers of a packet as every core of this chain sees them if there is nothing wrong with its checksums or
+    /// fragments: parsed, and marked with the side that the packet comes from, if the chain has sides.
     pub fn headers(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
-        let mut headers = wire::parse(link, frame, wire_len);
-        if let Some(sides) = &self.sides {
-            sides.mark(&mut headers);
-        }
-        headers
+        ingress::parse(self.sides.as_deref(), link, frame, wire_len)
     }
 
     /// The chain as each of `cores` cores runs it, with empty tables. All memory is taken here. `core_of`
@@ -346,10 +346,7 @@ impl Spread<'_> {
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
     drop_malformed: bool,
-    /// If the chain has two directions.
-    pub(crate) sides: Option<Arc<Sides>>,
-    /// Whether packets with wrong checksums are malformed.
-    pub(crate) verifies_checksums: bool,
+    pub(crate) checks: Checks,
     groups: Vec<Box<dyn Group>>,
     /// By group: whether it stands between the sides. Empty if no order of the functions makes a difference.
     between: Vec<bool>,
@@ -384,7 +381,7 @@ impl ChainCore {
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
         let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
-        ChainCore { drop_malformed: false, verifies_checksums: false, sides: None, groups, between, places }
+        ChainCore { drop_malformed: false, checks: Checks::default(), groups, between, places }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step

@@ -21,9 +21,11 @@ mod config;
 mod egress;
 mod external;
 mod follow;
+mod fragments;
 mod group;
 mod group_builder;
 mod history;
+mod ingress;
 mod mask;
 mod member;
 mod moving;
@@ -64,6 +66,7 @@ pub use external::{
     verify_external,
 };
 pub use follow::End;
+pub use fragments::{FragmentTracker, Fragments};
 pub use group_builder::{CorePools, GroupBuilder, GroupSize, Pool, Shared, SharedOn};
 pub use moving::Mover;
 pub use oddities::Oddities;

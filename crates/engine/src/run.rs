@@ -17,6 +17,8 @@ use wire::{Checksums, Malformed};
 use crate::batch::bits;
 use crate::chain::ChainCore;
 use crate::external::ExternalEnd;
+use crate::fragments::Fragments;
+use crate::ingress::Checks;
 use crate::replicate::Forgotten;
 use crate::{BATCH_PACKETS, Batch};
 
@@ -64,8 +66,8 @@ pub fn turn(
         counters.receive(batch);
         let begin = Instant::now();
         parse(port, batch);
-        if chain.verifies_checksums {
-            verify_checksums(port, batch, counters);
+        if chain.checks.is_needed() {
+            check(port, &chain.checks, batch, counters);
         }
         counters.from_outside += chain.mark_sides(batch);
         laps.lap(Lap::Parse, batch);
@@ -94,8 +96,20 @@ fn parse(port: &impl Port, batch: &mut Batch) {
     }
 }
 
-/// Finds packets with wrong checksums malformed. Of history this was done where it was written.
+/// Finds packets malformed that could be parsed. Of history this was done where it was written.
 #[inline(never)]
+fn check(port: &impl Port, checks: &Checks, batch: &mut Batch, counters: &mut CoreCounters) {
+    if checks.fragments != Fragments::Pass {
+        for i in bits(batch.live & !batch.history) {
+            checks.refuse(batch.frames[i].refused, &mut batch.headers[i]);
+            batch.live &= !(u64::from(!batch.headers[i].is_well_formed()) << i);
+        }
+    }
+    if checks.verifies_checksums {
+        verify_checksums(port, batch, counters);
+    }
+}
+
 fn verify_checksums(port: &impl Port, batch: &mut Batch, counters: &mut CoreCounters) {
     for i in bits(batch.live & !batch.history) {
         let (frame, headers) = (&batch.frames[i], &mut batch.headers[i]);

@@ -20,6 +20,7 @@ use crate::checksums::{ChecksumSample, Checksums};
 use crate::egress::{Egress, EgressOutcome};
 use crate::external::{HistoryOutcome, InputError};
 use crate::history::{HistoryWriter, history};
+use crate::ingress::Ingress;
 use crate::moving::Mover;
 use crate::pace::{Pace, Speed};
 use crate::plan::Plan;
@@ -356,9 +357,8 @@ fn feed_all(
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    // A core that gets the packet finds out itself; what the others are told has to say so.
-    let verifies = chain.checksums == Checksums::Verify && matches!(tell, Tell::History(_));
-    let reads_headers = assign.reads_headers() || matches!(tell, Tell::History(_));
+    let mut ingress = Ingress::new(chain, matches!(tell, Tell::History(_)));
+    let reads_headers = assign.reads_headers() || ingress.sees_all();
     let mut packets = 0u64;
     loop {
         let record = match reader.next() {
@@ -375,13 +375,11 @@ fn feed_all(
         }
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
-            let mut headers = match reads_headers {
-                true => chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len),
-                false => Headers::default(),
+            let (headers, refused) = match reads_headers {
+                true => ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, record.time_ns),
+                false => (Headers::default(), None),
             };
-            if verifies {
-                wire::verify_into(feeder.bytes(&frame), &mut headers);
-            }
+            frame.refused = refused;
             frame.entry = assign.entry(&headers);
             match tell {
                 Tell::Nothing => {}

@@ -92,6 +92,7 @@ impl<I: Iterator<Item = u32>> Taken<'_, I> {
             wire_len: arrival.wire_len,
             link: arrival.link,
             entry: arrival.entry,
+            refused: None,
             place: Place {
                 pool: POOL,
                 first_line,

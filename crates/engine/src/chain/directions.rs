@@ -7,10 +7,11 @@ use io::Port;
 use wire::Marks;
 
 use super::{Chain, ChainCore, MalformedPolicy, Place};
+use crate::Batch;
 use crate::batch::bits;
+use crate::ingress::Checks;
 use crate::run::Laps;
 use crate::stage::{Group, StageSpec};
-use crate::{Batch, Checksums};
 
 impl Chain {
     /// The chain on a core, from its groups.
@@ -25,8 +26,7 @@ impl Chain {
         let has_order = self.sides.is_some() && (places.len() > 1 || between.contains(&true));
         let between = if has_order { between } else { Vec::new() };
         let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        let verifies_checksums = self.checksums == Checksums::Verify;
-        ChainCore { drop_malformed, verifies_checksums, sides: self.sides.clone(), groups, between, places }
+        ChainCore { drop_malformed, checks: Checks::of(self), groups, between, places }
     }
 
     /// Whether some function stands between the sides, such as a NAT.
@@ -49,7 +49,7 @@ impl ChainCore {
     /// Notes in the headers of a core's own packets which side they come from; says how many come from outside.
     #[inline]
     pub(crate) fn mark_sides(&self, batch: &mut Batch) -> u64 {
-        let Some(sides) = &self.sides else { return 0 };
+        let Some(sides) = &self.checks.sides else { return 0 };
         let mut from_outside = 0;
         for packet in bits(batch.own()) {
             sides.mark(&mut batch.headers[packet]);
@@ -63,7 +63,7 @@ impl ChainCore {
     /// interface, which is one run.
     pub(super) fn process_both_ways(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         debug_assert!(batch.runs.is_empty(), "only history of a function alone is put together");
-        let Some(sides) = self.sides.as_ref().map(Arc::clone) else { return };
+        let Some(sides) = self.checks.sides.as_ref().map(Arc::clone) else { return };
         let (outside, crossing) = sides.of(batch);
         let mut rest = batch.live;
         while rest != 0 {

@@ -4,9 +4,10 @@ use std::fmt;
 use std::iter;
 
 use super::{
-    ChecksumReport, CoreHistory, CoreReport, FunctionSummary, HistoryReport, ReorderingReport, RunReport,
-    SharedFunction, Verdicts,
+    ChecksumReport, CoreHistory, CoreReport, FragmentReport, FunctionSummary, HistoryReport,
+    ReorderingReport, RunReport, SharedFunction, Verdicts,
 };
+use crate::fragments::Fragments;
 use crate::text::{ALL_MALFORMED, count, heading, percent, plural, table};
 
 impl RunReport {
@@ -39,6 +40,7 @@ impl RunReport {
             text += &shared(&self.shared_functions, &self.strategy);
         }
         text += &checksums(self);
+        text += &fragments(self.fragments);
         if let Some(written) = written {
             text += &format!("{written}\n");
         }
@@ -94,6 +96,15 @@ fn checksums(report: &RunReport) -> String {
         );
     }
     text
+}
+
+/// What became of fragments, where they do not just pass.
+fn fragments(FragmentReport { policy, refused }: FragmentReport) -> String {
+    match policy {
+        Fragments::Pass => String::new(),
+        Fragments::Drop => format!("fragments: all malformed ({})\n", plural(refused, "packet")),
+        Fragments::Track => format!("fragments: tracked, {} malformed\n", count(refused)),
+    }
 }
 
 /// What is shared, and what is promised of it no more.
