@@ -106,7 +106,10 @@ fn spoil(parts: &mut Vec<Part>, draw: &mut Draw) {
         3 if parts.len() > 1 => drop(parts.remove(any)),
         4 => parts[any].0 = parts[any].0.saturating_sub(8),
         5 => parts.insert(any + 1, (8, parts[any].1, true)),
-        6 => parts[any].2 = !parts[any].2,
+        6 => {
+            parts[any].2 = !parts[any].2;
+            parts.swap(any, other);
+        }
         _ => parts[any].1 = parts[any].1.saturating_sub(3),
     }
 }
