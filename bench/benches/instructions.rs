@@ -7,8 +7,8 @@
 
 use std::hint::black_box;
 
-use engine::run::{CoreCounters, turn};
 use engine::{Chain, ChainCore, Forgotten, Mover, Past, Plan, Recalled, Registry, Replicator};
+use engine::{CoreCounters, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};

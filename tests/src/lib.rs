@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::run::{CoreCounters, run};
 use engine::{BATCH_PACKETS, Batch, Chain, ChainCore, Registry};
+use engine::{CoreCounters, run};
 use etherparse::PacketBuilder;
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::run::{CoreCounters, Intake, turn};
 use engine::{Batch, Chain, ChainCore, FlowCounters, Forgotten, Past, Recalled, Replicator};
+use engine::{CoreCounters, Intake, turn};
 use io::{Closed, Fate, Frame, Port, Received};
 use sequencer::{Excerpt, Likeness};
 use wire::{Headers, LinkType, Stamp};

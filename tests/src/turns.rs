@@ -1,8 +1,8 @@
 //! The cores of a plan on one thread, in turns that a seed draws. Which packets wait for which flows, and for how long,
 //! is the same each time, and no core waits for a processor. The conformance tests hold moving flows to this.
 
-use engine::run::{CoreCounters, Intake, turn};
 use engine::{Batch, Chain, ChainCore, FlowCounters, Mover, Order, Plan};
+use engine::{CoreCounters, Intake, turn};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use strategy::Strategy;

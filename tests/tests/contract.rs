@@ -297,7 +297,7 @@ fn a_length_that_lies_is_no_reason_to_panic() {
     feeder.send(0, frame).expect("open");
     drop(feeder);
     let mut core = chain.core().expect("memory");
-    let counters = engine::run::run(&mut ports[0], &mut core, &mut engine::Batch::new(), &mut (), &mut ());
+    let counters = engine::run(&mut ports[0], &mut core, &mut engine::Batch::new(), &mut (), &mut ());
     assert_eq!(counters.expect("open").bytes, u64::from(u32::MAX));
 }
 

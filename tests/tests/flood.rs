@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use engine::run::run;
+use engine::run;
 use engine::{BATCH_PACKETS, Batch, ChainCore, FlowCounters, Registry};
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};

@@ -1,9 +1,9 @@
 //! What becomes of fragments is the same under every strategy: whichever core gets them, whatever moves, wherever the
 //! history comes from. And attacks that later fragments make possible do not get through.
 
-use engine::run::CoreCounters;
 use engine::{
-    Chain, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress, Recovery, Registry, Seen,
+    Chain, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress, Recovery, Registry,
+    Seen,
 };
 use engine::{replay_capture, replay_external, verify_external};
 use io::capture::CaptureReader;

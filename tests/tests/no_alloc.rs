@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::run::{CoreCounters, Intake, run, turn};
 use engine::{
     Batch, Chain, External, Forgotten, HistoryCounters, Past, Plan, Publisher, Recalled, Recovery,
     Replicator, Sequencing,
 };
+use engine::{CoreCounters, Intake, run, turn};
 use io::capture::CaptureReader;
 use io::{Collector, Received, ReplayPort, replay, replay_restamped};
 use paceline_conformance::counting::{Counting, allocations};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use engine::Moves;
 use engine::report::{HistoryReport, hex};
-use engine::run::Moves;
 use engine::{
     Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, Registry, RunError, SharedCheck, Verified,
     VerifyError, verify, verify_external,

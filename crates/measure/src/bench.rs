@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use engine::run::Intake;
+use engine::Intake;
 use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, Replicator, pin};
 use io::nic::{Clock as NicClock, NicPort, Offer, Pace, VirtualClock, WallClock};
 use io::{Packets, Trace};

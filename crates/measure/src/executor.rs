@@ -6,8 +6,8 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::run::{CoreCounters, Intake, IntakeCounters, turn};
 use engine::{BATCH_PACKETS, Batch, ChainCore, Mover, Order, pin};
+use engine::{CoreCounters, Intake, IntakeCounters, turn};
 use hdrhistogram::Histogram;
 use io::nic::{Clock, NicPort, VirtualClock, WallClock};
 use io::{Port, Received};

@@ -231,7 +231,8 @@ fn resolve(
             let child = [module.clone(), vec![first.clone()]].concat();
             match aliases.get(&(module.clone(), first.clone())) {
                 Some(alias) => [alias, &path[1..]].concat(),
-                None if files.contains_key(&child) => [module, path].concat(),
+                // A name alone is a variable, not a module.
+                None if path.len() > 1 && files.contains_key(&child) => [module, path].concat(),
                 None => return None,
             }
         }

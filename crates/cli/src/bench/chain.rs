@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::MemoryReport;
-use engine::run::{Lap, Laps, run};
 use engine::{Batch, Chain, ChainCore, Plan, Registry, pin};
+use engine::{Lap, Laps, Observer, run};
 use io::{MemoryPort, Trace};
 use measure::{Clock, Conditions, StealClock, ThreadClock, ThreadTime, crowded};
 use schemars::JsonSchema;
@@ -392,13 +392,15 @@ impl Sampled {
     }
 }
 
-impl Laps for Sampled {
+impl Observer for Sampled {
     #[inline]
     fn begin(&mut self) {
         self.batches += 1;
         self.last = self.batches.is_multiple_of(SAMPLE_EVERY).then(Instant::now);
     }
+}
 
+impl Laps for Sampled {
     #[inline]
     fn lap(&mut self, lap: Lap, batch: &Batch) {
         let Some(last) = self.last else { return };

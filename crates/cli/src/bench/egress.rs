@@ -154,7 +154,7 @@ const TURNS: usize = 1_001;
 fn alone(trace: &Trace, cores: usize) -> [f64; 3] {
     let taker = |egress: Egress, measured: Egress| {
         let ends = if egress == Egress::Ordered { io::replay(cores) } else { io::replay_as_ready(cores) };
-        (ends, measured.watch())
+        (ends, engine::Watch::of(measured))
     };
     let mut takers = [
         taker(Egress::Ordered, Egress::Ordered),

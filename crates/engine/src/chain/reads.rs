@@ -2,7 +2,8 @@
 
 use wire::{Edits, Fields};
 
-use super::{Chain, FunctionSpec};
+use crate::chain::{Chain, FunctionSpec};
+use sequencer::Excerpt;
 
 impl Chain {
     /// The header fields that a packet's history holds: all that some function reads, those that decide whether
@@ -46,6 +47,27 @@ impl Chain {
             None => index > other,
             Some(_) => index != other,
         }
+    }
+
+    /// The bytes of [`Headers`] that an item of history holds: bit *i* for byte *i*.
+    pub fn history_bytes(&self) -> u64 {
+        self.reads().header_bytes()
+    }
+
+    /// What a core has to know of a packet that it did not get, and what makes the key of it, where there is one.
+    pub fn excerpt(&self) -> Excerpt {
+        let key = match &self.functions[..] {
+            [spec] => spec.function.info().sharding.fields,
+            _ => Fields::all(),
+        };
+        Excerpt::new(self.history_bytes(), key.header_bytes() & self.history_bytes())
+    }
+
+    /// Whether packets that are alike in what the chain reads differ in nothing but their steps, so that history
+    /// that repeats itself need not be looked up again: a function alone, whose flows do not meet.
+    pub(crate) fn can_run(&self) -> bool {
+        let [spec] = &self.functions[..] else { return false };
+        !spec.function.info().sharding.is_stateless() && !spec.function.steps_in_order()
     }
 }
 

@@ -2,12 +2,14 @@ use std::ops::Range;
 
 use table::OutOfMemory;
 
-use super::{Chain, ChainCore, Keeping, Place};
-use crate::group_builder::CorePools;
-use crate::group_builder::{GroupSize, Pool};
-use crate::registry::Function;
-use crate::stage::Group;
-use crate::striped::{StripedBuilder, TableShape, division};
+use crate::chain::Chain;
+use crate::chain::keeping::Keeping;
+use crate::chain::registry::Function;
+use crate::path::core::{ChainCore, Place};
+use crate::path::group::Group;
+use crate::path::parcel::{CorePools, Pool};
+use crate::store::build::GroupSize;
+use crate::store::striped::{StripedBuilder, TableShape, division};
 
 impl Chain {
     /// As [`Chain::cores`] with one table of each group for all cores, in stripes. `is_watched`: see

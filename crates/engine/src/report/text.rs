@@ -3,12 +3,13 @@
 use std::fmt;
 use std::iter;
 
-use super::{
+use crate::path::checks::Fragments;
+use crate::report::words::percent;
+use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
+use crate::report::{
     ChecksumReport, CoreHistory, CoreReport, FragmentReport, FunctionSummary, HistoryReport,
     ReorderingReport, RunReport, SharedFunction, Verdicts,
 };
-use crate::fragments::Fragments;
-use crate::text::{ALL_MALFORMED, count, heading, percent, plural, table};
 
 impl RunReport {
     /// What `paceline run` prints; `written` says to which file it wrote the packets that left.

@@ -1,0 +1,430 @@
+//! Chain files.
+//!
+//! ```toml
+//! name = "edge"
+//! malformed = "drop"            # or "pass"
+//! fragments = "pass"            # or "drop", "track"
+//! seed = 1
+//! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
+//!
+//! [[function]]
+//! use = "conntrack"
+//! flows = 65536                 # what each core's table holds
+//! table_full = "evict-oldest"   # or "reject"
+//! pick_up = true                # the function's own options
+//! ```
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+
+use miette::{Diagnostic, NamedSource, SourceSpan};
+use nf::OptionError;
+use nf::prefix::PrefixSet;
+use serde::Deserialize;
+use table::{MAX_FLOWS, WhenFull};
+use thiserror::Error;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use crate::chain::checksums::Checksums;
+use crate::chain::registry::{MakeError, Registry};
+use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
+use crate::path::checks::Fragments;
+use crate::path::sides::Sides;
+
+/// Flows per core where a chain file does not say.
+const DEFAULT_FLOWS: usize = 1 << 16;
+
+/// The most functions in a chain: fates hold the index in 8 bits.
+const MAX_FUNCTIONS: usize = 64;
+
+const CHAIN_OPTIONS: [&str; 7] =
+    ["name", "malformed", "checksums", "fragments", "seed", "inside", "function"];
+
+/// Options of every function.
+const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
+
+/// What is wrong with a chain file, and where.
+#[derive(Debug, Error, Diagnostic)]
+#[error("{message}")]
+pub struct ConfigError {
+    message: String,
+    #[source_code]
+    source_code: NamedSource<String>,
+    #[label("{label}")]
+    span: SourceSpan,
+    label: String,
+    #[help]
+    help: Option<String>,
+}
+
+impl ConfigError {
+    /// Line and column, from 1, at which the mistake begins.
+    pub fn position(&self) -> (usize, usize) {
+        let before = &self.source_code.inner()[..self.span.offset()];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+impl Chain {
+    /// Reads a chain from TOML. `source_name` is what errors call the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] points at the line, says what is wrong, and names the valid choices.
+    pub fn parse(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Box<ConfigError>> {
+        parse_chain(source_name, text, registry).map_err(|Mistake { span, message, label, help }| {
+            // A span at the very end would point at nothing.
+            let start = span.start.min(text.len());
+            let span = SourceSpan::from(start..span.end.clamp(start, text.len()));
+            let source_code = NamedSource::new(source_name, text.to_owned()).with_language("TOML");
+            Box::new(ConfigError { message, source_code, span, label, help })
+        })
+    }
+}
+
+/// A mistake before it knows its file.
+struct Mistake {
+    span: Range<usize>,
+    message: String,
+    label: String,
+    help: Option<String>,
+}
+
+fn mistake(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Mistake {
+    Mistake { span, message: message.into(), label: label.into(), help: None }
+}
+
+impl Mistake {
+    fn help(self, help: impl Into<String>) -> Mistake {
+        Mistake { help: Some(help.into()), ..self }
+    }
+}
+
+impl From<toml::de::Error> for Mistake {
+    fn from(error: toml::de::Error) -> Mistake {
+        mistake(error.span().unwrap_or(0..0), error.message(), "here")
+    }
+}
+
+fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Chain, Mistake> {
+    let mut chain = Fields::new(DeTable::parse(text)?);
+    let name = match chain.take_spanned::<String>("name")? {
+        None => file_stem(source_name),
+        Some((_, name)) if !name.trim().is_empty() && !name.contains(char::is_control) => name,
+        Some((span, _)) => {
+            let label = "must have characters, none of them control characters";
+            return Err(mistake(span, "a chain needs a name that can be printed", label));
+        }
+    };
+    let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
+    let checksums = chain.take::<Checksums>("checksums")?.unwrap_or_default();
+    let fragments = chain.take::<Fragments>("fragments")?.unwrap_or_default();
+    let seed = chain.take::<u64>("seed")?.unwrap_or_default();
+    let inside = chain.take_spanned::<Vec<String>>("inside")?;
+    let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
+    let inside = inside.map(parse_inside).transpose()?;
+    let tables = chain.remove("function");
+    chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
+
+    let tables = function_tables(tables, registry)?;
+    let mut functions = Vec::new();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for table in tables {
+        let mut spec = parse_function(table, registry)?;
+        let count = seen.entry(spec.function.info().name).or_insert(0);
+        *count += 1;
+        if *count > 1 {
+            spec.name += &format!("#{count}");
+        }
+        functions.push(spec);
+    }
+    let sides = Sides::of_chain(inside, &functions)
+        .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
+        .map(Arc::new);
+    let table_seed = random_seed();
+    Ok(Chain { name, malformed, checksums, fragments, seed, table_seed, sides, functions })
+}
+
+fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixSet, Mistake> {
+    if prefixes.is_empty() {
+        let label = "name the prefixes of the hosts inside, such as \"10.0.0.0/8\"";
+        return Err(mistake(span, "nothing is inside", label));
+    }
+    PrefixSet::parse("inside", &prefixes)
+        .map_err(|error| mistake(span, format!("`inside` {}", error.message), "this value"))
+}
+
+/// What the standard library seeds its own tables with.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+enum TableFull {
+    #[default]
+    Reject,
+    EvictOldest,
+}
+
+fn function_tables<'i>(
+    value: Option<Spanned<DeValue<'i>>>,
+    registry: &Registry,
+) -> Result<Vec<Spanned<DeValue<'i>>>, Mistake> {
+    let how = format!(
+        "begin each function with a line `[[function]]`, then `use = \"…\"`: {}",
+        names(registry.functions().map(|info| info.name))
+    );
+    let Some(value) = value else {
+        return Err(mistake(0..0, "the chain has no functions", "no `[[function]]` in this file").help(how));
+    };
+    let span = value.span();
+    let DeValue::Array(tables) = value.into_inner() else {
+        return Err(mistake(span, "`function` is not a list of tables", "here").help(how));
+    };
+    if tables.is_empty() || tables.len() > MAX_FUNCTIONS {
+        let message = format!("a chain has 1 to {MAX_FUNCTIONS} functions, this one {}", tables.len());
+        return Err(mistake(span, message, "here").help(how));
+    }
+    Ok(tables.into_iter().collect())
+}
+
+fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<FunctionSpec, Mistake> {
+    let span = table.span();
+    let DeValue::Table(table) = table.into_inner() else {
+        return Err(mistake(span, "a function is a table of options", "this is something else"));
+    };
+    let mut fields = Fields::new(Spanned::new(span.clone(), table));
+    let choices = names(registry.functions().map(|info| info.name));
+    let Some((use_span, name)) = fields.take_spanned::<String>("use")? else {
+        let message = "this function does not say which function it is";
+        return Err(mistake(span, message, "`use` is missing").help(format!("add `use = \"…\"`: {choices}")));
+    };
+    let flows = fields.take_spanned::<u64>("flows")?;
+    let table_full = fields.take_spanned::<TableFull>("table_full")?;
+    let when_full = match &table_full {
+        None | Some((_, TableFull::Reject)) => WhenFull::Reject,
+        Some((_, TableFull::EvictOldest)) => WhenFull::EvictOldest,
+    };
+    let flows = match flows {
+        None => DEFAULT_FLOWS,
+        Some((_, flows)) if (1..=MAX_FLOWS as u64).contains(&flows) => flows as usize,
+        Some((span, flows)) => {
+            let message = format!("a table for {flows} flows");
+            return Err(mistake(span, message, format!("must be 1 to {MAX_FLOWS}")));
+        }
+    };
+    let spans = fields.spans();
+    let options = ValueDeserializer::from(fields.into_value());
+    let Some(made) = registry.make(&name, options) else {
+        let message = format!("there is no function `{name}`");
+        let near = registry.nearest(&name);
+        let help = near.map_or_else(|| choices.clone(), |near| format!("did you mean `{near}`? {choices}"));
+        return Err(mistake(use_span, message, "not a function").help(help));
+    };
+    let function = made.map_err(|error| match error {
+        MakeError::Option(OptionError { option, message }) => {
+            let span = spans.get(option).cloned().unwrap_or(use_span);
+            mistake(span, format!("`{name}`: `{option}` {message}"), "this value")
+        }
+        MakeError::Toml(error) => wrong_option(error, &spans, &name, registry),
+    })?;
+    if let (Some((span, TableFull::EvictOldest)), Some(reason)) = (table_full, function.refuses_eviction()) {
+        let message = format!("`{name}` cannot evict flows that live: {reason}");
+        return Err(mistake(span, message, "this policy").help("use `table_full = \"reject\"`, the default"));
+    }
+    Ok(FunctionSpec { name, function, flows, when_full })
+}
+
+impl Registry {
+    /// The function that `name` was probably meant to be.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        nearest(name, self.functions().map(|info| info.name))
+    }
+}
+
+/// A wrong option: one that the function has not, with those that it has; or one of another type.
+fn wrong_option(
+    error: toml::de::Error,
+    spans: &BTreeMap<String, Range<usize>>,
+    name: &str,
+    registry: &Registry,
+) -> Mistake {
+    let info = registry.functions().find(|info| info.name == name);
+    let options = info.map_or(&[][..], |info| info.options);
+    let all = || options.iter().map(|option| option.name).chain(["flows", "table_full"]);
+    let list = format!("options of `{name}`: {}", names(all()));
+    let span = error.span().unwrap_or(0..0);
+
+    if let Some(unknown) = quoted_after(error.message(), "unknown field ") {
+        if CHAIN_OPTIONS.contains(&unknown) {
+            let message = format!("`{unknown}` is an option of the chain, and stands below a `[[function]]`");
+            let help = format!("move `{unknown}` above the first `[[function]]` of the file. {list}");
+            return mistake(span, message, "belongs to the chain").help(help);
+        }
+        let message = format!("`{name}` has no option `{unknown}`");
+        let near = nearest(unknown, all());
+        let help = near.map_or_else(|| list.clone(), |near| format!("did you mean `{near}`? {list}"));
+        return mistake(span, message, "unknown").help(help);
+    }
+    let inside = |value: &Range<usize>| value.start <= span.start && span.end <= value.end;
+    let message = in_toml_words(error.message());
+    let Some((option, _)) = spans.iter().find(|(_, value)| inside(value)) else {
+        return mistake(span, format!("`{name}`: {message}"), "here").help(list);
+    };
+    let found = mistake(span, format!("`{name}`: `{option}`: {message}"), "this value");
+    match options.iter().find(|known| known.name == option) {
+        Some(known) => found.help(format!("`{option}`: {} (default {})", known.help, known.default)),
+        None => found,
+    }
+}
+
+/// What stands between backticks after `prefix`, if the text begins so.
+fn quoted_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    text.strip_prefix(prefix)?.strip_prefix('`')?.split('`').next()
+}
+
+/// The parser's words for a wrong type, in those of someone who writes TOML.
+fn in_toml_words(message: &str) -> String {
+    let of_type = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    if let Some((found, expected)) = of_type.and_then(|rest| rest.rsplit_once(", expected ")) {
+        return format!("must be {}, and is {}", expected_words(expected), found_words(found));
+    }
+    if let Some((length, expected)) =
+        message.strip_prefix("invalid length ").and_then(|rest| rest.split_once(", expected "))
+    {
+        return format!("must be {}, and has {length}", expected_words(expected));
+    }
+    if let Some((variant, choices)) =
+        message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected "))
+    {
+        let choices = choices.strip_prefix("one of ").unwrap_or(choices).replace('`', "\"");
+        return format!("must be {choices}, and is {}", variant.replace('`', "\""));
+    }
+    if message == "wanted string or table" {
+        return "must be one of its words, in quotes".to_owned();
+    }
+    message.to_owned()
+}
+
+fn expected_words(expected: &str) -> String {
+    match expected {
+        "u8" => "a whole number, 0 to 255".to_owned(),
+        "u16" => "a whole number, 0 to 65535".to_owned(),
+        "u32" => "a whole number, 0 to 4294967295".to_owned(),
+        "u64" | "u128" | "usize" => "a whole number, at least 0".to_owned(),
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" | "a borrowed string" => "text in quotes".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        other if other.starts_with("an array of length ") => other.replace("an array of length", "a list of"),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn found_words(found: &str) -> String {
+    let found = found.strip_suffix(" as i128").or_else(|| found.strip_suffix(" as u128")).unwrap_or(found);
+    for kind in ["integer ", "floating point ", "boolean ", "string "] {
+        if let Some(value) = found.strip_prefix(kind) {
+            return value.trim_matches('`').to_owned();
+        }
+    }
+    match found {
+        "sequence" => "a list".to_owned(),
+        "map" => "a table".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// The entries of a table, taken out one by one.
+struct Fields<'i> {
+    span: Range<usize>,
+    table: DeTable<'i>,
+}
+
+impl<'i> Fields<'i> {
+    fn new(table: Spanned<DeTable<'i>>) -> Fields<'i> {
+        Fields { span: table.span(), table: table.into_inner() }
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Spanned<DeValue<'i>>> {
+        self.table.remove(name)
+    }
+
+    fn take_spanned<T: for<'de> Deserialize<'de>>(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<(Range<usize>, T)>, Mistake> {
+        let Some(value) = self.remove(name) else { return Ok(None) };
+        let span = value.span();
+        match T::deserialize(ValueDeserializer::from(value)) {
+            Ok(value) => Ok(Some((span, value))),
+            Err(error) => {
+                Err(mistake(span, format!("`{name}`: {}", in_toml_words(error.message())), "this value"))
+            }
+        }
+    }
+
+    fn take<T: for<'de> Deserialize<'de>>(&mut self, name: &str) -> Result<Option<T>, Mistake> {
+        Ok(self.take_spanned(name)?.map(|(_, value)| value))
+    }
+
+    fn refuse_rest(&self, choices: &[&str], of: &str) -> Result<(), Mistake> {
+        let Some((key, _)) = self.table.iter().next() else { return Ok(()) };
+        let name: &str = key.get_ref();
+        let message = format!("{of} has no option `{name}`");
+        if FUNCTION_OPTIONS.contains(&name) {
+            let help =
+                format!("`{name}` is an option of a function: put it below that function's `[[function]]`");
+            return Err(mistake(key.span(), message, "belongs to a function").help(help));
+        }
+        let near = nearest(name, choices.iter().copied());
+        let valid = format!("valid: {}", names(choices.iter().copied()));
+        let help = near.map_or_else(|| valid.clone(), |near| format!("did you mean `{near}`? {valid}"));
+        Err(mistake(key.span(), message, "unknown").help(help))
+    }
+
+    fn spans(&self) -> BTreeMap<String, Range<usize>> {
+        let entry = |(key, value): (&Spanned<toml::de::DeString<'i>>, &Spanned<DeValue<'i>>)| {
+            (key.get_ref().to_string(), value.span())
+        };
+        self.table.iter().map(entry).collect()
+    }
+
+    fn into_value(self) -> Spanned<DeValue<'i>> {
+        Spanned::new(self.span, DeValue::Table(self.table))
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The choice that `name` was probably meant to be.
+fn nearest<'a>(name: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Case and the word's joint are what one gets wrong without a slip of the finger.
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let name = plain(name);
+    let choices: Vec<&str> = choices.collect();
+    let scored = choices.iter().copied().map(|choice| (strsim::jaro_winkler(&name, &plain(choice)), choice));
+    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let best = best.filter(|(score, _)| *score > 0.75).map(|(_, choice)| choice);
+    // Letters that changed places weigh little in a long word and all in a short one: `nta` for `nat`.
+    best.or_else(|| {
+        let slips =
+            choices.iter().copied().map(|choice| (strsim::osa_distance(&name, &plain(choice)), choice));
+        slips.min_by_key(|(slips, _)| *slips).filter(|(slips, _)| *slips <= 1).map(|(_, choice)| choice)
+    })
+}
+
+fn file_stem(source_name: &str) -> String {
+    let stem = std::path::Path::new(source_name).file_stem();
+    let stem = stem.map_or_else(|| "chain".into(), |stem| stem.to_string_lossy());
+    stem.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,71 @@
+//! Where a chain's functions keep their states, and how packets come to cores.
+
+use std::sync::Arc;
+
+use wire::Headers;
+
+use crate::chain::registry::Function;
+use crate::path::parcel::{CorePools, Pool};
+use crate::store::follow::Ends;
+
+/// Where functions keep their states.
+pub(crate) enum Keeping<'a> {
+    /// Each core has a table of its own.
+    Own,
+    /// All cores share the states of these functions.
+    Shared {
+        functions: &'a [usize],
+        /// Whether what passes is to be collected.
+        is_watched: bool,
+    },
+    /// All cores have one table for each group, in stripes.
+    Striped {
+        /// Whether what is promised is to be checked.
+        is_watched: bool,
+    },
+    /// These functions answer what they answered in another run.
+    Followed { functions: &'a [usize], ends: Arc<Ends> },
+}
+
+impl Keeping<'_> {
+    pub(super) fn shares(&self, index: usize) -> bool {
+        matches!(self, Keeping::Shared { functions, .. } if functions.contains(&index))
+    }
+}
+
+/// How packets come to cores.
+pub(crate) struct Spread<'a> {
+    pub(crate) cores: usize,
+    /// To which core a packet with such headers comes.
+    pub(crate) core_of: &'a dyn Fn(&Headers) -> usize,
+    /// Where flows go from core to core.
+    pub(crate) entries: Option<Entries<'a>>,
+}
+
+/// The indirection table as it is at first.
+pub(crate) struct Entries<'a> {
+    pub(crate) owners: &'a [u16],
+    /// To which entry a packet with such headers points.
+    pub(crate) entry_of: &'a dyn Fn(&Headers) -> usize,
+}
+
+impl Spread<'_> {
+    /// A function's pools, by core. Where flows move, what a pool has belongs to an entry and goes with it.
+    pub(super) fn pools(&self, function: &dyn Function) -> Vec<CorePools> {
+        let Some(Entries { owners, entry_of }) = &self.entries else {
+            let pools = function.pools(self.cores, self.core_of);
+            return pools.into_iter().map(CorePools::One).collect();
+        };
+        if !function.steps_in_order() {
+            let pools = function.pools(self.cores, self.core_of);
+            return pools.into_iter().map(CorePools::One).collect();
+        }
+        let none = || (0..owners.len()).map(|_| None).collect::<Vec<_>>();
+        let mut by_core: Vec<Vec<Option<Pool>>> = (0..self.cores).map(|_| none()).collect();
+        let pools = function.pools(owners.len(), entry_of);
+        for (entry, (pool, owner)) in pools.into_iter().zip(*owners).enumerate() {
+            by_core[usize::from(*owner)][entry] = Some(pool);
+        }
+        by_core.into_iter().map(CorePools::ByEntry).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! Chains: what a chain file says, and the functions, tables and pools that it comes to. No packets here.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `config` | the chain file, and what is wrong with it |
+//! | `registry` | the functions that a chain file may name |
+//! | `layout`, `striped`, `keeping` | which functions share a table, and what each core gets |
+//! | `reads` | which header fields a packet's history must hold |
+//! | `directions`, `sides` | inside and outside: both orders of the functions |
+//! | `checksums` | whether packets with wrong checksums are dropped |
+//! | `undeclared` | functions that count what they do not declare |
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use strategy::FunctionShape;
+use table::{MAX_FLOWS, WhenFull};
+use wire::{Headers, LinkType};
+
+use crate::chain::checksums::Checksums;
+use crate::chain::registry::{Function, FunctionInfo};
+use crate::path::checks::{self, Checks, Fragments};
+use crate::path::sides::Sides;
+
+pub(crate) mod checksums;
+pub(crate) mod config;
+mod directions;
+pub(crate) mod keeping;
+mod layout;
+mod reads;
+pub(crate) mod registry;
+mod sides;
+mod striped;
+pub(crate) mod undeclared;
+
+/// A chain of functions as its file states it: what to run, not yet running.
+#[derive(Clone)]
+pub struct Chain {
+    /// The chain's name, for reports.
+    pub name: String,
+    /// What becomes of malformed packets.
+    pub malformed: MalformedPolicy,
+    /// Whether packets with wrong checksums count as malformed.
+    pub checksums: Checksums,
+    /// Which fragments count as malformed.
+    pub fragments: Fragments,
+    /// Seed of everything that functions draw.
+    pub seed: u64,
+    /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
+    /// that collide. All cores share it.
+    pub table_seed: u64,
+    /// What is inside and what is outside, if the chain has two directions.
+    pub sides: Option<Arc<Sides>>,
+    /// The functions, in the order in which packets meet them: those from outside, if the chain has sides, in
+    /// reverse.
+    pub functions: Vec<FunctionSpec>,
+}
+
+/// What becomes of malformed packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MalformedPolicy {
+    /// Dropped.
+    #[default]
+    Drop,
+    /// Forwarded; no function sees them.
+    Pass,
+}
+
+/// One function of a chain.
+#[derive(Clone)]
+pub struct FunctionSpec {
+    /// What reports call it: the function's name, with `#2`, `#3` if the chain has it again.
+    pub name: String,
+    /// The function with its options.
+    pub function: Arc<dyn Function>,
+    /// Flows that each core's table holds.
+    pub flows: usize,
+    /// What happens when there are more.
+    pub when_full: WhenFull,
+}
+
+impl Chain {
+    /// The same chain with tables of one size: `flows` on each core, and `when_full` for what becomes of more.
+    ///
+    /// # Panics
+    /// If `flows` is not from 1 to [`table::MAX_FLOWS`].
+    pub fn with_flows(mut self, flows: usize, when_full: WhenFull) -> Chain {
+        assert!((1..=MAX_FLOWS).contains(&flows), "a table for {flows} flows");
+        self.functions.iter_mut().for_each(|spec| (spec.flows, spec.when_full) = (flows, when_full));
+        self
+    }
+
+    /// The headers of a packet as every core of this chain sees them, if there is nothing wrong with its checksums or
+    /// fragments: parsed, and marked with the side that the packet comes from, if the chain has sides.
+    pub fn headers(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
+        checks::parse(self.sides.as_deref(), link, frame, wire_len)
+    }
+
+    /// What is checked of each packet.
+    pub(crate) fn checks(&self) -> Checks {
+        Checks {
+            sides: self.sides.clone(),
+            verifies_checksums: self.checksums == Checksums::Verify,
+            fragments: self.fragments,
+        }
+    }
+
+    /// What sharding needs to know of the functions.
+    pub fn shapes(&self) -> Vec<FunctionShape<'_>> {
+        let shape = |spec: &'_ FunctionSpec| {
+            let FunctionInfo { sharding, edits, .. } = spec.function.info();
+            FunctionShape { name: "", sharding, edits, has_sides: spec.function.sides().is_some() }
+        };
+        self.functions.iter().map(|spec| FunctionShape { name: &spec.name, ..shape(spec) }).collect()
+    }
+}

@@ -1,0 +1,456 @@
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nf::{FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared};
+use serde::Deserialize;
+use table::OutOfMemory;
+use toml::de::ValueDeserializer;
+use wire::{Fields, Headers, Stamp};
+
+use crate::path::group::{Stage, StageSpec};
+use crate::path::parcel::{CorePools, Pool};
+use crate::path::step::{EndedOf, Pools, Runner};
+use crate::store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
+use crate::store::follow::{End, FollowGroup};
+use crate::store::function::FunctionMember;
+use crate::store::passed::check_passed;
+use crate::store::private::{KeyGroup, KeyGroupBuilder};
+use crate::store::shared_member::SharedMember;
+use crate::store::shared_states::SharedStates;
+use crate::store::stateless::StatelessGroup;
+use crate::store::striped::{KeyedBuilder, StripedBuilder, StripedGroup};
+use crate::store::watched_member::WatchedMember;
+
+/// The functions that chain files may name.
+///
+/// ```
+/// # use paceline_engine as engine;
+/// use engine::Registry;
+///
+/// let names: Vec<&str> = Registry::stock().functions().map(|info| info.name).collect();
+/// assert!(names.contains(&"conntrack"));
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    makers: Vec<Maker>,
+}
+
+/// What is known of a function before it has options.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionInfo {
+    /// [`NetworkFunction::NAME`].
+    pub name: &'static str,
+    /// [`NetworkFunction::SUMMARY`].
+    pub summary: &'static str,
+    /// [`NetworkFunction::SPEC`].
+    pub spec: &'static str,
+    /// [`NetworkFunction::OPTIONS`].
+    pub options: &'static [OptionDoc],
+    /// [`NetworkFunction::DROP_REASONS`].
+    pub drop_reasons: &'static [&'static str],
+    /// [`NetworkFunction::EVENTS`].
+    pub events: &'static [&'static str],
+    /// [`NetworkFunction::READS`].
+    pub reads: Fields,
+    /// [`NetworkFunction::EDITS`].
+    pub edits: Fields,
+    /// [`NetworkFunction::INSPECTS`].
+    pub inspects: bool,
+    /// Which type of key it has: functions with one key share a table.
+    pub key: TypeId,
+    /// [`NetworkFunction::POOL_EMPTY`].
+    pub pool_empty: Option<u8>,
+    /// [`NetworkFunction::WHEN_SHARED`].
+    pub when_shared: Option<WhenShared>,
+    /// What its key is made of.
+    pub sharding: Sharding,
+    /// Bytes of the key.
+    pub key_bytes: usize,
+    /// Bytes of the metadata, SCR's *f(p)*.
+    pub meta_bytes: usize,
+    /// Bytes of one flow's state.
+    pub state_bytes: usize,
+}
+
+impl FunctionInfo {
+    /// Bytes of headers that a packet's history holds for a chain of this function alone, its time stamp
+    /// apart: what the function reads, and whether the packet is malformed.
+    pub fn item_bytes(&self) -> usize {
+        (self.reads | Fields::MALFORMED).header_bytes().count_ones() as usize
+    }
+}
+
+/// A function with its options, whatever its type.
+pub trait Function: Send + Sync {
+    /// What is known of it.
+    fn info(&self) -> FunctionInfo;
+
+    /// [`NetworkFunction::steps_in_order`].
+    fn steps_in_order(&self) -> bool;
+
+    /// [`NetworkFunction::allocates`].
+    fn allocates(&self) -> Fields;
+
+    /// [`NetworkFunction::sides`].
+    fn sides(&self) -> Option<nf::Sides>;
+
+    /// [`NetworkFunction::wants_sides`].
+    fn wants_sides(&self) -> Option<&'static str>;
+
+    /// [`NetworkFunction::refuses_eviction`].
+    fn refuses_eviction(&self) -> Option<&'static str>;
+
+    /// [`NetworkFunction::pools`], for [`Function::join`].
+    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool>;
+
+    /// Makes room for its state in the blocks of `group`, which has the same key, without being part of
+    /// it: to see how large the table would be.
+    fn reserve(&self, group: &mut GroupSize);
+
+    /// Puts it behind the functions of `group`, which have the same key; begins a group without one.
+    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pools: CorePools) -> GroupBuilder;
+
+    /// Room for `flows` states that `cores` cores share; for a function with
+    /// [`NetworkFunction::WHEN_SHARED`].
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is not enough memory.
+    fn share(&self, flows: usize, cores: usize, table_seed: u64) -> Result<Shared, OutOfMemory>;
+
+    /// Bytes of [`Function::share`].
+    fn shared_bytes(&self, flows: usize) -> u64;
+
+    /// As [`Function::join`], with states that are in `shared`; the group is by 5-tuple.
+    fn join_sharing(
+        &self,
+        group: Option<GroupBuilder>,
+        spec: StageSpec,
+        pools: CorePools,
+        shared: &SharedOn,
+    ) -> GroupBuilder;
+
+    /// As [`Function::join`] on all cores at once, which share the group's flows: `pools` has one for each core,
+    /// and, of a function that steps in order, one more before, which the cores share. `is_watched`: see
+    /// [`SharedOn`].
+    fn join_striped(
+        &self,
+        group: Option<StripedBuilder>,
+        spec: StageSpec,
+        pools: Vec<Pool>,
+        is_watched: bool,
+    ) -> StripedBuilder;
+
+    /// A group of its own that answers what it answered in another run, where packets ended as `ends` says, by
+    /// sequence number.
+    fn follow(&self, spec: StageSpec, pools: CorePools, ends: &Arc<Vec<End>>) -> GroupBuilder;
+
+    /// Of a function whose states cores share, or that follows a run where they did: what all its records
+    /// added up, as one number. See [`nf::WhenShared::Totals`].
+    fn totals(&self, stages: &[Stage<'_>]) -> u64;
+
+    /// Of a function whose states cores share: whether more passed of some key than may, and how much. See
+    /// [`nf::WhenShared::Bound`].
+    ///
+    /// # Errors
+    /// Says of which key.
+    fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
+
+    /// [`NetworkFunction::hint`].
+    fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
+
+    /// What it reports, from the flows of all cores.
+    fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
+
+    /// [`NetworkFunction::invariant`], over the flows of all cores.
+    ///
+    /// # Errors
+    /// Says which flows break it.
+    fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String>;
+}
+
+/// Why a function could not be made from its options.
+pub(crate) enum MakeError {
+    /// A wrong name or type.
+    Toml(toml::de::Error),
+    /// A value that makes no sense.
+    Option(OptionError),
+}
+
+#[derive(Clone, Copy)]
+struct Maker {
+    info: FunctionInfo,
+    make: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Function>, MakeError>,
+}
+
+impl Registry {
+    /// The stock functions.
+    pub fn stock() -> Registry {
+        struct All(Registry);
+        impl nfs::Visitor for All {
+            fn visit<F: NetworkFunction>(&mut self) {
+                self.0.add::<F>();
+            }
+        }
+        let mut all = All(Registry { makers: Vec::new() });
+        nfs::for_each(&mut all);
+        all.0
+    }
+
+    /// Adds a function of your own; it replaces one of the same name.
+    pub fn add<F: NetworkFunction>(&mut self) {
+        self.makers.retain(|maker| maker.info.name != F::NAME);
+        self.makers.push(Maker { info: info::<F>(), make: make::<F> });
+    }
+
+    /// What is known of each function.
+    pub fn functions(&self) -> impl Iterator<Item = &FunctionInfo> {
+        self.makers.iter().map(|maker| &maker.info)
+    }
+
+    /// Makes the function called `name`; `None` if there is none.
+    pub(crate) fn make(
+        &self,
+        name: &str,
+        options: ValueDeserializer<'_>,
+    ) -> Option<Result<Arc<dyn Function>, MakeError>> {
+        let maker = self.makers.iter().find(|maker| maker.info.name == name)?;
+        Some((maker.make)(options))
+    }
+}
+
+/// A function's options; the `Arc` is shared by all cores.
+struct Configured<F>(Arc<F>);
+
+impl<F: NetworkFunction> Configured<F> {
+    fn runner(&self, spec: StageSpec, pools: CorePools) -> Runner<F> {
+        let typed = |pool: Pool| -> F::Pool { *pool.0.downcast().expect("made by this function's `pools`") };
+        let pools = match pools {
+            CorePools::One(pool) => Pools::one(typed(pool)),
+            CorePools::ByEntry(pools) => {
+                Pools::by_entry(pools.into_iter().map(|pool| pool.map(typed)).collect())
+            }
+        };
+        Runner::new(Arc::clone(&self.0), pools, spec)
+    }
+
+    /// The records that have ended on any of the cores.
+    fn ended(&self, stages: &[Stage<'_>]) -> EndedOf<F> {
+        let mut ended = EndedOf::<F>::new(self.0.keeps_ended());
+        // All cores have the same.
+        if let Some(member) = stages.first().and_then(shared::<F>) {
+            member.states().add_ended(&mut ended);
+        }
+        stages.iter().filter_map(runner_of::<F>).filter_map(Runner::ended).for_each(|own| ended.merge(own));
+        ended
+    }
+}
+
+impl<F: NetworkFunction> Function for Configured<F> {
+    fn info(&self) -> FunctionInfo {
+        info::<F>()
+    }
+
+    fn steps_in_order(&self) -> bool {
+        self.0.steps_in_order()
+    }
+
+    fn allocates(&self) -> Fields {
+        self.0.allocates()
+    }
+
+    fn sides(&self) -> Option<nf::Sides> {
+        self.0.sides()
+    }
+
+    fn wants_sides(&self) -> Option<&'static str> {
+        self.0.wants_sides()
+    }
+
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        self.0.refuses_eviction()
+    }
+
+    fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {
+        self.0.hint(packets, &|reason| drops.get(reason).copied().unwrap_or(0))
+    }
+
+    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
+        self.0.pools(cores, core_of).into_iter().map(|pool| Pool(Box::new(pool))).collect()
+    }
+
+    fn reserve(&self, group: &mut GroupSize) {
+        group.add::<F>();
+    }
+
+    fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pools: CorePools) -> GroupBuilder {
+        let runner = self.runner(spec, pools);
+        if F::Key::SHARDING.is_stateless() {
+            debug_assert!(group.is_none(), "a function without state is a group of its own");
+            return GroupBuilder::new(StatelessGroup(runner));
+        }
+        GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<F::Key>| {
+            let part = builder.layout.add::<F::State>();
+            builder.in_order |= self.0.steps_in_order();
+            Box::new(FunctionMember::new(runner, part))
+        })
+    }
+
+    fn share(&self, flows: usize, cores: usize, table_seed: u64) -> Result<Shared, OutOfMemory> {
+        let states = SharedStates::new(Arc::clone(&self.0), flows, cores, table_seed)?;
+        Ok(Shared(Arc::new(states)))
+    }
+
+    fn shared_bytes(&self, flows: usize) -> u64 {
+        SharedStates::<F>::bytes(flows)
+    }
+
+    fn join_sharing(
+        &self,
+        group: Option<GroupBuilder>,
+        spec: StageSpec,
+        pools: CorePools,
+        shared: &SharedOn,
+    ) -> GroupBuilder {
+        let runner = self.runner(spec, pools);
+        let states = Arc::clone(&shared.states.0).downcast().expect("made by this function's `share`");
+        GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<FiveTuple>| {
+            let part = builder.layout.add();
+            Box::new(SharedMember::<F>::new(runner, part, states, shared.core, shared.is_watched))
+        })
+    }
+
+    fn join_striped(
+        &self,
+        group: Option<StripedBuilder>,
+        spec: StageSpec,
+        mut pools: Vec<Pool>,
+        is_watched: bool,
+    ) -> StripedBuilder {
+        let shared_pool = self.0.steps_in_order().then(|| pools.remove(0));
+        StripedBuilder::with_members(group, pools.len(), |builder: &mut KeyedBuilder<F::Key>| {
+            let part = builder.layout.add::<F::State>();
+            builder.pool = shared_pool.or(builder.pool.take());
+            for (members, pool) in builder.members.iter_mut().zip(pools) {
+                let member = FunctionMember::new(self.runner(spec, CorePools::One(pool)), part);
+                members.push(match is_watched && F::WHEN_SHARED.is_some() {
+                    true => Box::new(WatchedMember::new(member)),
+                    false => Box::new(member),
+                });
+            }
+        })
+    }
+
+    fn follow(&self, spec: StageSpec, pools: CorePools, ends: &Arc<Vec<End>>) -> GroupBuilder {
+        GroupBuilder::new(FollowGroup::new(self.runner(spec, pools), Arc::clone(ends)))
+    }
+
+    fn totals(&self, stages: &[Stage<'_>]) -> u64 {
+        let Some(first) = stages.first() else { return 0 };
+        if let Some(member) = shared::<F>(first) {
+            return member.states().totals();
+        }
+        if let Some(group) = striped::<F>(first) {
+            let departed = stages.iter().filter_map(watched::<F>).map(WatchedMember::departed);
+            return departed.fold(group.totals::<F>(first.member), u64::wrapping_add);
+        }
+        let group = first.group.as_any().downcast_ref::<FollowGroup<F>>();
+        group.map_or(0, FollowGroup::totals)
+    }
+
+    fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String> {
+        let of_core = |stage| match shared::<F>(stage) {
+            Some(member) => member.passed(),
+            None => watched::<F>(stage).map(WatchedMember::passed),
+        };
+        check_passed(&*self.0, stages.iter().filter_map(of_core))
+    }
+
+    fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
+        let ended = self.ended(stages);
+        match flows_of_all::<F>(stages, now) {
+            Some(live) => self.0.report_all(&mut live.iter().map(|(key, state)| (key, state)), &ended, now),
+            None => {
+                self.0.report_all(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), &ended, now)
+            }
+        }
+    }
+
+    fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String> {
+        match flows_of_all::<F>(stages, now) {
+            Some(live) => self.0.invariant(&mut live.iter().map(|(key, state)| (key, state))),
+            None => self.0.invariant(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now))),
+        }
+    }
+}
+
+/// The stage's function, if cores share its states and it is an `F`.
+fn shared<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a SharedMember<F>> {
+    stage.group.as_any().downcast_ref::<KeyGroup<FiveTuple>>()?.member(stage.member)
+}
+
+/// The stage's group, if cores share its flows and its key is `F`'s.
+fn striped<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a StripedGroup<F::Key>> {
+    stage.group.as_any().downcast_ref()
+}
+
+/// The stage's function, if cores share its flows, somebody checks it, and it is an `F`.
+fn watched<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a WatchedMember<F>> {
+    striped::<F>(stage)?.member(stage.member)
+}
+
+/// What steps the stage's function, if it is an `F` with flows in the group's table.
+fn runner_of<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a Runner<F>> {
+    if let Some(group) = striped::<F>(stage) {
+        return group.function::<F>(stage.member).map(FunctionMember::runner);
+    }
+    let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>()?;
+    group.member::<FunctionMember<F>>(stage.member).map(FunctionMember::runner)
+}
+
+/// The live flows of a function, if its stages' cores share them.
+fn flows_of_all<F: NetworkFunction>(stages: &[Stage<'_>], now: Stamp) -> Option<Vec<(F::Key, F::State)>> {
+    let first = stages.first()?;
+    if let Some(member) = shared::<F>(first) {
+        return Some(member.states().live(now));
+    }
+    Some(striped::<F>(first)?.flows::<F>(first.member, now))
+}
+
+/// The live flows of a stage whose function is an `F`.
+fn flows<'a, F: NetworkFunction>(
+    stage: &Stage<'a>,
+    now: Stamp,
+) -> impl Iterator<Item = (&'a F::Key, &'a F::State)> + use<'a, F> {
+    let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>();
+    let member = stage.member;
+    group.into_iter().flat_map(move |group| group.flows::<F>(member, now))
+}
+
+fn make<F: NetworkFunction>(options: ValueDeserializer<'_>) -> Result<Arc<dyn Function>, MakeError> {
+    let options = F::Options::deserialize(options).map_err(MakeError::Toml)?;
+    let function = F::new(options).map_err(MakeError::Option)?;
+    Ok(Arc::new(Configured(Arc::new(function))))
+}
+
+fn info<F: NetworkFunction>() -> FunctionInfo {
+    const { nf::assert_reads_key::<F>() };
+    FunctionInfo {
+        name: F::NAME,
+        summary: F::SUMMARY,
+        spec: F::SPEC,
+        options: F::OPTIONS,
+        drop_reasons: F::DROP_REASONS,
+        events: F::EVENTS,
+        reads: F::READS,
+        edits: F::EDITS,
+        inspects: F::INSPECTS,
+        key: TypeId::of::<F::Key>(),
+        pool_empty: F::POOL_EMPTY,
+        when_shared: F::WHEN_SHARED,
+        sharding: F::Key::SHARDING,
+        key_bytes: size_of::<F::Key>(),
+        meta_bytes: size_of::<F::Meta>(),
+        state_bytes: size_of::<F::State>(),
+    }
+}

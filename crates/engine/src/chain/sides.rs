@@ -1,0 +1,76 @@
+//! The sides of a chain: what its file and its functions say of them.
+
+use nf::prefix::PrefixSet;
+
+use crate::chain::FunctionSpec;
+use crate::path::sides::Sides;
+
+impl Sides {
+    /// The sides of a chain of these functions, whose file says that `inside` is inside, if it says so. `None`: it
+    /// has no sides.
+    ///
+    /// # Errors
+    /// Says what does not fit together, and what to do.
+    pub(crate) fn of_chain(
+        inside: Option<PrefixSet>,
+        functions: &[FunctionSpec],
+    ) -> Result<Option<Sides>, String> {
+        let sides = |spec: &FunctionSpec| Some((spec.name.clone(), spec.function.sides()?));
+        let sided: Vec<(String, nf::Sides)> = functions.iter().filter_map(sides).collect();
+        check_neighbours(&sided)?;
+        let of_functions =
+            sided.iter().fold(PrefixSet::default(), |all, (_, sides)| all.union(&sides.inside));
+        if let (Some(inside), Some((name, _))) = (&inside, sided.first())
+            && inside.v4() != of_functions.v4()
+        {
+            return Err(format!(
+                "the chain says that {} is inside, and `{name}` that {of_functions} is; \
+                 write the same IPv4 prefixes in both, or leave `inside` out of the chain",
+                inside.v4()
+            ));
+        }
+        let external = sided.iter().fold(PrefixSet::default(), |all, (_, sides)| all.union(&sides.external));
+        if inside.is_none() && sided.is_empty() {
+            let wants = |spec: &FunctionSpec| Some((spec.name.clone(), spec.function.wants_sides()?));
+            return match functions.iter().find_map(wants) {
+                None => Ok(None),
+                Some((name, why)) => Err(format!(
+                    "`{name}`: `{why}` makes a difference between inside and outside, and the chain does not say \
+                     what is inside; add `inside = [\"10.0.0.0/8\"]`, with your prefixes, at the top of the file"
+                )),
+            };
+        }
+        Ok(Some(Sides { inside: inside.unwrap_or(of_functions), external }))
+    }
+}
+
+/// Whether functions that stand between sides can stand beside each other: two NATs for different hosts, or one
+/// behind the other.
+fn check_neighbours(sided: &[(String, nf::Sides)]) -> Result<(), String> {
+    for (index, (inner, a)) in sided.iter().enumerate() {
+        for (outer, b) in &sided[index + 1..] {
+            if let Some(addr) = a.inside.common(&b.inside) {
+                let addr = std::net::IpAddr::from(addr);
+                return Err(format!(
+                    "`{inner}` and `{outer}` both translate {addr}, of which `{outer}` would never hear: take it out \
+                     of the `inside` of one"
+                ));
+            }
+            if let Some(addr) = a.external.common(&b.external) {
+                let addr = std::net::IpAddr::from(addr);
+                return Err(format!(
+                    "`{inner}` and `{outer}` both have the external address {addr}, and would give its ports out \
+                     twice: give each its own"
+                ));
+            }
+            if let Some(addr) = a.inside.common(&b.external) {
+                let addr = std::net::IpAddr::from(addr);
+                return Err(format!(
+                    "`{outer}` translates to {addr}, which is inside of `{inner}`: functions stand from inside to \
+                     outside, so put `{outer}` before `{inner}`"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Takes packets that leave, and shows them to whoever asked.
+
+use io::{Collector, Done, EngineDrop, Fate};
+use wire::Stamp;
+
+use crate::executor::leaving::EgressOutcome;
+use crate::executor::leaving::Watch;
+use crate::executor::seen::Seen;
+use crate::strategies::egress::Egress;
+
+pub(super) struct Collected<E> {
+    pub(super) packets: u64,
+    pub(super) last: Stamp,
+    /// Numbers of packets that have no verdict.
+    pub(super) overtaken: Vec<u64>,
+    pub(super) has_ip: bool,
+    pub(super) egress: EgressOutcome,
+    pub(super) error: Option<E>,
+}
+
+pub(super) fn collect<E>(
+    mut collector: Collector,
+    egress: Egress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Collected<E> {
+    let (mut packets, mut last, mut error) = (0, Stamp::default(), None);
+    let (mut overtaken, mut has_ip) = (Vec::new(), false);
+    let mut watch = Watch::of(egress);
+    while let Some(done) = collector.collect() {
+        let Done { frame, fate, sent } = &done;
+        if let Fate::Drop(why @ (EngineDrop::NotTaken | EngineDrop::Overtaken)) = *fate {
+            overtaken.extend((why == EngineDrop::Overtaken).then_some(frame.stamp.seq));
+            collector.release(done);
+            continue;
+        }
+        let seen = Seen {
+            stamp: frame.stamp,
+            fate: *fate,
+            bytes: collector.bytes(&done),
+            wire_len: frame.wire_len,
+            link: frame.link,
+            entry: frame.entry,
+            sent: *sent,
+        };
+        // Only up to the first: captures without any are rare.
+        has_ip = has_ip || is_ip(&seen);
+        if let Err(failed) = see(&seen) {
+            // Dropping the collector makes every core end.
+            error = Some(failed);
+            break;
+        }
+        watch.see(&seen);
+        packets += 1;
+        last = last.max(collector.release(done).0);
+    }
+    let blocked_batches = collector.blocked_batches();
+    let egress = EgressOutcome { egress, blocked_batches, reordered: watch.reordered() };
+    Collected { packets, last, overtaken, has_ip, egress, error }
+}
+
+/// Whether a packet is IP, or malformed, which most often means that it was to be.
+fn is_ip(seen: &Seen<'_>) -> bool {
+    let headers = wire::parse(seen.link, seen.bytes, seen.wire_len);
+    headers.is_ip() || !headers.is_well_formed()
+}

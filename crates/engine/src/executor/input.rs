@@ -1,0 +1,34 @@
+//! Where the packets of a run come from, and how far it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use io::capture::CaptureReader;
+use telemetry::Telemetry;
+
+use crate::executor::pace::Speed;
+
+/// How a run goes on, to be read from outside while it does.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Set to end the run after the packets that are on their way.
+    pub stop: AtomicBool,
+    /// Bytes of the input file read so far.
+    pub read_bytes: AtomicU64,
+    /// Where the cores tell what they count, if anyone wants to know: as [`Plan::telemetry`] makes it.
+    pub telemetry: Option<Arc<Telemetry>>,
+}
+
+/// Where packets come from, and when.
+pub struct Input {
+    /// The capture.
+    pub reader: CaptureReader,
+    /// How fast its time goes by; without it packets come as fast as they are taken.
+    pub speed: Option<Speed>,
+}
+
+impl From<CaptureReader> for Input {
+    fn from(reader: CaptureReader) -> Input {
+        Input { reader, speed: None }
+    }
+}

@@ -1,0 +1,231 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use io::Feeder;
+use io::capture::CaptureReader;
+use sequencer::ItemLayout;
+
+use crate::chain::Chain;
+use crate::chain::checksums::{ChecksumSample, Checksums};
+use crate::executor::input::Progress;
+use crate::executor::outcome::{RunError, RunOutcome};
+use crate::executor::pace::{Pace, Speed};
+use crate::executor::seen::Seen;
+use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
+use crate::path::checks::Fragments;
+use crate::path::core::ChainCore;
+use crate::path::receive::Intake;
+use crate::strategies::egress::Egress;
+use crate::strategies::plan::Plan;
+use crate::strategies::scr::outside::arrivals::{Arrivals, InputError};
+use crate::strategies::scr::outside::custody::External;
+use crate::strategies::scr::outside::line::Line;
+use crate::strategies::scr::outside::loss::Loss;
+use crate::strategies::scr::outside::on_loss::{OnLoss, Recovery};
+use crate::strategies::scr::outside::sequencing::Sequencing;
+
+/// Packets that come to cores with their history.
+pub struct ExternalInput {
+    /// Where from.
+    pub packets: ExternalPackets,
+    /// How fast their time goes by; without it they come as fast as they are taken.
+    pub speed: Option<Speed>,
+    /// What gets lost on the way.
+    pub loss: Option<Loss>,
+    /// What is done about that.
+    pub recovery: Recovery,
+}
+
+/// Where packets with history come from.
+pub enum ExternalPackets {
+    /// A file for each core.
+    Files(Vec<CaptureReader>),
+    /// A capture, to be sequenced on the way.
+    Capture(CaptureReader),
+}
+
+impl ExternalPackets {
+    /// The chain as cores run it on these packets, with what was decided about checksums. Files say nothing of what their
+    /// sequencer verified: with `auto`, neither it nor the cores do.
+    fn decided(&mut self, chain: &Chain) -> (Chain, ChecksumSample) {
+        let sample = match self {
+            ExternalPackets::Capture(reader) => chain.checksums.decide(reader),
+            ExternalPackets::Files(_) => {
+                ChecksumSample { verified: chain.checksums == Checksums::Verify, ..ChecksumSample::default() }
+            }
+        };
+        // What a sequencer refused is refused, whatever the chain says here: the other cores are told so, too.
+        let fragments = match (&self, chain.fragments) {
+            (ExternalPackets::Files(_), Fragments::Pass) => Fragments::Track,
+            (_, fragments) => fragments,
+        };
+        let checksums = Checksums::decided(&sample);
+        (Chain { checksums, fragments, ..chain.clone() }, sample)
+    }
+}
+
+/// Runs `chain` with a replica on each core over packets that come with history, with one pinned thread per core,
+/// and shows every packet to `see` as it comes out, in the order of sequence numbers, or as [`Plan::egress`] says. Packets whose history is bad
+/// are dropped, and counted in [`RunOutcome::history`].
+///
+/// # Errors
+/// [`RunError`]; input that is cut short or contradicts itself is no error here but in the outcome.
+pub fn replay_external<E: Send>(
+    chain: &Chain,
+    plan: &Plan,
+    input: ExternalInput,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let ExternalInput { mut packets, speed, loss, recovery } = input;
+    let (chain, checksums) = packets.decided(chain);
+    let chain = &chain;
+    let arrivals = match open(chain, plan, packets, loss) {
+        Ok(arrivals) => arrivals,
+        Err(error) => return Ok(RunOutcome::nothing(error)),
+    };
+    let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
+    let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+    let manner = Manner { recovery, speed, egress: plan.egress, unanswered: Vec::new() };
+    let outcome = run(chain, arrivals, chains, manner, progress, see)?;
+    Ok(RunOutcome { checksums, ..outcome })
+}
+
+/// What `single` makes of all that any core gets, in the order of sequence numbers; `unanswered` packets it steps as if
+/// their own core had lost them.
+pub(crate) fn replay_all<E: Send>(
+    chain: &Chain,
+    plan: &Plan,
+    input: ExternalInput,
+    unanswered: &[u64],
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let ExternalInput { mut packets, loss, .. } = input;
+    let (chain, checksums) = packets.decided(chain);
+    let chain = &chain;
+    let arrivals = match open(chain, plan, packets, loss) {
+        Ok(arrivals) => arrivals,
+        Err(error) => return Ok(RunOutcome::nothing(error)),
+    };
+    let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
+    let unanswered = unanswered.to_vec();
+    let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress, unanswered };
+    let outcome = run(chain, arrivals, vec![core], manner, progress, see)?;
+    Ok(RunOutcome { checksums, ..outcome })
+}
+
+pub(crate) fn open(
+    chain: &Chain,
+    plan: &Plan,
+    packets: ExternalPackets,
+    loss: Option<Loss>,
+) -> Result<Arrivals, InputError> {
+    match packets {
+        ExternalPackets::Files(readers) => {
+            assert_eq!(readers.len(), plan.cores, "a file for each core");
+            Arrivals::from_files(readers, ItemLayout::new(chain.history_bytes()), loss)
+        }
+        ExternalPackets::Capture(reader) => {
+            let sequencing = Sequencing::new(chain, plan.cores, false).expect("a plan for replicas");
+            Ok(Arrivals::from_capture(reader, sequencing, loss))
+        }
+    }
+}
+
+/// How cores go about what they get.
+struct Manner {
+    recovery: Recovery,
+    speed: Option<Speed>,
+    egress: Egress,
+    /// See [`External::without_answers`].
+    unanswered: Vec<u64>,
+}
+
+/// On as many cores as there are chains: either each gets its own packets, or one gets all.
+fn run<E: Send>(
+    chain: &Chain,
+    arrivals: Arrivals,
+    chains: Vec<ChainCore>,
+    Manner { recovery, speed, egress, unanswered }: Manner,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let (cores, senders) = (chains.len(), arrivals.cores());
+    let layout = ItemLayout::new(chain.history_bytes());
+    let line = Arc::new(Line::new(senders));
+    let steps = OnLoss::for_cores(recovery, cores, layout.item_len());
+    let base = arrivals.base();
+    let intake = |(core, steps)| -> Box<dyn Intake> {
+        let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
+        let external = external.seeing_as(chain);
+        Box::new(external.without_answers(unanswered.clone()))
+    };
+    let intakes = steps.into_iter().enumerate().map(intake).collect();
+    let ends = egress.ends(cores, io::replay_restamped);
+    let job = Job { chains, intakes, ends, egress, is_replicated: true };
+    let mut lost = 0;
+    let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
+    let mut outcome = run_cores(chain, job, feed, progress, see)?;
+    if let Some(history) = &mut outcome.history {
+        (history.lost, history.has_recovery) = (lost, recovery != Recovery::Off);
+    }
+    Ok(outcome)
+}
+
+/// Sends what arrives to its core, or all to one.
+fn feed(
+    mut arrivals: Arrivals,
+    mut feeder: Feeder,
+    queues: usize,
+    line: &Line,
+    speed: Option<Speed>,
+    progress: &Progress,
+    lost: &mut u64,
+) -> Fed {
+    let end = feed_all(&mut arrivals, &mut feeder, queues, line, speed, progress);
+    // Ahead of the queues' end, which the cores see when the feeder goes.
+    (0..arrivals.cores()).for_each(|core| line.raise(core, arrivals.end()));
+    *lost = arrivals.lost();
+    Fed { end, ran_back: arrivals.ran_back(), remarks: arrivals.remarks() }
+}
+
+fn feed_all(
+    arrivals: &mut Arrivals,
+    feeder: &mut Feeder,
+    queues: usize,
+    line: &Line,
+    speed: Option<Speed>,
+    progress: &Progress,
+) -> FeedEnd {
+    let mut pace = speed.map(Pace::new);
+    let mut packets = 0u64;
+    loop {
+        let core = match arrivals.advance(&progress.stop) {
+            Ok(Some(core)) => core,
+            Ok(None) if progress.stop.load(Ordering::Relaxed) => return FeedEnd::Stopped,
+            Ok(None) => return FeedEnd::Input(Ok(())),
+            Err(error) => return FeedEnd::Input(Err(error)),
+        };
+        let Some(record) = arrivals.record() else { return FeedEnd::Input(Ok(())) };
+        arrivals.floors().iter().enumerate().for_each(|(core, floor)| line.raise(core, *floor));
+        let is_stopped = || progress.stop.load(Ordering::Relaxed);
+        if let Some(pace) = &mut pace {
+            pace.wait_for(record.time_ns, || is_stopped() || feeder.is_closed());
+        }
+        if (pace.is_some() || packets.is_multiple_of(256)) && is_stopped() {
+            return FeedEnd::Stopped;
+        }
+        let sent = feeder.take(&record).and_then(|mut frame| {
+            frame.entry = core as u16;
+            feeder.send(if queues == 1 { 0 } else { core }, frame)
+        });
+        if sent.is_err() {
+            return FeedEnd::Closed;
+        }
+        packets += 1;
+        if packets.is_multiple_of(256) {
+            progress.read_bytes.store(arrivals.position_bytes(), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A chain on one core.
+
+use std::sync::Arc;
+
+use io::Port;
+use table::Horizon;
+use wire::{Marks, Stamp};
+
+use crate::path::batch::Batch;
+use crate::path::checks::Checks;
+use crate::path::group::{Group, Stage};
+use crate::path::laps::Laps;
+use crate::path::packets::bits;
+use crate::path::parcel::{Leaving, PackedFlows, Pool};
+
+/// A chain on one core: the functions with this core's flows.
+pub struct ChainCore {
+    pub(crate) drop_malformed: bool,
+    pub(crate) checks: Checks,
+    pub(crate) groups: Vec<Box<dyn Group>>,
+    /// By group: whether it stands between the sides. Empty if no order of the functions makes a difference.
+    pub(crate) between: Vec<bool>,
+    /// Where each function of the chain is.
+    pub(crate) places: Vec<Place>,
+}
+
+/// Where a function of the chain is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) group: usize,
+    pub(crate) member: usize,
+}
+
+impl ChainCore {
+    /// Takes a batch with parsed headers through the chain. Payloads are read from `port`.
+    #[inline]
+    pub fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        batch.begin(self.drop_malformed);
+        match self.between.is_empty() {
+            true => self.groups.iter_mut().for_each(|group| group.process(batch, port, laps)),
+            false => self.process_both_ways(batch, port, laps),
+        }
+    }
+
+    /// Lets every dead flow go; for the end of a run.
+    pub fn settle(&mut self, now: Stamp) {
+        // No packet comes any more.
+        let end = Horizon::claim(now.time_ns);
+        self.groups.iter_mut().for_each(|group| group.settle(end));
+    }
+
+    /// A chain of no functions, in place of one that is elsewhere.
+    pub(crate) fn nothing() -> ChainCore {
+        let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
+        ChainCore { drop_malformed: false, checks: Checks::default(), groups, between, places }
+    }
+
+    /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step
+    /// alike. What this core counted of its own packets stays. O(capacity of the tables).
+    pub(crate) fn copy_from(&mut self, other: &ChainCore) {
+        self.groups.iter_mut().zip(&other.groups).for_each(|(group, other)| group.copy_from(&**other));
+    }
+
+    /// How many groups of functions there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Packs flows of a group that are to go to other cores, from block number `from` on: see [`Group::pack`].
+    pub(crate) fn pack(
+        &mut self,
+        group: usize,
+        from: usize,
+        leaving: &mut Leaving<'_>,
+    ) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        self.groups[group].pack(from, leaving)
+    }
+
+    /// Takes in flows that this group packed on another core: see [`Group::unpack`].
+    pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
+        self.groups[group].unpack(flows, horizon, now_ns);
+    }
+
+    /// The pools of an entry that goes to another core, with their functions' numbers.
+    pub(crate) fn take_pools(&mut self, entry: u16) -> Vec<(usize, Pool)> {
+        let Self { groups, places, .. } = self;
+        let pool = |(index, place): (usize, &Place)| {
+            Some((index, groups[place.group].take_pool(place.member, entry)?))
+        };
+        places.iter().enumerate().filter_map(pool).collect()
+    }
+
+    /// The pool of an entry that has come from another core.
+    pub(crate) fn put_pool(&mut self, function: usize, entry: u16, pool: Pool) {
+        let Place { group, member } = self.places[function];
+        self.groups[group].put_pool(member, entry, pool);
+    }
+
+    /// The function with this index in the chain.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn stage(&self, index: usize) -> Stage<'_> {
+        let Place { group, member } = self.places[index];
+        Stage { group: &*self.groups[group], member }
+    }
+
+    /// The functions on this core, in the order of the chain.
+    pub fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
+        (0..self.places.len()).map(|index| self.stage(index))
+    }
+}
+
+impl ChainCore {
+    /// Notes in the headers of a core's own packets which side they come from; says how many come from outside.
+    #[inline]
+    pub(crate) fn mark_sides(&self, batch: &mut Batch) -> u64 {
+        let Some(sides) = &self.checks.sides else { return 0 };
+        let mut from_outside = 0;
+        for packet in bits(batch.own()) {
+            sides.mark(&mut batch.headers[packet]);
+            from_outside += u64::from(batch.headers[packet].marks.contains(Marks::FROM_OUTSIDE));
+        }
+        from_outside
+    }
+
+    /// Takes a batch through a chain with sides, in runs of packets from one side: every function steps packets in
+    /// the order in which they came, so that nothing depends on where batches are cut. A live port receives from one
+    /// interface, which is one run.
+    fn process_both_ways(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        debug_assert!(batch.runs.is_empty(), "only history of a function alone is put together");
+        let Some(sides) = self.checks.sides.as_ref().map(Arc::clone) else { return };
+        let (outside, crossing) = sides.of(batch);
+        let mut rest = batch.live;
+        while rest != 0 {
+            let is_outside = outside >> rest.trailing_zeros() & 1 == 1;
+            let others = rest & if is_outside { !outside } else { outside };
+            let run = rest & (others & others.wrapping_neg()).wrapping_sub(1);
+            rest &= !run;
+            batch.is_reversed = is_outside;
+            for index in 0..self.groups.len() {
+                let index = if is_outside { self.groups.len() - 1 - index } else { index };
+                // What stays on its side does not come to a function between the two.
+                let theirs = if self.between[index] { run & crossing } else { run };
+                let aside = batch.live & !theirs;
+                batch.live &= theirs;
+                self.groups[index].process(batch, port, laps);
+                batch.live |= aside;
+            }
+        }
+        batch.is_reversed = false;
+    }
+}

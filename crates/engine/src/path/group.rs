@@ -1,0 +1,94 @@
+use std::any::Any;
+
+use io::Port;
+use table::Horizon;
+use wire::Stamp;
+
+use crate::path::batch::Batch;
+use crate::path::counters::StageCounters;
+use crate::path::laps::Laps;
+use crate::path::parcel::{Leaving, PackedFlows, Pool};
+
+/// Neighbours in a chain that are run together, on one core: one virtual call per batch.
+pub(crate) trait Group: Send {
+    /// Takes every live packet of the batch through the functions, in order.
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps);
+
+    /// Lets every flow go whose deadline has passed by the end of a run.
+    fn settle(&mut self, end: Horizon);
+
+    /// See [`Stage::digest`].
+    fn digest(&self, member: usize, now: Stamp) -> u64;
+
+    /// See [`Stage::audit`].
+    fn audit(&self, member: usize, now: Stamp) -> u64;
+
+    /// See [`Stage::counters`].
+    fn counters(&self, member: usize) -> StageCounters<'_>;
+
+    /// Packs flows that are to go to other cores, from block number `from` on: returns where to go on, `None` if
+    /// there are no more blocks, and what is packed, with the core that gets it.
+    fn pack(&mut self, _from: usize, _leaving: &mut Leaving<'_>) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        (None, Vec::new())
+    }
+
+    /// Takes in flows that another core packed, and makes room for them as of `horizon`; `now_ns` is the latest time that
+    /// this core has seen.
+    fn unpack(&mut self, _flows: PackedFlows, _horizon: Horizon, _now_ns: u64) {}
+
+    /// The pool of an entry that goes to another core, if the function has one for each.
+    fn take_pool(&mut self, _member: usize, _entry: u16) -> Option<Pool> {
+        None
+    }
+
+    /// The same where it has come.
+    fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
+
+    /// Takes over what the same group on another core, of which both are replicas, has stepped to: flows and pools.
+    /// What this core counted of its own packets stays.
+    fn copy_from(&mut self, _other: &dyn Group) {
+        unreachable!("only replicas are rebuilt, and these have tables of their own");
+    }
+
+    /// For those who know the type.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// One function of a chain on one core, to be looked at.
+#[derive(Clone, Copy)]
+pub struct Stage<'a> {
+    pub(crate) group: &'a dyn Group,
+    /// Which function of the group.
+    pub(crate) member: usize,
+}
+
+impl<'a> Stage<'a> {
+    /// Hash of all flows alive at `now` that does not depend on their order: the sum of each flow's. So
+    /// the digests of shards add up to the digest of the whole. O(capacity).
+    pub fn digest(&self, now: Stamp) -> u64 {
+        self.group.digest(self.member, now)
+    }
+
+    /// Hash of what [`Stage::digest`] leaves out and replicas must agree in all the same: when each flow
+    /// alive at `now` will die, and how each flow that is gone left. A sum, too. Comparable once settled,
+    /// when all the dead are gone. O(capacity).
+    pub fn audit(&self, now: Stamp) -> u64 {
+        self.group.audit(self.member, now)
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> StageCounters<'a> {
+        self.group.counters(self.member)
+    }
+}
+
+/// What a function on a core is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct StageSpec {
+    /// Index in the chain.
+    pub index: u8,
+    /// Whether it is the chain's last function.
+    pub is_last: bool,
+    /// The chain's seed, for what functions draw.
+    pub seed: u64,
+}

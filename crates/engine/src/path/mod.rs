@@ -1,0 +1,31 @@
+//! A packet's way on one core. The files, in the order in which a packet goes:
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `run` | the story: one turn of a core |
+//! | `receive` | what stands between the port and the chain |
+//! | `parse`, `checks` | bytes become headers; wrong checksums and refused fragments are found |
+//! | `core` | the chain on this core: its groups, in the order of the packet's side |
+//! | `group` | what a group of functions can do; groups with states are in [`store`](crate::store) |
+//! | `step` | one function's step of a packet, and what becomes of the packet |
+//! | `edit` | edits become bytes |
+//!
+//! The others are what goes along: `batch` with its sets of packets (`packets`) and packets that follow an entry
+//! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
+
+pub(crate) mod batch;
+pub(crate) mod checks;
+pub(crate) mod core;
+pub(crate) mod counters;
+mod edit;
+pub(crate) mod followers;
+pub(crate) mod group;
+pub(crate) mod laps;
+mod lend;
+pub(crate) mod packets;
+pub(crate) mod parcel;
+mod parse;
+pub(crate) mod receive;
+pub(crate) mod run;
+pub(crate) mod sides;
+pub(crate) mod step;

@@ -1,0 +1,46 @@
+//! Sets of the packets of a batch: bit *i* stands for packet *i*.
+
+/// The most packets that are worked on at once. A batch is never broken on its way through the chain.
+pub const BATCH_PACKETS: usize = 64;
+
+/// The packets of a set, by index, in order.
+#[inline]
+pub(crate) fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (packets != 0).then(|| {
+            let index = packets.trailing_zeros() as usize;
+            packets &= packets - 1;
+            index
+        })
+    })
+}
+
+/// The set of the first `count` packets there are.
+#[inline]
+pub(crate) fn all_bits(count: usize) -> u64 {
+    1u64.checked_shl(count as u32).unwrap_or(0).wrapping_sub(1)
+}
+
+/// The first `count` packets of a set.
+#[inline]
+pub(crate) fn first_bits(packets: u64, count: usize) -> u64 {
+    if packets.count_ones() as usize <= count {
+        return packets;
+    }
+    let rest = (0..count).fold(packets, |rest, _| rest & (rest - 1));
+    packets & !rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_packets_of_a_set() {
+        let set = 0b1011_0110;
+        assert_eq!([0, 1, 3, 5, 64].map(|count| first_bits(set, count)), [0, 0b10, 0b1_0110, set, set]);
+        assert_eq!(first_bits(u64::MAX, 63), u64::MAX >> 1);
+        assert!(bits(set).eq([1, 2, 4, 5, 7]));
+        assert_eq!([0, 1, 63, 64].map(all_bits), [0, 1, u64::MAX >> 1, u64::MAX]);
+    }
+}

@@ -1,0 +1,46 @@
+//! Bytes become headers.
+
+use io::Port;
+use wire::Checksums;
+
+use crate::path::batch::Batch;
+use crate::path::checks::{Checks, Fragments};
+use crate::path::counters::CoreCounters;
+use crate::path::packets::bits;
+
+pub(super) fn parse(port: &impl Port, batch: &mut Batch) {
+    let parsed = batch.history | batch.parsed;
+    batch.live = 0;
+    for (i, (frame, headers)) in batch.frames.iter().zip(&mut *batch.headers).enumerate() {
+        // Of history the headers are here.
+        if parsed >> i & 1 == 0 {
+            wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        }
+        batch.live |= u64::from(headers.is_well_formed()) << i;
+    }
+}
+
+/// Finds packets malformed that could be parsed. Of history this was done where it was written.
+#[inline(never)]
+pub(super) fn check(port: &impl Port, checks: &Checks, batch: &mut Batch, counters: &mut CoreCounters) {
+    if checks.fragments != Fragments::Pass {
+        for i in bits(batch.live & !batch.history) {
+            checks.refuse(batch.frames[i].refused, &mut batch.headers[i]);
+            batch.live &= !(u64::from(!batch.headers[i].is_well_formed()) << i);
+        }
+    }
+    if checks.verifies_checksums {
+        verify_checksums(port, batch, counters);
+    }
+}
+
+fn verify_checksums(port: &impl Port, batch: &mut Batch, counters: &mut CoreCounters) {
+    for i in bits(batch.live & !batch.history) {
+        let (frame, headers) = (&batch.frames[i], &mut batch.headers[i]);
+        match wire::verify_into(port.bytes(frame), headers) {
+            Checksums::Wrong { .. } => batch.live &= !(1 << i),
+            Checksums::Unverifiable => counters.unverifiable += 1,
+            Checksums::Right | Checksums::Absent => {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What stands between a core's port and its chain.
+
+use io::{Port, Received};
+use wire::Stamp;
+
+use crate::path::batch::Batch;
+use crate::path::core::ChainCore;
+use crate::path::packets::BATCH_PACKETS;
+use sequencer::Rejected;
+
+/// Stands between a core's port and its chain, and decides which packets the core works on now. A strategy has one
+/// for each core: packets wait there for flows that migrate, and history is put between packets.
+pub trait Intake: Send {
+    /// Fills the batch, which is empty. Called between two batches, when nothing is half done.
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
+
+    /// What it did so far.
+    fn counters(&self) -> IntakeCounters {
+        IntakeCounters::default()
+    }
+
+    /// Whether a turn without packets may have had work to do, such as packing flows that leave.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// What it leaves behind at the end of a run.
+    fn finish(&mut self) -> IntakeEnd {
+        IntakeEnd::default()
+    }
+}
+
+/// Takes all packets that arrive.
+impl Intake for () {
+    #[inline]
+    fn receive(&mut self, port: &mut dyn Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+        port.receive(&mut batch.frames, BATCH_PACKETS)
+    }
+}
+
+/// What an [`Intake`] did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntakeCounters {
+    /// Entries and packets of flows that migrate.
+    pub moves: Moves,
+    /// Packets of other cores that were stepped here.
+    pub replayed: u64,
+    /// Own packets that came when the state was past them: see [`EngineDrop::Overtaken`].
+    pub overtaken: u64,
+}
+
+/// What an [`Intake`] leaves behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IntakeEnd {
+    /// Where the core fell too far behind the history of other cores' packets, if it did.
+    pub forgotten: Option<Forgotten>,
+    /// What happened to history that came with packets, if any did.
+    pub(crate) external: Option<ExternalEnd>,
+}
+
+/// What a strategy that moves entries of the indirection table moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Entries that came to this core.
+    pub entries_in: u64,
+    /// Entries that went to another.
+    pub entries_out: u64,
+    /// Packets that wait here now for an entry which is on its way.
+    pub held_packets: u64,
+    /// Packets that had to wait so far, those included.
+    pub waited_packets: u64,
+}
+
+impl Moves {
+    /// Of two cores together.
+    pub fn plus(self, other: Moves) -> Moves {
+        Moves {
+            entries_in: self.entries_in + other.entries_in,
+            entries_out: self.entries_out + other.entries_out,
+            held_packets: self.held_packets + other.held_packets,
+            waited_packets: self.waited_packets + other.waited_packets,
+        }
+    }
+}
+
+/// A packet's headers are not known any more: the core lagged too far behind. What it steps from then on is not what
+/// the others step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Its number.
+    pub seq: u64,
+}
+
+/// What happened to packets and their history on one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryCounters {
+    /// Packets that were dropped because of their history, in the order of [`Rejected::ALL`].
+    pub rejected: [u64; Rejected::ALL.len()],
+    /// Flushes.
+    pub flushes: u64,
+    /// Packets of other cores that were stepped here.
+    pub replayed: u64,
+    /// Without recovery: packets that this core knows nothing of. If another core does, the replicas differ.
+    pub missed: u64,
+    /// With recovery: packets that this core lost, own and history, and stepped from another's log.
+    pub recovered: u64,
+    /// With recovery: packets that all cores lost, and none stepped.
+    pub lost_to_all: u64,
+    /// With recovery: how often this core lagged by more than the others' logs hold, and went on with the state of
+    /// one of them.
+    pub rebuilt: u64,
+    /// Packets that it did not step itself, since that state had them.
+    pub skipped: u64,
+    /// Its own packets among them that came: they were dropped without a verdict.
+    pub overtaken: u64,
+}
+
+/// What a core leaves behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExternalEnd {
+    pub counters: HistoryCounters,
+    /// Of the last step.
+    pub last: Stamp,
+}

@@ -1,0 +1,469 @@
+//! A function on a core, whatever keeps its states: how it steps packets, and what becomes of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use io::{Fate, Frame, Port};
+use nf::{Cx, Ended, NetworkFunction, Verdict, began_anew, hash_bytes, undeclared_event};
+use wire::{Edits, EditsMark, Headers, Stamp};
+
+use crate::path::batch::Batch;
+use crate::path::counters::{FlowCounters, StageCounters, Undeclared};
+use crate::path::followers::Alike;
+use crate::path::group::StageSpec;
+use crate::path::parcel::Pool;
+
+/// A function's pools on a core: one, or one for each entry of the indirection table, of which those are here
+/// whose entry is.
+pub(crate) struct Pools<P>(Box<[Option<P>]>);
+
+impl<P> Pools<P> {
+    /// The same for all entries.
+    pub(crate) fn one(pool: P) -> Self {
+        Pools(Box::new([Some(pool)]))
+    }
+
+    /// By entry.
+    pub(crate) fn by_entry(pools: Vec<Option<P>>) -> Self {
+        Pools(pools.into())
+    }
+
+    /// The pool of an entry that is here.
+    #[inline(always)]
+    pub(crate) fn of(&mut self, entry: u16) -> &mut P {
+        let index = self.index(entry);
+        self.0[index].as_mut().expect("an entry's packets come where its pool is")
+    }
+
+    #[inline(always)]
+    pub(crate) fn peek(&self, entry: u16) -> Option<&P> {
+        self.0[self.index(entry)].as_ref()
+    }
+
+    /// The same, if it is here.
+    pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
+        self.0[self.index(entry)].as_mut()
+    }
+
+    /// The pool of an entry that goes; `None` if it is for all.
+    pub(crate) fn take(&mut self, entry: u16) -> Option<P> {
+        if self.0.len() == 1 { None } else { self.0[usize::from(entry)].take() }
+    }
+
+    /// The pool of an entry that comes.
+    pub(crate) fn put(&mut self, entry: u16, pool: P) {
+        let index = self.index(entry);
+        self.0[index] = Some(pool);
+    }
+
+    #[inline(always)]
+    fn index(&self, entry: u16) -> usize {
+        if self.0.len() == 1 { 0 } else { usize::from(entry) }
+    }
+}
+
+/// The records of `F` that have ended.
+pub(crate) type EndedOf<F> = Ended<<F as NetworkFunction>::Key, <F as NetworkFunction>::State>;
+
+/// For a function that reports records that have ended: room for these.
+pub(crate) fn room_for_ended<F: NetworkFunction>(function: &F) -> Option<Box<EndedOf<F>>> {
+    let keep = function.keeps_ended();
+    (keep > 0).then(|| Box::new(Ended::new(keep)))
+}
+
+/// Notes a record that has ended.
+#[cold]
+pub(crate) fn note_ended<F: NetworkFunction>(
+    ended: &mut Option<Box<EndedOf<F>>>,
+    function: &F,
+    key: &F::Key,
+    state: &F::State,
+) {
+    if let Some(ended) = ended {
+        ended.add(function.rank(state), function.totals(state), key, state);
+    }
+}
+
+/// Whether a step has ended a record and begun the next, in a function that does so.
+#[inline(always)]
+fn has_begun_anew<F: NetworkFunction>(
+    function: &F,
+    before: Option<&F::State>,
+    after: Option<&F::State>,
+) -> bool {
+    if !F::BEGINS_ANEW {
+        return false;
+    }
+    let (Some(before), Some(after)) = (before, after) else { return false };
+    began_anew(function.totals(before), function.totals(after))
+}
+
+/// What every function on a core has, with a table or without.
+pub(crate) struct Runner<F: NetworkFunction> {
+    pub(crate) function: Arc<F>,
+    pub(crate) pools: Pools<F::Pool>,
+    /// The records that have ended on this core, if the function reports them.
+    ended: Option<Box<EndedOf<F>>>,
+    index: u8,
+    /// Whether no function comes after it, which would read what it edits.
+    is_last: bool,
+    seed: u64,
+    /// Those of this core's packets, then those of history, each with one cell more for [`undeclared_event`].
+    events: Box<[u64]>,
+    /// As they were before the step of a flow that may be refused.
+    events_before: Box<[u64]>,
+    drops: Box<[u64]>,
+    /// A reason that the function does not declare.
+    undeclared_drop: Option<u8>,
+    /// Where edits go that nobody makes.
+    no_edits: Edits,
+    packets: u64,
+    transmit_back: u64,
+    host: u64,
+}
+
+impl<F: NetworkFunction> Runner<F> {
+    pub(crate) fn new(function: Arc<F>, pools: Pools<F::Pool>, spec: StageSpec) -> Self {
+        Runner {
+            ended: room_for_ended(&*function),
+            function,
+            pools,
+            index: spec.index,
+            is_last: spec.is_last,
+            // Functions of one chain draw different numbers for the same packet.
+            seed: hash_bytes(&[spec.index], spec.seed),
+            events: vec![0; 2 * (F::EVENTS.len() + 1)].into(),
+            events_before: vec![0; 2 * (F::EVENTS.len() + 1)].into(),
+            drops: vec![0; F::DROP_REASONS.len() + 1].into(),
+            undeclared_drop: None,
+            no_edits: Edits::NONE,
+            packets: 0,
+            transmit_back: 0,
+            host: 0,
+        }
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index.into()
+    }
+
+    /// A pool that has come from this function on another core.
+    pub(crate) fn put_pool(&mut self, entry: u16, pool: Pool) {
+        let pool = pool.0.downcast().expect("this function's pool");
+        self.pools.put(entry, *pool);
+    }
+
+    #[inline(always)]
+    pub(crate) fn step(
+        &mut self,
+        flow: &mut Option<F::State>,
+        meta: &F::Meta,
+        packet: usize,
+        batch: &mut Batch,
+    ) -> Verdict {
+        self.step_at(batch.frames[packet].stamp, flow, meta, packet, batch)
+    }
+
+    /// The same as of another time than the packet's own.
+    #[inline(always)]
+    pub(crate) fn step_at(
+        &mut self,
+        stamp: Stamp,
+        flow: &mut Option<F::State>,
+        meta: &F::Meta,
+        packet: usize,
+        batch: &mut Batch,
+    ) -> Verdict {
+        let is_own = batch.is_own(packet);
+        self.packets += u64::from(is_own);
+        let pool = self.pools.of(batch.frames[packet].entry);
+        let edits = &mut batch.edits[packet];
+        let edited = if cfg!(debug_assertions) { edits.fields() } else { F::EDITS };
+        let mut cx = Cx::new(stamp, edits, pool, events_of::<F>(&mut self.events, is_own), self.seed);
+        let verdict = self.function.step(flow, meta, &mut cx);
+        debug_assert!(
+            (F::EDITS | edited).contains(batch.edits[packet].fields()),
+            "`{}` edits fields that its EDITS does not name, on which sharding relies",
+            F::NAME
+        );
+        verdict
+    }
+
+    /// What steps packets that other cores have, from number `seq` on.
+    #[inline(always)]
+    pub(crate) fn replay(&mut self, seq: u64) -> Replay<'_, F> {
+        let Runner { function, pools, ended, events, no_edits, seed, .. } = self;
+        let stamp = Stamp { seq, time_ns: 0 };
+        let cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
+        Replay { function, ended, cx }
+    }
+
+    /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. `meta` is the entry's.
+    /// Where the last of them ended the flow, `deadline_ns` is what it was before that.
+    #[inline(always)]
+    pub(crate) fn follow(
+        &mut self,
+        flow: &mut Option<F::State>,
+        deadline_ns: &mut u64,
+        meta: Option<&F::Meta>,
+        packet: usize,
+        span: Range<u16>,
+        batch: &Batch,
+    ) -> u16 {
+        let mut replay = self.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
+        let mut done = 0;
+        for Alike { headers, times_ns } in batch.followers(packet, span) {
+            let own = headers.map(F::project);
+            let meta = own.as_ref().map_or(meta, Option::as_ref);
+            let stepped = replay.steps(flow, deadline_ns, meta, times_ns);
+            done += stepped;
+            if stepped < times_ns.len() || flow.is_none() {
+                break;
+            }
+        }
+        done as u16
+    }
+
+    /// Counts a packet that is not stepped.
+    pub(crate) fn skip(&mut self, packet: usize, batch: &Batch) {
+        self.packets += u64::from(batch.is_own(packet));
+    }
+
+    /// The verdict where `state`, which the packet's step left, finds no room: the step did not happen,
+    /// neither its state nor its edits stay, nor what it counted.
+    #[cold]
+    pub(crate) fn reject(
+        &mut self,
+        state: &F::State,
+        meta: &F::Meta,
+        packet: usize,
+        edits_before: &EditsMark,
+        batch: &mut Batch,
+    ) -> Verdict {
+        batch.edits[packet].undo_to(edits_before);
+        self.events.copy_from_slice(&self.events_before);
+        let Frame { stamp, entry, .. } = batch.frames[packet];
+        let events = events_of::<F>(&mut self.events, batch.is_own(packet));
+        let edits = &mut batch.edits[packet];
+        let mut cx = Cx::new(stamp, edits, self.pools.of(entry), events, self.seed);
+        self.function.rejected(state, meta, &mut cx)
+    }
+
+    /// Notes what a step that [`Runner::reject`] takes back would change.
+    pub(crate) fn mark(&mut self, packet: usize, batch: &Batch) -> EditsMark {
+        self.events_before.copy_from_slice(&self.events);
+        batch.edits[packet].mark()
+    }
+
+    /// Takes over the pools of the same function of another replica, and its records that have ended.
+    pub(crate) fn copy_from(&mut self, other: &Runner<F>) {
+        self.pools.0.clone_from(&other.pools.0);
+        self.ended.clone_from(&other.ended);
+    }
+
+    /// A flow has left the table, not by a step.
+    pub(crate) fn end_record(&mut self, key: &F::Key, state: &F::State) {
+        note_ended(&mut self.ended, &*self.function, key, state);
+    }
+
+    /// After a step: notes the record `before` if the step has begun the next one.
+    #[inline(always)]
+    pub(crate) fn note_step(&mut self, meta: &F::Meta, before: Option<&F::State>, after: Option<&F::State>) {
+        if has_begun_anew(&*self.function, before, after)
+            && let Some(before) = before
+        {
+            self.end_record(&F::key(meta), before);
+        }
+    }
+
+    /// The records that have ended on this core, if the function reports them.
+    pub(crate) fn ended(&self) -> Option<&EndedOf<F>> {
+        self.ended.as_deref()
+    }
+
+    /// By index of the function's events, how many so far.
+    pub(crate) fn events(&self) -> &[u64] {
+        &self.events[..F::EVENTS.len()]
+    }
+
+    /// Packets that the function took as its business.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// What the verdict means for the packet; a function that inspects payloads has the last word.
+    #[inline]
+    pub(crate) fn conclude(
+        &mut self,
+        packet: usize,
+        verdict: Verdict,
+        meta: &F::Meta,
+        batch: &mut Batch,
+        port: &dyn Port,
+    ) {
+        let verdict = match verdict {
+            // Payloads of history are elsewhere. No state depends on them: see `Plan`.
+            Verdict::Forward if F::INSPECTS && batch.is_own(packet) => {
+                self.inspect(packet, meta, batch, port)
+            }
+            verdict => verdict,
+        };
+        if verdict == Verdict::Forward {
+            if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
+                // The next function reads the packet as this one left it.
+                batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
+            }
+            return;
+        }
+        self.end(packet, verdict, batch);
+    }
+
+    fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {
+        let Batch { frames, headers, edits, .. } = batch;
+        let frame = &frames[packet];
+        let payload = payload(port.bytes(frame), &headers[packet]);
+        let mut no_pool = ();
+        let events = events_of::<F>(&mut self.events, true);
+        let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, events, self.seed);
+        self.function.inspect(payload, meta, &mut cx)
+    }
+
+    /// Ends the chain for a packet.
+    #[cold]
+    pub(crate) fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
+        let counted = u64::from(batch.is_own(packet));
+        let fate = match verdict {
+            Verdict::Forward => return,
+            Verdict::Drop(reason) => {
+                let unnamed = self.drops.len() - 1;
+                if usize::from(reason) >= unnamed {
+                    self.undeclared_drop = Some(reason);
+                }
+                self.drops[usize::from(reason).min(unnamed)] += counted;
+                Fate::DropBy { function: self.index, reason }
+            }
+            Verdict::TransmitBack => {
+                self.transmit_back += counted;
+                Fate::TransmitBack
+            }
+            Verdict::Host => {
+                self.host += counted;
+                Fate::Host
+            }
+        };
+        batch.end(packet, fate);
+    }
+
+    /// A number that the function used and does not declare, in own packets or history.
+    fn undeclared(&self) -> Option<Undeclared> {
+        let (own, history) = self.events.split_at(F::EVENTS.len() + 1);
+        let event = undeclared_event(own).or_else(|| undeclared_event(history)).map(Undeclared::Event);
+        self.undeclared_drop.map(Undeclared::Drop).or(event)
+    }
+
+    pub(crate) fn counters(&self, flows: FlowCounters) -> StageCounters<'_> {
+        let ended = self.transmit_back + self.host + self.drops.iter().sum::<u64>();
+        StageCounters {
+            packets: self.packets,
+            forward: self.packets - ended,
+            transmit_back: self.transmit_back,
+            host: self.host,
+            drops: &self.drops,
+            events: self.events(),
+            undeclared: self.undeclared(),
+            flows,
+            live: flows.live(),
+            capacity: 0,
+        }
+    }
+}
+
+/// Steps packets that other cores have: nothing comes of it but the state.
+pub(crate) struct Replay<'a, F: NetworkFunction> {
+    function: &'a F,
+    ended: &'a mut Option<Box<EndedOf<F>>>,
+    cx: Cx<'a, F::Pool>,
+}
+
+impl<F: NetworkFunction> Replay<'_, F> {
+    /// Packets that are alike: see [`Runner::follow`].
+    #[inline(always)]
+    fn steps(
+        &mut self,
+        flow: &mut Option<F::State>,
+        deadline_ns: &mut u64,
+        meta: Option<&F::Meta>,
+        times_ns: &[u64],
+    ) -> usize {
+        let Some(meta) = meta else { return self.pass(times_ns.len()) };
+        let mut done = 0;
+        while let Some(time_ns) = times_ns.get(done) {
+            if *deadline_ns <= *time_ns {
+                break;
+            }
+            done += match self.function.leap(flow, meta, &times_ns[done..]) {
+                0 => self.step(flow, meta, *time_ns),
+                leapt => self.pass(leapt),
+            };
+            let Some(state) = flow else { break };
+            *deadline_ns = times_ns[done - 1].saturating_add(self.function.idle_timeout_ns(state));
+        }
+        done
+    }
+
+    /// The same of a flow without a state, as long as it gets none. Says how many.
+    #[inline]
+    pub(crate) fn steps_without_state(&mut self, meta: Option<&F::Meta>, times_ns: &[u64]) -> usize {
+        let Some(meta) = meta else { return self.pass(times_ns.len()) };
+        let mut done = 0;
+        while let Some(time_ns) = times_ns.get(done) {
+            let mut flow = None;
+            let stepped = match self.function.leap(&mut flow, meta, &times_ns[done..]) {
+                0 => self.step(&mut flow, meta, *time_ns),
+                leapt => self.pass(leapt),
+            };
+            if flow.is_some() {
+                // The step changed nothing else: it is done again where there is a block for it.
+                break;
+            }
+            done += stepped;
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, time_ns: u64) -> usize {
+        self.cx.stamp.time_ns = time_ns;
+        let before = if F::BEGINS_ANEW { *flow } else { None };
+        let _ = self.function.step(flow, meta, &mut self.cx.reborrow());
+        if has_begun_anew(self.function, before.as_ref(), flow.as_ref())
+            && let Some(before) = &before
+        {
+            note_ended(self.ended, self.function, &F::key(meta), before);
+        }
+        if !F::EDITS.is_empty() {
+            self.cx.edits.clear();
+        }
+        self.pass(1)
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, packets: usize) -> usize {
+        self.cx.stamp.seq += packets as u64;
+        packets
+    }
+}
+
+/// Where a step counts: what it counts of history others count, too.
+#[inline(always)]
+fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
+    let (own, history) = events.split_at_mut(F::EVENTS.len() + 1);
+    if is_own { own } else { history }
+}
+
+/// What a frame holds after its transport header, without link padding.
+fn payload<'a>(frame: &'a [u8], headers: &Headers) -> &'a [u8] {
+    let begin = usize::from(headers.payload_offset()).min(frame.len());
+    let end = (begin + usize::from(headers.payload_len())).min(frame.len());
+    &frame[begin..end]
+}

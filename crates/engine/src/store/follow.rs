@@ -1,0 +1,164 @@
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use io::{Fate, Port};
+use nf::{FlowKey, NetworkFunction, Verdict, WhenShared, began_anew, hash_bytes};
+use table::Horizon;
+use wire::Stamp;
+use zerocopy::IntoBytes;
+
+use crate::path::batch::Batch;
+use crate::path::counters::{FlowCounters, StageCounters};
+use crate::path::group::Group;
+use crate::path::laps::{Lap, Laps};
+use crate::path::packets::bits;
+use crate::path::step::Runner;
+use crate::store::shared_states::weigh;
+
+/// What became of a run's packets, by sequence number.
+pub(crate) type Ends = Vec<End>;
+
+/// What became of a packet, as far as those who follow need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It went on, or was dropped by nobody's step.
+    Forward,
+    /// Some function ended its way so, and nobody noted which.
+    TransmitBack,
+    /// The same.
+    Host,
+    /// A function dropped it.
+    Drop {
+        /// Which, by index in the chain.
+        function: u8,
+        /// Why, by index of its reasons.
+        reason: u8,
+    },
+}
+
+impl End {
+    pub(crate) fn of(fate: Fate) -> End {
+        match fate {
+            Fate::Forward | Fate::Drop(_) => End::Forward,
+            Fate::TransmitBack => End::TransmitBack,
+            Fate::Host => End::Host,
+            Fate::DropBy { function, reason } => End::Drop { function, reason },
+        }
+    }
+}
+
+/// A function that answers what it answered where cores shared its states, so that what comes behind it can be
+/// compared; if it promises something, it steps as on one core before. For `verify`: plain code, and its own table.
+pub(crate) struct FollowGroup<F: NetworkFunction> {
+    runner: Runner<F>,
+    ends: Arc<Ends>,
+    flows: HashMap<Vec<u8>, Followed<F::State>>,
+    created: u64,
+}
+
+struct Followed<S> {
+    /// With when it dies.
+    live: Option<(S, u64)>,
+    /// What this key's records that are gone added up.
+    departed: [u64; 2],
+}
+
+impl<F: NetworkFunction> FollowGroup<F> {
+    const ADDS_UP: bool = matches!(F::WHEN_SHARED, Some(WhenShared::Totals));
+
+    pub(crate) fn new(runner: Runner<F>, ends: Arc<Ends>) -> Self {
+        FollowGroup { runner, ends, flows: HashMap::new(), created: 0 }
+    }
+
+    /// See [`SharedStates::totals`](crate::store::shared_states::SharedStates::totals).
+    pub(crate) fn totals(&self) -> u64 {
+        let function = &*self.runner.function;
+        let of_key = |(key, flow): (&Vec<u8>, &Followed<F::State>)| {
+            let live = flow.live.map_or([0; 2], |(state, _)| function.totals(&state));
+            weigh(hash_bytes(key, 0), sum(flow.departed, live))
+        };
+        self.flows.iter().map(of_key).fold(0, u64::wrapping_add)
+    }
+
+    /// What it answered. A function that promises nothing may have sent a packet elsewhere: the first such one
+    /// says so.
+    fn answer(&self, seq: u64) -> Verdict {
+        let may_send = F::WHEN_SHARED.is_none() && !F::Key::SHARDING.is_stateless();
+        match self.ends.get(seq as usize) {
+            Some(End::Drop { function, reason }) if usize::from(*function) == self.runner.index() => {
+                Verdict::Drop(*reason)
+            }
+            Some(End::TransmitBack) if may_send => Verdict::TransmitBack,
+            Some(End::Host) if may_send => Verdict::Host,
+            _ => Verdict::Forward,
+        }
+    }
+
+    fn step(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
+        let now_ns = batch.frames[packet].stamp.time_ns;
+        let key = F::key(meta);
+        let new = || Followed { live: None, departed: [0; 2] };
+        let flow = self.flows.entry(key.as_bytes().to_vec()).or_insert_with(new);
+        let before = flow.live.filter(|(_, deadline_ns)| *deadline_ns > now_ns).map(|(state, _)| state);
+        let mut state = before;
+        let verdict = self.runner.step(&mut state, meta, packet, batch);
+        let function = &*self.runner.function;
+        if Self::ADDS_UP {
+            let [before, after] = [before, state].map(|state| state.map(|state| function.totals(&state)));
+            let goes_on =
+                matches!((before, after), (Some(before), Some(after)) if !began_anew(before, after));
+            if let Some((left, _)) = flow.live.filter(|_| !goes_on) {
+                flow.departed = sum(flow.departed, function.totals(&left));
+            }
+        }
+        self.created += u64::from(before.is_none() && state.is_some());
+        flow.live = state.map(|state| (state, now_ns.saturating_add(function.idle_timeout_ns(&state))));
+        verdict
+    }
+}
+
+fn sum(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+    [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]
+}
+
+impl<F: NetworkFunction> Group for FollowGroup<F> {
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        for packet in bits(batch.live) {
+            let verdict = self.answer(batch.frames[packet].stamp.seq);
+            let Some(meta) = F::project(&batch.headers[packet]) else {
+                // Behind edits that nobody can tell, it was a packet for it there.
+                if verdict != Verdict::Forward {
+                    self.runner.skip(packet, batch);
+                    self.runner.end(packet, verdict, batch);
+                }
+                continue;
+            };
+            // What is promised of it is about its steps; else they tell nothing.
+            match F::WHEN_SHARED.is_some() {
+                true => _ = self.step(packet, &meta, batch),
+                false => self.runner.skip(packet, batch),
+            }
+            self.runner.conclude(packet, verdict, &meta, batch, port);
+        }
+        laps.lap(Lap::Function(self.runner.index()), batch);
+    }
+
+    fn settle(&mut self, _: Horizon) {}
+
+    fn digest(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn audit(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn counters(&self, _: usize) -> StageCounters<'_> {
+        self.runner.counters(FlowCounters { created: self.created, ..FlowCounters::default() })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,373 @@
+use std::any::Any;
+use std::mem;
+use std::ops::Range;
+
+use nf::{NetworkFunction, Verdict, hash_bytes};
+use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
+use wire::{EditsMark, Stamp};
+use zerocopy::IntoBytes;
+
+use crate::path::batch::Batch;
+use crate::path::counters::{FlowCounters, StageCounters};
+use crate::path::followers::Alike;
+use crate::path::packets::bits;
+use crate::path::parcel::Pool;
+use crate::path::step::Runner;
+use crate::store::member::{Block, Member, Steps, Way};
+
+/// A function with its part of the group's blocks.
+pub(crate) struct FunctionMember<F: NetworkFunction> {
+    runner: Runner<F>,
+    part: Part<F::State>,
+    flows: FlowCounters,
+    /// Sum of a hash of every flow that has left.
+    departed: u64,
+    /// What waits for a block.
+    waiting: Option<Waiting<F::State>>,
+    /// Flows that came from another core and are gone already, ahead of their entry's pool.
+    gone: Vec<(u16, F::Key, F::State)>,
+}
+
+struct Waiting<S> {
+    state: S,
+    verdict: Verdict,
+    edits_before: EditsMark,
+}
+
+impl<F: NetworkFunction> FunctionMember<F> {
+    pub(crate) fn new(runner: Runner<F>, part: Part<F::State>) -> Self {
+        FunctionMember {
+            runner,
+            part,
+            flows: FlowCounters::default(),
+            departed: 0,
+            waiting: None,
+            gone: Vec::new(),
+        }
+    }
+
+    pub(crate) fn part(&self) -> Part<F::State> {
+        self.part
+    }
+
+    pub(crate) fn runner(&self) -> &Runner<F> {
+        &self.runner
+    }
+
+    pub(crate) fn function(&self) -> &F {
+        &self.runner.function
+    }
+
+    /// One packet of a flow that has a block.
+    #[inline(always)]
+    fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        self.hit_with_followers(packet, slot, 1..1, steps);
+    }
+
+    /// The same, and packets that follow it as long as the flow lives, with its state at hand; says how many of them.
+    #[inline(always)]
+    fn hit_with_followers(
+        &mut self,
+        packet: usize,
+        slot: Slot,
+        followers: Range<u16>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u16 {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return 0 };
+        let now_ns = steps.batch.frames[packet].stamp.time_ns;
+        let mut cell = steps.table.cell_mut(slot, self.part);
+        let was_dead = cell.is_dead_at(now_ns);
+        if was_dead {
+            let entry = steps.batch.frames[packet].entry;
+            self.lapse(slot, entry, steps.table);
+            cell = steps.table.cell_mut(slot, self.part);
+        }
+        let mut flow = cell.state().copied();
+        let was_none = flow.is_none();
+        let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        self.runner.note_step(&meta, cell.state(), flow.as_ref());
+        let mut followed = 0;
+        if let Some(state) = &flow {
+            self.flows.created += u64::from(was_none);
+            let mut deadline_ns = now_ns.saturating_add(self.runner.function.idle_timeout_ns(state));
+            if !followers.is_empty() {
+                followed = self.runner.follow(
+                    &mut flow,
+                    &mut deadline_ns,
+                    Some(&meta),
+                    packet,
+                    followers,
+                    steps.batch,
+                );
+            }
+            match flow {
+                Some(state) => cell.set(state, deadline_ns),
+                None => self.remove(slot, deadline_ns, steps.table),
+            }
+        } else if was_dead {
+            steps.table.has_lost_a_state(slot);
+        } else if !was_none {
+            let deadline_ns = cell.deadline_ns();
+            self.remove(slot, deadline_ns, steps.table);
+        }
+        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        followed
+    }
+
+    /// The steps of an entry and of its followers, all of a flow that has a block.
+    #[inline(always)]
+    fn hit_run(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        let mut span = steps.batch.runs.span(packet);
+        if span.start == 0 {
+            span.start = 1 + self.hit_with_followers(packet, slot, 1..span.end, steps);
+        }
+        if span.start < span.end {
+            self.hit_rest(packet, slot, span, steps);
+        }
+    }
+
+    /// What is left of a run: of one that began earlier, or whose flow began or ended amidst.
+    #[inline(never)]
+    fn hit_rest(&mut self, packet: usize, slot: Slot, mut span: Range<u16>, steps: &mut Steps<'_, F::Key>) {
+        while span.start < span.end {
+            span.start += self.follow(packet, slot, span.clone(), steps);
+            if span.start < span.end {
+                // A flow that begins, or was dead.
+                let lent = steps.batch.lend(packet, span.start);
+                self.hit(packet, slot, steps);
+                steps.batch.give_back(packet, lent);
+                span.start += 1;
+            }
+        }
+    }
+
+    /// Steps followers as long as the flow lives; says how many.
+    fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
+        let cell = steps.table.cell_mut(slot, self.part);
+        let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
+        if flow.is_none() {
+            return 0;
+        }
+        let meta = F::project(&steps.batch.headers[packet]);
+        let followed =
+            self.runner.follow(&mut flow, &mut deadline_ns, meta.as_ref(), packet, span, steps.batch);
+        match flow {
+            Some(state) => cell.set(state, deadline_ns),
+            None => self.remove(slot, deadline_ns, steps.table),
+        }
+        followed
+    }
+
+    #[inline]
+    fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
+        let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
+        cell.set(state, now_ns.saturating_add(idle_timeout_ns));
+    }
+
+    /// A step has ended the flow, whose deadline was another before it.
+    #[cold]
+    fn remove(&mut self, slot: Slot, deadline_ns: u64, table: &mut FlowTable<F::Key>) {
+        self.departed = self.departed.wrapping_add(table.hash_flow(slot, deadline_ns));
+        self.flows.removed += 1;
+        table.cell_mut(slot, self.part).clear();
+        table.has_lost_a_state(slot);
+    }
+
+    /// The flow's own packet has found its state dead.
+    #[cold]
+    fn lapse(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
+        self.flows.expired += 1;
+        self.depart(slot, entry, table);
+    }
+
+    /// Takes the flow's state from it, not by a step.
+    fn depart(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
+        let cell = table.cell(slot, self.part);
+        let Some(state) = cell.state() else { return };
+        let key = table.key(slot);
+        self.runner.end_record(key, state);
+        let Runner { function, pools, .. } = &mut self.runner;
+        match pools.get_mut(entry) {
+            Some(pool) => function.gone(key, state, pool),
+            None => self.gone.push((entry, *key, *state)),
+        }
+        let departed = hash_state(&**function, state, table.hash_flow(slot, cell.deadline_ns()));
+        self.departed = self.departed.wrapping_add(departed);
+        table.cell_mut(slot, self.part).clear();
+    }
+}
+
+/// A hash of a state in which runs that allocate otherwise agree.
+#[inline]
+pub(crate) fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, seed: u64) -> u64 {
+    match F::ALLOCATES.is_empty() {
+        true => hash_bytes(state.as_bytes(), seed),
+        false => hash_bytes(function.without_allocation(state).as_bytes(), seed),
+    }
+}
+
+impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
+    fn index(&self) -> usize {
+        self.runner.index()
+    }
+
+    fn prefetch(&self, packets: u64, steps: &Steps<'_, F::Key>) {
+        if !F::PREFETCHES {
+            return;
+        }
+        let Runner { function, pools, .. } = &self.runner;
+        for packet in bits(packets & steps.batch.live) {
+            let Some(meta) = F::project(&steps.batch.headers[packet]) else { continue };
+            let Some(pool) = pools.peek(steps.batch.frames[packet].entry) else { continue };
+            let slot = steps.located.slot(packet);
+            let cell = slot.is_some().then(|| steps.table.cell(slot, self.part));
+            table::prefetch(function.prefetch(cell.and_then(Cell::state), &meta, pool));
+        }
+    }
+
+    fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
+        if !steps.batch.runs.is_empty() {
+            // There is no other function that could have ended the chain for a packet.
+            return bits(packets).for_each(|packet| self.hit_run(packet, steps.located.slot(packet), steps));
+        }
+        for packet in bits(packets & steps.batch.live) {
+            self.hit(packet, steps.located.slot(packet), steps);
+        }
+    }
+
+    fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
+        let mut replay = self.runner.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
+        let mut done = 0;
+        for Alike { headers, times_ns } in batch.followers(packet, span) {
+            let meta = F::project(headers.unwrap_or(&batch.headers[packet]));
+            let stepped = replay.steps_without_state(meta.as_ref(), times_ns);
+            done += stepped;
+            if stepped < times_ns.len() {
+                break;
+            }
+        }
+        done as u16
+    }
+
+    fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
+        let edits_before = self.runner.mark(packet, steps.batch);
+        let mut flow = None;
+        let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        match flow {
+            Some(state) => {
+                self.waiting = Some(Waiting { state, verdict, edits_before });
+                true
+            }
+            None => {
+                self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+                false
+            }
+        }
+    }
+
+    fn place(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) {
+        let slot = steps.located.slot(packet);
+        let Some(Waiting { state, mut verdict, edits_before }) = self.waiting.take() else { return };
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        if slot.is_some() {
+            let now_ns = steps.batch.frames[packet].stamp.time_ns;
+            self.flows.created += 1;
+            self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
+        } else {
+            self.flows.rejected += 1;
+            verdict = self.runner.reject(&state, &meta, packet, &edits_before, steps.batch);
+        }
+        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+    }
+
+    fn leave(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+        match table.cell(slot, self.part).deadline_ns() {
+            0 => return,
+            deadline_ns if horizon.is_past(deadline_ns) => self.flows.expired += 1,
+            _ => self.flows.evicted += 1,
+        }
+        self.depart(slot, entry, table);
+    }
+
+    #[cold]
+    fn expire(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
+        let deadline_ns = table.cell(slot, self.part).deadline_ns();
+        if deadline_ns != 0 && horizon.is_past(deadline_ns) {
+            self.lapse(slot, entry, table);
+        }
+    }
+
+    fn moves(&mut self, slot: Slot, way: Way, table: &FlowTable<F::Key>) {
+        let states = u64::from(table.cell(slot, self.part).state().is_some());
+        match way {
+            Way::In => self.flows.moved_in += states,
+            Way::Out => self.flows.moved_out += states,
+        }
+    }
+
+    fn lose(&mut self, parcel: &Parcel<F::Key>, index: usize, entry: u16, table: &FlowTable<F::Key>) {
+        let (key, cell) = table.packed(parcel, index, self.part);
+        let Some(state) = cell.state() else { return };
+        self.flows.moved_in += 1;
+        self.flows.evicted += 1;
+        self.runner.end_record(key, state);
+        let Runner { function, pools, .. } = &mut self.runner;
+        match pools.get_mut(entry) {
+            Some(pool) => function.gone(key, state, pool),
+            None => self.gone.push((entry, *key, *state)),
+        }
+    }
+
+    fn take_pool(&mut self, entry: u16) -> Option<Pool> {
+        self.runner.pools.take(entry).map(|pool| Pool(Box::new(pool)))
+    }
+
+    fn put_pool(&mut self, entry: u16, pool: Pool) {
+        self.runner.put_pool(entry, pool);
+        let Runner { function, pools, .. } = &mut self.runner;
+        for (_, key, state) in self.gone.extract_if(.., |(of, ..)| *of == entry) {
+            function.gone(&key, &state, pools.of(entry));
+        }
+    }
+
+    fn swap_pool(&mut self, pool: &mut Option<Pool>) {
+        if let Some(pool) = pool.as_mut().and_then(|Pool(pool)| pool.downcast_mut()) {
+            mem::swap(pool, self.runner.pools.of(0));
+        }
+    }
+
+    fn live(&self, table: &FlowTable<F::Key>) -> usize {
+        table.live(self.part, 0).count()
+    }
+
+    fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
+        let function = &*self.runner.function;
+        table
+            .live(self.part, now.time_ns)
+            .map(|flow| hash_state(function, flow.state, hash_bytes(flow.key.as_bytes(), 0)))
+            .fold(0, u64::wrapping_add)
+    }
+
+    fn audit(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
+        let alive = table.live(self.part, now.time_ns);
+        let deadlines = alive.map(|flow| table.hash_flow(flow.slot, flow.deadline_ns));
+        deadlines.fold(self.departed, u64::wrapping_add)
+    }
+
+    fn counters(&self) -> StageCounters<'_> {
+        self.runner.counters(self.flows)
+    }
+
+    fn copy_from(&mut self, other: &dyn Member<F::Key>) {
+        let other = other.as_any().downcast_ref::<Self>().expect("the same function");
+        self.runner.copy_from(&other.runner);
+        // Each replica counts all flows, and its own packets alone.
+        (self.flows, self.departed) = (other.flows, other.departed);
+        self.gone.clone_from(&other.gone);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,174 @@
+//! One function of a group whose flows are in a table, and what it steps with.
+
+use std::any::Any;
+use std::ops::Range;
+
+use io::Port;
+use nf::{FlowKey, Short};
+use table::{FlowTable, Horizon, Parcel, Slot};
+use wire::{Headers, Stamp};
+
+use crate::path::batch::Batch;
+use crate::path::counters::StageCounters;
+use crate::path::packets::BATCH_PACKETS;
+use crate::path::packets::bits;
+use crate::path::parcel::Pool;
+
+/// A flow's block, and the entry of the indirection table that brings the flow's packets here.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) slot: Slot,
+    pub(crate) entry: u16,
+}
+
+/// From core to core.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+/// A batch on its way through a group: what the group's functions step with.
+pub(crate) struct Steps<'a, K> {
+    pub(crate) batch: &'a mut Batch,
+    pub(crate) table: &'a mut FlowTable<K>,
+    pub(crate) located: &'a Located,
+    pub(crate) port: &'a dyn Port,
+}
+
+/// One function of a group, whose flows are kept in the group's table.
+pub(crate) trait Member<K>: Send {
+    /// Its number in the chain.
+    fn index(&self) -> usize;
+
+    /// Asks for memory that the steps of these packets will read.
+    fn prefetch(&self, packets: u64, steps: &Steps<'_, K>);
+
+    /// Steps these packets in order, all of flows that have a block.
+    fn hits(&mut self, packets: u64, steps: &mut Steps<'_, K>);
+
+    /// Steps packets behind an entry that are alike, of a flow that has no block, as long as they leave no state;
+    /// says how many.
+    fn misses(&mut self, _packet: usize, _span: Range<u16>, _batch: &Batch) -> u16 {
+        0
+    }
+
+    /// Steps one live packet, whose flow has no block. `true`: it left a state that needs one; then
+    /// [`Member::place`] comes next.
+    fn miss(&mut self, packet: usize, steps: &mut Steps<'_, K>) -> bool;
+
+    /// Puts the state of the step before into the flow's new block, if there was room for one.
+    fn place(&mut self, packet: usize, steps: &mut Steps<'_, K>);
+
+    /// The block is to be another flow's: takes the state from it, if there is one. What is not dead as of the horizon
+    /// is evicted.
+    fn leave(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<K>);
+
+    /// Takes the state from the block if it is dead as of the horizon.
+    fn expire(&mut self, block: Block, horizon: Horizon, table: &mut FlowTable<K>);
+
+    /// The block, with the state in it, is about to go to another core, or has just come from one.
+    fn moves(&mut self, _slot: Slot, _way: Way, _table: &FlowTable<K>) {}
+
+    /// A flow that another core packed finds no room: its state is gone.
+    fn lose(&mut self, _parcel: &Parcel<K>, _index: usize, _entry: u16, _table: &FlowTable<K>) {}
+
+    /// The pool of an entry that goes to another core, if it has one of its own.
+    fn take_pool(&mut self, _entry: u16) -> Option<Pool> {
+        None
+    }
+
+    /// The same where it has come.
+    fn put_pool(&mut self, _entry: u16, _pool: Pool) {}
+
+    /// Takes `pool` for its own, and gives its own for it: before and after steps in a pool that cores share.
+    fn swap_pool(&mut self, _pool: &mut Option<Pool>) {}
+
+    /// The end of a run, after [`Member::expire`] for every block.
+    fn settle(&mut self, _end: Horizon) {}
+
+    /// Flows that have a state in the table, dead ones included. O(capacity).
+    fn live(&self, table: &FlowTable<K>) -> usize;
+
+    fn digest(&self, table: &FlowTable<K>, now: Stamp) -> u64;
+
+    fn audit(&self, table: &FlowTable<K>, now: Stamp) -> u64;
+
+    fn counters(&self) -> StageCounters<'_>;
+
+    /// Takes over what the same function of another replica has beside the table.
+    fn copy_from(&mut self, _other: &dyn Member<K>) {
+        unreachable!("only replicas are rebuilt, and these have states of their own");
+    }
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Where each packet of a batch finds its flow.
+pub(crate) struct Located {
+    pub(crate) hashes: [u32; BATCH_PACKETS],
+    pub(crate) shorts: [u128; BATCH_PACKETS],
+    /// Bit *i*: `shorts[i]` is all of the key.
+    pub(crate) exact: u64,
+    pub(crate) slots: [Slot; BATCH_PACKETS],
+}
+
+impl Located {
+    pub(crate) fn new() -> Box<Located> {
+        Box::new(Located {
+            hashes: [0; BATCH_PACKETS],
+            shorts: [0; BATCH_PACKETS],
+            exact: 0,
+            slots: [Slot::NONE; BATCH_PACKETS],
+        })
+    }
+
+    /// Notes what stands for the packets' keys, and the hash that `hash` makes of it.
+    #[inline(always)]
+    pub(crate) fn find_keys<K: FlowKey>(
+        &mut self,
+        packets: u64,
+        batch: &Batch,
+        hash: impl Fn(Short, &Headers) -> u32,
+    ) {
+        self.exact = 0;
+        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
+        for packet in bits(packets) {
+            if has_key_of_last >> packet & 1 == 1 {
+                self.hashes[packet] = self.hashes[packet - 1];
+                self.shorts[packet] = self.shorts[packet - 1];
+                self.exact |= (self.exact >> (packet - 1) & 1) << packet;
+                continue;
+            }
+            let headers = &batch.headers[packet];
+            let short = K::of(headers).short();
+            self.hashes[packet] = hash(short, headers);
+            self.shorts[packet] = short.bits;
+            self.exact |= u64::from(short.is_exact) << packet;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, packet: usize) -> Slot {
+        self.slots[packet]
+    }
+
+    #[inline]
+    pub(crate) fn short(&self, packet: usize) -> Short {
+        Short { bits: self.shorts[packet], is_exact: self.exact & (1 << packet) != 0 }
+    }
+}
+
+/// Notes which entry brings the packets of a block's flow here.
+#[inline]
+pub(crate) fn note_entry(entries: &mut [u16], slot: Slot, entry: u16) {
+    if slot.is_some() && !entries.is_empty() {
+        entries[slot.index()] = entry;
+    }
+}
+
+/// A block with its entry.
+#[inline]
+pub(crate) fn block(entries: &[u16], slot: Slot) -> Block {
+    Block { slot, entry: entries.get(slot.index()).copied().unwrap_or(0) }
+}

@@ -1,0 +1,26 @@
+//! Where the states of functions are, and who may forget what, as of when.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `private` | a group of functions with one key: a table on each core |
+//! | `function`, `member` | one function of a group: its part of each flow's block |
+//! | `walk` | one packet through all functions of a group: new flows, and full tables |
+//! | `stateless` | a function without states |
+//! | `striped`, `clocks` | one table for all cores, in stripes with a lock each |
+//! | `shared_states`, `shared_member` | one function's states for all cores, each with a lock |
+//! | `follow`, `watched_member`, `passed` | for `verify`: a function that answers as in another run, and what passed |
+//! | `build` | groups, function by function |
+
+pub(crate) mod build;
+pub(crate) mod clocks;
+pub(crate) mod follow;
+pub(crate) mod function;
+pub(crate) mod member;
+pub(crate) mod passed;
+pub(crate) mod private;
+pub(crate) mod shared_member;
+pub(crate) mod shared_states;
+pub(crate) mod stateless;
+pub(crate) mod striped;
+pub(crate) mod walk;
+pub(crate) mod watched_member;

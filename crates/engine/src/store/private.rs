@@ -1,0 +1,377 @@
+use std::any::Any;
+
+use io::Port;
+use nf::{FlowKey, NetworkFunction};
+use table::{FlowTable, Horizon, Layout, OutOfMemory, Parcel, Slot, WhenFull};
+use wire::Stamp;
+
+use crate::path::batch::Batch;
+use crate::path::counters::StageCounters;
+use crate::path::group::Group;
+use crate::path::laps::{Lap, Laps};
+use crate::path::packets::{bits, first_bits};
+use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
+use crate::store::function::FunctionMember;
+use crate::store::member::block;
+use crate::store::member::{Block, Located, Member, Steps, Way, note_entry};
+use crate::store::walk::Walk;
+
+/// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
+/// and each packet is looked up once (FAJITA §3).
+pub(crate) struct KeyGroup<K> {
+    table: FlowTable<K>,
+    members: Vec<Box<dyn Member<K>>>,
+    /// Whether packets of different flows must be stepped in order; then there is one member.
+    in_order: bool,
+    located: Box<Located>,
+    /// By block: the entry of the indirection table that brings the flow's packets here. Empty where flows stay.
+    entries: Vec<u16>,
+}
+
+/// What a group is made from, function by function.
+pub(crate) struct KeyGroupBuilder<K> {
+    pub(crate) layout: Layout,
+    pub(crate) members: Vec<Box<dyn Member<K>>>,
+    pub(crate) in_order: bool,
+}
+
+impl<K: FlowKey> KeyGroupBuilder<K> {
+    pub(crate) fn new() -> Self {
+        KeyGroupBuilder { layout: Layout::new(), members: Vec::new(), in_order: false }
+    }
+
+    pub(crate) fn build(
+        self,
+        flows: usize,
+        when_full: WhenFull,
+        table_seed: u64,
+        moves: bool,
+    ) -> Result<KeyGroup<K>, OutOfMemory> {
+        let KeyGroupBuilder { layout, members, in_order } = self;
+        debug_assert!(!in_order || members.len() == 1);
+        Ok(KeyGroup {
+            table: FlowTable::new(&layout, flows, when_full, table_seed)?,
+            members,
+            in_order,
+            located: Located::new(),
+            entries: if moves { vec![0; flows] } else { Vec::new() },
+        })
+    }
+}
+
+impl<K: FlowKey> KeyGroup<K> {
+    /// The live flows of member number `member`, which is an `F`.
+    pub(crate) fn flows<F: NetworkFunction<Key = K>>(
+        &self,
+        member: usize,
+        now: Stamp,
+    ) -> impl Iterator<Item = (&K, &F::State)> {
+        let member = self.member::<FunctionMember<F>>(member);
+        let flows = member.map(|member| self.table.live(member.part(), now.time_ns));
+        flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
+    }
+
+    /// Member number `member`, if it is an `M`.
+    pub(crate) fn member<M: 'static>(&self, member: usize) -> Option<&M> {
+        self.members[member].as_any().downcast_ref()
+    }
+
+    /// Finds the keys, asks for their buckets.
+    #[inline]
+    fn hash(&mut self, packets: u64, batch: &Batch) {
+        let Self { table, located, .. } = self;
+        located.find_keys::<K>(packets, batch, |short, headers| {
+            let hash = table.hash(short, || K::of(headers));
+            table.prefetch_bucket(hash);
+            hash
+        });
+    }
+
+    /// Looks into the buckets, asks for the blocks.
+    #[inline]
+    fn candidates(&mut self, packets: u64, batch: &Batch) {
+        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
+        for packet in bits(packets) {
+            self.located.slots[packet] = match has_key_of_last >> packet & 1 {
+                1 => self.located.slots[packet - 1],
+                _ => self.table.candidate(self.located.hashes[packet]),
+            };
+        }
+    }
+
+    /// Compares the keys: the packets whose flow has a block.
+    #[inline]
+    fn resolve(&mut self, packets: u64, batch: &Batch) -> u64 {
+        let mut hits = 0;
+        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
+        for packet in bits(packets) {
+            let slot = match has_key_of_last >> packet & 1 {
+                1 => self.located.slots[packet - 1],
+                _ => self.locate(packet, batch),
+            };
+            self.located.slots[packet] = slot;
+            hits |= u64::from(slot.is_some()) << packet;
+        }
+        hits
+    }
+
+    #[inline(always)]
+    fn locate(&self, packet: usize, batch: &Batch) -> Slot {
+        let Located { hashes, slots, .. } = &*self.located;
+        let key = || K::of(&batch.headers[packet]);
+        self.table.locate(slots[packet], hashes[packet], self.located.short(packet), key)
+    }
+
+    /// Steps packets whose blocks are on their way into the cache.
+    ///
+    /// With as many free blocks as unknown flows nobody is evicted or refused, and flows do not meet: first all
+    /// functions step the packets of known flows, function by function; then the others come, which may
+    /// take blocks, packet by packet. Where flows do meet, in a full table or in a function's pool, all
+    /// packets are stepped in order.
+    fn step(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let is_reversed = batch.is_reversed;
+        let hits = self.resolve(packets, batch);
+        if self.table.free() < (packets & !hits).count_ones() as usize {
+            bits(packets).for_each(|packet| self.each_of(packet, batch, port));
+            return laps.lap(Lap::OneByOne, batch);
+        }
+        self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
+        laps.lap(Lap::Locate, batch);
+        if self.in_order {
+            self.runs(packets, hits, batch, port);
+            return laps.lap(Lap::Function(self.members[0].index()), batch);
+        }
+        let Self { table, members, located, .. } = self;
+        let mut step = |member: &mut Box<dyn Member<K>>| {
+            member.hits(hits, &mut Steps { batch, table, located, port });
+            laps.lap(Lap::Function(member.index()), batch);
+        };
+        match is_reversed {
+            false => members.iter_mut().for_each(&mut step),
+            true => members.iter_mut().rev().for_each(&mut step),
+        }
+        if packets != hits {
+            bits(packets & !hits).for_each(|packet| self.each_of(packet, batch, port));
+            laps.lap(Lap::OneByOne, batch);
+        }
+    }
+
+    /// In order: runs of packets of known flows, and the others between them.
+    fn runs(&mut self, packets: u64, hits: u64, batch: &mut Batch, port: &dyn Port) {
+        let mut rest = packets;
+        while rest != 0 {
+            let misses = rest & !hits;
+            let before_miss = (misses & misses.wrapping_neg()).wrapping_sub(1);
+            let run = rest & before_miss;
+            self.each_member(batch, port, |member, steps| member.hits(run, steps));
+            rest &= !run;
+            if misses != 0 {
+                self.one(misses.trailing_zeros() as usize, batch, port);
+                rest &= rest - 1;
+            }
+        }
+    }
+
+    fn each_member(
+        &mut self,
+        batch: &mut Batch,
+        port: &dyn Port,
+        mut act: impl FnMut(&mut dyn Member<K>, &mut Steps<'_, K>),
+    ) {
+        let Self { table, members, located, .. } = self;
+        let mut steps = Steps { batch, table, located, port };
+        members.iter_mut().for_each(|member| act(&mut **member, &mut steps));
+    }
+
+    /// Steps one packet through all functions.
+    fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
+        self.located.slots[packet] = self.locate(packet, batch);
+        let Self { table, members, located, entries, .. } = self;
+        Walk { batch, table, members, located, entries, port, clock: None }.one(packet);
+    }
+
+    /// Steps one packet, and those that follow it and are alike, each through all functions.
+    fn each_of(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
+        if batch.runs.is_empty() {
+            return self.one(packet, batch, port);
+        }
+        let span = batch.runs.span(packet);
+        let mut step = span.start;
+        while step < span.end {
+            if step > 0 && !self.locate(packet, batch).is_some() {
+                step += self.members[0].misses(packet, step..span.end, batch);
+                if step == span.end {
+                    break;
+                }
+            }
+            let lent = (step > 0).then(|| batch.lend(packet, step));
+            batch.runs.stop_at(packet, 1);
+            self.one(packet, batch, port);
+            lent.into_iter().for_each(|lent| batch.give_back(packet, lent));
+            step += 1;
+        }
+        batch.runs.stop_at(packet, span.end);
+    }
+
+    /// The same as [`Group::process`] where entries stand for several packets.
+    fn process_runs(&mut self, mut rest: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        while rest != 0 {
+            let (packets, count) = batch.runs.choose(rest, self.table.steps_left());
+            let last = packets.ilog2() as usize;
+            let own_ns = batch.frames[last].stamp.time_ns;
+            let horizon = batch.horizon(batch.runs.last_ns(last).unwrap_or(own_ns));
+            self.step(packets, batch, port, laps);
+            rest = rest & !packets | batch.runs.done(packets);
+            let Self { table, members, entries, .. } = self;
+            if table.count_steps(count) {
+                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
+                laps.lap(Lap::Sweep, batch);
+            }
+        }
+    }
+
+    /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
+    fn make_room(&mut self, horizon: Horizon, now_ns: u64) {
+        let Self { table, members, entries, .. } = self;
+        if table.free() == 0 {
+            table.make_room(horizon, now_ns, |table, slot| {
+                let block = block(entries, slot);
+                members.iter_mut().for_each(|member| member.leave(block, horizon, table));
+            });
+        }
+    }
+
+    /// Takes the block's state from each member whose state in it is dead.
+    fn expire(
+        members: &mut [Box<dyn Member<K>>],
+        entries: &[u16],
+        slot: Slot,
+        horizon: Horizon,
+        table: &mut FlowTable<K>,
+    ) {
+        let block = block(entries, slot);
+        members.iter_mut().for_each(|member| member.expire(block, horizon, table));
+    }
+
+    /// Puts a flow that is to go to another core into the parcel for it.
+    fn pack_one(&mut self, slot: Slot, entry: u16, to: u16, packed: &mut Vec<(u16, Packing<K>)>) {
+        let Self { table, members, .. } = self;
+        let index = packed.iter().position(|(core, _)| *core == to).unwrap_or_else(|| {
+            packed.push((to, Packing { entries: Vec::new(), parcel: table.parcel(0) }));
+            packed.len() - 1
+        });
+        let Packing { entries, parcel } = &mut packed[index].1;
+        members.iter_mut().for_each(|member| member.moves(slot, Way::Out, table));
+        entries.push(entry);
+        table.pack(slot, parcel);
+    }
+}
+
+/// Flows of which more are to come.
+struct Packing<K> {
+    entries: Vec<u16>,
+    parcel: Parcel<K>,
+}
+
+impl<K: FlowKey> Group for KeyGroup<K> {
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let mut rest = batch.live;
+        if rest == 0 {
+            return;
+        }
+        self.hash(rest, batch);
+        self.candidates(rest, batch);
+        if !batch.runs.is_empty() {
+            return self.process_runs(rest, batch, port, laps);
+        }
+        while rest != 0 {
+            // Not past a maintenance, which comes between two packets wherever batches were cut.
+            let packets = first_bits(rest, self.table.steps_left());
+            rest &= !packets;
+            let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
+            self.step(packets, batch, port, laps);
+            let Self { table, members, entries, .. } = self;
+            if table.count_steps(packets.count_ones() as usize) {
+                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
+                laps.lap(Lap::Sweep, batch);
+            }
+        }
+    }
+
+    fn settle(&mut self, end: Horizon) {
+        let Self { table, members, entries, .. } = self;
+        table.settle(end, |table, slot| Self::expire(members, entries, slot, end, table));
+        members.iter_mut().for_each(|member| member.settle(end));
+    }
+
+    fn digest(&self, member: usize, now: Stamp) -> u64 {
+        self.members[member].digest(&self.table, now)
+    }
+
+    fn audit(&self, member: usize, now: Stamp) -> u64 {
+        self.members[member].audit(&self.table, now)
+    }
+
+    fn counters(&self, member: usize) -> StageCounters<'_> {
+        let counters = self.members[member].counters();
+        match counters.capacity {
+            0 => StageCounters { capacity: self.table.capacity(), ..counters },
+            // Its states are elsewhere.
+            _ => counters,
+        }
+    }
+
+    fn pack(&mut self, from: usize, leaving: &mut Leaving<'_>) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        let mut packed: Vec<(u16, Packing<K>)> = Vec::new();
+        let mut next = None;
+        for slot in self.table.slots().skip(from) {
+            if leaving.blocks_left == 0 || leaving.flows_left == 0 {
+                next = Some(slot.index());
+                break;
+            }
+            leaving.blocks_left -= 1;
+            let Block { entry, .. } = block(&self.entries, slot);
+            let to = leaving.to[usize::from(entry)];
+            if to != NOBODY && self.table.is_taken(slot) {
+                self.pack_one(slot, entry, to, &mut packed);
+                leaving.flows_left -= 1;
+            }
+        }
+        let erase =
+            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Box::new(parcel) });
+        (next, packed.into_iter().map(erase).collect())
+    }
+
+    fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, horizon: Horizon, now_ns: u64) {
+        let parcel: Box<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
+        for (index, entry) in entries.into_iter().enumerate() {
+            self.make_room(horizon, now_ns);
+            let slot = self.table.unpack(&parcel, index);
+            note_entry(&mut self.entries, slot, entry);
+            for member in &mut self.members {
+                match slot.is_some() {
+                    true => member.moves(slot, Way::In, &self.table),
+                    false => member.lose(&parcel, index, entry, &self.table),
+                }
+            }
+        }
+    }
+
+    fn take_pool(&mut self, member: usize, entry: u16) -> Option<Pool> {
+        self.members[member].take_pool(entry)
+    }
+
+    fn put_pool(&mut self, member: usize, entry: u16, pool: Pool) {
+        self.members[member].put_pool(entry, pool);
+    }
+
+    fn copy_from(&mut self, other: &dyn Group) {
+        let other = other.as_any().downcast_ref::<Self>().expect("the same group");
+        self.table.copy_from(&other.table);
+        self.members.iter_mut().zip(&other.members).for_each(|(member, other)| member.copy_from(&**other));
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

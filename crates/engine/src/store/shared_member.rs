@@ -1,0 +1,243 @@
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nf::{FiveTuple, NetworkFunction, Verdict, hash_bytes};
+use table::{FlowTable, Horizon, Part, Slot};
+use wire::Stamp;
+use zerocopy::IntoBytes;
+
+use crate::path::batch::Batch;
+use crate::path::counters::{FlowCounters, StageCounters};
+use crate::path::packets::bits;
+use crate::path::step::Runner;
+use crate::store::function::hash_state;
+use crate::store::member::{Block, Member, Steps};
+use crate::store::passed;
+use crate::store::passed::Passed;
+use crate::store::shared_states::SharedStates;
+
+/// A function whose states all cores share, on one core: a member of a group by 5-tuple, whose blocks hold
+/// a reference to the state, so that the directory is searched once for each 5-tuple and not for each
+/// packet (FAJITA §3 ③).
+///
+/// A reference is good until it is released: that it outlives its state, or its own deadline, does no harm.
+/// Where the table has no room for it, the next packet searches again, and no answer changes.
+pub(crate) struct SharedMember<F: NetworkFunction> {
+    runner: Runner<F>,
+    part: Part<Slot>,
+    states: Arc<SharedStates<F>>,
+    /// This core's number; core 0 speaks for the states.
+    core: usize,
+    /// What waits for a block.
+    waiting: Option<Waiting>,
+    passed: Option<Passed<F::Key>>,
+}
+
+/// A state's number, and when it dies.
+#[derive(Clone, Copy)]
+struct Reference {
+    state: Slot,
+    deadline_ns: u64,
+}
+
+struct Waiting {
+    reference: Reference,
+    verdict: Verdict,
+}
+
+impl<F: NetworkFunction> SharedMember<F> {
+    pub(crate) fn new(
+        runner: Runner<F>,
+        part: Part<Slot>,
+        states: Arc<SharedStates<F>>,
+        core: usize,
+        is_watched: bool,
+    ) -> Self {
+        SharedMember { runner, part, states, core, waiting: None, passed: is_watched.then(HashMap::new) }
+    }
+
+    pub(crate) fn states(&self) -> &SharedStates<F> {
+        &self.states
+    }
+
+    /// What passed on this core, if it was collected.
+    pub(crate) fn passed(&self) -> Option<&Passed<F::Key>> {
+        self.passed.as_ref()
+    }
+
+    /// Says how far this core is: packets of known flows are stepped before others that came earlier, but
+    /// none before the batch, or before those that wait for their flows from another core.
+    #[inline]
+    fn tick(&self, batch: &Batch) {
+        if let Some(first) = batch.frames.first() {
+            self.states.tick(self.core, batch.horizon(first.stamp.time_ns));
+        }
+    }
+
+    /// One packet of a flow that has a block.
+    #[inline]
+    fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, FiveTuple>) {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        let (verdict, reference) = match steps.table.cell(slot, self.part).state().copied() {
+            Some(state) => {
+                let (verdict, deadline_ns) = self.step(state, &meta, packet, steps.batch);
+                if deadline_ns == 0 {
+                    self.release(slot, steps.table);
+                    steps.table.has_lost_a_state(slot);
+                }
+                (verdict, (deadline_ns != 0).then_some(Reference { state, deadline_ns }))
+            }
+            None => self.first(packet, &meta, steps.batch),
+        };
+        if let Some(Reference { state, deadline_ns }) = reference {
+            steps.table.cell_mut(slot, self.part).set(state, deadline_ns);
+        }
+        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+    }
+
+    /// A packet whose flow has no reference yet: finds the state. Returns a reference, if there is a state
+    /// after the step.
+    fn first(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> (Verdict, Option<Reference>) {
+        let now_ns = batch.frames[packet].stamp.time_ns;
+        let Some(state) = self.states.refer(&F::key(meta), now_ns) else {
+            return (self.without_room(packet, meta, batch), None);
+        };
+        let (verdict, deadline_ns) = self.step(state, meta, packet, batch);
+        if deadline_ns == 0 {
+            self.states.release(state);
+            return (verdict, None);
+        }
+        (verdict, Some(Reference { state, deadline_ns }))
+    }
+
+    #[inline]
+    fn step(&mut self, state: Slot, meta: &F::Meta, packet: usize, batch: &mut Batch) -> (Verdict, u64) {
+        let Self { runner, states, .. } = self;
+        let over = passed::over::<F>(runner);
+        let own = batch.frames[packet].stamp;
+        let (verdict, deadline_ns) =
+            states.step(state, own, |flow, stamp| runner.step_at(stamp, flow, meta, packet, batch));
+        if let Some(passed) = &mut self.passed {
+            let has_passed = verdict == Verdict::Forward && passed::over::<F>(runner) == over;
+            passed::watch::<F>(passed, meta, own, has_passed);
+        }
+        (verdict, deadline_ns)
+    }
+
+    /// No room for the state of a new flow.
+    #[cold]
+    fn without_room(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
+        let edits_before = self.runner.mark(packet, batch);
+        let mut flow = None;
+        let mut verdict = self.runner.step(&mut flow, meta, packet, batch);
+        if let Some(state) = flow {
+            self.states.reject();
+            verdict = self.runner.reject(&state, meta, packet, &edits_before, batch);
+        }
+        verdict
+    }
+
+    fn release(&mut self, slot: Slot, table: &mut FlowTable<FiveTuple>) {
+        let cell = table.cell_mut(slot, self.part);
+        if let Some(state) = cell.state().copied() {
+            cell.clear();
+            self.states.release(state);
+        }
+    }
+}
+
+impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
+    fn index(&self) -> usize {
+        self.runner.index()
+    }
+
+    fn prefetch(&self, packets: u64, steps: &Steps<'_, FiveTuple>) {
+        for packet in bits(packets & steps.batch.live) {
+            let slot = steps.located.slot(packet);
+            if slot.is_some()
+                && let Some(state) = steps.table.cell(slot, self.part).state()
+            {
+                table::prefetch(self.states.address(*state));
+            }
+        }
+    }
+
+    fn hits(&mut self, packets: u64, steps: &mut Steps<'_, FiveTuple>) {
+        self.tick(steps.batch);
+        for packet in bits(packets & steps.batch.live) {
+            self.hit(packet, steps.located.slot(packet), steps);
+        }
+    }
+
+    fn miss(&mut self, packet: usize, steps: &mut Steps<'_, FiveTuple>) -> bool {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
+        self.tick(steps.batch);
+        match self.first(packet, &meta, steps.batch) {
+            (verdict, Some(reference)) => {
+                self.waiting = Some(Waiting { reference, verdict });
+                true
+            }
+            (verdict, None) => {
+                self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+                false
+            }
+        }
+    }
+
+    fn place(&mut self, packet: usize, steps: &mut Steps<'_, FiveTuple>) {
+        let slot = steps.located.slot(packet);
+        let Some(Waiting { reference, verdict }) = self.waiting.take() else { return };
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
+        let Reference { state, deadline_ns } = reference;
+        match slot.is_some() {
+            true => steps.table.cell_mut(slot, self.part).set(state, deadline_ns),
+            // The step has happened, and its state is kept; only the way to it is not.
+            false => self.states.release(state),
+        }
+        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+    }
+
+    fn leave(&mut self, Block { slot, .. }: Block, _: Horizon, table: &mut FlowTable<FiveTuple>) {
+        self.release(slot, table);
+    }
+
+    fn expire(&mut self, Block { slot, .. }: Block, horizon: Horizon, table: &mut FlowTable<FiveTuple>) {
+        if horizon.is_past(table.cell(slot, self.part).deadline_ns()) {
+            self.release(slot, table);
+        }
+    }
+
+    fn settle(&mut self, end: Horizon) {
+        self.states.tick(self.core, end);
+        self.states.settle(end);
+    }
+
+    fn live(&self, table: &FlowTable<FiveTuple>) -> usize {
+        table.live(self.part, 0).count()
+    }
+
+    fn digest(&self, _: &FlowTable<FiveTuple>, now: Stamp) -> u64 {
+        if self.core > 0 {
+            return 0;
+        }
+        let hash = |(key, state): &(F::Key, F::State)| {
+            hash_state(&*self.runner.function, state, hash_bytes(key.as_bytes(), 0))
+        };
+        self.states.live(now).iter().map(hash).fold(0, u64::wrapping_add)
+    }
+
+    /// When states die is not promised.
+    fn audit(&self, _: &FlowTable<FiveTuple>, _: Stamp) -> u64 {
+        0
+    }
+
+    fn counters(&self) -> StageCounters<'_> {
+        let flows = if self.core == 0 { self.states.counters() } else { FlowCounters::default() };
+        StageCounters { capacity: self.states.capacity(), ..self.runner.counters(flows) }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

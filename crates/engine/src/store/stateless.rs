@@ -1,0 +1,50 @@
+use std::any::Any;
+
+use io::Port;
+use nf::NetworkFunction;
+use table::Horizon;
+use wire::Stamp;
+
+use crate::path::batch::Batch;
+use crate::path::counters::{FlowCounters, StageCounters};
+use crate::path::group::Group;
+use crate::path::laps::{Lap, Laps};
+use crate::path::packets::bits;
+use crate::path::step::Runner;
+
+/// A function that keeps no state: it has no table.
+pub(crate) struct StatelessGroup<F: NetworkFunction>(pub(crate) Runner<F>);
+
+impl<F: NetworkFunction> Group for StatelessGroup<F> {
+    fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        for packet in bits(batch.live) {
+            let Some(meta) = F::project(&batch.headers[packet]) else { continue };
+            let verdict = self.0.step(&mut None, &meta, packet, batch);
+            self.0.conclude(packet, verdict, &meta, batch, port);
+        }
+        laps.lap(Lap::Function(self.0.index()), batch);
+    }
+
+    fn settle(&mut self, _: Horizon) {}
+
+    fn digest(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn audit(&self, _: usize, _: Stamp) -> u64 {
+        0
+    }
+
+    fn counters(&self, _: usize) -> StageCounters<'_> {
+        self.0.counters(FlowCounters::default())
+    }
+
+    fn copy_from(&mut self, other: &dyn Group) {
+        let StatelessGroup(other) = other.as_any().downcast_ref::<Self>().expect("the same group");
+        self.0.copy_from(other);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

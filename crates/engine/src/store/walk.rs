@@ -1,0 +1,86 @@
+use io::{Frame, Port};
+use nf::FlowKey;
+use table::{FlowTable, Part};
+
+use crate::path::batch::Batch;
+use crate::store::clocks::Clocks;
+use crate::store::member::block;
+use crate::store::member::{Located, Member, Steps, note_entry};
+
+/// One packet's way through a group, function by function: for flows that may be new, and for all where other
+/// flows may come between.
+pub(crate) struct Walk<'a, K> {
+    pub(crate) batch: &'a mut Batch,
+    pub(crate) table: &'a mut FlowTable<K>,
+    pub(crate) members: &'a mut [Box<dyn Member<K>>],
+    pub(crate) located: &'a mut Located,
+    /// By block, as in a group; empty where flows stay.
+    pub(crate) entries: &'a mut [u16],
+    pub(crate) port: &'a dyn Port,
+    /// Where several cores, not in step, use the table.
+    pub(crate) clock: Option<Clock<'a>>,
+}
+
+/// The time of a table that several cores use.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock<'a> {
+    /// Holds, as its deadline, the latest time that a flow has seen.
+    pub(crate) latest: Part<()>,
+    /// How far the cores are.
+    pub(crate) clocks: &'a Clocks,
+}
+
+impl<K: FlowKey> Walk<'_, K> {
+    /// Steps the packet, whose flow's block is in `located`.
+    pub(crate) fn one(&mut self, packet: usize) {
+        let mut is_refused = false;
+        let members = self.members.len();
+        for member in 0..members {
+            let member = if self.batch.is_reversed { members - 1 - member } else { member };
+            if self.batch.live & (1 << packet) == 0 {
+                return;
+            }
+            let is_known = self.located.slot(packet).is_some();
+            let (function, mut steps) = self.member(member);
+            if is_known {
+                function.hits(1 << packet, &mut steps);
+            } else if function.miss(packet, &mut steps) {
+                // Room for one function is room for all, and so is none.
+                if !is_refused {
+                    self.insert(packet);
+                    is_refused = !self.located.slot(packet).is_some();
+                }
+                let (function, mut steps) = self.member(member);
+                function.place(packet, &mut steps);
+            }
+        }
+    }
+
+    fn member(&mut self, member: usize) -> (&mut dyn Member<K>, Steps<'_, K>) {
+        let Self { batch, table, members, located, port, .. } = self;
+        (&mut *members[member], Steps { batch, table, located, port: *port })
+    }
+
+    /// A block for the packet's new flow.
+    fn insert(&mut self, packet: usize) {
+        let Frame { stamp, entry, .. } = self.batch.frames[packet];
+        let now_ns = stamp.time_ns;
+        let Self { batch, table, members, located, entries, clock, .. } = self;
+        if table.free() == 0 {
+            // What is dead by this packet's time alone counts as evicted: a core that lags, or a packet that waits, may
+            // still need it.
+            let horizon = clock.map_or_else(|| batch.horizon(now_ns), |clock| clock.clocks.horizon());
+            table.make_room(horizon, now_ns, |table, slot| {
+                let block = block(entries, slot);
+                members.iter_mut().for_each(|member| member.leave(block, horizon, table));
+                if let Some(Clock { latest, .. }) = clock {
+                    table.cell_mut(slot, *latest).clear();
+                }
+            });
+        }
+        let key = K::of(&batch.headers[packet]);
+        let slot = table.insert(located.hashes[packet], located.short(packet), &key);
+        located.slots[packet] = slot;
+        note_entry(entries, slot, entry);
+    }
+}

@@ -1,0 +1,3 @@
+pub(crate) mod log;
+pub(crate) mod outside;
+pub(crate) mod replicator;

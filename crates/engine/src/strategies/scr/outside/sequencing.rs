@@ -1,0 +1,109 @@
+use io::capture::Record;
+use sequencer::{CoresOutOfRange, ETHERNET_LEN, ItemLayout, Sequencer, outer_ethernet};
+use wire::{LinkType, RanBack, Stamp};
+
+use crate::chain::Chain;
+use crate::strategies::ingress::Ingress;
+
+/// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
+///
+/// ```text
+///  | outer Ethernet, if asked for | header, ring of items | the packet, as it was captured |
+/// ```
+pub struct Sequencing {
+    sequencer: Sequencer,
+    ingress: Ingress,
+    has_ethernet: bool,
+    /// What was put together last, and for whom.
+    frame: Vec<u8>,
+    core: usize,
+    stamp: Stamp,
+    wire_len: u32,
+}
+
+/// A packet with its history.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequenced<'a> {
+    /// Which core gets it.
+    pub core: usize,
+    /// Its number and time; of a flush, the next packet's number.
+    pub stamp: Stamp,
+    /// As it goes over the wire. The link type is Ethernet, also where no outer header is.
+    pub record: Record<'a>,
+}
+
+impl Sequencing {
+    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without. Checksums are
+    /// verified only if the chain says `verify`: whoever receives the files has nothing but the chain to know it by.
+    ///
+    /// # Errors
+    /// [`CoresOutOfRange`].
+    pub fn new(chain: &Chain, cores: usize, has_ethernet: bool) -> Result<Sequencing, CoresOutOfRange> {
+        let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
+        let (frame, stamp) = (Vec::new(), Stamp::default());
+        let ingress = Ingress::new(chain, true);
+        let (core, wire_len) = (0, 0);
+        Ok(Sequencing { sequencer, ingress, has_ethernet, frame, core, stamp, wire_len })
+    }
+
+    /// Bytes of an item of history.
+    pub fn item_bytes(&self) -> usize {
+        self.sequencer.layout().item_len()
+    }
+
+    /// Bytes before each packet, the outer header included.
+    pub fn prefix_bytes(&self) -> usize {
+        self.ethernet_bytes() + self.sequencer.prefix_len()
+    }
+
+    /// Cores that get packets.
+    pub fn cores(&self) -> usize {
+        self.sequencer.cores()
+    }
+
+    /// The next packet.
+    pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
+        let Record { link, data, wire_len, time_ns } = *record;
+        // Why the packet is refused goes into its prefix.
+        let (headers, _) = self.ingress.headers(link, data, wire_len, time_ns);
+        let placed = self.sequencer.next(&headers, record.time_ns);
+        (self.core, self.stamp) = (placed.core, placed.stamp);
+        self.put_together(record.link, record.data);
+        self.wire_len = record.wire_len.saturating_add(self.prefix_bytes() as u32);
+        self.last()
+    }
+
+    /// What `core` gets when traffic stops: the history with the last packet, and no packet.
+    pub fn flush(&mut self, core: usize) -> Sequenced<'_> {
+        (self.core, self.stamp) = (core, self.sequencer.flush());
+        self.put_together(LinkType::Ethernet, &[]);
+        self.wire_len = self.frame.len() as u32;
+        self.last()
+    }
+
+    /// What [`Sequencing::next`] or [`Sequencing::flush`] gave last.
+    pub fn last(&self) -> Sequenced<'_> {
+        let Sequencing { frame, core, stamp, wire_len, .. } = self;
+        let (time_ns, link) = (stamp.time_ns, LinkType::Ethernet);
+        let record = Record { time_ns, wire_len: *wire_len, link, data: frame };
+        Sequenced { core: *core, stamp: *stamp, record }
+    }
+
+    /// How far arrival times ran back so far.
+    pub fn ran_back(&self) -> RanBack {
+        self.sequencer.ran_back()
+    }
+
+    fn ethernet_bytes(&self) -> usize {
+        if self.has_ethernet { ETHERNET_LEN } else { 0 }
+    }
+
+    fn put_together(&mut self, link: LinkType, packet: &[u8]) {
+        let ethernet = self.ethernet_bytes();
+        self.frame.clear();
+        self.frame.extend_from_slice(&outer_ethernet(self.core as u16)[..ethernet]);
+        self.frame.resize(self.prefix_bytes(), 0);
+        self.sequencer.prefix(link, &mut self.frame[ethernet..]);
+        self.frame.extend_from_slice(packet);
+    }
+}

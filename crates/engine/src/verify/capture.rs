@@ -1,0 +1,207 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use io::capture::{CaptureError, CaptureReader};
+use nf::{FiveTuple, FlowKey};
+use strategy::Strategy;
+use wire::Fields;
+
+use crate::chain::Chain;
+use crate::chain::keeping::Keeping;
+use crate::executor::capture::replay_keeping;
+use crate::executor::input::Progress;
+use crate::executor::oddities::Oddities;
+use crate::executor::outcome::{RunError, RunOutcome};
+use crate::executor::seen::Seen;
+use crate::store::follow::{End, Ends};
+use crate::strategies::egress::Egress;
+use crate::strategies::plan::Plan;
+use crate::verify::compare::{answer, fingerprint};
+use crate::verify::compare::{broken, digests, exhausted, filled};
+use crate::verify::promises::{allocated, check_shared, followed, may_differ};
+use crate::verify::verified::{Answer, Mismatch, Verified, VerifyError};
+
+/// Runs `chain` over a capture under `single` and under `plan`, both with real threads, and compares
+/// each packet's verdict and bytes, and at the end each function's flows.
+///
+/// Where all cores share a function's states, which packets it drops is not promised. So `plan` runs first;
+/// then `single`, in which these functions step, and answer what they answered in the first run: so what
+/// reaches the others is the same, and they must answer the same. What the shared ones promise is checked
+/// besides, and header fields that they edit, or that functions take from a pool, are left out.
+///
+/// Answers are compared in order of arrival, whatever [`Plan::egress`] says.
+///
+/// Opens the input twice, and twice more where an answer differs. Holds 8 bytes per packet, 11 with shared
+/// states.
+///
+/// # Errors
+/// [`VerifyError`]. Different answers are no error but a result.
+pub fn verify(
+    chain: &Chain,
+    plan: &Plan,
+    open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+    progress: &Progress,
+) -> Result<Verified, VerifyError> {
+    let plan = &Plan { egress: Egress::Ordered, ..plan.clone() };
+    let single_plan = Plan::new(chain, Strategy::Single, 1)?;
+    let has_shared = !plan.shared.is_empty();
+    let mask = may_differ(chain, plan);
+
+    let watched = plan.keeping_watched(true);
+    let first_run = if has_shared { (plan, &watched) } else { (&single_plan, &Keeping::Own) };
+    let mut answers: Vec<u64> = Vec::new();
+    let mut order = Order::new(plan.indirection_entries);
+    let mut ends = Ends::new();
+    let first = run(chain, first_run, open()?, progress, &mut |seen| {
+        answers.push(fingerprint(seen, mask));
+        if has_shared {
+            order.see(seen);
+        }
+        if has_shared {
+            ends.push(End::of(seen.fate));
+        }
+    })?;
+
+    if first.stopped {
+        return Ok(Verified::stopped());
+    }
+    let followed = followed(chain, plan);
+    let following = Keeping::Followed { functions: &followed, ends: Arc::new(ends) };
+    let second_run = if has_shared { (&single_plan, &following) } else { (plan, &Keeping::Own) };
+    let mut different = 0;
+    let mut mismatch: Option<(u64, Answer)> = None;
+    let second = run(chain, second_run, open()?, progress, &mut |seen| {
+        if !has_shared {
+            order.see(seen);
+        }
+        if answers.get(seen.stamp.seq as usize) != Some(&fingerprint(seen, mask)) {
+            different += 1;
+            mismatch.get_or_insert_with(|| (seen.stamp.seq, answer(seen, mask)));
+        }
+    })?;
+
+    let explained = |seq, of_second| explain(chain, first_run, open, seq, mask, of_second, progress);
+    let (single, other) = if has_shared { (second, first) } else { (first, second) };
+    let stopped = single.stopped || other.stopped;
+    if single.packets != other.packets && !stopped {
+        return Err(VerifyError::Packets {
+            strategy: plan.strategy.name(),
+            single: single.packets,
+            other: other.packets,
+        });
+    }
+    let first = match mismatch {
+        Some((seq, of_second)) if !stopped => {
+            let in_order = |Mismatch { number, flow, single: a, other: b }| {
+                let (single, other) = if has_shared { (b, a) } else { (a, b) };
+                Mismatch { number, flow, single, other }
+            };
+            explained(seq, of_second)?.map(in_order)
+        }
+        _ => None,
+    };
+    // Explaining takes as long as a run, and may be stopped, too.
+    let stopped = stopped || (different > 0 && first.is_none());
+    let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
+    let digests = own.map(|index| digests(chain, index, &single, &other));
+    let shared = followed.iter().filter(|_| !stopped);
+    Ok(Verified {
+        packets: other.packets,
+        different,
+        first,
+        digests: digests.collect(),
+        shared: shared.map(|index| check_shared(chain, plan, *index, &single, &other)).collect(),
+        allocated: allocated(chain, plan),
+        broken: match stopped {
+            true => Vec::new(),
+            false => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),
+        },
+        filled: filled(chain, [&single, &other]),
+        exhausted: exhausted(chain, [&single, &other]),
+        oddities: Oddities::of(&other),
+        out_of_order: (!plan.is_striped() && !plan.is_replicated()).then_some(order.out_of_order),
+        moves: other.moves,
+        input_error: other.input_error,
+        stopped,
+        history: None,
+    })
+}
+
+/// The order in which packets of one entry leave.
+struct Order {
+    /// By entry, how many had left before the last packet seen.
+    sent: Vec<Option<u64>>,
+    out_of_order: u64,
+}
+
+impl Order {
+    fn new(entries: usize) -> Order {
+        Order { sent: vec![None; entries], out_of_order: 0 }
+    }
+
+    /// Sees each packet in the order in which they came.
+    fn see(&mut self, seen: &Seen<'_>) {
+        let last = &mut self.sent[usize::from(seen.entry)];
+        self.out_of_order += u64::from(last.is_some_and(|last| seen.sent < last));
+        *last = (*last).max(Some(seen.sent));
+    }
+}
+
+fn run(
+    chain: &Chain,
+    (plan, keeping): (&Plan, &Keeping<'_>),
+    reader: CaptureReader,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>),
+) -> Result<RunOutcome, VerifyError> {
+    let mut see = |seen: &Seen<'_>| {
+        see(seen);
+        Ok(())
+    };
+    replay_keeping(chain, plan, keeping, reader.into(), progress, &mut see).map_err(VerifyError::Run)
+}
+
+/// Does the first run once more up to packet `seq`, for its whole answer: in the result this is `single`'s,
+/// and `of_second` the other. `None` if it is stopped.
+fn explain(
+    chain: &Chain,
+    (plan, keeping): (&Plan, &Keeping<'_>),
+    open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+    seq: u64,
+    mask: Fields,
+    of_second: Answer,
+    progress: &Progress,
+) -> Result<Option<Mismatch>, VerifyError> {
+    let is_stopped = || progress.stop.load(Ordering::Relaxed);
+    let mut reader = open()?;
+    let mut flow = None;
+    for number in 0..=seq {
+        let Some(record) = reader.next()? else { break };
+        if number.is_multiple_of(256) && is_stopped() {
+            return Ok(None);
+        }
+        if number == seq {
+            let headers = wire::parse(record.link, record.data, record.wire_len);
+            flow = (headers.is_ip() && headers.is_well_formed()).then(|| FiveTuple::of(&headers));
+        }
+    }
+    let mut found = None;
+    let again: Result<RunOutcome, RunError<()>> =
+        replay_keeping(chain, plan, keeping, open()?.into(), progress, &mut |seen| {
+            if seen.stamp.seq < seq {
+                return Ok(());
+            }
+            found = Some(answer(seen, mask));
+            Err(())
+        });
+    if let Err(RunError::OutOfMemory { cores, bytes }) = again {
+        return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
+    }
+    let Some(of_first) = found else {
+        if is_stopped() {
+            return Ok(None);
+        }
+        return Err(VerifyError::Packets { strategy: "the same again", single: seq + 1, other: seq });
+    };
+    Ok(Some(Mismatch { number: seq + 1, flow, single: of_first, other: of_second }))
+}

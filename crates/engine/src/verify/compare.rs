@@ -1,0 +1,118 @@
+//! What is compared: answers, and what functions are left with.
+
+use io::Fate;
+use nf::hash_bytes;
+use wire::Fields;
+
+use crate::chain::Chain;
+use crate::chain::registry::FunctionInfo;
+use crate::executor::outcome::RunOutcome;
+use crate::executor::seen::Seen;
+use crate::path::counters::StageCounters;
+use crate::path::group::Stage;
+use crate::verify::mask::masked;
+use crate::verify::verified::{Answer, Broken};
+
+/// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
+pub(super) fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
+    let kind = match seen.fate {
+        Fate::Forward => 0,
+        Fate::TransmitBack => 1,
+        Fate::Host => 2,
+        Fate::DropBy { function, reason } => return u64::from_le_bytes([3, function, reason, 0, 0, 0, 0, 0]),
+        Fate::Drop(why) => return u64::from_le_bytes([4, why as u8, 0, 0, 0, 0, 0, 0]),
+    };
+    let [a, b, c, d] = seen.wire_len.to_le_bytes();
+    let seed = u64::from_le_bytes([kind, a, b, c, d, 0, 0, 0]);
+    match mask.is_empty() {
+        true => hash_bytes(seen.bytes, seed),
+        false => hash_bytes(&masked(seen, mask), seed),
+    }
+}
+
+pub(super) fn answer(seen: &Seen<'_>, mask: Fields) -> Answer {
+    Answer { fate: seen.fate, bytes: masked(seen, mask) }
+}
+
+pub(super) fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    for (strategy, outcome) in outcomes {
+        for (index, spec) in chain.functions.iter().enumerate() {
+            let whole: Vec<Stage<'_>> = outcome.whole().iter().map(|(_, core)| core.stage(index)).collect();
+            if let Err(message) = spec.function.invariant(&whole, outcome.last) {
+                broken.push(Broken { function: spec.name.clone(), strategy, message });
+            }
+        }
+    }
+    broken
+}
+
+/// A function's name, and its traces in both runs: of replicas, the first that differs, if one does.
+pub(super) fn digests(
+    chain: &Chain,
+    index: usize,
+    single: &RunOutcome,
+    other: &RunOutcome,
+) -> (String, u64, u64) {
+    let single = traces(chain, single, index)[0];
+    let replicas = traces(chain, other, index);
+    let other = replicas.iter().find(|trace| **trace != single).unwrap_or(&replicas[0]);
+    (chain.functions[index].name.clone(), single, *other)
+}
+
+/// A hash of all that a function's steps left behind, over all cores; of replicas, one for each. Once settled, none
+/// of it depends on how packets were spread, as long as no table was full.
+pub(super) fn traces(chain: &Chain, outcome: &RunOutcome, index: usize) -> Vec<u64> {
+    let all = stages(outcome, index);
+    let states: Vec<&[Stage<'_>]> = match outcome.is_replicated {
+        true => all.chunks(1).collect(),
+        false => vec![&all],
+    };
+    let trace = |states: &[Stage<'_>]| {
+        let sum = |stages: &[Stage<'_>], of: &dyn Fn(&Stage<'_>) -> u64| {
+            stages.iter().map(of).fold(0, u64::wrapping_add)
+        };
+        let mut parts = vec![
+            sum(states, &|stage| stage.digest(outcome.last)),
+            sum(states, &|stage| stage.audit(outcome.last)),
+            sum(&all, &|stage| stage.counters().packets),
+            sum(states, &|stage| stage.counters().flows.created),
+            sum(states, &|stage| stage.counters().flows.removed),
+        ];
+        let events = chain.functions[index].function.info().events.len();
+        parts.extend((0..events).map(|event| sum(&all, &|stage| stage.counters().events[event])));
+        parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
+    };
+    states.into_iter().map(trace).collect()
+}
+
+pub(super) fn stages(outcome: &RunOutcome, index: usize) -> Vec<Stage<'_>> {
+    outcome.cores.iter().map(|(_, core)| core.stage(index)).collect()
+}
+
+/// Functions whose table was full at some time.
+pub(super) fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
+    where_any(chain, outcomes, |_, counters| counters.flows.evicted + counters.flows.rejected > 0)
+}
+
+/// Functions whose pool had nothing left to give at some time.
+pub(super) fn exhausted(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
+    where_any(chain, outcomes, |info, counters| {
+        info.pool_empty.is_some_and(|reason| counters.drops[usize::from(reason)] > 0)
+    })
+}
+
+/// The names of the functions for which something is so on any core in either run.
+pub(super) fn where_any(
+    chain: &Chain,
+    outcomes: [&RunOutcome; 2],
+    is_so: impl Fn(&FunctionInfo, &StageCounters<'_>) -> bool,
+) -> Vec<String> {
+    let on_any = |index: usize, info: &FunctionInfo| {
+        let mut cores = outcomes.iter().flat_map(|outcome| &outcome.cores);
+        cores.any(|(_, core)| is_so(info, &core.stage(index).counters()))
+    };
+    let functions = chain.functions.iter().enumerate();
+    let named = functions.filter(|(index, spec)| on_any(*index, &spec.function.info()));
+    named.map(|(_, spec)| spec.name.clone()).collect()
+}

@@ -1,0 +1,20 @@
+//! The oracle: a chain under a strategy, and under `single`, compared packet by packet.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `capture` | [`verify()`]: both runs over a capture |
+//! | `outside` | [`verify_external`]: packets that come with their history |
+//! | `compare` | what is compared: answers, and what functions are left with |
+//! | `promises`, `mask` | what is promised where answers need not be the same |
+//! | `verified` | the result |
+
+mod capture;
+mod compare;
+mod mask;
+mod outside;
+mod promises;
+mod verified;
+
+pub use capture::verify;
+pub use outside::verify_external;
+pub use verified::{Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError};

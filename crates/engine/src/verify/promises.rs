@@ -1,0 +1,76 @@
+//! What is promised where answers need not be the same.
+
+use nf::WhenShared;
+use strategy::Strategy;
+use wire::Fields;
+
+use crate::chain::Chain;
+use crate::executor::outcome::RunOutcome;
+use crate::path::group::Stage;
+use crate::strategies::plan::Plan;
+use crate::verify::compare::stages;
+use crate::verify::verified::SharedCheck;
+
+pub(super) fn check_shared(
+    chain: &Chain,
+    plan: &Plan,
+    index: usize,
+    single: &RunOutcome,
+    other: &RunOutcome,
+) -> SharedCheck {
+    let spec = &chain.functions[index];
+    let function = &spec.function;
+    if let Some(editor) = blinded_by(chain, plan, index) {
+        let behind = Some(chain.functions[editor].name.clone());
+        return SharedCheck { function: spec.name.clone(), promise: None, behind, failure: None };
+    }
+    let promise = function.info().when_shared;
+    let (single, other) = (stages(single, index), stages(other, index));
+    let packets = |stages: &[Stage<'_>]| stages.iter().map(|stage| stage.counters().packets).sum::<u64>();
+    let counted = (packets(&single), packets(&other));
+    let failure = match promise {
+        _ if counted.0 != counted.1 => {
+            Some(format!("{} packets were counted, {} came", counted.1, counted.0))
+        }
+        Some(WhenShared::Totals) if function.totals(&single) != function.totals(&other) => {
+            Some("its records do not add up to those of one core".to_owned())
+        }
+        Some(WhenShared::Bound { .. }) => function.passed(&other).err(),
+        Some(WhenShared::Totals) | None => None,
+    };
+    SharedCheck { function: spec.name.clone(), promise, behind: None, failure }
+}
+
+/// The first function before `index` whose edits are not promised: what comes behind it sees other packets than on
+/// one core.
+pub(super) fn blinded_by(chain: &Chain, plan: &Plan, index: usize) -> Option<usize> {
+    let info = |index: usize| chain.functions[index].function.info();
+    plan.shared.iter().copied().find(|editor| {
+        let info = info(*editor);
+        info.when_shared.is_none() && !info.edits.is_empty() && chain.comes_behind(index, *editor)
+    })
+}
+
+/// Functions that are not compared answer by answer: those whose states cores share, and all behind one whose
+/// edits are not promised.
+pub(super) fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
+    let is_blind = |index| blinded_by(chain, plan, index).is_some();
+    (0..chain.functions.len()).filter(|index| plan.shared.contains(index) || is_blind(*index)).collect()
+}
+
+/// Functions that allocate header fields, with the fields.
+pub(super) fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
+    // Each replica gives out what one core would, which one alone does, too.
+    if plan.strategy == Strategy::Scr {
+        return Vec::new();
+    }
+    let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));
+    fields.filter(|(_, fields)| !fields.is_empty()).collect()
+}
+
+/// Header fields in which right answers may differ.
+pub(super) fn may_differ(chain: &Chain, plan: &Plan) -> Fields {
+    let edited = plan.shared.iter().map(|index| chain.functions[*index].function.info().edits);
+    let allocated = allocated(chain, plan).into_iter().map(|(_, fields)| fields);
+    edited.chain(allocated).fold(Fields::empty(), Fields::union)
+}
