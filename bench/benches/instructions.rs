@@ -7,6 +7,7 @@
 
 use std::hint::black_box;
 
+use engine::strategies::{RSS, RSSPP, SHARED, SINGLE, Strategy};
 use engine::{Chain, ChainCore, Forgotten, Mover, Past, Plan, Recalled, Registry, Replicator};
 use engine::{CoreCounters, turn};
 use gungraun::prelude::*;
@@ -15,7 +16,6 @@ use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
-use strategy::Strategy;
 use table::{FlowTable, Layout, Slot, WhenFull};
 use wire::{Edits, Headers, LinkType};
 use zerocopy::IntoBytes;
@@ -153,10 +153,10 @@ fn chain_shared(mut running: Running) -> Running {
 
 // Whole turns from the port and back on the one core of a plan: what a strategy costs that has nothing to do.
 #[library_benchmark]
-#[bench::single(args = (Strategy::Single), setup = Turning::new)]
-#[bench::rss(args = (Strategy::Rss), setup = Turning::new)]
-#[bench::rsspp(args = (Strategy::RssPlusPlus), setup = Turning::new)]
-#[bench::shared(args = (Strategy::Shared), setup = Turning::new)]
+#[bench::single(args = (SINGLE), setup = Turning::new)]
+#[bench::rss(args = (RSS), setup = Turning::new)]
+#[bench::rsspp(args = (RSSPP), setup = Turning::new)]
+#[bench::shared(args = (SHARED), setup = Turning::new)]
 fn turns(mut turning: Turning) -> Turning {
     turning.turns();
     turning
@@ -313,7 +313,7 @@ impl Running {
 
     fn sharing(toml: &str) -> Running {
         let core = |chain: &Chain| {
-            let plan = Plan::new(chain, Strategy::Shared, 2).expect("a plan");
+            let plan = Plan::new(chain, SHARED, 2).expect("a plan");
             plan.cores_of(chain).expect("memory").remove(0)
         };
         Running::on(core, toml)
@@ -355,7 +355,7 @@ struct Turning {
 }
 
 impl Turning {
-    fn new(strategy: Strategy) -> Turning {
+    fn new(strategy: &'static dyn Strategy) -> Turning {
         let chain = Chain::parse("bench", STATISTICS, &Registry::stock()).expect("a chain");
         let plan = Plan::new(&chain, strategy, 1).expect("a plan");
         let core = plan.cores_of(&chain).expect("memory").remove(0);

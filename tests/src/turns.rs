@@ -1,11 +1,11 @@
 //! The cores of a plan on one thread, in turns that a seed draws. Which packets wait for which flows, and for how long,
 //! is the same each time, and no core waits for a processor. The conformance tests hold moving flows to this.
 
+use engine::strategies::SINGLE;
 use engine::{Batch, Chain, ChainCore, FlowCounters, Mover, Order, Plan};
 use engine::{CoreCounters, Intake, turn};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
-use strategy::Strategy;
 use wire::{Stamp, Stamper};
 
 use crate::draw::Draw;
@@ -73,7 +73,7 @@ impl Turned {
 
 /// Runs the packets on one core.
 pub fn run_single(chain: &Chain, trace: &Trace) -> Turned {
-    let plan = Plan::new(chain, Strategy::Single, 1).expect("one core");
+    let plan = Plan::new(chain, SINGLE, 1).expect("one core");
     run_in_turns(chain, &plan, trace, 0, &|_| {})
 }
 

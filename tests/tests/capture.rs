@@ -1,13 +1,13 @@
 //! What functions say of the recorded capture, beside what its README says is in it.
 
 use engine::report::RunReport;
+use engine::strategies::RSS;
 use engine::{Chain, Plan, Progress, Registry, replay_capture};
 use io::capture::CaptureReader;
 use paceline_conformance::{chain, example, root};
-use strategy::Strategy;
 
 fn run(chain: &Chain) -> RunReport {
-    let plan = Plan::new(chain, Strategy::Rss, 2).expect("shardable");
+    let plan = Plan::new(chain, RSS, 2).expect("shardable");
     let reader = CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture");
     let outcome = replay_capture(chain, &plan, reader, &Progress::default(), &mut |_| Ok::<_, ()>(()));
     RunReport::new(chain, &plan, &outcome.expect("runs"))

@@ -1,13 +1,13 @@
 //! Packets with wrong checksums are nobody's business, under every strategy; and a capture's first packets decide
 //! whether that is so.
 
+use engine::strategies::{RSS, RSSPP, SCR, SINGLE, Strategy};
 use engine::{Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Registry, RunOutcome};
 use engine::{replay_capture, replay_external, verify, verify_external};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{Packet, chain, tcp, udp6};
-use strategy::Strategy;
 
 const MS: u64 = 1_000_000;
 const SYN: u8 = 0x02;
@@ -65,7 +65,12 @@ fn conntrack(checksums: &str) -> Chain {
 }
 
 /// The outcome of a run, and every packet's fate.
-fn run(chain: &Chain, strategy: Strategy, cores: usize, reader: CaptureReader) -> (RunOutcome, Vec<Fate>) {
+fn run(
+    chain: &Chain,
+    strategy: &'static dyn Strategy,
+    cores: usize,
+    reader: CaptureReader,
+) -> (RunOutcome, Vec<Fate>) {
     let plan = Plan::new(chain, strategy, cores).expect("a plan");
     let mut fates = Vec::new();
     let mut see = |seen: &engine::Seen<'_>| {
@@ -83,19 +88,19 @@ fn a_reset_with_a_wrong_checksum_closes_nothing() {
     let capture = pcap::of(&packets);
     for checksums in ["", "checksums = \"auto\"", "checksums = \"verify\""] {
         let chain = conntrack(checksums);
-        let (outcome, fates) = run(&chain, Strategy::Single, 1, capture.open());
+        let (outcome, fates) = run(&chain, SINGLE, 1, capture.open());
         let dropped: Vec<usize> = (0..fates.len()).filter(|at| fates[*at] != Fate::Forward).collect();
         assert_eq!(dropped, (0..60).map(|number| 10 * number + 3).collect::<Vec<_>>(), "{checksums}");
         assert!(dropped.iter().all(|at| fates[*at] == Fate::Drop(EngineDrop::Malformed)));
         assert_eq!(outcome.cores[0].0.malformed[wire::Malformed::TcpChecksum as usize - 1], 60);
     }
     // The planted fault: where it is believed, the connection is over.
-    let (_, fates) = run(&conntrack("checksums = \"ignore\""), Strategy::Single, 1, capture.open());
+    let (_, fates) = run(&conntrack("checksums = \"ignore\""), SINGLE, 1, capture.open());
     assert_eq!(fates[3], Fate::Forward);
     let small = pcap::of(&packets[..10]);
     let verified = |checksums: &str| {
         let chain = conntrack(checksums);
-        run(&chain, Strategy::Single, 1, small.open()).0.cores[0].1.stage(0).counters().events.to_vec()
+        run(&chain, SINGLE, 1, small.open()).0.cores[0].1.stage(0).counters().events.to_vec()
     };
     let closed_by_reset = |events: Vec<u64>| events[5];
     assert_eq!(closed_by_reset(verified("checksums = \"ignore\"")), 1);
@@ -108,14 +113,12 @@ fn every_strategy_finds_the_same() {
     let capture = pcap::of(&attacked(60));
     for checksums in ["auto", "verify", "ignore"] {
         let chain = conntrack(&format!("checksums = \"{checksums}\""));
-        for (strategy, cores) in
-            [(Strategy::Rss, 3), (Strategy::RssPlusPlus, 3), (Strategy::Scr, 2), (Strategy::Scr, 5)]
-        {
+        for (strategy, cores) in [(RSS, 3), (RSSPP, 3), (SCR, 2), (SCR, 5)] {
             let plan = Plan::new(&chain, strategy, cores).expect("a plan");
             let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
             assert!(verified.holds(), "{checksums} {strategy:?} {cores}");
         }
-        let plan = Plan::new(&chain, Strategy::Scr, 3).expect("a plan");
+        let plan = Plan::new(&chain, SCR, 3).expect("a plan");
         let input = || ExternalInput {
             packets: ExternalPackets::Capture(capture.open()),
             speed: None,
@@ -131,7 +134,7 @@ fn every_strategy_finds_the_same() {
         };
         let outcome = replay_external(&chain, &plan, input(), &Progress::default(), &mut see).expect("runs");
         assert_eq!(outcome.checksums.verified, checksums != "ignore");
-        assert_eq!(fates, run(&chain, Strategy::Single, 1, capture.open()).1, "{checksums}");
+        assert_eq!(fates, run(&chain, SINGLE, 1, capture.open()).1, "{checksums}");
     }
 }
 
@@ -153,7 +156,7 @@ fn as_sent(packets: Vec<Packet>) -> Vec<Packet> {
 #[test]
 fn the_first_packets_decide() {
     let decided = |packets: &[Packet]| {
-        let (outcome, fates) = run(&conntrack(""), Strategy::Single, 1, pcap::of(packets).open());
+        let (outcome, fates) = run(&conntrack(""), SINGLE, 1, pcap::of(packets).open());
         assert_eq!(fates.len(), packets.len(), "none is lost by looking ahead");
         outcome.checksums
     };
@@ -189,7 +192,7 @@ fn a_pipe_is_looked_at_as_far_as_its_first_packets() {
     }
     writer.finish().expect("written");
     let piped = CaptureReader::from_reader(std::fs::File::open(&path).expect("a file")).expect("a capture");
-    let (outcome, fates) = run(&conntrack(""), Strategy::Single, 1, piped);
+    let (outcome, fates) = run(&conntrack(""), SINGLE, 1, piped);
     std::fs::remove_file(&path).expect("there");
     assert_eq!((outcome.checksums.sampled, outcome.checksums.verified, fates.len()), (64, true, 600));
 }
@@ -201,7 +204,7 @@ fn packets_that_were_cut_pass_unverified() {
     for packet in attacked(6) {
         pcap.push(packet.time_ns, packet.bytes.len() as u32, &packet.bytes[..60]);
     }
-    let (outcome, fates) = run(&conntrack("checksums = \"verify\""), Strategy::Single, 1, pcap.open());
+    let (outcome, fates) = run(&conntrack("checksums = \"verify\""), SINGLE, 1, pcap.open());
     assert_eq!(outcome.cores[0].0.unverifiable, 60);
     assert!(!fates.contains(&Fate::Drop(EngineDrop::Malformed)));
 }

@@ -1,6 +1,7 @@
 //! Replicas whose history comes with their packets: they equal one core, whatever is lost, as long as it is recovered;
 //! and a history that cannot be right is dropped and counted.
 
+use engine::strategies::SCR;
 use engine::{
     Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Progress, Recovery, Verified, verify,
     verify_external,
@@ -11,7 +12,6 @@ use paceline_conformance::sequenced::{Frame, at, files, sequenced};
 use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, small as small_chain};
 use paceline_conformance::{example, root};
 use sequencer::Rejected;
-use strategy::Strategy;
 
 fn edge() -> CaptureReader {
     CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture")
@@ -27,7 +27,7 @@ fn loss(share: &str, seed: u64) -> Option<Loss> {
 }
 
 fn check(chain: &Chain, cores: usize, open: &dyn Fn() -> Result<ExternalInput, InputError>) -> Verified {
-    let plan = Plan::new(chain, Strategy::Scr, cores).expect("replicable");
+    let plan = Plan::new(chain, SCR, cores).expect("replicable");
     verify_external(chain, &plan, open, &Progress::default()).expect("runs")
 }
 
@@ -54,7 +54,7 @@ const CHAINS: [&str; 5] = ["perimeter.toml", "mixed-keys.toml", "nat.toml", "kno
 fn without_losses_replicas_equal_single() {
     for name in CHAINS {
         let chain = small(name);
-        let single = Plan::new(&chain, Strategy::Scr, 1).expect("a plan");
+        let single = Plan::new(&chain, SCR, 1).expect("a plan");
         let open = || CaptureReader::open(root().join("captures/edge.pcap"));
         let single = verify(&chain, &single, &open, &Progress::default()).expect("runs");
         assert!(single.holds(), "{name}: {single:#?}");
@@ -130,7 +130,7 @@ fn every_stock_function_recovers() {
 #[test]
 fn every_example_recovers() {
     let inputs = inputs();
-    let replicable = |chain: &Chain| Plan::new(chain, Strategy::Scr, 2).is_ok();
+    let replicable = |chain: &Chain| Plan::new(chain, SCR, 2).is_ok();
     let chains: Vec<_> = examples().into_iter().map(small_chain).filter(replicable).collect();
     assert!(chains.len() >= 12, "{}", chains.len());
     chains.iter().for_each(|chain| assert_recovers(chain, &inputs));

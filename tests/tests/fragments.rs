@@ -1,6 +1,7 @@
 //! What becomes of fragments is the same under every strategy: whichever core gets them, whatever moves, wherever the
 //! history comes from. And attacks that later fragments make possible do not get through.
 
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 use engine::{
     Chain, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress, Recovery, Registry,
     Seen,
@@ -12,7 +13,6 @@ use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::sequenced::{files, sequenced};
 use paceline_conformance::stock::{beginnings, every_model};
 use paceline_conformance::{Packet, chain, example};
-use strategy::Strategy;
 use sweep::{Matrix, Outcome, Tables, Way, fragmented, outcome};
 use table::WhenFull;
 use wire::{LinkType, Malformed};
@@ -50,7 +50,12 @@ fn tcp(dst_port: u16, flags: u8) -> Vec<u8> {
 }
 
 /// What became of each packet, and what the cores counted.
-fn run(chain: &Chain, strategy: Strategy, cores: usize, capture: CaptureReader) -> (Vec<Fate>, CoreCounters) {
+fn run(
+    chain: &Chain,
+    strategy: &'static dyn Strategy,
+    cores: usize,
+    capture: CaptureReader,
+) -> (Vec<Fate>, CoreCounters) {
     let plan = Plan::new(chain, strategy, cores).expect("a plan");
     let mut fates = Vec::new();
     let mut see = |seen: &Seen<'_>| {
@@ -92,7 +97,7 @@ fn later_fragments_do_not_carry_another_header_past_an_access_list() {
     ];
     let tiny = [piece(3, 6, 0, true, &tcp(23, 2)[..8]), piece(3, 6, 8, false, &tcp(23, 2)[8..])];
     let fates = |fragments: &str, packets: &[Packet]| {
-        run(&with(fragments, only_80), Strategy::Single, 1, pcap::of(packets).open())
+        run(&with(fragments, only_80), SINGLE, 1, pcap::of(packets).open())
     };
     let (passed, _) = fates("pass", &overwrites_flags);
     assert_eq!(passed, [PASSED; 3], "the attack, where fragments go on each for itself");
@@ -129,7 +134,7 @@ fn atomic_fragments_are_whole_packets() {
     let function = "checksums = \"ignore\"\n[[function]]\nuse = \"policer\"\n\
                     rate_bytes_per_s = 1000000\nburst_bytes = 100000";
     for (fragments, expected) in [("pass", PASSED), ("track", PASSED), ("drop", REFUSED)] {
-        let (fates, _) = run(&with(fragments, function), Strategy::Single, 1, pcap::of(&packets).open());
+        let (fates, _) = run(&with(fragments, function), SINGLE, 1, pcap::of(&packets).open());
         assert_eq!(fates, [PASSED, expected], "{fragments}");
     }
 }
@@ -151,11 +156,11 @@ fn fragments_with_wrong_checksums_are_not_followed() {
     }
     let function = "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 1000000\nburst_bytes = 100000";
     let capture = pcap::of(&packets);
-    let fates = |checksums: &str, strategy, cores| {
+    let fates = |checksums: &str, strategy: &'static dyn Strategy, cores| {
         let chain = with("track", &format!("checksums = \"{checksums}\"\n{function}"));
         run(&chain, strategy, cores, capture.open()).0
     };
-    for (strategy, cores) in [(Strategy::Single, 1), (Strategy::Rss, 2), (Strategy::Scr, 3)] {
+    for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (SCR, 3)] {
         assert_eq!(fates("verify", strategy, cores), [PASSED, REFUSED, PASSED]);
         assert_eq!(fates("ignore", strategy, cores), [PASSED, REFUSED, REFUSED]);
     }
@@ -182,7 +187,7 @@ fn settings() -> Vec<sweep::Setting> {
     let of = |flows, when_full| Tables::Of { flows, when_full };
     let tables = vec![of(4, WhenFull::Reject), of(64, WhenFull::EvictOldest), of(8_192, WhenFull::Reject)];
     let lossy = Way::lossy("0.02".parse().expect("a share"));
-    let plain = [Strategy::Rss, Strategy::Shared, Strategy::Scr].map(Way::plain);
+    let plain = [RSS, SHARED, SCR].map(Way::plain);
     let ways = [&plain[..], &[Way::moving(2), Way::moving(37), lossy]].concat();
     Matrix { tables, ways, cores: vec![2, 5] }.settings(3)
 }
@@ -218,23 +223,17 @@ fn verdicts_do_not_depend_on_strategies() {
         let mut by_setting = Vec::new();
         for setting in SETTINGS {
             let chain = with(setting, functions);
-            let (expected, counters) = run(&chain, Strategy::Single, 1, capture.open());
+            let (expected, counters) = run(&chain, SINGLE, 1, capture.open());
             if setting == "track" {
                 reasons.iter_mut().zip(counters.malformed).for_each(|(sum, count)| *sum += count);
             }
-            for (strategy, cores) in [
-                (Strategy::Rss, 3),
-                (Strategy::RssPlusPlus, 3),
-                (Strategy::Shared, 2),
-                (Strategy::Scr, 2),
-                (Strategy::Scr, 5),
-            ] {
+            for (strategy, cores) in [(RSS, 3), (RSSPP, 3), (SHARED, 2), (SCR, 2), (SCR, 5)] {
                 let (fates, of_cores) = run(&chain, strategy, cores, capture.open());
                 let refused = |fates: &[Fate]| fates.iter().map(|fate| *fate == REFUSED).collect::<Vec<_>>();
                 assert_eq!(refused(&fates), refused(&expected), "{name}: {setting} {strategy:?} {cores}");
                 assert_eq!(of_cores.malformed, counters.malformed, "{name}: {setting} {strategy:?} {cores}");
             }
-            let plan = Plan::new(&chain, Strategy::Scr, 3).expect("a plan");
+            let plan = Plan::new(&chain, SCR, 3).expect("a plan");
             let frames = sequenced(&as_decided(&chain), capture.open(), 3);
             let open_files = files(&frames);
             let of_capture = || ExternalInput {
@@ -285,7 +284,7 @@ fn as_decided(chain: &Chain) -> Chain {
 fn trackers_on_cores_would_judge_otherwise() {
     let chain = with("track", "[[function]]\nuse = \"conntrack\"");
     let cores = 3;
-    let plan = Plan::new(&chain, Strategy::Rss, cores).expect("a plan");
+    let plan = Plan::new(&chain, RSS, cores).expect("a plan");
     for (name, capture) in inputs(2_000) {
         let mut assign = plan.assign(&chain);
         let mut of_all = FragmentTracker::new();
@@ -311,7 +310,7 @@ fn trackers_on_cores_would_judge_otherwise() {
 fn a_core_that_is_not_told_answers_otherwise() {
     let chain = as_decided(&with("track", "[[function]]\nuse = \"flow-statistics\"\nflows = 8192"));
     let (_, capture) = inputs(2_000).remove(0);
-    let plan = Plan::new(&chain, Strategy::Scr, 3).expect("a plan");
+    let plan = Plan::new(&chain, SCR, 3).expect("a plan");
     let holds = |forget: bool| {
         let mut frames = sequenced(&chain, capture.open(), 3);
         if forget {
@@ -342,5 +341,5 @@ fn fragments_on_any_link() {
     }
     let function = "checksums = \"ignore\"\n[[function]]\nuse = \"policer\"\n\
                     rate_bytes_per_s = 1000000\nburst_bytes = 100000";
-    assert_eq!(run(&with("track", function), Strategy::Rss, 2, pcap.open()).0, [PASSED, REFUSED]);
+    assert_eq!(run(&with("track", function), RSS, 2, pcap.open()).0, [PASSED, REFUSED]);
 }

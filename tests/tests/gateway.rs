@@ -2,6 +2,7 @@
 //! a small office behind a NAT keeps its connections.
 
 use engine::report::RunReport;
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE};
 use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, replay_capture, verify};
 use io::Fate;
 use io::capture::CaptureReader;
@@ -11,7 +12,7 @@ use paceline_conformance::office::{GATEWAY, traffic};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::replicas::{History, Pace, Sprayed, faithful};
 use paceline_conformance::{Packet, chain, example, root, run_in_batches};
-use strategy::{Every, Rebalancing, Strategy};
+use strategy::{Every, Rebalancing};
 use wire::Headers;
 
 /// TCP connections that the recording gateway, a Linux kernel, saw established.
@@ -23,7 +24,7 @@ fn capture() -> Pcap {
 
 /// Runs a chain over the capture on one core: its report, and each packet as it came with what became of it.
 fn run(chain: &Chain) -> (RunReport, Vec<(Headers, Fate)>) {
-    let plan = Plan::new(chain, Strategy::Single, 1).expect("any chain");
+    let plan = Plan::new(chain, SINGLE, 1).expect("any chain");
     let mut reader = capture().open();
     let mut packets = Vec::new();
     let mut see = |seen: &engine::Seen<'_>| {
@@ -176,7 +177,7 @@ fn sharded_by_the_inside_port_it_is_equal() {
     for chain in [example("gateway.toml"), gateway(1_000, "reject")] {
         for (name, pcap) in inputs() {
             for cores in CORES {
-                let plan = Plan::new(&chain, Strategy::Rss, cores).expect("shardable");
+                let plan = Plan::new(&chain, RSS, cores).expect("shardable");
                 let fields = plan.hash_fields.expect("a hash");
                 assert_eq!((fields.to_string().as_str(), plan.shared.len()), ("source port", 0));
                 let verified = verify_plan(&chain, &plan, &pcap);
@@ -192,7 +193,7 @@ fn it_is_equal_while_flows_move() {
     for chain in [example("gateway.toml"), gateway(1_000, "evict-oldest")] {
         for (name, pcap) in inputs() {
             for (cores, packets) in [(2, 2), (4, 17), (8, 100)] {
-                let plan = Plan::new(&chain, Strategy::RssPlusPlus, cores).expect("shardable");
+                let plan = Plan::new(&chain, RSSPP, cores).expect("shardable");
                 let rebalancing = Rebalancing { every: Every::Packets(packets), update_latency_ns: 0 };
                 let plan = Plan { rebalancing: Some(rebalancing), ..plan };
                 let verified = verify_plan(&chain, &plan, &pcap);
@@ -211,7 +212,7 @@ fn replicas_are_equal_in_everything_full_tables_too() {
         for (flows, full) in [(1_000, "reject"), (3, "reject"), (3, "evict-oldest"), (16, "evict-oldest")] {
             let chain = gateway(flows, full);
             for cores in CORES {
-                let plan = Plan::new(&chain, Strategy::Scr, cores).expect("replicable");
+                let plan = Plan::new(&chain, SCR, cores).expect("replicable");
                 let verified = verify_plan(&chain, &plan, &pcap);
                 assert!(verified.allocated.is_empty() && verified.shared.is_empty(), "all is compared");
                 assert_eq!(verified.filled.is_empty(), flows == 1_000, "{:?}", verified.filled);
@@ -228,7 +229,7 @@ fn where_cores_share_their_tables_what_is_promised_holds() {
     for (name, pcap) in inputs() {
         for cores in CORES {
             let chain = gateway(1_000, "reject");
-            let plan = Plan::new(&chain, Strategy::Shared, cores).expect("any chain");
+            let plan = Plan::new(&chain, SHARED, cores).expect("any chain");
             let verified = verify_plan(&chain, &plan, &pcap);
             assert!(verified.is_same(), "{cores} cores, {name}: {verified:#?}");
             assert_eq!(verified.shared.len(), chain.functions.len());
@@ -310,10 +311,10 @@ fn what_sharding_cannot_keep_on_one_core_is_refused_with_the_reason() {
         (format!("{NAT}{sources}"), "`nat` changes header fields"),
     ] {
         let chain = chain(&toml, &Registry::stock());
-        let error = Plan::new(&chain, Strategy::Rss, 2).expect_err("no hash");
+        let error = Plan::new(&chain, RSS, 2).expect_err("no hash");
         assert!(matches!(error, PlanError::Conflict { .. }));
         assert!(error.to_string().contains(expected), "{toml}: {error}");
-        for strategy in [Strategy::Scr, Strategy::Shared] {
+        for strategy in [SCR, SHARED] {
             Plan::new(&chain, strategy, 2).expect("runs");
         }
     }

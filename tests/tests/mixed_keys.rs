@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use engine::strategies::RSS;
 use engine::{Chain, Plan, Progress, Registry, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
@@ -11,13 +12,12 @@ use paceline_conformance::faulty::{
     COUNTS_TWICE, DRIFTS, DROPS, Faulty, LOSES_A_COUNT, NoOptions, TIME_RUNS_BACK, WELL,
 };
 use paceline_conformance::{captures, chain, example, root};
-use strategy::Strategy;
 use wire::{Fields, Headers};
 
 const CORES: [usize; 4] = [1, 2, 4, 8];
 
 fn verify_rss(chain: &Chain, capture: &Path, cores: usize) -> Verified {
-    let plan = Plan::new(chain, Strategy::Rss, cores).expect("shardable");
+    let plan = Plan::new(chain, RSS, cores).expect("shardable");
     assert!(!plan.shared.is_empty(), "{}", chain.name);
     verify(chain, &plan, &|| CaptureReader::open(capture), &Progress::default()).expect("runs")
 }
@@ -85,7 +85,7 @@ fn what_is_shared() {
     let names = |functions: &[&str]| {
         let toml: String = functions.iter().map(|name| format!("[[function]]\nuse = \"{name}\"\n")).collect();
         let chain = chain(&toml, &Registry::stock());
-        Plan::new(&chain, Strategy::Rss, 4)
+        Plan::new(&chain, RSS, 4)
             .map(|plan| (plan.shared_names(&chain).join(" "), plan.hash_fields.expect("hashed").to_string()))
     };
     let five = "source address, destination address, source port, destination port";
@@ -231,7 +231,7 @@ fn verify_numbers<const DIVIDED: bool>() -> Verified {
     let mut registry = Registry::stock();
     registry.add::<Numbers<DIVIDED>>();
     let chain = chain("[[function]]\nuse = \"numbers\"\nflows = 4096", &registry);
-    let plan = Plan::new(&chain, Strategy::Rss, 3).expect("shardable");
+    let plan = Plan::new(&chain, RSS, 3).expect("shardable");
     let capture = root().join("captures/edge.pcap");
     verify(&chain, &plan, &|| CaptureReader::open(&capture), &Progress::default()).expect("runs")
 }
@@ -253,7 +253,7 @@ fn the_nat_equals_itself_up_to_its_ports() {
     let chain = example("nat.toml");
     let capture = root().join("captures/edge.pcap");
     for cores in CORES {
-        let plan = Plan::new(&chain, Strategy::Rss, cores).expect("shardable");
+        let plan = Plan::new(&chain, RSS, cores).expect("shardable");
         let verified =
             verify(&chain, &plan, &|| CaptureReader::open(&capture), &Progress::default()).expect("runs");
         assert!(verified.holds(), "on {cores} cores: {verified:#?}");

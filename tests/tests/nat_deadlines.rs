@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use engine::strategies::{RSS, RSSPP, SCR};
 use engine::{Chain, Plan, Progress, Registry, verify};
 use etherparse::{IcmpEchoHeader, Icmpv4Type, Ipv4Slice, PacketBuilder, TransportSlice};
 use io::Fate;
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{Packet, chain, run_in_batches};
-use strategy::Strategy;
 
 const SECOND: u64 = 1_000_000_000;
 const EXTERNAL: [u8; 4] = [203, 0, 113, 1];
@@ -183,7 +183,7 @@ fn many_cores_equal_one_with_icmp_among_the_packets() {
     for (flows, full) in [(4, "reject"), (4, "evict-oldest"), (16, "evict-oldest"), (1024, "reject")] {
         for cores in [2, 3] {
             let chain = nat(flows, full, "preserve");
-            let plan = Plan::new(&chain, Strategy::Scr, cores).expect("a plan");
+            let plan = Plan::new(&chain, SCR, cores).expect("a plan");
             let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
             assert!(verified.holds(), "scr, {flows} flows, {cores} cores: {verified:#?}");
         }
@@ -202,7 +202,7 @@ fn many_cores_equal_one_with_icmp_among_the_packets() {
         })
         .collect();
     let capture = pcap::of(&outbound);
-    for strategy in [Strategy::Rss, Strategy::RssPlusPlus] {
+    for strategy in [RSS, RSSPP] {
         for cores in [2, 3] {
             let plan = Plan::new(&chain, strategy, cores).expect("a plan");
             let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::strategies::{RSS, SCR, SHARED, SINGLE};
 use engine::{
     Batch, Chain, External, Forgotten, HistoryCounters, Past, Plan, Publisher, Recalled, Recovery,
     Replicator, Sequencing,
@@ -13,7 +14,6 @@ use io::{Collector, Received, ReplayPort, replay, replay_restamped};
 use paceline_conformance::counting::{Counting, allocations};
 use paceline_conformance::{captures, example, stock};
 use sequencer::Likeness;
-use strategy::Strategy;
 use wire::{Headers, Stamp};
 
 #[global_allocator]
@@ -44,11 +44,10 @@ fn the_data_path_does_not_allocate() {
         for capture in captures() {
             let chain = example(name);
             // As under rss where it can be, so that states that cores would share are shared.
-            let plan =
-                Plan::new(&chain, Strategy::Rss, 1).or_else(|_| Plan::new(&chain, Strategy::Single, 1));
+            let plan = Plan::new(&chain, RSS, 1).or_else(|_| Plan::new(&chain, SINGLE, 1));
             assert_allocates_nothing(&chain, &plan.expect("a plan"), &capture);
             // Two cores, in turn, with one table.
-            let plan = Plan::new(&chain, Strategy::Shared, 2).expect("a plan");
+            let plan = Plan::new(&chain, SHARED, 2).expect("a plan");
             assert_allocates_nothing(&chain, &plan, &capture);
         }
     }
@@ -193,7 +192,7 @@ fn replicas_do_not_allocate() {
 }
 
 fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
-    let plan = Plan::new(chain, Strategy::Scr, REPLICAS).expect("a plan");
+    let plan = Plan::new(chain, SCR, REPLICAS).expect("a plan");
     let mut cores = plan.cores_of(chain).expect("memory");
     let telemetry = plan.telemetry(chain);
     let mut publishers: Vec<_> = (0..plan.cores).map(|core| Publisher::new(&telemetry, core)).collect();
@@ -265,7 +264,7 @@ fn assert_external_allocates_nothing(
     capture: &Path,
     recovery: Recovery,
 ) -> Vec<HistoryCounters> {
-    let plan = Plan::new(chain, Strategy::Scr, REPLICAS).expect("a plan");
+    let plan = Plan::new(chain, SCR, REPLICAS).expect("a plan");
     let mut cores = plan.cores_of(chain).expect("memory");
     let telemetry = plan.telemetry(chain);
     let mut publishers: Vec<_> = (0..REPLICAS).map(|core| Publisher::new(&telemetry, core)).collect();

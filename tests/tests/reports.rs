@@ -1,12 +1,12 @@
 //! Reports are of all records of a run, those that ended included, and say the same for any number of cores.
 
 use engine::report::RunReport;
+use engine::strategies::{RSS, SCR, SHARED, SINGLE};
 use engine::{Chain, Progress, Registry, Seen, replay_capture};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{beginnings, generated};
 use paceline_conformance::tcp;
-use strategy::Strategy;
 use sweep::{Setting, Tables, Way};
 
 /// Records that end by silence and by age, all the time; each function in a table of its own, by two keys.
@@ -61,14 +61,10 @@ fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
     for toml in [RECORDS, SOURCES] {
         let chain = chain(toml, &Registry::stock());
         for (name, capture) in &inputs() {
-            let single = told(&report(&chain, Way::plain(Strategy::Single), 1, capture));
+            let single = told(&report(&chain, Way::plain(SINGLE), 1, capture));
             assert!(!single[0].0.contains(" 0 of which ended"), "{name}: {}", single[0].0);
-            let ways = [
-                (Way::plain(Strategy::Rss), 3),
-                (Way::moving(37), 4),
-                (Way::moving(2), 2),
-                (Way::plain(Strategy::Scr), 3),
-            ];
+            let ways =
+                [(Way::plain(RSS), 3), (Way::moving(37), 4), (Way::moving(2), 2), (Way::plain(SCR), 3)];
             for (way, cores) in ways {
                 assert_eq!(
                     told(&report(&chain, way, cores, capture)),
@@ -84,7 +80,7 @@ fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
 #[test]
 fn every_packet_is_in_a_record_where_cores_share_states() {
     let both = format!("{RECORDS}{SOURCES}");
-    for (toml, way) in [(RECORDS, Strategy::Shared), (SOURCES, Strategy::Shared), (&*both, Strategy::Rss)] {
+    for (toml, way) in [(RECORDS, SHARED), (SOURCES, SHARED), (&*both, RSS)] {
         let chain = chain(toml, &Registry::stock());
         for (name, capture) in &inputs() {
             let report = report(&chain, Way::plain(way), 3, capture);
@@ -111,7 +107,7 @@ fn a_flow_that_was_silent_at_the_end_is_on_top() {
     (0..222).for_each(|i| push(tcp(70_000_000_000 + i * 1_000_000, 3, 2, (4_000, 80), 0x10, 0, 10)));
     let toml = "[[function]]\nuse = \"flow-statistics\"\n[[function]]\nuse = \"heavy-hitters\"\n";
     let chain = chain(&format!("{toml}[[function]]\nuse = \"source-statistics\"\n"), &Registry::stock());
-    let told = told(&report(&chain, Way::plain(Strategy::Single), 1, &capture));
+    let told = told(&report(&chain, Way::plain(SINGLE), 1, &capture));
     let tops: Vec<_> = told.iter().filter(|(title, _)| title.starts_with("Top ")).collect();
     assert_eq!(tops.len(), 3);
     for (title, rows) in tops {

@@ -4,11 +4,11 @@
 //! Longer captures, more cores and moves at each packet, which take minutes:
 //! `cargo test -p paceline-conformance --test rsspp -- --ignored`.
 
+use engine::strategies::{RSS, RSSPP};
 use engine::{Chain, Plan, PlanError, Registry};
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
 use paceline_conformance::stock_functions;
-use strategy::Strategy;
 use sweep::{Compared, Setting, Tables, Way, verify_each};
 
 /// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
@@ -76,10 +76,10 @@ fn every_stock_function_is_above() {
 /// All examples that sharding can run; those that it cannot are refused under both strategies.
 fn shardable_examples() -> Vec<Chain> {
     let (can, cannot): (Vec<_>, Vec<_>) =
-        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), Strategy::Rss, 4).is_ok());
+        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), RSS, 4).is_ok());
     assert!(can.len() >= 12 && cannot.len() == 1, "{} run, {} do not", can.len(), cannot.len());
     for chain in cannot {
-        let error = Plan::new(&chain, Strategy::RssPlusPlus, 4).expect_err("no hash");
+        let error = Plan::new(&chain, RSSPP, 4).expect_err("no hash");
         assert!(matches!(error, PlanError::Conflict { strategy: "rsspp", .. }), "{error}");
     }
     can

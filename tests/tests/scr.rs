@@ -4,11 +4,11 @@
 //! Longer captures, and each model of traffic by itself, which take minutes:
 //! `cargo test --release -p paceline-conformance --test scr -- --ignored`.
 
+use engine::strategies::{RSS, SCR};
 use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, Registry, verify};
 use paceline_conformance::pcap::{Pcap, first_of};
 use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, generated, small};
 use paceline_conformance::{chain, example, root, stock_functions};
-use strategy::Strategy;
 use sweep::{Compared, Matrix, Setting, Tables, Way, verify_each};
 use table::WhenFull;
 use traffic::Kind;
@@ -23,8 +23,7 @@ fn assert_is_equal(compared: &Compared<'_>) {
 }
 
 fn settings(tables: Tables, cores: &[usize]) -> Vec<Setting> {
-    let matrix =
-        Matrix { tables: vec![tables], ways: vec![Way::plain(Strategy::Scr)], cores: cores.to_vec() };
+    let matrix = Matrix { tables: vec![tables], ways: vec![Way::plain(SCR)], cores: cores.to_vec() };
     matrix.settings(1)
 }
 
@@ -91,7 +90,7 @@ fn replicable_examples() -> Vec<Chain> {
     let names = |chains: &[Chain]| chains.iter().map(|chain| chain.name.clone()).collect::<Vec<_>>();
     assert!(can.len() >= 10 && !cannot.is_empty(), "{:?}, not {:?}", names(&can), names(&cannot));
     for chain in cannot {
-        let error = Plan::new(&chain, Strategy::Scr, 2).expect_err("payloads decide").to_string();
+        let error = Plan::new(&chain, SCR, 2).expect_err("payloads decide").to_string();
         let scanner = chain.inspects_before_state().expect("one does");
         let expected = format!(
             "strategy `scr` cannot run chain `{}`: `{scanner}` looks into payloads, which other cores do not see, and \
@@ -99,7 +98,7 @@ fn replicable_examples() -> Vec<Chain> {
             chain.name
         );
         assert_eq!(error, expected);
-        assert!(Plan::new(&chain, Strategy::Scr, 1).is_ok(), "one core sees all payloads");
+        assert!(Plan::new(&chain, SCR, 1).is_ok(), "one core sees all payloads");
     }
     can
 }
@@ -118,7 +117,7 @@ fn chains_that_cannot_be_sharded_are_equal_here_in_everything() {
     let names = ["perimeter.toml", "mixed-keys.toml"];
     for name in names {
         let chain = small(example(name));
-        let sharded = Plan::new(&chain, Strategy::Rss, 2);
+        let sharded = Plan::new(&chain, RSS, 2);
         assert!(sharded.is_err() || sharded.is_ok_and(|plan| !plan.shared.is_empty()), "{name}");
         assert!(replicable_examples().iter().any(|other| other.name == chain.name), "{name}");
         let capture = ("edge".to_owned(), first_of(&root().join("captures/edge.pcap"), usize::MAX));
@@ -139,7 +138,7 @@ fn a_nat_gives_out_the_same_ports() {
         let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
         verified.allocated.len()
     };
-    assert_eq!([Strategy::Rss, Strategy::Scr].map(allocated), [1, 0]);
+    assert_eq!([RSS, SCR].map(allocated), [1, 0]);
     for tables in [Tables::AsWritten, CROWDED[0]] {
         verify_each(&chain, &inputs(), &settings(tables, &CORES), &mut assert_is_equal);
     }
@@ -152,7 +151,7 @@ fn sixty_four_cores_are_the_most() {
         &Registry::stock(),
     );
     assert_equal(&chain, &[64], &inputs());
-    let refused = Plan::new(&chain, Strategy::Scr, 65).expect_err("too many");
+    let refused = Plan::new(&chain, SCR, 65).expect_err("too many");
     assert_eq!(refused, PlanError::Replicas { cores: 65, max: 64 });
     assert_eq!(refused.to_string(), "strategy `scr` on 65 cores: a sequencer serves at most 64 cores");
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use engine::strategies::SCR;
 use engine::{Chain, FlowCounters, Forgotten, Plan, Progress, Registry, verify};
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
 use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
@@ -21,7 +22,6 @@ use paceline_conformance::faulty::NoOptions;
 use paceline_conformance::pcap;
 use paceline_conformance::replicas::{Ask, Compared, History, Memory, Pace, Sprayed, Told, faithful};
 use paceline_conformance::{Packet, chain};
-use strategy::Strategy;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -466,7 +466,7 @@ fn assert_function_is_seen(name: &str, is_wrong: bool) {
         let draw = &mut Draw::new(seed);
         let chain = chain(&toml, &registry());
         let pcap = pcap::of(&packets);
-        let plan = Plan::new(&chain, Strategy::Scr, 3).expect("replicable");
+        let plan = Plan::new(&chain, SCR, 3).expect("replicable");
         let found = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("runs");
         assert_eq!(found.different, 0, "no answer differs");
         verified += u64::from(!found.holds());

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
 use engine::report::RunReport;
+use engine::strategies::{SHARED, SINGLE};
 use engine::{Chain, Plan, Progress, Registry, Seen, Verified, replay_capture, verify};
 use io::capture::{CaptureReader, CaptureWriter};
 use nf::{DstAddr, WhenShared};
 use paceline_conformance::faulty::{COUNTS_TWICE, Faulty, LOSES_A_COUNT, TIME_RUNS_BACK, WELL};
 use paceline_conformance::pcap::first_of;
 use paceline_conformance::{chain, example, root};
-use strategy::Strategy;
 use sweep::{Matrix, Tables, Way, verify_each};
 use traffic::Model;
 use wire::LinkType;
@@ -23,7 +23,7 @@ fn edge() -> PathBuf {
 }
 
 fn verify_shared(chain: &Chain, capture: &Path, cores: usize) -> Verified {
-    let plan = Plan::new(chain, Strategy::Shared, cores).expect("any chain can be shared");
+    let plan = Plan::new(chain, SHARED, cores).expect("any chain can be shared");
     verify(chain, &plan, &|| CaptureReader::open(capture), &Progress::default()).expect("runs")
 }
 
@@ -54,11 +54,8 @@ fn kept(chain: &Chain, verified: &Verified) -> Vec<Kept> {
 }
 
 fn assert_kept(chain: &Chain, capture: &Path, expected: &[Kept]) {
-    let matrix = Matrix {
-        tables: vec![Tables::AsWritten],
-        ways: vec![Way::plain(Strategy::Shared)],
-        cores: CORES.to_vec(),
-    };
+    let matrix =
+        Matrix { tables: vec![Tables::AsWritten], ways: vec![Way::plain(SHARED)], cores: CORES.to_vec() };
     let captures = [(capture.display().to_string(), first_of(capture, usize::MAX))];
     verify_each(chain, &captures, &matrix.settings(1), &mut |compared| {
         let verified = &compared.verified;
@@ -235,7 +232,7 @@ fn reports_are_of_one_table() {
         let outcome = replay_capture(&chain, &plan, reader, &Progress::default(), &mut see).expect("runs");
         RunReport::new(&chain, &plan, &outcome)
     };
-    let (single, shared) = (report(Strategy::Single, 1), report(Strategy::Shared, 4));
+    let (single, shared) = (report(SINGLE, 1), report(SHARED, 4));
     assert_eq!(shared.functions[0].flows.live, single.functions[0].flows.live);
     assert_eq!(shared.functions[0].flows.created, single.functions[0].flows.created);
     assert_eq!(shared.functions[0].packets, single.functions[0].packets);

@@ -3,11 +3,11 @@
 
 use std::sync::Mutex;
 
+use engine::strategies::SHARED;
 use engine::{ChainCore, FlowCounters, Plan, Registry};
 use io::Fate;
 use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 use paceline_conformance::{Packet, chain, run_in_batches, tcp};
-use strategy::Strategy;
 use wire::{Fields, Headers, tcp_flags};
 
 const MS: u64 = 1_000_000;
@@ -15,7 +15,7 @@ const MS: u64 = 1_000_000;
 fn two_cores(toml: &str, registry: &Registry, table_seed: u64) -> [ChainCore; 2] {
     let mut chain = chain(toml, registry);
     chain.table_seed = table_seed;
-    let plan = Plan::new(&chain, Strategy::Shared, 2).expect("a plan");
+    let plan = Plan::new(&chain, SHARED, 2).expect("a plan");
     plan.cores_of(&chain).expect("memory").try_into().unwrap_or_else(|_| panic!("two cores"))
 }
 

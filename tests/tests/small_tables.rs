@@ -7,13 +7,14 @@
 use std::fs;
 use std::path::Path;
 
+use engine::strategies::RSSPP;
 use engine::{Batch, Chain, Plan, Progress, verify};
 use io::Trace;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::root;
 use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
 use paceline_conformance::turns::{Compared, run_in_turns, run_single, trace_of};
-use strategy::{Every, Rebalancing, Strategy};
+use strategy::{Every, Rebalancing};
 use table::WhenFull;
 
 /// Packets of each input.
@@ -56,7 +57,7 @@ fn traces() -> Vec<(String, Trace)> {
 }
 
 fn moving(chain: &Chain, cores: usize, every: u64) -> Plan {
-    let plan = Plan::new(chain, Strategy::RssPlusPlus, cores).expect("shardable");
+    let plan = Plan::new(chain, RSSPP, cores).expect("shardable");
     let rebalancing = Some(Rebalancing { every: Every::Packets(every), update_latency_ns: 0 });
     Plan { rebalancing, ..plan }
 }
@@ -137,7 +138,7 @@ fn in_every_stock_function_and_example() {
     let mut tally = Tally::default();
     for (number, chain) in all.filter(|chain| !pooled(chain)).enumerate() {
         // What cores share is promised less.
-        let plan = Plan::new(&small(chain.clone()), Strategy::RssPlusPlus, 2);
+        let plan = Plan::new(&small(chain.clone()), RSSPP, 2);
         if plan.is_ok_and(|plan| plan.shared.is_empty()) {
             tally.run(&chain, &inputs, (64, POLICIES[number % 2]), &nothing_planted);
         }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use engine::Registry;
+use engine::strategies::{RSS, SCR, SHARED};
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{beginnings, generated, named_examples};
-use strategy::Strategy;
 use sweep::{
     Capture, Journal, Limits, Matrix, NamedChain, Outcome, Question, Row, Source, Summary, Tables, Way, sweep,
 };
@@ -29,7 +29,7 @@ fn of(flows: usize, when_full: WhenFull) -> Tables {
 }
 
 fn every_way(moves: &[u64]) -> Vec<Way> {
-    let mut ways = [Strategy::Rss, Strategy::Scr, Strategy::Shared].map(Way::plain).to_vec();
+    let mut ways = [RSS, SCR, SHARED].map(Way::plain).to_vec();
     ways.extend(moves.iter().map(|every| Way::moving(*every)));
     ways.push(Way::lossy("0.05".parse().expect("a share")));
     ways
@@ -175,8 +175,7 @@ fn faulty<const FAULT: u8>(packets: usize) -> Question {
     registry.add::<Faulty<FAULT>>();
     let faulty = chain("[[function]]\nuse = \"faulty\"", &registry);
     let chain = NamedChain { name: "faulty.toml".to_owned(), hash: 0, chain: Arc::new(faulty) };
-    let matrix =
-        Matrix { tables: vec![Tables::AsWritten], ways: vec![Way::plain(Strategy::Rss)], cores: vec![2] };
+    let matrix = Matrix { tables: vec![Tables::AsWritten], ways: vec![Way::plain(RSS)], cores: vec![2] };
     Question {
         sources: sources(beginnings(packets).into_iter().take(1).collect()),
         mutations: 0,
@@ -242,7 +241,7 @@ fn what_hangs_is_a_finding_and_not_the_end() {
 fn a_sweep_goes_on_where_it_was_stopped() {
     let matrix = Matrix {
         tables: vec![of(16, WhenFull::Reject)],
-        ways: vec![Way::plain(Strategy::Rss), Way::plain(Strategy::Scr)],
+        ways: vec![Way::plain(RSS), Way::plain(SCR)],
         cores: vec![2],
     };
     let mut captures = sources(beginnings(50).into_iter().take(1).collect());

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use engine::report::{FunctionSummary, RunReport, Verdicts};
+use engine::strategies::{RSS, SINGLE};
 use engine::{Plan, Progress, RunOutcome, replay_capture};
 use io::capture::CaptureReader;
 use paceline_conformance::{captures, example};
-use strategy::Strategy;
 use telemetry::{CoreSnapshot, FunctionSnapshot, Snapshot, Telemetry};
 
 /// A run with telemetry, over the recorded capture.
@@ -19,7 +19,7 @@ fn run(
     beside: impl FnOnce(&Telemetry, &AtomicBool) + Send,
 ) -> (RunReport, Snapshot) {
     let chain = example(name);
-    let plan = Plan::new(&chain, Strategy::Rss, cores).or_else(|_| Plan::new(&chain, Strategy::Single, 1));
+    let plan = Plan::new(&chain, RSS, cores).or_else(|_| Plan::new(&chain, SINGLE, 1));
     let plan = plan.expect("a plan");
     let telemetry = Arc::new(plan.telemetry(&chain));
     let progress = Progress { telemetry: Some(Arc::clone(&telemetry)), ..Progress::default() };

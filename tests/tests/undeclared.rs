@@ -3,13 +3,13 @@
 
 use std::convert::Infallible;
 
+use engine::strategies::{ALL, RSS, SINGLE};
 use engine::{
     Chain, Plan, Progress, Registry, RunError, Undeclared, UndeclaredError, replay_capture, verify,
 };
 use nf::{Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{chain, tcp};
-use strategy::Strategy;
 use wire::{Fields, Headers};
 
 /// Counts packets of a source: drops the tenth of each for `reason`, and counts `event` at the fifth.
@@ -96,8 +96,8 @@ fn run(chain: &Chain, plan: &Plan) -> Result<(), UndeclaredError> {
 
 #[test]
 fn a_run_names_the_function_and_the_number() {
-    for strategy in Strategy::ALL {
-        let cores = if strategy == Strategy::Single { 1 } else { 2 };
+    for strategy in ALL {
+        let cores = if strategy == SINGLE { 1 } else { 2 };
         let run = |reason, event| {
             let chain = careless(reason, event);
             run(&chain, &Plan::new(&chain, strategy, cores).expect("runs"))
@@ -119,9 +119,7 @@ fn a_run_names_the_function_and_the_number() {
 fn the_error_says_what_there_is_and_what_to_do() {
     let message = |reason, event| {
         let chain = careless(reason, event);
-        run(&chain, &Plan::new(&chain, Strategy::Single, 1).expect("runs"))
-            .expect_err("not declared")
-            .to_string()
+        run(&chain, &Plan::new(&chain, SINGLE, 1).expect("runs")).expect_err("not declared").to_string()
     };
     assert_eq!(
         message(7, 0),
@@ -138,7 +136,7 @@ fn the_error_says_what_there_is_and_what_to_do() {
 #[test]
 fn verify_ends_in_the_same_error() {
     let chain = careless(7, 0);
-    let plan = Plan::new(&chain, Strategy::Rss, 2).expect("runs");
+    let plan = Plan::new(&chain, RSS, 2).expect("runs");
     let error =
         verify(&chain, &plan, &|| Ok(capture().open()), &Progress::default()).expect_err("not declared");
     assert!(error.to_string().contains("`careless` drops for reason number 7"), "{error}");

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use engine::strategies::{RSS, SINGLE};
 use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
 use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
 use paceline_conformance::{captures, chain, example, root, stock_functions};
-use strategy::Strategy;
 use wire::{Fields, Headers};
 
 fn verify_rss(chain: &Chain, capture: &std::path::Path, cores: usize) -> Verified {
-    let plan = Plan::new(chain, Strategy::Rss, cores).expect("shardable");
+    let plan = Plan::new(chain, RSS, cores).expect("shardable");
     verify(chain, &plan, &|| CaptureReader::open(capture), &Progress::default()).expect("runs")
 }
 
@@ -128,8 +128,8 @@ fn every_stock_function_is_verified_alone() {
 #[test]
 fn the_perimeter_chain_is_refused_with_the_reason() {
     let chain = example("perimeter.toml");
-    assert!(Plan::new(&chain, Strategy::Single, 1).is_ok());
-    let error = Plan::new(&chain, Strategy::Rss, 2).expect_err("keys by connection and by source");
+    assert!(Plan::new(&chain, SINGLE, 1).is_ok());
+    let error = Plan::new(&chain, RSS, 2).expect_err("keys by connection and by source");
     assert!(matches!(error, PlanError::Conflict { .. }));
     let message = error.to_string();
     for part in ["`conntrack`", "source address", "--strategy scr", "--strategy single"] {
@@ -140,9 +140,9 @@ fn the_perimeter_chain_is_refused_with_the_reason() {
 #[test]
 fn one_core_for_single() {
     let chain = example("edge.toml");
-    assert_eq!(Plan::new(&chain, Strategy::Single, 2).expect_err("two"), PlanError::SingleCore { cores: 2 });
+    assert_eq!(Plan::new(&chain, SINGLE, 2).expect_err("two"), PlanError::SingleCore { cores: 2 });
     for cores in [0, 129] {
-        assert_eq!(Plan::new(&chain, Strategy::Rss, cores).expect_err("bad"), PlanError::Cores { cores });
+        assert_eq!(Plan::new(&chain, RSS, cores).expect_err("bad"), PlanError::Cores { cores });
     }
 }
 
@@ -265,7 +265,7 @@ fn a_table_that_filled_up_is_named() {
 fn nothing_is_proved_by_runs_that_were_stopped_or_cut_short() {
     let chain = example("edge.toml");
     let capture = root().join("captures/edge.pcap");
-    let plan = Plan::new(&chain, Strategy::Rss, 2).expect("shardable");
+    let plan = Plan::new(&chain, RSS, 2).expect("shardable");
     let progress = Progress::default();
     progress.stop.store(true, Ordering::Relaxed);
     let verified = verify(&chain, &plan, &|| CaptureReader::open(&capture), &progress).expect("runs");
@@ -286,7 +286,7 @@ fn no_run_begins_after_a_stop() {
     let mut registry = Registry::stock();
     registry.add::<Faulty<IS_STOPPED>>();
     let chain = chain("[[function]]\nuse = \"faulty\"", &registry);
-    let plan = Plan::new(&chain, Strategy::Rss, 1).expect("shardable");
+    let plan = Plan::new(&chain, RSS, 1).expect("shardable");
     for (at_opening, openings) in [(3, 3), (1, 1)] {
         let (progress, opened) = (Progress::default(), AtomicU64::new(0));
         let open = || {

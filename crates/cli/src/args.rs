@@ -1,8 +1,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 use engine::{Egress, LossShare, MAX_CORES, Speed};
-use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing, Strategy};
+use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
 use crate::address::Address;
 use crate::bench::Figure;
@@ -727,15 +728,15 @@ pub struct BenchReportArgs {
 
 /// [`Strategy`] as clap sees it.
 #[derive(Clone, Copy)]
-pub struct StrategyArg(pub Strategy);
+pub struct StrategyArg(pub &'static dyn Strategy);
 
 #[allow(non_upper_case_globals, reason = "read as the variants they stand for")]
 impl StrategyArg {
-    pub const Single: StrategyArg = StrategyArg(Strategy::Single);
-    pub const Rss: StrategyArg = StrategyArg(Strategy::Rss);
-    pub const RssPlusPlus: StrategyArg = StrategyArg(Strategy::RssPlusPlus);
-    pub const Shared: StrategyArg = StrategyArg(Strategy::Shared);
-    pub const Scr: StrategyArg = StrategyArg(Strategy::Scr);
+    pub const Single: StrategyArg = StrategyArg(SINGLE);
+    pub const Rss: StrategyArg = StrategyArg(RSS);
+    pub const RssPlusPlus: StrategyArg = StrategyArg(RSSPP);
+    pub const Shared: StrategyArg = StrategyArg(SHARED);
+    pub const Scr: StrategyArg = StrategyArg(SCR);
 }
 
 impl ValueEnum for StrategyArg {

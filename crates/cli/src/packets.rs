@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::strategies::{SCR, Strategy};
 use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Recovery, Registry, Speed};
 use io::capture::CaptureReader;
-use strategy::Strategy;
 
 use crate::args::{CardArgs, ChainArgs, HistoryArgs, OnOff, SequencerArg};
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ enum Source {
 pub fn prepare(
     args: &ChainArgs,
     history: &HistoryArgs,
-    strategy: Strategy,
+    strategy: &'static dyn Strategy,
     card: &CardArgs,
     tables: &TableArgs,
     registry: &Registry,
@@ -73,7 +73,11 @@ pub fn prepare(
     Ok(Setting { chain, plan, packets })
 }
 
-fn find(args: &ChainArgs, history: &HistoryArgs, strategy: Strategy) -> Result<Packets, Failure> {
+fn find(
+    args: &ChainArgs,
+    history: &HistoryArgs,
+    strategy: &'static dyn Strategy,
+) -> Result<Packets, Failure> {
     let HistoryArgs { sequencer, pcap_dir, loss, loss_seed, recovery } = history;
     if *sequencer != Some(SequencerArg::External) {
         if pcap_dir.is_some() || loss.is_some() || recovery.is_some() {
@@ -82,12 +86,12 @@ fn find(args: &ChainArgs, history: &HistoryArgs, strategy: Strategy) -> Result<P
                  Add `--strategy scr --sequencer external`, or leave them out.",
             ));
         }
-        if sequencer.is_some() && strategy != Strategy::Scr {
+        if sequencer.is_some() && strategy != SCR {
             return Err(no_history(strategy));
         }
         return Ok(Packets::Capture(args.pcap.clone().unwrap_or_default()));
     }
-    if strategy != Strategy::Scr {
+    if strategy != SCR {
         return Err(no_history(strategy));
     }
     let source = match (&args.pcap, pcap_dir) {
@@ -99,7 +103,7 @@ fn find(args: &ChainArgs, history: &HistoryArgs, strategy: Strategy) -> Result<P
     Ok(Packets::External(External { source, loss, recovery }))
 }
 
-fn no_history(strategy: Strategy) -> Failure {
+fn no_history(strategy: &'static dyn Strategy) -> Failure {
     Failure::usage(format!(
         "under strategy `{}` cores need no history, and nobody sequences packets\n\
          Leave out --sequencer, or use `--strategy scr`.",

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use engine::report::TimeRanBack;
+use engine::strategies::SCR;
 use engine::{Chain, Plan, Progress, Registry, Sequenced, Sequencing};
 use io::capture::{CaptureError, CaptureReader, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
-use strategy::Strategy;
 use wire::LinkType;
 
 use crate::args::SequenceArgs;
@@ -61,7 +61,7 @@ struct SequenceFile {
 pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let chain = session::read_chain(&args.chain, registry)?;
     // What cannot be replicated needs no history.
-    Plan::new(&chain, Strategy::Scr, args.cores).map_err(Failure::usage)?;
+    Plan::new(&chain, SCR, args.cores).map_err(Failure::usage)?;
     let sequencing = Sequencing::new(&chain, args.cores, args.ethernet).map_err(Failure::usage)?;
     let mut reader = session::open(&args.pcap)?;
     let paths = paths(args)?;

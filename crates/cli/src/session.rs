@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use engine::strategies::Strategy;
 use engine::{Chain, Oddities, Plan, Progress, Registry};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use io::Trace;
 use io::capture::{CaptureError, CaptureReader};
-use strategy::Strategy;
 use telemetry::{MetricsServer, Telemetry};
 
 use crate::address::Address;
@@ -24,7 +24,12 @@ use crate::failure::Failure;
 pub const INTERRUPTED: u8 = 130;
 
 /// Checks that a chain can run so.
-pub fn plan(chain: &Chain, strategy: Strategy, cores: usize, card: &CardArgs) -> Result<Plan, Failure> {
+pub fn plan(
+    chain: &Chain,
+    strategy: &'static dyn Strategy,
+    cores: usize,
+    card: &CardArgs,
+) -> Result<Plan, Failure> {
     let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
     if let Some(rebalancing) = card.rebalancing() {
         if plan.rebalancing.is_none() {

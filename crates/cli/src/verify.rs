@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use engine::Moves;
 use engine::report::{HistoryReport, hex};
+use engine::strategies::SCR;
 use engine::{
     Answer, Broken, Chain, HistoryCheck, Mismatch, Plan, Registry, RunError, SharedCheck, Verified,
     VerifyError, verify, verify_external,
@@ -15,7 +16,6 @@ use io::{EngineDrop, Fate};
 use nf::WhenShared;
 use schemars::JsonSchema;
 use serde::Serialize;
-use strategy::Strategy;
 
 use self::outcome::Outcome;
 use crate::args::VerifyArgs;
@@ -147,7 +147,7 @@ fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
 
 /// Tables that were full and pools that were empty: what that means for the comparison.
 fn full(plan: &Plan, verified: &Verified) -> String {
-    let is_replicated = plan.strategy == Strategy::Scr;
+    let is_replicated = plan.strategy == SCR;
     let note = |names: &[String], what: &str, help: &str| match names {
         [] => String::new(),
         // Each replica's table is full, and its pool empty, when the single core's is.
@@ -464,7 +464,7 @@ mod tests {
     fn an_interrupted_comparison_proves_nothing() {
         let chain =
             Chain::parse("a.toml", "[[function]]\nuse = \"ddos\"\n", &Registry::stock()).expect("a chain");
-        let plan = Plan::new(&chain, Strategy::Rss, 2).expect("a plan");
+        let plan = Plan::new(&chain, engine::strategies::RSS, 2).expect("a plan");
         for different in [0, 3] {
             let verified = Verified {
                 packets: 9,

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use engine::strategies::{RSS, SCR, SINGLE, Strategy};
 use engine::{Chain, Plan};
 use io::{Packets, Trace};
-use strategy::{INDIRECTION_SIZES, Rebalancing, Strategy};
+use strategy::{INDIRECTION_SIZES, Rebalancing};
 use traffic::{Analysis, Digest};
 
 use crate::findings::draw_conclusions;
@@ -20,7 +21,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Contest {
     /// In the order to be shown.
-    pub strategies: Vec<Strategy>,
+    pub strategies: Vec<&'static dyn Strategy>,
     /// Numbers of cores. `single` runs on one, whatever they are.
     pub cores: Vec<usize>,
     /// Virtual cores also where there are processors enough.
@@ -66,7 +67,7 @@ pub fn compare(
     contest: &Contest,
     labels: Labels,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Strategy, &Point),
+    tell: &mut dyn FnMut(&'static dyn Strategy, &Point),
 ) -> Result<Comparison, BenchError> {
     let mut comparison = Comparison {
         paceline: labels.paceline,
@@ -108,14 +109,14 @@ pub fn compare(
 
 /// Numbers of cores, ascending, each once, and where the clock is not the one that they have by themselves. `single` has
 /// one core on each clock that another strategy has, so that each rate has something to be compared with.
-fn places(chain: &Chain, strategy: Strategy, contest: &Contest) -> Vec<(usize, Option<Clock>)> {
+fn places(chain: &Chain, strategy: &'static dyn Strategy, contest: &Contest) -> Vec<(usize, Option<Clock>)> {
     let mut cores = contest.cores.clone();
     cores.sort_unstable();
     cores.dedup();
-    if strategy != Strategy::Single {
+    if strategy != SINGLE {
         return cores.into_iter().map(|cores| (cores, None)).collect();
     }
-    let others = contest.strategies.iter().filter(|other| **other != Strategy::Single);
+    let others = contest.strategies.iter().filter(|other| **other != SINGLE);
     let clocks =
         others.flat_map(|other| cores.iter().filter_map(|cores| clock_of(chain, *other, *cores, contest)));
     let clocks: Vec<Clock> = clocks.collect();
@@ -129,7 +130,12 @@ fn places(chain: &Chain, strategy: Strategy, contest: &Contest) -> Vec<(usize, O
 }
 
 /// The clock that a point will have; `None` where it cannot run.
-fn clock_of(chain: &Chain, strategy: Strategy, cores: usize, contest: &Contest) -> Option<Clock> {
+fn clock_of(
+    chain: &Chain,
+    strategy: &'static dyn Strategy,
+    cores: usize,
+    contest: &Contest,
+) -> Option<Clock> {
     clock(chain, &Plan::new(chain, strategy, cores).ok()?, contest.prefers_virtual).ok()
 }
 
@@ -137,7 +143,7 @@ fn clock_of(chain: &Chain, strategy: Strategy, cores: usize, contest: &Contest) 
 fn point(
     chain: &Chain,
     trace: &Trace,
-    strategy: Strategy,
+    strategy: &'static dyn Strategy,
     cores: usize,
     fixed: Option<Clock>,
     contest: &Contest,
@@ -154,7 +160,7 @@ fn point(
         None => clock(chain, &plan, contest.prefers_virtual).map_err(in_one_line)?,
     };
     let packets = match contest.history {
-        Some(how) if strategy == Strategy::Scr => packets_with_history(chain, &plan, trace, how),
+        Some(how) if strategy == SCR => packets_with_history(chain, &plan, trace, how),
         _ => packets(chain, &plan, trace),
     };
     let packets = packets.map_err(in_one_line)?;
@@ -207,7 +213,7 @@ pub(crate) fn summary(
     }
     let profile = analysis.profile();
     // Where no hash serves the chain there is no table.
-    let (top_entry_share, top_key) = match Plan::new(chain, Strategy::Rss, 1) {
+    let (top_entry_share, top_key) = match Plan::new(chain, RSS, 1) {
         Ok(plan) => {
             let plan = Plan { indirection_entries, ..plan };
             let top_key = top_key(chain, &plan, trace);

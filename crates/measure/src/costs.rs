@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
+use engine::strategies::{SCR, SINGLE, Strategy};
 use engine::{Chain, Plan, PlanError};
 use io::Trace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strategy::Strategy;
 use thiserror::Error;
 
 use crate::search::median_index;
@@ -100,13 +100,13 @@ pub fn measure_costs(
     stop: &AtomicBool,
 ) -> Result<MeasuredCosts, CostError> {
     let empty = Chain { functions: Vec::new(), ..chain.clone() };
-    let mut dispatch = Runner::new(&empty, trace, Strategy::Single, 1, stop)?;
-    let mut single = Runner::new(chain, trace, Strategy::Single, 1, stop)?;
+    let mut dispatch = Runner::new(&empty, trace, SINGLE, 1, stop)?;
+    let mut single = Runner::new(chain, trace, SINGLE, 1, stop)?;
     let mut replicated = Vec::new();
     let fitted = question.cores.iter().map(|cores| (*cores, true));
     let unseen = question.unseen_cores.iter().map(|cores| (*cores, false));
     for (cores, is_fitted) in fitted.chain(unseen) {
-        match Runner::new(chain, trace, Strategy::Scr, cores, stop) {
+        match Runner::new(chain, trace, SCR, cores, stop) {
             Ok(runner) => replicated.push((cores, is_fitted, runner)),
             Err(CostError::Plan(PlanError::Payload { .. } | PlanError::Memory { .. })) => {}
             Err(error) => return Err(error),
@@ -131,7 +131,7 @@ impl Runner {
     fn new(
         chain: &Chain,
         trace: &Trace,
-        strategy: Strategy,
+        strategy: &'static dyn Strategy,
         cores: usize,
         stop: &AtomicBool,
     ) -> Result<Runner, CostError> {
@@ -204,7 +204,7 @@ pub fn history_costs(
 ) -> Result<Vec<HistoryCost>, CostError> {
     let mut runners = Vec::new();
     for cores in &question.cores {
-        let plan = Plan::new(chain, Strategy::Scr, *cores)?;
+        let plan = Plan::new(chain, SCR, *cores)?;
         for placement in Placement::ALL {
             let has_recovery = placement == Placement::PacketsRecovered;
             let offered = match placement {

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
+use engine::strategies::{RSS, RSSPP, SCR};
 use engine::{Chain, Plan};
 use io::Trace;
 use schemars::JsonSchema;
 use sequencer::{HEADER_LEN, ItemLayout};
 use serde::{Deserialize, Serialize};
-use strategy::Strategy;
 
 use crate::advice::{Advice, advise};
 use crate::compare::{in_one_line, summary};
@@ -141,11 +141,7 @@ pub fn forecast(
             replica_bytes: state_bytes * cores as u64,
         }
     };
-    let refused = [
-        (Strategy::Rss, sharding_refused.clone()),
-        (Strategy::RssPlusPlus, sharding_refused),
-        (Strategy::Scr, replication_refused),
-    ];
+    let refused = [(RSS, sharding_refused.clone()), (RSSPP, sharding_refused), (SCR, replication_refused)];
     let refused = refused.into_iter().filter_map(|(strategy, reason)| {
         Some(RefusedStrategy { strategy: strategy.name().to_owned(), reason: reason? })
     });
@@ -182,7 +178,7 @@ enum Sharding {
 
 impl Sharding {
     fn new(chain: &Chain, trace: &Trace, indirection_entries: usize) -> Result<Sharding, BenchError> {
-        match Plan::new(chain, Strategy::Rss, 1) {
+        match Plan::new(chain, RSS, 1) {
             Ok(plan) => {
                 let plan = Plan { indirection_entries, ..plan };
                 let skew = Box::new(Skew::new(chain, &plan, trace)?);
@@ -194,7 +190,7 @@ impl Sharding {
 }
 
 fn why_not_replicated(chain: &Chain) -> String {
-    let error = Plan::new(chain, Strategy::Scr, 2).err().map(in_one_line);
+    let error = Plan::new(chain, SCR, 2).err().map(in_one_line);
     error.unwrap_or_else(|| "there is no memory for replicas".to_owned())
 }
 

@@ -105,8 +105,8 @@ fn busiest_share(owners: &[u16], loads: &[u64], cores: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use engine::Registry;
+    use engine::strategies::RSS;
     use proptest::prelude::*;
-    use strategy::Strategy;
     use traffic::Model;
     use wire::LinkType;
 
@@ -192,7 +192,7 @@ mod tests {
         });
         let text = "[[function]]\nuse = \"heavy-hitters\"\nflows = 1024\n";
         let chain = Chain::parse("test.toml", text, &Registry::stock()).expect("a chain");
-        let plan = Plan::new(&chain, Strategy::Rss, 1).expect("a plan");
+        let plan = Plan::new(&chain, RSS, 1).expect("a plan");
         Skew::new(&chain, &plan, &trace).expect("packets")
     }
 

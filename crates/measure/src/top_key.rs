@@ -59,8 +59,8 @@ fn name(fields: Fields) -> &'static str {
 #[cfg(test)]
 mod tests {
     use engine::Registry;
+    use engine::strategies::RSS;
     use io::capture::Record;
-    use strategy::Strategy;
     use traffic::Model;
     use wire::LinkType;
 
@@ -73,7 +73,7 @@ mod tests {
         });
         let text = format!("[[function]]\nuse = \"{function}\"\nflows = 1024\n");
         let chain = Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain");
-        let plan = Plan::new(&chain, Strategy::Rss, 1).expect("a plan");
+        let plan = Plan::new(&chain, RSS, 1).expect("a plan");
         top_key(&chain, &plan, &trace).expect("a hash")
     }
 

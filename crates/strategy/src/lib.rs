@@ -1,8 +1,7 @@
 //! How packets are spread over cores.
 //!
-//! A strategy differs from another only in which core gets a packet ([`Assign`]), what rides with
-//! the packet, and how a core reaches state. Those here need nothing to ride along. [`Strategy::Single`]
-//! and [`Strategy::Rss`] give each core private state; under [`Strategy::Shared`] all cores have one.
+//! Which core gets a packet ([`Assign`]) is one part of a strategy. Where states are, and what cores hear beside
+//! their packets, are the others: see `engine::strategies`.
 //!
 //! Which header fields `rss` hashes is never asked: [`HashFields::derive`] finds the fields that
 //! keep every key of the chain on one core, or says which two functions cannot agree on any.
@@ -33,50 +32,3 @@ pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
 pub use rsspp::{Every, Rebalancing, RssPlusPlus};
 pub use spray::Spray;
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};
-
-/// A way to run one chain on several cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Strategy {
-    /// One core: what every other strategy must equal.
-    Single,
-    /// Receive-side scaling: a hash of header fields picks the core; each core has private state.
-    Rss,
-    /// The same with an indirection table that follows the load: flows go from core to core.
-    RssPlusPlus,
-    /// Packets go to the cores in turn, and all cores share each flow's state, under locks.
-    Shared,
-    /// State-compute replication: packets go to the cores in turn, and each core steps all of them.
-    Scr,
-}
-
-impl Strategy {
-    /// Every strategy.
-    pub const ALL: [Strategy; 5] =
-        [Strategy::Single, Strategy::Shared, Strategy::Rss, Strategy::RssPlusPlus, Strategy::Scr];
-
-    /// What command lines and reports call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Strategy::Single => "single",
-            Strategy::Rss => "rss",
-            Strategy::RssPlusPlus => "rsspp",
-            Strategy::Shared => "shared",
-            Strategy::Scr => "scr",
-        }
-    }
-
-    /// One line for `--help`.
-    pub fn summary(self) -> &'static str {
-        match self {
-            Strategy::Single => "one core; what every other strategy is compared with",
-            Strategy::Rss => "receive-side scaling: packets go to cores by a hash of their headers",
-            Strategy::RssPlusPlus => {
-                "RSS++: the same, and hashes with their flows go from loaded cores to others"
-            }
-            Strategy::Shared => "packets go to cores in turn; all share one state, under locks, in no order",
-            Strategy::Scr => {
-                "state-compute replication: packets go to cores in turn, and each core steps the history of all"
-            }
-        }
-    }
-}

@@ -1,8 +1,8 @@
+use engine::strategies::SCR;
 use engine::{Chain, RunError, Verified, VerifyError};
 use io::Fate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strategy::Strategy;
 
 use crate::Setting;
 
@@ -149,9 +149,8 @@ fn of_verified(setting: &Setting, chain: &Chain, verified: &Verified) -> Outcome
 /// Not those of replicas, which are full when those of the single core are. Nothing excuses packets out of order, or
 /// flows that cannot be at the same time.
 fn announced(setting: &Setting, verified: &Verified) -> Option<&'static str> {
-    let is_excusable = setting.way.strategy != Strategy::Scr
-        && verified.broken.is_empty()
-        && verified.out_of_order.unwrap_or(0) == 0;
+    let is_excusable =
+        setting.way.strategy != SCR && verified.broken.is_empty() && verified.out_of_order.unwrap_or(0) == 0;
     match is_excusable {
         true if !verified.filled.is_empty() => Some("full tables"),
         true if !verified.exhausted.is_empty() => Some("exhausted pools"),

@@ -1,10 +1,11 @@
 use std::fmt;
 
+use engine::strategies::{RSSPP, SCR, Strategy};
 use engine::{
     Chain, ExternalInput, ExternalPackets, Loss, LossShare, Plan, PlanError, Progress, Recovery, Verified,
     VerifyError, verify, verify_external,
 };
-use strategy::{Every, Rebalancing, Strategy};
+use strategy::{Every, Rebalancing};
 use table::WhenFull;
 
 use crate::Capture;
@@ -27,7 +28,7 @@ pub enum Tables {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
     /// The strategy that is compared with `single`.
-    pub strategy: Strategy,
+    pub strategy: &'static dyn Strategy,
     /// Under `rsspp`: entries move every so many packets, whatever the loads; `None`: as the loads ask for.
     pub move_every: Option<u64>,
     /// Under `scr`: packets come with their history from a sequencer outside, and this share of them is lost.
@@ -36,18 +37,18 @@ pub struct Way {
 
 impl Way {
     /// The strategy as it is.
-    pub fn plain(strategy: Strategy) -> Way {
+    pub fn plain(strategy: &'static dyn Strategy) -> Way {
         Way { strategy, move_every: None, loss: None }
     }
 
     /// `rsspp` with forced moves every so many packets.
     pub fn moving(packets: u64) -> Way {
-        Way { move_every: Some(packets), ..Way::plain(Strategy::RssPlusPlus) }
+        Way { move_every: Some(packets), ..Way::plain(RSSPP) }
     }
 
     /// `scr` behind a sequencer outside, with losses on the way.
     pub fn lossy(share: LossShare) -> Way {
-        Way { loss: Some(share), ..Way::plain(Strategy::Scr) }
+        Way { loss: Some(share), ..Way::plain(SCR) }
     }
 }
 

@@ -6,7 +6,7 @@
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, for whoever asks |
 //! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, for whoever asks |
-//! | [`Edits`] | header changes as data; [`apply`] writes them and mends checksums (RFC 1624) |
+//! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
 //!
 //! Parsing never panics and never reads outside the frame, on any bytes.

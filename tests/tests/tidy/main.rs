@@ -217,6 +217,110 @@ fn arrows_between_the_rooms_of_the_engine_run_one_way() {
     assert_eq!(uses_upward(&graph), [""; 0]);
 }
 
+/// Words of our own that have a plain one: what not to write, and what to write instead.
+const PLAIN_WORDS: [(&str, &str); 7] = [
+    ("change hands", "migrate"),
+    ("changes hands", "migrates"),
+    ("mends checksums", "updates checksums incrementally (RFC 1624)"),
+    ("mend checksums", "update checksums incrementally (RFC 1624)"),
+    ("hoever assigns", "the dispatcher"),
+    ("no clock's", "time stamps come from the capture, not from a clock"),
+    ("custody", "migration, intake"),
+];
+
+/// Every page that people read.
+fn pages() -> Vec<PathBuf> {
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let docs =
+        fs::read_dir(root().join("docs")).expect("docs").map(|entry| entry.expect("a folder entry").path());
+    pages.into_iter().chain(docs.filter(|path| path.extension().is_some_and(|end| end == "md"))).collect()
+}
+
+/// The word in a line that has a plainer one, if any.
+fn riddle(line: &str) -> Option<&'static str> {
+    PLAIN_WORDS.iter().map(|(word, _)| *word).find(|word| line.to_lowercase().contains(word))
+}
+
+#[test]
+fn words_are_plain() {
+    let mut found = Vec::new();
+    let in_code = lines("crates").into_iter().filter(|(_, _, line)| is_comment(line));
+    let in_pages = pages().into_iter().flat_map(|path| {
+        let text = fs::read_to_string(&path).expect("a page");
+        text.lines().enumerate().map(|(i, line)| (path.clone(), i + 1, line.to_owned())).collect::<Vec<_>>()
+    });
+    for (path, number, line) in in_code.chain(in_pages) {
+        if let Some(word) = riddle(&line) {
+            found.push(format!("{}:{number}: \"{word}\"", path.display()));
+        }
+    }
+    assert!(found.is_empty(), "see PLAIN_WORDS: {found:#?}");
+}
+
+/// What stands between backticks in a text.
+fn code_spans(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// The rows of the glossary: the word, and the names in its last column.
+fn glossary(page: &str) -> Vec<(String, Vec<String>)> {
+    let (_, rest) = page.split_once("## Glossary").expect("a glossary");
+    let table = rest.split("\n## ").next().unwrap_or_default();
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        let names = code_spans(cells.last().unwrap_or(&"")).into_iter().map(str::to_owned).collect();
+        (cells[0].trim().to_owned(), names)
+    };
+    rows.map(row).collect()
+}
+
+/// The words of the glossary are those of the code.
+#[test]
+fn the_glossary_names_what_there_is() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let words = glossary(&page);
+    assert!(words.len() > 25, "{words:?}");
+    let code = lines("crates");
+    let is_defined = |name: &str| {
+        let kinds = ["struct", "enum", "trait", "type"];
+        let begins = |line: &str| {
+            let line = line.trim_start();
+            let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+            let rest =
+                kinds.iter().find_map(|kind| line.strip_prefix(kind)?.strip_prefix(' ')?.strip_prefix(name));
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        };
+        code.iter().any(|(_, _, line)| begins(line))
+    };
+    for (word, names) in &words {
+        for name in names {
+            assert!(is_defined(name), "`{name}`, of \"{word}\", is defined nowhere");
+        }
+    }
+    let mut once: Vec<&String> = words.iter().map(|(word, _)| word).collect();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), words.len(), "a word stands twice in the glossary");
+    assert!(!is_defined("Custody"));
+}
+
+/// Files that pages name are there.
+#[test]
+fn pages_name_files_that_exist() {
+    let begins = ["crates/", "tests/", "bench/", "docs/", "examples/", "captures/"];
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for span in text.lines().flat_map(code_spans) {
+            let is_path = begins.iter().any(|begin| span.starts_with(begin));
+            let is_one_path = span.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if is_path && is_one_path {
+                assert!(root().join(span).exists(), "{}: `{span}`", page.display());
+            }
+        }
+    }
+}
+
 /// A check that cannot fail is a defect: each of the above, failing.
 #[test]
 fn the_rules_can_be_broken() {
@@ -227,6 +331,11 @@ fn the_rules_can_be_broken() {
     assert_eq!(uses(manifest), ["wire", "engine"]);
     assert_eq!(wrong_uses("nfs", &uses(manifest)), ["engine"]);
     assert_eq!(wrong_uses("io", &["strategy".to_owned()]), ["strategy"]);
+    assert_eq!(riddle("// flows Change hands here"), Some("change hands"));
+    assert_eq!(
+        glossary("## Glossary\n\n| word | x | code |\n|---|---|---|\n| a | b | `C`, `D` |\n\n## E").len(),
+        1
+    );
     let module = |path: &str| path.split("::").map(str::to_owned).collect::<Vec<_>>();
     let graph = BTreeMap::from([(
         module("path::run"),

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use engine::Registry;
+use engine::strategies::{ALL, Strategy};
 use measure::{Contest, Labels, Point};
-use strategy::Strategy;
 
 use crate::args::BenchCompareArgs;
 use crate::bench::compare::{render_csv, render_html, render_text};
@@ -53,8 +53,8 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
 }
 
 fn contest(args: &BenchCompareArgs) -> Contest {
-    let all = || Strategy::ALL.to_vec();
-    let asked: Vec<Strategy> = args.strategies.iter().map(|strategy| strategy.0).collect();
+    let all = || ALL.to_vec();
+    let asked: Vec<&'static dyn Strategy> = args.strategies.iter().map(|strategy| strategy.0).collect();
     Contest {
         strategies: if asked.is_empty() { all() } else { asked },
         cores: args.cores.clone(),
@@ -70,7 +70,7 @@ fn contest(args: &BenchCompareArgs) -> Contest {
 }
 
 /// A line for each point on the terminal: some take a minute.
-fn tell(strategy: Strategy, point: &Point) {
+fn tell(strategy: &'static dyn Strategy, point: &Point) {
     if !std::io::stderr().is_terminal() {
         return;
     }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::Registry;
-use strategy::Strategy;
+use engine::strategies::{RSSPP, SCR};
 use sweep::{
     Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Source, Summary, Tables,
     Way, sweep,
@@ -201,16 +201,14 @@ fn tables(args: &SweepArgs) -> Vec<Tables> {
 fn ways(args: &SweepArgs) -> Vec<Way> {
     let mut ways = Vec::new();
     for strategy in args.strategies.iter().map(|strategy| strategy.0) {
-        match strategy {
-            Strategy::RssPlusPlus => {
-                let moving = |every: &MoveEvery| every.0.map_or(Way::plain(strategy), Way::moving);
-                ways.extend(args.move_every.iter().map(moving));
-            }
-            Strategy::Scr => {
-                let lossy = |share: &LossOr| share.0.map_or(Way::plain(strategy), Way::lossy);
-                ways.extend(args.loss.iter().map(lossy));
-            }
-            _ => ways.push(Way::plain(strategy)),
+        if strategy == RSSPP {
+            let moving = |every: &MoveEvery| every.0.map_or(Way::plain(strategy), Way::moving);
+            ways.extend(args.move_every.iter().map(moving));
+        } else if strategy == SCR {
+            let lossy = |share: &LossOr| share.0.map_or(Way::plain(strategy), Way::lossy);
+            ways.extend(args.loss.iter().map(lossy));
+        } else {
+            ways.push(Way::plain(strategy));
         }
     }
     ways

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use io::{Feeder, replay, replay_in_any_order};
-use strategy::Assign;
 use wire::Headers;
 
 use crate::chain::Chain;
@@ -14,7 +13,7 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
-use crate::strategies::dispatch::{Tell, give_orders, intakes};
+use crate::strategies::dispatch::{Dispatcher, Team};
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 
@@ -44,16 +43,15 @@ pub(crate) fn replay_keeping<E: Send>(
 ) -> Result<RunOutcome, RunError<E>> {
     let checksums = chain.checksums.decide(&mut input.reader);
     let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
-    let assign = plan.assign(chain);
     // All memory is taken before the clock starts.
     let chains =
         plan.cores_keeping(chain, keeping).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    let (tell, intakes) = intakes(chain, plan);
+    let Team { dispatcher, intakes } = plan.team(chain);
     // A packet that waits for its flow is sent behind later ones.
     let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
     let ends = plan.egress.ends(chains.len(), ordered);
     let job = Job { chains, intakes, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
-    let feed = |feeder| feed(chain, input, feeder, assign, tell, progress);
+    let feed = |feeder| feed(chain, input, feeder, dispatcher, progress);
     let outcome = run_cores(chain, job, feed, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })
 }
@@ -62,13 +60,12 @@ fn feed(
     chain: &Chain,
     mut input: Input,
     mut feeder: Feeder,
-    mut assign: Box<dyn Assign>,
-    mut tell: Tell,
+    mut dispatcher: Box<dyn Dispatcher>,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(chain, &mut input, &mut feeder, &mut *assign, &mut tell, progress);
+    let end = feed_all(chain, &mut input, &mut feeder, &mut *dispatcher, progress);
     // The history ends before the cores see that their queues do.
-    drop(tell);
+    drop(dispatcher);
     Fed { end, ran_back: feeder.ran_back(), remarks: input.reader.remarks() }
 }
 
@@ -77,13 +74,12 @@ fn feed_all(
     chain: &Chain,
     Input { reader, speed }: &mut Input,
     feeder: &mut Feeder,
-    assign: &mut dyn Assign,
-    tell: &mut Tell,
+    dispatcher: &mut dyn Dispatcher,
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    let mut ingress = Ingress::new(chain, matches!(tell, Tell::History(_)));
-    let reads_headers = assign.reads_headers() || ingress.sees_all();
+    let mut ingress = Ingress::new(chain, dispatcher.tells_headers());
+    let reads_headers = dispatcher.reads_headers() || ingress.sees_all();
     let mut packets = 0u64;
     loop {
         let record = match reader.next() {
@@ -105,15 +101,8 @@ fn feed_all(
                 false => (Headers::default(), None),
             };
             frame.refused = refused;
-            frame.entry = assign.entry(&headers);
-            match tell {
-                Tell::Nothing => {}
-                Tell::Orders(orders) => {
-                    give_orders(assign.moves(frame.stamp), frame.stamp, orders, feeder)?;
-                }
-                Tell::History(history) => history.write(&headers, frame.stamp),
-            }
-            feeder.send(assign.core(frame.entry), frame)
+            let core = dispatcher.dispatch(&headers, &mut frame, feeder)?;
+            feeder.send(core, frame)
         });
         let Ok(()) = sent else { return FeedEnd::Closed };
         packets += 1;

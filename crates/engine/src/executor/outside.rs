@@ -18,7 +18,7 @@ use crate::path::receive::Intake;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::{Arrivals, InputError};
-use crate::strategies::scr::outside::custody::External;
+use crate::strategies::scr::outside::intake::External;
 use crate::strategies::scr::outside::line::Line;
 use crate::strategies::scr::outside::loss::Loss;
 use crate::strategies::scr::outside::on_loss::{OnLoss, Recovery};

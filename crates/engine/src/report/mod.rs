@@ -25,8 +25,8 @@ use crate::path::core::ChainCore;
 use crate::path::counters::{CoreCounters, StageCounters};
 use crate::path::group::Stage;
 use crate::path::receive::HistoryCounters;
+use crate::strategies::limits::kib;
 use crate::strategies::plan::Plan;
-use crate::strategies::plan::kib;
 
 /// A run of a chain over packets.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -126,7 +126,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         }
     }
 
-    /// What is left of a run: of one that began earlier, or whose flow began or ended amidst.
+    /// What is left of a run: of one that began earlier, or whose flow began or ended in the middle.
     #[inline(never)]
     fn hit_rest(&mut self, packet: usize, slot: Slot, mut span: Range<u16>, steps: &mut Steps<'_, F::Key>) {
         while span.start < span.end {

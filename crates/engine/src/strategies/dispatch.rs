@@ -1,69 +1,79 @@
-//! What is beside the cores.
+//! Who sends packets to the cores.
 
-use control::{Order, Orders};
-use io::{Closed, Feeder, Waiting};
-use strategy::Move;
-use wire::Stamp;
+use io::{Closed, Feeder, Frame};
+use strategy::Assign;
+use wire::Headers;
 
-use crate::chain::Chain;
-use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::Intake;
-use crate::strategies::plan::Plan;
-use crate::strategies::rsspp::mover::Mover;
-use crate::strategies::scr::log::{HistoryWriter, history};
-use crate::strategies::scr::replicator::Replicator;
 
-/// Has flows handed over, ahead of the first packet that goes to their new cores.
-pub(crate) fn give_orders(
-    moves: &[Move],
-    stamp: Stamp,
-    orders: &mut Orders,
-    feeder: &Feeder,
-) -> Result<(), Closed> {
-    for Move { entry, from, to } in moves {
-        let from = usize::from(*from);
-        let order = Order {
-            entry: *entry,
-            to: *to,
-            after: feeder.sent(from),
-            since_seq: stamp.seq,
-            since_ns: stamp.time_ns,
-        };
-        let waiting = Waiting::default();
-        // The core looks at its orders between any two batches.
-        while orders.give(from, order).is_err() {
-            if feeder.is_closed() {
-                return Err(Closed);
-            }
-            waiting.wait();
-        }
-    }
-    Ok(())
+/// Those beside and before the chains of a run: one dispatcher, and an intake for each core.
+pub struct Team {
+    /// Sends packets to the cores.
+    pub dispatcher: Box<dyn Dispatcher>,
+    /// By core, what stands before its chain.
+    pub intakes: Vec<Box<dyn Intake>>,
 }
 
-/// What cores are told beside their packets.
-pub(crate) enum Tell {
-    Nothing,
-    /// Which flows to hand over.
-    Orders(Orders),
-    /// What packets the others have.
-    History(Box<HistoryWriter>),
+impl Team {
+    /// Packets go where `assign` says, and each core takes what comes.
+    pub fn plain(assign: Box<dyn Assign>, cores: usize) -> Team {
+        let intakes = (0..cores).map(|_| -> Box<dyn Intake> { Box::new(()) }).collect();
+        Team { dispatcher: Box::new(assign), intakes }
+    }
 }
 
-/// What stands before the chain of each core, and what they have to be told.
-pub(crate) fn intakes(chain: &Chain, plan: &Plan) -> (Tell, Vec<Box<dyn Intake>>) {
-    if plan.is_replicated() {
-        // As many as can be in flight, so that none is overwritten before the last core has read it.
-        let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
-        let (writer, reader) = history(chain.excerpt(), records);
-        let intake =
-            |_| -> Box<dyn Intake> { Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)) };
-        return (Tell::History(Box::new(writer)), (0..plan.cores).map(intake).collect());
+/// Sends packets to cores, one by one in order of arrival, and tells cores what they must know ahead of a packet.
+/// Dropped at the end of the packets, before the cores' queues end.
+pub trait Dispatcher: Send {
+    /// Whether it looks at headers; if not, nobody need parse for it.
+    fn reads_headers(&self) -> bool;
+
+    /// Whether it tells other cores what the headers are, so that it must know of wrong checksums.
+    fn tells_headers(&self) -> bool {
+        false
     }
-    let Some(owners) = plan.owners() else {
-        return (Tell::Nothing, (0..plan.cores).map(|_| -> Box<dyn Intake> { Box::new(()) }).collect());
-    };
-    let (orders, movers) = Mover::for_cores(&owners, plan.cores);
-    let intakes = movers.into_iter().map(|mover| -> Box<dyn Intake> { Box::new(mover) });
-    (Tell::Orders(orders), intakes.collect())
+
+    /// Picks the core of the next packet, and notes in the frame to which entry of the indirection table its hash
+    /// points. `headers` are of the packet as it was received.
+    ///
+    /// # Errors
+    /// [`Closed`] if the cores take no packets any more.
+    fn dispatch(
+        &mut self,
+        headers: &Headers,
+        frame: &mut Frame,
+        queues: &dyn Queues,
+    ) -> Result<usize, Closed>;
+}
+
+/// The cores' queues, as far as a dispatcher has to know them.
+pub trait Queues {
+    /// Packets that were sent to a core so far.
+    fn sent(&self, core: usize) -> u64;
+
+    /// Whether the cores take no packets any more.
+    fn is_closed(&self) -> bool;
+}
+
+impl Queues for Feeder {
+    fn sent(&self, core: usize) -> u64 {
+        Feeder::sent(self, core)
+    }
+
+    fn is_closed(&self) -> bool {
+        Feeder::is_closed(self)
+    }
+}
+
+/// Packets go where it says.
+impl Dispatcher for Box<dyn Assign> {
+    fn reads_headers(&self) -> bool {
+        (**self).reads_headers()
+    }
+
+    #[inline]
+    fn dispatch(&mut self, headers: &Headers, frame: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
+        frame.entry = self.entry(headers);
+        Ok(self.core(frame.entry))
+    }
 }

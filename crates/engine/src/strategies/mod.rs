@@ -1,9 +1,44 @@
-//! One folder for each strategy.
+//! How a chain is run on several cores: one folder for each strategy, and one line in [`ALL`].
+//!
+//! | folder or file | what it is |
+//! |---|---|
+//! | `single`, `rss`, `rsspp`, `shared`, `scr` | the strategies |
+//! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
+//! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
+//! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
+//! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
+//! | `refusal`, `limits` | why a chain cannot run as asked |
+//! | `egress` | in which order packets leave |
 
 pub(crate) mod dispatch;
 pub(crate) mod egress;
 pub(crate) mod fragments;
+mod hashing;
 pub(crate) mod ingress;
+pub(crate) mod limits;
 pub(crate) mod plan;
+pub(crate) mod refusal;
+mod rss;
 pub(crate) mod rsspp;
 pub(crate) mod scr;
+mod shared;
+mod single;
+mod two_cards;
+
+pub use dispatch::{Dispatcher, Queues, Team};
+pub use hashing::layout as sharded;
+pub use plan::{Layout, States, Strategy};
+
+/// One core: what every other strategy must equal.
+pub const SINGLE: &dyn Strategy = &single::Single;
+/// Receive-side scaling: a hash of header fields picks the core; each core has private states.
+pub const RSS: &dyn Strategy = &rss::Rss;
+/// The same with an indirection table that follows the load: flows migrate between cores.
+pub const RSSPP: &dyn Strategy = &rsspp::Rsspp;
+/// Packets go to the cores in turn, and all cores share each flow's state, under locks.
+pub const SHARED: &dyn Strategy = &shared::Shared;
+/// State-compute replication: packets go to the cores in turn, and each core steps all of them.
+pub const SCR: &dyn Strategy = &scr::Scr;
+
+/// Every strategy.
+pub const ALL: [&dyn Strategy; 5] = [SINGLE, SHARED, RSS, RSSPP, SCR];

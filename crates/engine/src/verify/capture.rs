@@ -3,7 +3,6 @@ use std::sync::atomic::Ordering;
 
 use io::capture::{CaptureError, CaptureReader};
 use nf::{FiveTuple, FlowKey};
-use strategy::Strategy;
 use wire::Fields;
 
 use crate::chain::Chain;
@@ -14,6 +13,7 @@ use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::seen::Seen;
 use crate::store::follow::{End, Ends};
+use crate::strategies::SINGLE;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::verify::compare::{answer, fingerprint};
@@ -43,7 +43,7 @@ pub fn verify(
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
     let plan = &Plan { egress: Egress::Ordered, ..plan.clone() };
-    let single_plan = Plan::new(chain, Strategy::Single, 1)?;
+    let single_plan = Plan::new(chain, SINGLE, 1)?;
     let has_shared = !plan.shared.is_empty();
     let mask = may_differ(chain, plan);
 

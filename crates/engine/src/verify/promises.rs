@@ -1,13 +1,12 @@
 //! What is promised where answers need not be the same.
 
 use nf::WhenShared;
-use strategy::Strategy;
 use wire::Fields;
 
 use crate::chain::Chain;
 use crate::executor::outcome::RunOutcome;
 use crate::path::group::Stage;
-use crate::strategies::plan::Plan;
+use crate::strategies::plan::{Plan, States};
 use crate::verify::compare::stages;
 use crate::verify::verified::SharedCheck;
 
@@ -61,7 +60,7 @@ pub(super) fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
 /// Functions that allocate header fields, with the fields.
 pub(super) fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
     // Each replica gives out what one core would, which one alone does, too.
-    if plan.strategy == Strategy::Scr {
+    if plan.states == States::Replicated {
         return Vec::new();
     }
     let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));

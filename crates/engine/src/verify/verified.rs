@@ -9,7 +9,7 @@ use wire::Fields;
 use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{HistoryOutcome, RunError};
 use crate::path::receive::Moves;
-use crate::strategies::plan::PlanError;
+use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::outside::arrivals::InputError;
 
 /// How two strategies' answers compare.

@@ -1,6 +1,6 @@
+use engine::strategies::{RSS, SCR};
 use engine::{Loss, Registry};
 use proptest::prelude::*;
-use strategy::Strategy;
 use traffic::Model;
 use wire::LinkType;
 
@@ -50,7 +50,7 @@ struct Virtual {
 impl Virtual {
     fn new(cores: usize, model: &str) -> Virtual {
         let chain = chain("heavy-hitters");
-        let plan = Plan::new(&chain, Strategy::Rss, cores).expect("a plan");
+        let plan = Plan::new(&chain, RSS, cores).expect("a plan");
         let packets = packets(&chain, &plan, &trace(model)).expect("packets");
         let cores = plan.cores_of(&chain).expect("memory");
         Virtual { packets: packets.packets, assign: plan.assign(&chain), cores, next_seq: 0 }
@@ -162,7 +162,7 @@ proptest! {
 #[test]
 fn both_clocks_account_for_each_packet() {
     let chain = chain("heavy-hitters");
-    let plan = Plan::new(&chain, Strategy::Rss, 1).expect("a plan");
+    let plan = Plan::new(&chain, RSS, 1).expect("a plan");
     let packets = packets(&chain, &plan, &trace("uniform:packets=2000,flows=50")).expect("packets");
     for clock in [Clock::Measured, Clock::Virtual] {
         let settings = Settings { clock, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
@@ -184,7 +184,7 @@ fn both_clocks_account_for_each_packet() {
 fn what_cannot_be_measured_is_refused() {
     let rss = |cores, name| {
         let chain = chain(name);
-        let plan = Plan::new(&chain, Strategy::Rss, cores).expect("a plan");
+        let plan = Plan::new(&chain, RSS, cores).expect("a plan");
         (chain, plan)
     };
     let (heavy, plan) = rss(128, "heavy-hitters");
@@ -203,7 +203,7 @@ fn what_cannot_be_measured_is_refused() {
         "name = \"mixed\"\n[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"destination-policer\"\n";
     let mixed = Chain::parse("mixed.toml", text, &Registry::stock());
     let Ok(mixed) = mixed else { panic!("{:?}", mixed.err()) };
-    let plan = Plan::new(&mixed, Strategy::Rss, 2).expect("shared states");
+    let plan = Plan::new(&mixed, RSS, 2).expect("shared states");
     let refused = check_virtual(&mixed, &plan).expect_err("cores have memory in common");
     assert!(refused.to_string().contains("shared states of"), "{refused}");
 }
@@ -212,7 +212,7 @@ fn what_cannot_be_measured_is_refused() {
 #[test]
 fn histories_in_packets_lead_all_replicas_to_one_state() {
     let chain = chain("heavy-hitters");
-    let plan = Plan::new(&chain, Strategy::Scr, 3).expect("a plan");
+    let plan = Plan::new(&chain, SCR, 3).expect("a plan");
     let trace = trace("uniform:packets=3000,flows=50");
     let settings = Settings { clock: Clock::Virtual, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
     for (has_recovery, share, pps) in

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::strategies::Strategy;
 use engine::{Chain, Registry};
 use io::Trace;
 use measure::search::Limits;
@@ -17,7 +18,7 @@ use measure::{
 use schemars::JsonSchema;
 use sequencer::{ETHERNET_LEN, HEADER_LEN, ItemLayout};
 use serde::Serialize;
-use strategy::{INDIRECTION_ENTRIES, Strategy};
+use strategy::INDIRECTION_ENTRIES;
 
 pub use self::presets::Figure;
 use self::presets::{Contestants, Size};
@@ -230,7 +231,7 @@ impl Run<'_> {
                 latency_loads: Vec::new(),
             },
         };
-        let mut tell = |_: Strategy, _: &Point| {};
+        let mut tell = |_: &'static dyn Strategy, _: &Point| {};
         let comparison =
             measure::compare(&self.chain, self.trace(), &contest, self.labels(), self.stop, &mut tell)
                 .map_err(Failure::usage)?;

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use engine::Loss;
+use engine::strategies::{ALL, SCR, Strategy};
 use measure::InPackets;
-use strategy::Strategy;
 
 /// A figure of the paper (State-Compute Replication, NSDI'25).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Contestants {
     pub chain: String,
     /// As `paceline generate` takes it.
     pub model: String,
-    pub strategies: Vec<Strategy>,
+    pub strategies: Vec<&'static dyn Strategy>,
     pub cores: Vec<usize>,
     /// How packets bring their history along; `None`: it is in a log.
     pub history: Option<InPackets>,
@@ -58,9 +58,6 @@ const CONNTRACK: &str = "conntrack";
 const PORT_KNOCK: &str = "port-knock";
 
 const MODELS: [&str; 3] = ["university", "backbone", "datacenter"];
-
-/// `single` is one core of any strategy.
-const ALL: [Strategy; 5] = Strategy::ALL;
 
 /// Frames without their check sequence; the paper cut packets to these lengths (§4.2).
 const FRAME_BYTES: usize = 188;
@@ -159,7 +156,7 @@ impl Figure {
             }
             Figure::Model => {
                 let of = |(name, cores): &(&'static str, &[usize])| {
-                    contestants(size, name, cores, model_of(name), &[Strategy::Scr])
+                    contestants(size, name, cores, model_of(name), &[SCR])
                 };
                 let some = if size.is_quick { 2 } else { PROGRAMS.len() };
                 PROGRAMS[..some].iter().map(of).collect()
@@ -173,7 +170,7 @@ fn contestants(
     program: &str,
     cores: &[usize],
     model: &str,
-    strategies: &[Strategy],
+    strategies: &[&'static dyn Strategy],
 ) -> Contestants {
     let frame_bytes = if program == CONNTRACK { CONNTRACK_FRAME_BYTES } else { FRAME_BYTES };
     Contestants {
@@ -204,7 +201,7 @@ fn with_losses(
     Contestants {
         history: Some(InPackets { has_recovery: *has_recovery, loss: Some(loss) }),
         series: Some(series),
-        ..contestants(size, program, cores, model, &[Strategy::Scr])
+        ..contestants(size, program, cores, model, &[SCR])
     }
 }
 
@@ -216,7 +213,7 @@ fn synthetic(size: &Size<'_>, accesses: usize) -> Contestants {
             "name = \"synthetic\"\n[[function]]\nuse = \"synthetic\"\naccesses = {accesses}\nbytes = 16384\n"
         ),
         model: with_frames("university", size.packets, FRAME_BYTES),
-        strategies: vec![Strategy::Scr],
+        strategies: vec![SCR],
         cores: cores_of(size, &[1, 2, 4, 7]),
         history: None,
         series: None,
@@ -260,7 +257,7 @@ mod tests {
                 let chain = Chain::parse("preset", &contestants.chain, &Registry::stock());
                 assert!(chain.is_ok(), "{}", contestants.chain);
                 Model::parse(&contestants.model).expect("a model");
-                assert!(contestants.cores.contains(&1) && contestants.strategies.contains(&Strategy::Scr));
+                assert!(contestants.cores.contains(&1) && contestants.strategies.contains(&SCR));
             }
         }
     }

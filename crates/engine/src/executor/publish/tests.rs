@@ -2,13 +2,13 @@ use io::Queue;
 
 use super::*;
 use crate::Registry;
-use strategy::Strategy;
+use crate::strategies::SINGLE;
 
 const CHAIN: &str = "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 1000\nflows = 100\n";
 
 fn chain() -> (Chain, Plan) {
     let chain = Chain::parse("test", CHAIN, &Registry::stock()).expect("valid");
-    let plan = Plan::new(&chain, Strategy::Single, 1).expect("runs");
+    let plan = Plan::new(&chain, SINGLE, 1).expect("runs");
     (chain, plan)
 }
 

@@ -1,8 +1,8 @@
 use std::thread;
 
+use crate::strategies::RSS;
 use io::capture::CaptureReader;
 use nf::{Cx, OptionError, SrcAddr, Verdict};
-use strategy::Strategy;
 use wire::{Addr, Fields, Headers};
 
 use zerocopy::IntoBytes;
@@ -179,7 +179,7 @@ fn coarse_states_go_when_their_last_flow_does() {
                 [[function]]\nuse = \"destination-policer\"\nrate_bytes_per_s = 20000\nburst_bytes = 5000\n\
                 [[function]]\nuse = \"flow-statistics\"\nidle_ms = 100\n";
     let chain = Chain::parse("test", text, &Registry::stock()).expect("a chain");
-    let plan = Plan::new(&chain, Strategy::Rss, 3).expect("a plan");
+    let plan = Plan::new(&chain, RSS, 3).expect("a plan");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/edge.pcap");
     let reader = CaptureReader::open(path).expect("the capture");
     let mut see = |_: &Seen<'_>| Ok::<(), ()>(());

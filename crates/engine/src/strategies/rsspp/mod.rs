@@ -1,1 +1,107 @@
+//! RSS++ (Barbette et al., CoNEXT'19): receive-side scaling whose indirection table follows the load. Entries go from
+//! loaded cores to others, and their flows migrate after them.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `mover` | a core's side: which packets wait, and flows as they are packed, sent and taken in |
+//!
+//! Who gets which entry is decided in [`strategy::RssPlusPlus`]; the protocol of a migration is [`control`]'s.
+
 pub(crate) mod mover;
+
+use control::{Order, Orders};
+use io::{Closed, Frame, Waiting};
+use strategy::{Assign, Move, Rebalancing, RssPlusPlus};
+use wire::{Headers, Stamp};
+
+use crate::chain::Chain;
+use crate::path::receive::Intake;
+use crate::strategies::dispatch::{Dispatcher, Queues, Team};
+use crate::strategies::hashing;
+use crate::strategies::plan::{Layout, Plan, Strategy};
+use crate::strategies::refusal::PlanError;
+use crate::strategies::rsspp::mover::Mover;
+use crate::strategies::two_cards::on_both_sides;
+
+/// See the module.
+pub(crate) struct Rsspp;
+
+impl Strategy for Rsspp {
+    fn name(&self) -> &'static str {
+        "rsspp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "RSS++: the same, and hashes with their flows go from loaded cores to others"
+    }
+
+    fn layout(&self, chain: &Chain, _: usize) -> Result<Layout, PlanError> {
+        let rebalancing = Some(Rebalancing::default());
+        Ok(Layout { rebalancing, ..hashing::layout(chain, self.name())? })
+    }
+
+    fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
+        let rebalancing = plan.rebalancing.unwrap_or_default();
+        on_both_sides(RssPlusPlus::new(hashing::rss(plan), plan.cores, rebalancing), chain)
+    }
+
+    fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
+        Some(hashing::rss(plan).indirection().to_vec())
+    }
+
+    fn team(&self, chain: &Chain, plan: &Plan) -> Team {
+        let (orders, movers) = Mover::for_cores(hashing::rss(plan).indirection(), plan.cores);
+        let dispatcher = Box::new(Migrating { assign: self.assign(chain, plan), orders });
+        let intakes = movers.into_iter().map(|mover| -> Box<dyn Intake> { Box::new(mover) });
+        Team { dispatcher, intakes: intakes.collect() }
+    }
+}
+
+/// Sends the old core of an entry a move order, ahead of the first packet that goes to the new one.
+struct Migrating {
+    assign: Box<dyn Assign>,
+    orders: Orders,
+}
+
+impl Dispatcher for Migrating {
+    fn reads_headers(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn dispatch(
+        &mut self,
+        headers: &Headers,
+        frame: &mut Frame,
+        queues: &dyn Queues,
+    ) -> Result<usize, Closed> {
+        frame.entry = self.assign.entry(headers);
+        let moves = self.assign.moves(frame.stamp);
+        if !moves.is_empty() {
+            give_orders(moves, frame.stamp, &mut self.orders, queues)?;
+        }
+        Ok(self.assign.core(frame.entry))
+    }
+}
+
+fn give_orders(moves: &[Move], stamp: Stamp, orders: &mut Orders, queues: &dyn Queues) -> Result<(), Closed> {
+    for Move { entry, from, to } in moves {
+        let from = usize::from(*from);
+        let order = Order {
+            entry: *entry,
+            to: *to,
+            after: queues.sent(from),
+            since_seq: stamp.seq,
+            since_ns: stamp.time_ns,
+        };
+        let waiting = Waiting::default();
+        // The core looks at its orders between any two batches.
+        while orders.give(from, order).is_err() {
+            if queues.is_closed() {
+                return Err(Closed);
+            }
+            waiting.wait();
+        }
+    }
+    Ok(())
+}

@@ -34,7 +34,7 @@ pub(super) struct PortTable {
 ///
 /// A core sees its own writes at once, and the others' soon. Whoever reads an inside endpoint reads a deadline
 /// behind it that was written with it or later: the endpoint is stored with release and loaded with acquire.
-/// When a port changes hands in between, that is the next owner's deadline: the last owner is met a moment
+/// When a port gets another owner in between, that is the next owner's deadline: the last owner is met a moment
 /// after its end, as it also would be by a core that is a moment behind.
 #[derive(Debug, Default)]
 #[repr(C, align(16))]

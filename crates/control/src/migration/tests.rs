@@ -1,7 +1,7 @@
 use super::*;
 
 /// Packets are their numbers, a parcel the packets that the entry's flows have seen.
-type Core = Custody<u64, Vec<u64>>;
+type Core = Migration<u64, Vec<u64>>;
 
 fn order(entry: u16, to: u16, after: u64) -> Order {
     // As if there were no other entries: a core's packets are all of this one.
@@ -9,7 +9,7 @@ fn order(entry: u16, to: u16, after: u64) -> Order {
 }
 
 fn two_cores(entries: usize) -> (Orders, Core, Core) {
-    let (orders, cores) = custody(&vec![0; entries], 2, 4);
+    let (orders, cores) = migration(&vec![0; entries], 2, 4);
     let mut cores = cores.into_iter();
     (orders, cores.next().expect("core 0"), cores.next().expect("core 1"))
 }

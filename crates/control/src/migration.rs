@@ -1,25 +1,25 @@
-//! How an entry's flows change hands.
+//! Flow migration: how the flows of an indirection-table entry go from one core to another.
 //!
 //! ```text
-//!  whoever assigns                    core A                               core B
-//!  entry e goes to B
-//!    ── order: e to B after n ──►  works off its first n packets,
+//!  dispatcher                         core A                               core B
+//!  entry e moves to B
+//!    ── order: e to B after n ──►  steps its first n packets,
 //!    packets of e to B ─────────────────────────────────────────────►  holds them
-//!                                  hands over: flows of e ─────────►  takes them in
-//!                                                                     works off what it held, in order
+//!                                  sends the flows of e ───────────►  takes them in
+//!                                                                     steps what it held, in order
 //! ```
 //!
-//! **No packet out of order.** A packet of e that came before the change is among A's first n packets, and A hands
-//! over after those; B works on none of e's before it has all flows. So whatever happened to e's flows on A
-//! happens before whatever happens to them on B. When e comes back to A, packets of e may be in A's queue before A
-//! has even handed over: by their numbers A sees that they are later than the change, and holds them, too.
+//! **No packet out of order.** A packet of e that came before the move is among A's first n packets. A sends the flows
+//! after those, and B steps no packet of e before it has all flows. So whatever happened to e's flows on A happens
+//! before whatever happens to them on B. An entry may come back to A while A still has packets of e from before the
+//! move in its queue. A tells them apart by sequence number, and holds the later ones.
 //!
-//! **Nobody waits for ever.** An order is given before any later packet is, and whatever is ordered waits for
-//! earlier packets alone: of the packets on their way, the earliest can always be worked on, or its entry's
-//! flows are on their way. That holds as long as a core may hold as many packets as there are.
+//! **No deadlock.** The dispatcher gives an order before it sends any later packet, and an order waits for earlier
+//! packets alone. Of the packets in flight, the earliest can always be stepped, or its entry's flows are in flight.
+//! That holds as long as a core can hold as many packets as there are.
 //!
-//! **Nothing is shared** but the rings and one count, which changes when an entry does: each core keeps for itself
-//! which entries it has. So a packet costs one look into an array, and a batch a look at each ring.
+//! **Nothing is shared** but the rings and one counter, which changes when an entry moves. Each core keeps its own list
+//! of the entries that it has. So a packet costs one look into an array, and a batch one look at each ring.
 
 #[cfg(not(feature = "loom"))]
 use std::sync::{
@@ -37,10 +37,10 @@ use std::collections::VecDeque;
 
 use ring::{Consumer, Producer, ring};
 
-/// Messages on their way from one core to another. A core that finds no room tries again later.
+/// Messages in flight from one core to another. A core that finds no room tries again later.
 const MAIL: usize = 16;
 
-/// To hand over the flows of an entry.
+/// A move order: the old core sends the flows of an entry to the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// Which entry.
@@ -58,13 +58,13 @@ pub struct Order {
 /// What one core sends another.
 #[derive(Debug)]
 pub enum Message<P> {
-    /// Flows, of any of the entries that are on their way between these two.
+    /// Flows, of any of the entries that move between these two.
     Flows(P),
     /// All flows of this entry have been sent, and with them whatever else is the entry's.
     Last(u16, P),
 }
 
-/// Where orders are given: the side of whoever assigns packets to cores.
+/// The dispatcher's side: it gives the orders.
 #[derive(Debug)]
 pub struct Orders {
     to_cores: Vec<Producer<Order>>,
@@ -72,7 +72,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Tells core `from` to hand over. Comes before the first packet that `order.to` gets because of it. Gives the
+    /// Tells core `from` to send the flows. Comes before the first packet that `order.to` gets because of it. Gives the
     /// order back if the core has not looked at so many others: it will, whatever else it waits for.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Orders {
 ///
 /// `T` is a packet, `P` a parcel of flows.
 #[derive(Debug)]
-pub struct Custody<T, P> {
+pub struct Migration<T, P> {
     orders: Consumer<Order>,
     /// Orders that are not carried out yet, in the order in which they were given.
     pending: VecDeque<Order>,
@@ -125,21 +125,21 @@ struct Held<T> {
     packet: T,
 }
 
-/// Custody of `owners.len()` entries for `cores` cores: `owners[entry]` has it at first. `in_hand` is how many
+/// The migration protocol of `owners.len()` entries for `cores` cores: `owners[entry]` has it at first. `in_hand` is how many
 /// orders each core may have that it has not looked at.
 ///
 /// # Panics
 /// If an owner is not a core.
-pub fn custody<T, P>(owners: &[u16], cores: usize, in_hand: usize) -> (Orders, Vec<Custody<T, P>>) {
+pub fn migration<T, P>(owners: &[u16], cores: usize, in_hand: usize) -> (Orders, Vec<Migration<T, P>>) {
     assert!(owners.iter().all(|owner| usize::from(*owner) < cores), "an owner that is not a core");
     let outstanding = Arc::new(AtomicUsize::new(0));
     let mut to_cores = Vec::new();
-    let mut all: Vec<Custody<T, P>> = Vec::new();
+    let mut all: Vec<Migration<T, P>> = Vec::new();
     for core in 0..cores {
         let (to_core, orders) = ring(in_hand);
         to_cores.push(to_core);
         let has = |owner: &u16| Entry { is_here: usize::from(*owner) == core, held: 0, since_seq: u64::MAX };
-        all.push(Custody {
+        all.push(Migration {
             orders,
             pending: VecDeque::with_capacity(in_hand),
             entries: owners.iter().map(has).collect(),
@@ -160,7 +160,7 @@ pub fn custody<T, P>(owners: &[u16], cores: usize, in_hand: usize) -> (Orders, V
     (Orders { to_cores, outstanding }, all)
 }
 
-impl<T, P> Custody<T, P> {
+impl<T, P> Migration<T, P> {
     /// Says that so many orders will come, of this core's own. Nothing is settled before they are carried out.
     pub fn announce(&mut self, orders: usize) {
         self.outstanding.fetch_add(orders, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl<T, P> Custody<T, P> {
     }
 
     /// An order that can be carried out now that this core has worked off the first `worked_off` packets of its
-    /// queue: the core no longer has the entry, and must now [`send`](Custody::send) what there is of it, its
+    /// queue: the core no longer has the entry, and must now [`send`](Migration::send) what there is of it, its
     /// [`Message::Last`] at the end.
     #[inline]
     pub fn next_order(&mut self, worked_off: u64) -> Option<Order> {
@@ -217,7 +217,7 @@ impl<T, P> Custody<T, P> {
         }
     }
 
-    /// Orders that cannot be carried out yet, as of the last [`look`](Custody::look).
+    /// Orders that cannot be carried out yet, as of the last [`look`](Migration::look).
     pub fn pending(&self) -> impl Iterator<Item = &Order> {
         self.pending.iter()
     }
@@ -250,7 +250,7 @@ impl<T, P> Custody<T, P> {
         })
     }
 
-    /// Whether packet number `seq` of this entry can be worked on as it comes, after a [`look`](Custody::look).
+    /// Whether packet number `seq` of this entry can be worked on as it comes, after a [`look`](Migration::look).
     #[inline]
     pub fn has(&self, entry: u16, seq: u64) -> bool {
         let entry = self.entries[usize::from(entry)];

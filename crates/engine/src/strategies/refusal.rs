@@ -1,0 +1,83 @@
+//! Why a chain cannot run as asked.
+
+use crate::strategies::limits::MAX_CORES;
+
+/// Why a chain cannot run as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A number of cores that makes no sense.
+    #[error("{cores} cores: the number of cores must be 1 to {MAX_CORES}")]
+    Cores {
+        /// What was asked.
+        cores: usize,
+    },
+    /// `single` with several cores.
+    #[error(
+        "strategy `single` runs on one core, and {cores} were asked for; use `--strategy rss`, or leave out `--cores`"
+    )]
+    SingleCore {
+        /// What was asked.
+        cores: usize,
+    },
+    /// More memory than there is.
+    #[error(
+        "the tables of {cores} cores take {} MiB and {} MiB are free\n\
+         Use fewer cores, or smaller `flows` in the chain file.",
+        need_bytes >> 20,
+        free_bytes >> 20
+    )]
+    Memory {
+        /// What was asked.
+        cores: usize,
+        /// What all tables take.
+        need_bytes: u64,
+        /// What the system says is available.
+        free_bytes: u64,
+    },
+    /// The same where all cores have one.
+    #[error(
+        "the tables that all cores share take {} MiB and {} MiB are free\n\
+         Use smaller `flows` in the chain file.",
+        need_bytes >> 20,
+        free_bytes >> 20
+    )]
+    SharedMemory {
+        /// What all tables take.
+        need_bytes: u64,
+        /// What the system says is available.
+        free_bytes: u64,
+    },
+    /// More cores than a packet's history can be of.
+    #[error("strategy `scr` on {cores} cores: a sequencer serves at most {max} cores")]
+    Replicas {
+        /// What was asked.
+        cores: usize,
+        /// The most.
+        max: usize,
+    },
+    /// What a function finds in a payload decides what others step, and replicas do not see it.
+    #[error(
+        "strategy `scr` cannot run chain `{chain}`: `{function}` looks into payloads, which other cores do not see, and functions with states come behind it\n\
+         What works: `{function}` behind them, or `--strategy {works}`."
+    )]
+    Payload {
+        /// The chain.
+        chain: String,
+        /// The function that inspects.
+        function: String,
+        /// A strategy that runs it.
+        works: &'static str,
+    },
+    /// Two functions' keys cannot be kept on one core.
+    #[error("strategy `{strategy}` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
+    Conflict {
+        /// The strategy.
+        strategy: &'static str,
+        /// The chain.
+        chain: String,
+        /// Which functions, and their keys.
+        conflict: String,
+        /// What would work.
+        remedy: String,
+    },
+}

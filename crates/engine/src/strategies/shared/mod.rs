@@ -1,0 +1,35 @@
+//! Packets go to the cores in turn, and all cores share each flow's state, under locks.
+
+use strategy::{Assign, Single, Spray};
+
+use crate::chain::Chain;
+use crate::strategies::plan::{Layout, Plan, States, Strategy};
+use crate::strategies::refusal::PlanError;
+
+/// See the module.
+pub(crate) struct Shared;
+
+impl Strategy for Shared {
+    fn name(&self) -> &'static str {
+        "shared"
+    }
+
+    fn summary(&self) -> &'static str {
+        "packets go to cores in turn; all share one state, under locks, in no order"
+    }
+
+    fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
+        Ok(match cores {
+            // One core has nobody to share with, and pays for no lock.
+            1 => Layout::default(),
+            _ => Layout { states: States::Striped, shared: chain.keyed(), ..Layout::default() },
+        })
+    }
+
+    fn assign(&self, _: &Chain, plan: &Plan) -> Box<dyn Assign> {
+        match plan.cores {
+            1 => Box::new(Single),
+            cores => Box::new(Spray::new(cores)),
+        }
+    }
+}
