@@ -7,7 +7,7 @@
 
 use std::hint::black_box;
 
-use engine::strategies::{DispatchParser, Dispatcher, Queues, Team};
+use engine::strategies::{Dispatcher, Ingress, Queues, Team};
 use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 use engine::{Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry, turn};
 use gungraun::prelude::*;
@@ -435,7 +435,7 @@ impl Replicating {
         let core = plan.cores_of(&chain).expect("memory").remove(0);
         let frames: Vec<_> = (0..PACKETS as u64 * cores).map(|number| spread.packet(number)).collect();
         let port = Numbered { port: port_of(frames.iter().step_by(cores as usize)), cores };
-        let mut dispatching = Dispatching::of(plan, chain, frames);
+        let mut dispatching = Dispatching::of(&plan, &chain, frames);
         // The log holds them all: the core is as far behind as it may be.
         (0..ROUNDS).for_each(|_| dispatching.round());
         let (intake, batch) = (dispatching.intakes.remove(0), engine::Batch::new());
@@ -481,14 +481,14 @@ impl Port for Numbered {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
-        self.port.send(frames, fates)
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        self.port.transmit(frames, fates)
     }
 }
 
 /// The engine's sequencer, and the cores that read what it writes.
 struct Dispatching {
-    chain: Chain,
+    ingress: Ingress,
     dispatcher: Box<dyn Dispatcher>,
     intakes: Vec<Box<dyn Intake>>,
     frames: Vec<Vec<u8>>,
@@ -501,21 +501,22 @@ impl Dispatching {
         let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
         let plan = Plan::new(&chain, SCR, 7).expect("a plan");
         let frames = (0..PACKETS as u64).map(|number| spread.packet(number)).collect();
-        let mut dispatching = Dispatching::of(plan, chain, frames);
+        let mut dispatching = Dispatching::of(&plan, &chain, frames);
         dispatching.round();
         dispatching
     }
 
-    fn of(plan: Plan, chain: Chain, frames: Vec<Vec<u8>>) -> Dispatching {
-        let Team { dispatcher, intakes } = plan.team(&chain);
-        Dispatching { chain, dispatcher, intakes, frames, next: 0 }
+    fn of(plan: &Plan, chain: &Chain, frames: Vec<Vec<u8>>) -> Dispatching {
+        let Team { dispatcher, intakes } = plan.team(chain);
+        let ingress = Ingress::new(chain, &*dispatcher);
+        Dispatching { ingress, dispatcher, intakes, frames, next: 0 }
     }
 
     /// Each packet once.
     fn round(&mut self) {
-        let parser = DispatchParser::new(&self.chain, &*self.dispatcher);
         for frame in black_box(&self.frames) {
-            let headers = parser.headers(LinkType::Ethernet, frame, frame.len() as u32);
+            let len = frame.len() as u32;
+            let (headers, _) = self.ingress.headers(LinkType::Ethernet, frame, len, 1);
             let mut frame = Frame::without_bytes(Stamp { seq: self.next, time_ns: 1 });
             black_box(self.dispatcher.dispatch(&headers, &mut frame, &Sink)).expect("open");
             self.next += 1;

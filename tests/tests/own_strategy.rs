@@ -6,7 +6,7 @@ use io::capture::CaptureReader;
 use paceline_conformance::{example, root};
 use strategy::{Assign, Spray};
 
-#[path = "../../crates/engine/examples/own_strategy.rs"]
+#[path = "../../crates/cli/examples/own_strategy.rs"]
 #[allow(dead_code, reason = "`main` is for readers")]
 mod own_strategy;
 
@@ -52,6 +52,6 @@ fn planted_a_strategy_that_tears_flows_apart_is_found() {
 
 #[test]
 fn the_example_is_short() {
-    let text = include_str!("../../crates/engine/examples/own_strategy.rs");
+    let text = include_str!("../../crates/cli/examples/own_strategy.rs");
     assert!(text.lines().count() <= 60, "{} lines", text.lines().count());
 }

@@ -1,19 +1,19 @@
-//! Which core has which flows, and how they change hands.
+//! Which core has which flows, and how flows migrate between cores.
 //!
 //! | item | what it is |
 //! |---|---|
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
-//! | [`Custody`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
+//! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
 //!
 //! An *entry* is one of the indirection table, through which a card spreads packets over cores; here it stands
 //! for all flows whose hash points to it.
 #![forbid(unsafe_code)]
 
 mod balancer;
-mod custody;
+mod migration;
 
 pub use balancer::Balancer;
-pub use custody::{Custody, Message, Order, Orders, custody};
+pub use migration::{Message, Migration, Order, Orders, migration};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

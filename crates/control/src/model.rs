@@ -11,7 +11,7 @@
 use loom::thread;
 use ring::{Consumer, Producer, ring};
 
-use crate::{Custody, Message, Order, Orders, custody};
+use crate::{Message, Migration, Order, Orders, migration};
 
 const BOUND: usize = 2;
 
@@ -33,7 +33,7 @@ struct Plant {
     empty_last: bool,
 }
 
-/// A packet or a move, in the order in which whoever assigns sees them.
+/// A packet or a move, in the order in which the dispatcher sees them.
 #[derive(Clone, Copy)]
 enum Event {
     Packet,
@@ -76,7 +76,7 @@ fn assign(script: &[Event], mut orders: Orders, mut queues: [Producer<u64>; 2], 
 
 /// A core that has the flows of the one entry, or does not.
 struct Core {
-    custody: Custody<u64, Flows>,
+    migration: Migration<u64, Flows>,
     queue: Consumer<u64>,
     flows: Flows,
     received: u64,
@@ -84,39 +84,39 @@ struct Core {
 }
 
 impl Core {
-    fn new(custody: Custody<u64, Flows>, queue: Consumer<u64>, plant: Plant) -> Core {
-        Core { custody, queue, flows: Vec::new(), received: 0, plant }
+    fn new(migration: Migration<u64, Flows>, queue: Consumer<u64>, plant: Plant) -> Core {
+        Core { migration, queue, flows: Vec::new(), received: 0, plant }
     }
 
     /// What a core does between two looks at its queue; `true` when it may go.
     fn turn(&mut self) -> bool {
-        let custody = &mut self.custody;
-        if let Some((_, parcel)) = custody.receive() {
+        let migration = &mut self.migration;
+        if let Some((_, parcel)) = migration.receive() {
             self.flows.extend(parcel);
         }
-        if let Some(order) = custody.next_order(self.received) {
+        if let Some(order) = migration.next_order(self.received) {
             let mut parcel = std::mem::take(&mut self.flows);
             let rest = if self.plant.empty_last { std::mem::take(&mut parcel) } else { Vec::new() };
-            custody.send(order.to, Message::Last(0, parcel)).expect("room");
+            migration.send(order.to, Message::Last(0, parcel)).expect("room");
             if self.plant.empty_last {
-                custody.send(order.to, Message::Flows(rest)).expect("room");
+                migration.send(order.to, Message::Flows(rest)).expect("room");
             }
         }
         let mut now = Vec::new();
-        custody.release(1, &mut now);
+        migration.release(1, &mut now);
         if self.plant.early_look {
-            custody.look();
+            migration.look();
         }
         let has_ended = self.queue.is_abandoned();
         let packet = self.queue.pop();
         if !self.plant.early_look {
-            custody.look();
+            migration.look();
         }
         self.received += u64::from(packet.is_some());
         if let Some(packet) = packet {
-            match custody.has(0, packet) {
+            match migration.has(0, packet) {
                 true => now.push(packet),
-                false => custody.hold(0, packet, packet),
+                false => migration.hold(0, packet, packet),
             }
         }
         for packet in now {
@@ -124,7 +124,7 @@ impl Core {
             assert_eq!(packet, next, "out of order, or without its flows");
             self.flows.push(packet);
         }
-        has_ended && packet.is_none() && self.custody.is_settled()
+        has_ended && packet.is_none() && self.migration.is_settled()
     }
 }
 
@@ -141,12 +141,12 @@ fn check(script: &'static [Event], plant: Plant) {
     builder.preemption_bound = Some(BOUND);
     builder.check(move || {
         let packets = script.iter().filter(|event| matches!(event, Packet)).count();
-        let (orders, custodies) = custody::<u64, Flows>(&[0], 2, 2);
+        let (orders, migrations) = migration::<u64, Flows>(&[0], 2, 2);
         let (mut cores, mut queues) = (Vec::new(), Vec::new());
-        for custody in custodies {
+        for migration in migrations {
             let (to_core, queue) = ring(packets);
             queues.push(to_core);
-            cores.push(Core::new(custody, queue, plant));
+            cores.push(Core::new(migration, queue, plant));
         }
         let queues: [Producer<u64>; 2] = queues.try_into().expect("two queues");
         let working: Vec<_> = cores

@@ -302,13 +302,13 @@ struct Lead<'a> {
     cores: usize,
 }
 
-impl<'a> Lead<'a> {
+impl Lead<'_> {
     /// The sequencer, and the queues behind it.
     fn sequencer<C: NicClock>(
         &self,
         dispatcher: Box<dyn Dispatcher>,
         clock: C,
-    ) -> (SequencerCore<'a, C>, Vec<Behind>) {
+    ) -> (SequencerCore<C>, Vec<Behind>) {
         let Lead { chain, terms, count, cores } = *self;
         let (front, behind) =
             front(terms.offer.clone(), count, terms.descriptors, (cores, BEHIND_PACKETS), clock);
@@ -320,7 +320,7 @@ impl<'a> Lead<'a> {
 fn virtually<M: Meter>(
     terms: &Terms,
     seats: Vec<Seat<'_>>,
-    first: Option<(SequencerCore<'_, VirtualClock>, VirtualClock)>,
+    first: Option<(SequencerCore<VirtualClock>, VirtualClock)>,
     meters: &mut [M],
     slice_ns: u64,
     stop: &AtomicBool,

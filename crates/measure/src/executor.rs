@@ -31,7 +31,7 @@ const LEAD: Duration = Duration::from_micros(200);
 pub(crate) fn run_measured<'a>(
     terms: &Terms,
     seats: Vec<Seat<'a>>,
-    sequencer: Option<SequencerCore<'_, WallClock>>,
+    sequencer: Option<SequencerCore<WallClock>>,
     stopwatches: &mut [Stopwatch],
     stop: &AtomicBool,
 ) -> Result<Outcomes, TrialError> {
@@ -49,7 +49,7 @@ pub(crate) fn run_measured<'a>(
         wait_for(start);
         poll(&mut station, stopwatch, start, stop).map(|()| (station.outcome(), clock.stop()))
     };
-    let lead = |mut sequencer: SequencerCore<'_, WallClock>, stopwatch: &mut Stopwatch| {
+    let lead = |mut sequencer: SequencerCore<WallClock>, stopwatch: &mut Stopwatch| {
         pin(cores);
         let (clock, start) = begin();
         sequencer.front.clock_mut().start = start;
@@ -126,7 +126,7 @@ fn poll(
 
 /// The same for the sequencer.
 fn lead(
-    sequencer: &mut SequencerCore<'_, WallClock>,
+    sequencer: &mut SequencerCore<WallClock>,
     stopwatch: &mut Stopwatch,
     start: Instant,
     stop: &AtomicBool,
@@ -177,7 +177,7 @@ pub(crate) struct VirtualCore<'a, M> {
 
 /// The sequencer as a virtual core.
 pub(crate) struct VirtualSequencer<'a, M> {
-    pub(crate) core: SequencerCore<'a, VirtualClock>,
+    pub(crate) core: SequencerCore<VirtualClock>,
     pub(crate) clock: VirtualClock,
     pub(crate) meter: &'a mut M,
     pub(crate) state: State,

@@ -1,5 +1,5 @@
 //! The core in front of the others under a strategy whose dispatcher tells them what all packets are: the sequencer of
-//! state-compute replication in software, with the engine's own dispatcher and parser.
+//! state-compute replication in software, with the strategy's own dispatcher and the engine's ingress.
 //!
 //! ```text
 //!   receive ──► parse ──► dispatch (writes the history) ──► pass on
@@ -8,18 +8,17 @@
 //! A turn begins with passing on what the turn before received. So no packet is seen by its core before its history was
 //! written, nor, on virtual cores, before the time was charged that this took.
 
-use engine::strategies::{DispatchParser, Dispatcher, Queues};
+use engine::strategies::{Dispatcher, Ingress, Queues};
 use engine::{BATCH_PACKETS, Chain};
 use io::nic::{Clock, Front, Full};
 use io::{Frame, Received};
-use wire::Headers;
 
 use crate::trial::CoreTrial;
 
 /// The sequencer of a trial.
-pub(crate) struct SequencerCore<'a, C> {
+pub(crate) struct SequencerCore<C> {
     pub(crate) front: Front<C>,
-    parser: DispatchParser<'a>,
+    ingress: Ingress,
     /// `None` at the end of the packets.
     dispatcher: Option<Box<dyn Dispatcher>>,
     arrivals: u64,
@@ -54,17 +53,17 @@ impl Queues for Sent<'_> {
     }
 }
 
-impl<'a, C: Clock> SequencerCore<'a, C> {
+impl<C: Clock> SequencerCore<C> {
     /// For `arrivals` packets of `chain`, which come to `front`.
     pub(crate) fn new(
-        chain: &'a Chain,
+        chain: &Chain,
         front: Front<C>,
         dispatcher: Box<dyn Dispatcher>,
         arrivals: u32,
-    ) -> SequencerCore<'a, C> {
+    ) -> SequencerCore<C> {
         SequencerCore {
             front,
-            parser: DispatchParser::new(chain, &*dispatcher),
+            ingress: Ingress::new(chain, &*dispatcher),
             dispatcher: Some(dispatcher),
             arrivals: arrivals.into(),
             busy_ns: 0,
@@ -81,11 +80,13 @@ impl<'a, C: Clock> SequencerCore<'a, C> {
             Err(Full { is_gone: true, .. }) => return self.end(),
             Err(Full { core, is_gone: false }) => return Sequenced::Full(core),
         }
-        let SequencerCore { front, parser, dispatcher, .. } = self;
+        let SequencerCore { front, ingress, dispatcher, .. } = self;
         let Some(dispatcher) = dispatcher else { return Sequenced::End };
         let before = front.received();
         let received = front.receive(BATCH_PACKETS, |frame: &mut Frame, bytes, sent| {
-            let headers: Headers = parser.headers(frame.link, bytes, frame.wire_len);
+            let headers;
+            (headers, frame.refused) =
+                ingress.headers(frame.link, bytes, frame.wire_len, frame.stamp.time_ns);
             // A queue that is gone is found when packets are passed on.
             dispatcher.dispatch(&headers, frame, &Sent(sent)).unwrap_or(0)
         });

@@ -146,7 +146,7 @@ fn a_full_table_that_evicts_loses_nothing() {
     loses_nothing_when_full::<FiveTuple>(EvictOldest);
 }
 
-/// Flows that come and go: most blocks change hands by expiry, in each of the three ways.
+/// Flows that come and go: most blocks go to another flow by expiry, in each of the three ways.
 #[test]
 fn short_lives_are_followed() {
     let tables = [(9 << 6, Reject), (9 << 6, EvictOldest), (40, Reject), (7, EvictOldest)];

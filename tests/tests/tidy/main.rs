@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use paceline_conformance::root;
 
+mod contract;
 mod imports;
 
 /// Past this many lines a file has a seam.
@@ -176,9 +177,6 @@ fn dependencies_point_down() {
     assert!(crates >= 8);
 }
 
-/// Crates with files that use each other in circles. No crate is to be added here.
-const STILL_CIRCULAR: [&str; 7] = ["cli", "io", "nf", "nfs", "p4", "sweep", "wire"];
-
 /// Files that use each other are one file, or three: see [`imports`].
 #[test]
 fn no_files_use_each_other_in_circles() {
@@ -186,11 +184,48 @@ fn no_files_use_each_other_in_circles() {
         let path = entry.expect("a folder entry").path();
         let krate = path.file_name().expect("a name").to_string_lossy().into_owned();
         let circles = imports::circles(&imports::graph(&path.join("src")));
-        match STILL_CIRCULAR.contains(&krate.as_str()) {
-            true => assert!(!circles.is_empty(), "`{krate}` has no circles any more: take it from the list"),
-            false => assert!(circles.is_empty(), "circles of files in `{krate}`: {circles:?}"),
-        }
+        assert!(circles.is_empty(), "circles of files in `{krate}`: {circles:?}");
     }
+}
+
+/// A folder of tests that cargo does not search: those files of it that no test program has.
+fn forgotten(folder: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    if !manifest.contains("autotests = false") {
+        return Vec::new();
+    }
+    let all = fs::read_to_string(folder.join("tests/all.rs")).expect("the program of all tests");
+    let names = fs::read_dir(folder.join("tests")).expect("tests").filter_map(|entry| {
+        let path = entry.expect("a folder entry").path();
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        is_source.then(|| path.file_name().expect("a name").to_string_lossy().into_owned())
+    });
+    let is_had = |name: &String| all.contains(&format!("#[path = \"{name}\"]\nmod "));
+    let is_program = |name: &String| manifest.contains(&format!("path = \"tests/{name}\""));
+    names.filter(|name| !is_had(name) && !is_program(name)).collect()
+}
+
+/// A test in a file that nobody names would never run.
+#[test]
+fn each_file_of_tests_is_in_a_program() {
+    let mut folders = 0;
+    let crates =
+        fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("an entry").path());
+    for folder in crates.chain([root().join("tests")]).filter(|folder| folder.join("tests").is_dir()) {
+        let forgotten = forgotten(&folder);
+        assert!(forgotten.is_empty(), "name in {}/tests/all.rs: {forgotten:?}", folder.display());
+        folders += 1;
+    }
+    assert!(folders > 5);
+    let planted = Path::new(env!("CARGO_TARGET_TMPDIR")).join("forgotten");
+    fs::create_dir_all(planted.join("tests")).expect("a folder");
+    let manifest = "autotests = false\n[[test]]\nname = \"all\"\npath = \"tests/all.rs\"\n";
+    fs::write(planted.join("Cargo.toml"), manifest).expect("written");
+    fs::write(planted.join("tests/all.rs"), "#[path = \"a.rs\"]\nmod a;\n").expect("written");
+    ["a.rs", "b.rs"]
+        .iter()
+        .for_each(|name| fs::write(planted.join("tests").join(name), "").expect("written"));
+    assert_eq!(forgotten(&planted), ["b.rs"]);
 }
 
 /// The rooms of the engine, from the bottom up. Each may use those before it.
@@ -217,20 +252,162 @@ fn arrows_between_the_rooms_of_the_engine_run_one_way() {
     assert_eq!(uses_upward(&graph), [""; 0]);
 }
 
+fn source(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The contract is what every function says; what only some have is in `EXTRAS`.
+#[test]
+fn the_contract_is_short_and_so_is_its_example() {
+    let items = contract::items(&source("crates/nf/src/function.rs"));
+    assert!((1..=14).contains(&items.len()), "`NetworkFunction` has {} items: {items:?}", items.len());
+    let lines = contract::example_lines(&source("crates/nf/src/lib.rs"));
+    assert!((1..=40).contains(&lines), "the example on the front page has {lines} lines");
+}
+
+/// Words of our own that have a plain one: what not to write, and what to write instead.
+const PLAIN_WORDS: [(&str, &str); 7] = [
+    ("change hands", "migrate"),
+    ("changes hands", "migrates"),
+    ("mends checksums", "updates checksums incrementally (RFC 1624)"),
+    ("mend checksums", "update checksums incrementally (RFC 1624)"),
+    ("hoever assigns", "the dispatcher"),
+    ("no clock's", "time stamps come from the capture, not from a clock"),
+    ("custody", "migration, intake"),
+];
+
+/// Every page that people read.
+fn pages() -> Vec<PathBuf> {
+    let pages = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let docs =
+        fs::read_dir(root().join("docs")).expect("docs").map(|entry| entry.expect("a folder entry").path());
+    pages.into_iter().chain(docs.filter(|path| path.extension().is_some_and(|end| end == "md"))).collect()
+}
+
+/// The word in a line that has a plainer one, if any.
+fn riddle(line: &str) -> Option<&'static str> {
+    PLAIN_WORDS.iter().map(|(word, _)| *word).find(|word| line.to_lowercase().contains(word))
+}
+
+#[test]
+fn words_are_plain() {
+    let mut found = Vec::new();
+    let in_code = lines("crates").into_iter().filter(|(_, _, line)| is_comment(line));
+    let in_pages = pages().into_iter().flat_map(|path| {
+        let text = fs::read_to_string(&path).expect("a page");
+        text.lines().enumerate().map(|(i, line)| (path.clone(), i + 1, line.to_owned())).collect::<Vec<_>>()
+    });
+    for (path, number, line) in in_code.chain(in_pages) {
+        if let Some(word) = riddle(&line) {
+            found.push(format!("{}:{number}: \"{word}\"", path.display()));
+        }
+    }
+    assert!(found.is_empty(), "see PLAIN_WORDS: {found:#?}");
+}
+
+/// What stands between backticks in a text.
+fn code_spans(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// The rows of the glossary: the word, and the names in its last column.
+fn glossary(page: &str) -> Vec<(String, Vec<String>)> {
+    let (_, rest) = page.split_once("## Glossary").expect("a glossary");
+    let table = rest.split("\n## ").next().unwrap_or_default();
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        let names = code_spans(cells.last().unwrap_or(&"")).into_iter().map(str::to_owned).collect();
+        (cells[0].trim().to_owned(), names)
+    };
+    rows.map(row).collect()
+}
+
+/// The words of the glossary are those of the code.
+#[test]
+fn the_glossary_names_what_there_is() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let words = glossary(&page);
+    assert!(words.len() > 25, "{words:?}");
+    let code = lines("crates");
+    let is_defined = |name: &str| {
+        let kinds = ["struct", "enum", "trait", "type"];
+        let begins = |line: &str| {
+            let line = line.trim_start();
+            let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+            let rest =
+                kinds.iter().find_map(|kind| line.strip_prefix(kind)?.strip_prefix(' ')?.strip_prefix(name));
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        };
+        code.iter().any(|(_, _, line)| begins(line))
+    };
+    for (word, names) in &words {
+        for name in names {
+            assert!(is_defined(name), "`{name}`, of \"{word}\", is defined nowhere");
+        }
+    }
+    let mut once: Vec<&String> = words.iter().map(|(word, _)| word).collect();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), words.len(), "a word stands twice in the glossary");
+    assert!(!is_defined("Custody"));
+}
+
+/// Files that pages name are there.
+#[test]
+fn pages_name_files_that_exist() {
+    let begins = ["crates/", "tests/", "bench/", "docs/", "examples/", "captures/"];
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for span in text.lines().flat_map(code_spans) {
+            let is_path = begins.iter().any(|begin| span.starts_with(begin));
+            let is_one_path = span.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if is_path && is_one_path {
+                assert!(root().join(span).exists(), "{}: `{span}`", page.display());
+            }
+        }
+    }
+}
+
 /// A check that cannot fail is a defect: each of the above, failing.
 #[test]
 fn the_rules_can_be_broken() {
     assert!(fault("    todo!()", &UNFINISHED).is_some());
     assert!(fault("    // todo!() is banned", &UNFINISHED).is_none());
     assert!(fault("use std::time::Instant;", &BANNED_IN_FUNCTIONS).is_some());
+    assert_eq!(contract::items("trait NetworkFunction { const A: u8; type B; fn c(); }"), ["A", "B", "c"]);
+    assert_eq!(contract::example_lines("//! ```\n//! # x\n//! a\n//!\n//! }\n//! b\n//! ```\n"), 3);
     let manifest = "[package]\nname = \"x\"\n\n[dependencies]\nwire.workspace = true\nengine.workspace = true\n\n[dev-dependencies]\ncli.workspace = true\n";
     assert_eq!(uses(manifest), ["wire", "engine"]);
     assert_eq!(wrong_uses("nfs", &uses(manifest)), ["engine"]);
     assert_eq!(wrong_uses("io", &["strategy".to_owned()]), ["strategy"]);
+    assert_eq!(riddle("// flows Change hands here"), Some("change hands"));
+    assert_eq!(
+        glossary("## Glossary\n\n| word | x | code |\n|---|---|---|\n| a | b | `C`, `D` |\n\n## E").len(),
+        1
+    );
     let module = |path: &str| path.split("::").map(str::to_owned).collect::<Vec<_>>();
     let graph = BTreeMap::from([(
         module("path::run"),
         BTreeSet::from([module("path::edit"), module("store::walk")]),
     )]);
     assert_eq!(uses_upward(&graph), ["path::run uses store::walk"]);
+}
+
+/// Two files that use each other are a circle. A variable that is called as a file is none.
+#[test]
+fn circles_are_found() {
+    let circles = |name: &str, parent: &str, child: &str| {
+        let src = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(src.join("parent")).expect("a folder for a crate");
+        fs::write(src.join("lib.rs"), "mod parent;").expect("written");
+        fs::write(src.join("parent.rs"), format!("mod child;\npub struct Parent;\n{parent}"))
+            .expect("written");
+        fs::write(src.join("parent/child.rs"), child).expect("written");
+        imports::circles(&imports::graph(&src)).len()
+    };
+    let child = "pub fn of(_: super::Parent) {}";
+    assert_eq!(circles("circle", "pub fn of() { child::of(Parent) }", child), 1);
+    assert_eq!(circles("used", "use child::of;", child), 1);
+    assert_eq!(circles("variable", "pub fn of(child: u8) -> u8 { child }", child), 0);
 }

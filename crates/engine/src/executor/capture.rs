@@ -12,7 +12,8 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
-use crate::strategies::dispatch::{DispatchParser, Dispatcher, Team};
+use crate::strategies::dispatch::{Dispatcher, Team};
+use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 
 /// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
@@ -76,7 +77,7 @@ fn feed_all(
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    let parser = DispatchParser::new(chain, dispatcher);
+    let mut ingress = Ingress::new(chain, dispatcher);
     let mut packets = 0u64;
     loop {
         let record = match reader.next() {
@@ -92,7 +93,10 @@ fn feed_all(
             }
         }
         let sent = feeder.take(&record).and_then(|mut frame| {
-            let headers = parser.headers(frame.link, feeder.bytes(&frame), frame.wire_len);
+            // What a card does in hardware: parse and hash, to pick the queue.
+            let (headers, refused) =
+                ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, record.time_ns);
+            frame.refused = refused;
             let core = dispatcher.dispatch(&headers, &mut frame, feeder)?;
             feeder.send(core, frame)
         });

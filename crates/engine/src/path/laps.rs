@@ -25,7 +25,7 @@ pub enum Lap {
     Send,
 }
 
-/// Someone who follows a core at its work: times the parts of a batch's way, or tells how far it is.
+/// Observes the parts of a batch's way, for timing.
 pub trait Laps {
     /// A part is behind it. After [`Lap::Send`] the batch is empty.
     fn lap(&mut self, _lap: Lap, _batch: &Batch) {}

@@ -2,10 +2,8 @@
 
 use io::{Closed, Feeder, Frame};
 use strategy::Assign;
-use wire::{Headers, LinkType};
+use wire::Headers;
 
-use crate::chain::Chain;
-use crate::chain::checksums::Checksums;
 use crate::path::receive::Intake;
 
 /// Those beside and before the chains of a run: one dispatcher, and an intake for each core.
@@ -46,36 +44,6 @@ pub trait Dispatcher: Send {
         frame: &mut Frame,
         queues: &dyn Queues,
     ) -> Result<usize, Closed>;
-}
-
-/// Parses packets for a dispatcher, as far as it looks at them: what a card does in hardware, to pick the queue.
-#[derive(Clone, Copy)]
-pub struct DispatchParser<'a> {
-    chain: &'a Chain,
-    parses: bool,
-    verifies: bool,
-}
-
-impl<'a> DispatchParser<'a> {
-    /// For a dispatcher of packets of `chain`.
-    pub fn new(chain: &'a Chain, dispatcher: &dyn Dispatcher) -> DispatchParser<'a> {
-        // A core that gets the packet finds out itself; what the others are told has to say so.
-        let verifies = chain.checksums == Checksums::Verify && dispatcher.tells_headers();
-        DispatchParser { chain, parses: dispatcher.reads_headers(), verifies }
-    }
-
-    /// What to tell the dispatcher of a packet as it was received.
-    #[inline]
-    pub fn headers(&self, link: LinkType, bytes: &[u8], wire_len: u32) -> Headers {
-        if !self.parses {
-            return Headers::default();
-        }
-        let mut headers = self.chain.headers(link, bytes, wire_len);
-        if self.verifies {
-            wire::verify_into(bytes, &mut headers);
-        }
-        headers
-    }
 }
 
 /// The cores' queues, as far as a dispatcher has to know them.

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ring::{Consumer, Producer, ring};
-use wire::Stamp;
+use wire::{Malformed, Stamp};
 
 use super::clock::Clock;
 use super::queue::Queue;
@@ -37,6 +37,7 @@ pub(super) struct Passed {
     /// Among the trial's arrivals.
     pub(super) number: u32,
     pub(super) entry: u16,
+    pub(super) refused: Option<Malformed>,
 }
 
 /// The queue of a core in front of others.
@@ -125,9 +126,10 @@ impl<C: Clock> Front<C> {
             let Arrival { wire_len, link, .. } = *arrival;
             let mut frame = Frame { wire_len, link, ..Frame::without_bytes(stamp) };
             let core = dispatch(&mut frame, packets.bytes(arrival), &self.sent);
+            let Frame { entry, refused, .. } = frame;
             self.sent[core] += 1;
             self.next_seq += 1;
-            self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry: frame.entry }));
+            self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry, refused }));
         }
     }
 

@@ -113,7 +113,7 @@ pub enum Fault {
     LooksNoFurther,
     /// Takes what a bucket offers for the flow's block without comparing keys.
     TrustsCandidates,
-    /// Leaves one function's state behind where a block changes hands.
+    /// Leaves one function's state behind where a block goes to another flow.
     LeavesAStateBehind,
     /// Gives blocks back at the end of a batch.
     GivesBackPerBatch,

@@ -25,7 +25,7 @@ impl fmt::Display for ApplyError {
 
 impl core::error::Error for ApplyError {}
 
-/// Writes `edits` into the frame at `buffer[frame]`, whose parse gave `headers`, and mends checksums.
+/// Writes `edits` into the frame at `buffer[frame]`, whose parse gave `headers`, and updates checksums incrementally (RFC 1624).
 ///
 /// `headers` may have been through [`Edits::apply_to_headers`]. Never panics: where `headers` are those
 /// of another frame, some bytes of this one change, none around it but those for a VLAN tag.

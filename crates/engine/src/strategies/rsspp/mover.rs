@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use control::{Custody as Protocol, Message, Order};
+use control::{Message, Migration as Protocol, Order};
 use io::{Frame, Port, Received};
 use table::Horizon;
 
@@ -36,7 +36,7 @@ struct Round {
     block: usize,
 }
 
-/// Stands between a core's port and its chain where flows move: see [`control::Custody`].
+/// Stands between a core's port and its chain where flows move: see [`control::Migration`].
 pub struct Mover {
     protocol: Protocol<Frame, Parcel>,
     round: Option<Round>,
@@ -55,7 +55,7 @@ const HELD: usize = 1024;
 impl Mover {
     /// One for each core; `owners` says which core has each entry at first.
     pub fn for_cores(owners: &[u16], cores: usize) -> (control::Orders, Vec<Mover>) {
-        let (orders, protocols) = control::custody(owners, cores, 2 * owners.len());
+        let (orders, protocols) = control::migration(owners, cores, 2 * owners.len());
         let mover = |mut protocol: Protocol<Frame, Parcel>| {
             protocol.reserve(HELD);
             Mover {
@@ -71,12 +71,12 @@ impl Mover {
         (orders, protocols.into_iter().map(mover).collect())
     }
 
-    /// Says that so many orders will come: see [`control::Custody::announce`].
+    /// Says that so many orders will come: see [`control::Migration::announce`].
     pub fn announce(&mut self, orders: usize) {
         self.protocol.announce(orders);
     }
 
-    /// One of the orders announced: see [`control::Custody::order`].
+    /// One of the orders announced: see [`control::Migration::order`].
     pub fn order(&mut self, order: Order) {
         self.protocol.order(order);
     }
@@ -92,7 +92,7 @@ impl Mover {
         true
     }
 
-    /// Hands over a part of what is to be handed over.
+    /// Packs and sends some of the flows that are to migrate.
     fn hand_over(&mut self, chain: &mut ChainCore, worked_off: u64) {
         if !self.flush() {
             return;

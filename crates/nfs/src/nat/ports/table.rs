@@ -7,14 +7,15 @@ use alloc::vec::Vec;
 
 use wire::protocol;
 
-use super::{External, Inside, PROTOCOLS, PortRange};
+use crate::nat::endpoint::{External, Inside, PROTOCOLS};
+use crate::nat::options::PortRange;
 
 /// An entry for each external port. It is written by the core that owns the port and by no other. Only
 /// packets that a core hairpins read entries of other cores.
 ///
 /// Ports of one core are neighbours: an entry is written with each packet that goes out, and cores that
 /// write to one line wait for each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PortTable {
     range: PortRange,
     /// By [`PortTable::kind`] and by port: the entry's place among those of the kind.
@@ -34,7 +35,7 @@ pub(super) struct PortTable {
 ///
 /// A core sees its own writes at once, and the others' soon. Whoever reads an inside endpoint reads a deadline
 /// behind it that was written with it or later: the endpoint is stored with release and loaded with acquire.
-/// When a port changes hands in between, that is the next owner's deadline: the last owner is met a moment
+/// When a port gets another owner in between, that is the next owner's deadline: the last owner is met a moment
 /// after its end, as it also would be by a core that is a moment behind.
 #[derive(Debug, Default)]
 #[repr(C, align(16))]

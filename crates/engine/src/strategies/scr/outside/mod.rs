@@ -5,14 +5,14 @@
 //! |---|---|
 //! | `sequencing` | a capture's packets with history before them |
 //! | `arrivals` | what comes to the cores: files merged, or a capture sequenced on the way, less what is lost |
-//! | `custody` | one core: history in front of its own packets, losses recovered or counted |
+//! | `intake` | one core: history in front of its own packets, losses recovered or counted |
 //! | `on_loss`, `rebuild` | what a core does about losses; one that lags by more than the logs goes on with another's state |
 //! | `line` | what cores hear beside their packets |
 //! | `loss`, `files` | packets lost on purpose; the names of the files |
 
 pub(crate) mod arrivals;
-pub(crate) mod custody;
 pub(crate) mod files;
+pub(crate) mod intake;
 pub(crate) mod line;
 pub(crate) mod loss;
 pub(crate) mod on_loss;

@@ -10,7 +10,7 @@ use recovery::Gaps;
 use sequencer::ItemLayout;
 use wire::LinkType;
 
-use super::custody::External;
+use super::intake::External;
 use super::line::Line;
 use super::on_loss::OnLoss;
 use super::rebuild::Recovering;

@@ -1,0 +1,79 @@
+//! Where packets enter, in order of arrival, ahead of the cores.
+
+use wire::{Headers, LinkType, Malformed};
+
+use crate::chain::Chain;
+use crate::path::checks::{Checks, Fragments};
+use crate::strategies::dispatch::Dispatcher;
+use crate::strategies::fragments::FragmentTracker;
+
+/// Sees every packet once, in order of arrival: follows the fragments of datagrams, and finds what cores are told of
+/// each other's packets. Each core checks its own packets by the same [`Checks`], a batch at a time.
+pub struct Ingress {
+    checks: Checks,
+    /// Whether anybody looks at what it finds.
+    is_asked: bool,
+    /// Whether cores are told of packets that others get, and so of what is wrong with them.
+    tells: bool,
+    tracker: Option<FragmentTracker>,
+    /// The latest time so far, ns.
+    now_ns: u64,
+}
+
+impl Ingress {
+    /// Ahead of a dispatcher, in a chain of which all cores have a part. Takes all memory that it will need.
+    pub fn new(chain: &Chain, dispatcher: &dyn Dispatcher) -> Ingress {
+        let ingress = Ingress::telling(chain, dispatcher.tells_headers());
+        let is_asked = dispatcher.reads_headers() || ingress.tells || ingress.tracker.is_some();
+        Ingress { is_asked, ..ingress }
+    }
+
+    /// For a chain whose cores are told of packets that others get, or are not.
+    pub(crate) fn telling(chain: &Chain, tells: bool) -> Ingress {
+        let checks = chain.checks();
+        let tracker = (checks.fragments == Fragments::Track).then(FragmentTracker::new);
+        Ingress { checks, is_asked: true, tells, tracker, now_ns: 0 }
+    }
+
+    /// The next packet's headers, and why it is refused for a reason that its core cannot find: that has to go with it.
+    /// Checked are those alone that somebody else is told of; what else may be wrong the packet's core finds. A dispatcher
+    /// that looks at no headers is told of none.
+    #[inline]
+    pub fn headers(
+        &mut self,
+        link: LinkType,
+        frame: &[u8],
+        wire_len: u32,
+        time_ns: u64,
+    ) -> (Headers, Option<Malformed>) {
+        if self.tells || self.tracker.is_some() {
+            return self.checked_headers(link, frame, wire_len, time_ns);
+        }
+        if !self.is_asked {
+            return (Headers::default(), None);
+        }
+        (self.checks.parse(link, frame, wire_len), None)
+    }
+
+    fn checked_headers(
+        &mut self,
+        link: LinkType,
+        frame: &[u8],
+        wire_len: u32,
+        time_ns: u64,
+    ) -> (Headers, Option<Malformed>) {
+        self.now_ns = self.now_ns.max(time_ns);
+        let mut headers = self.checks.parse(link, frame, wire_len);
+        if !self.tells && !headers.is_fragment() {
+            return (headers, None);
+        }
+        self.checks.refuse(None, &mut headers);
+        self.checks.verify(frame, &mut headers);
+        let Some(tracker) = &mut self.tracker else { return (headers, None) };
+        // What is malformed by itself nobody puts together with others.
+        let fragment = wire::fragment(frame, &headers);
+        let refused = fragment.and_then(|fragment| tracker.check(&fragment, self.now_ns));
+        self.checks.refuse(refused, &mut headers);
+        (headers, refused)
+    }
+}
