@@ -25,7 +25,7 @@ mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
 #[path = "own_strategy.rs"]
-mod own_strategy;
+mod strategy_from_outside;
 #[path = "reports.rs"]
 mod reports;
 #[path = "rsspp.rs"]

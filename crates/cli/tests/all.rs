@@ -19,7 +19,7 @@ mod meant;
 #[path = "oddities.rs"]
 mod oddities;
 #[path = "own_function.rs"]
-mod own_function;
+mod function_from_outside;
 #[path = "p4.rs"]
 mod p4;
 #[path = "plan.rs"]
