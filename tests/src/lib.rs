@@ -57,7 +57,7 @@ pub fn chain(toml: &str, registry: &Registry) -> Chain {
 /// If it does not.
 pub fn check_reads<F: nf::NetworkFunction>() {
     let samples: Vec<wire::Headers> = nf::sample_headers(1).take(2_000).collect();
-    nf::check_reads::<F>(&samples).unwrap_or_else(|error| panic!("{}: {error}", F::NAME));
+    nf::check_reads::<F>(&samples).unwrap_or_else(|error| panic!("{}: {error}", F::ABOUT.name));
 }
 
 /// One packet to be: plain enough to be shrunk and printed.

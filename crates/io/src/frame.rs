@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory::LINE_BYTES;
-use wire::{LinkType, Stamp};
+use wire::{LinkType, Malformed, Stamp};
 
 /// Room before each packet for headers to grow, bytes: whole lines, so that packets, too, begin on one.
 pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;
@@ -21,6 +21,9 @@ pub struct Frame {
     pub link: LinkType,
     /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
     pub entry: u16,
+    /// Why it was refused where packets enter, for a reason that other packets make: it is malformed then, whatever its
+    /// own bytes say.
+    pub refused: Option<Malformed>,
     pub(crate) place: Place,
 }
 
@@ -82,7 +85,7 @@ impl Frame {
     #[inline]
     pub fn without_bytes(stamp: Stamp) -> Frame {
         let place = Place { pool: Place::NOWHERE, first_line: 0, lines: 0, offset: 0, len: 0 };
-        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, place }
+        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, refused: None, place }
     }
 
     /// A second token for a buffer, which there must never be.

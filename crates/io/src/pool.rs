@@ -327,6 +327,7 @@ impl<I: Iterator<Item = u32>> Taken<I> {
             wire_len: arrival.wire_len,
             link: arrival.link,
             entry: arrival.entry,
+            refused: None,
             place: place(self.id, first_line, self.frame_lines, arrival.len),
         }
     }

@@ -135,6 +135,7 @@ impl Feeder {
             wire_len: record.wire_len,
             link: record.link,
             entry: 0,
+            refused: None,
             place,
         })
     }
