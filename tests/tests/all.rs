@@ -16,6 +16,8 @@ mod contract;
 mod egress;
 #[path = "external.rs"]
 mod external;
+#[path = "fragments.rs"]
+mod fragments;
 #[path = "gateway.rs"]
 mod gateway;
 #[path = "mixed_keys.rs"]

@@ -14,6 +14,8 @@ mod emulate_run;
 mod exit_status;
 #[path = "external.rs"]
 mod external;
+#[path = "fragments.rs"]
+mod fragments;
 #[path = "meant.rs"]
 mod meant;
 #[path = "oddities.rs"]
