@@ -16,12 +16,12 @@ mod exit_status;
 mod external;
 #[path = "fragments.rs"]
 mod fragments;
+#[path = "own_function.rs"]
+mod function_from_outside;
 #[path = "meant.rs"]
 mod meant;
 #[path = "oddities.rs"]
 mod oddities;
-#[path = "own_function.rs"]
-mod function_from_outside;
 #[path = "p4.rs"]
 mod p4;
 #[path = "plan.rs"]
