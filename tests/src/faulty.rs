@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict, WhenShared};
+use nf::{
+    About, Cx, Extras, FiveTuple, FlowKey, Guarantees, NetworkFunction, OptionError, Records, Verdict,
+    WhenShared,
+};
 use wire::{Fields, Headers};
 
 /// A bucket of bytes for each destination, or, behind it, a counter of each flow's packets, that can be told
@@ -51,15 +54,25 @@ pub struct Meta {
 pub struct NoOptions {}
 
 impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
-    const NAME: &'static str = if Self::IS_SHARED { "faulty-shared" } else { "faulty-flow" };
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["over-rate", "fault"];
-    const EVENTS: &'static [&'static str] = &["over"];
+    const ABOUT: About = About {
+        name: if Self::IS_SHARED { "faulty-shared" } else { "faulty-flow" },
+        drop_reasons: &["over-rate", "fault"],
+        events: &["over"],
+        ..About::NONE
+    };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::L3_LEN).union(Fields::MARKS);
-    const WHEN_SHARED: Option<WhenShared> = match FAULT {
-        WELL | TIME_RUNS_BACK => Some(WhenShared::Bound { over: Some(0) }),
-        _ => Some(WhenShared::Totals),
+    const EXTRAS: Extras<Self> = Extras {
+        records: Records { totals: Self::totals, ..Records::NONE },
+        guarantees: Guarantees {
+            when_shared: match FAULT {
+                WELL | TIME_RUNS_BACK => Some(WhenShared::Bound { over: Some(0) }),
+                _ => Some(WhenShared::Totals),
+            },
+            amount: Self::amount,
+            bound: Self::bound,
+            ..Guarantees::NONE
+        },
+        ..Extras::NONE
     };
     type Key = K;
     type Meta = Meta;
@@ -70,8 +83,6 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Faulty(std::marker::PhantomData))
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<Meta> {
         headers.is_ip().then(|| Meta { flow: FiveTuple::of(headers), bytes: headers.l3_len.into() })
@@ -102,7 +113,7 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
         if !Self::IS_SHARED {
             return if FAULT == DROPS && is_hit { Verdict::Drop(1) } else { Verdict::Forward };
         }
-        if !matches!(Self::WHEN_SHARED, Some(WhenShared::Bound { .. })) {
+        if !matches!(Self::EXTRAS.guarantees.when_shared, Some(WhenShared::Bound { .. })) {
             return Verdict::Forward;
         }
         if FAULT == TIME_RUNS_BACK {
@@ -121,7 +132,9 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
     fn idle_timeout_ns(&self, _: &Bucket) -> u64 {
         1_000_000_000
     }
+}
 
+impl<K: FlowKey, const FAULT: u8> Faulty<K, FAULT> {
     fn totals(&self, state: &Bucket) -> [u64; 2] {
         [state.packets, state.bytes]
     }
@@ -133,8 +146,6 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
     fn bound(&self, elapsed_ns: u64) -> u128 {
         u128::from(BURST_BYTES) + u128::from(RATE_BYTES_PER_S) * u128::from(elapsed_ns) / 1_000_000_000
     }
-}
 
-impl<K: FlowKey, const FAULT: u8> Faulty<K, FAULT> {
     const IS_SHARED: bool = !K::SHARDING.fields.contains(Fields::SRC_PORT);
 }

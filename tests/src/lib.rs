@@ -57,7 +57,7 @@ pub fn chain(toml: &str, registry: &Registry) -> Chain {
 /// If it does not.
 pub fn check_reads<F: nf::NetworkFunction>() {
     let samples: Vec<wire::Headers> = nf::sample_headers(1).take(2_000).collect();
-    nf::check_reads::<F>(&samples).unwrap_or_else(|error| panic!("{}: {error}", F::NAME));
+    nf::check_reads::<F>(&samples).unwrap_or_else(|error| panic!("{}: {error}", F::ABOUT.name));
 }
 
 /// One packet to be: plain enough to be shrunk and printed.
@@ -167,11 +167,11 @@ impl Port for CutPort {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         for (frame, fate) in frames.iter().zip(fates) {
             self.answers.push((*fate, self.port.bytes(frame).to_vec()));
             self.last = frame.stamp;
         }
-        self.port.send(frames, fates)
+        self.port.transmit(frames, fates)
     }
 }

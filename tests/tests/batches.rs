@@ -2,7 +2,10 @@
 
 use engine::{Chain, ChainCore, FlowCounters, Registry, Stage};
 use io::Fate;
-use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict, hash_bytes};
+use nf::{
+    About, Cx, Extras, FiveTuple, FlowKey, FullTable, NetworkFunction, OptionError, Pooled, Rig, Verdict,
+    hash_bytes,
+};
 use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
 use paceline_conformance::{Packet, chain, office, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
@@ -293,12 +296,23 @@ struct LeaseMeta {
 }
 
 impl<const IN_ORDER: bool> NetworkFunction for Lease<IN_ORDER> {
-    const NAME: &'static str = if IN_ORDER { "lease" } else { "lease-in-any-order" };
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["all-leased", "table-full"];
+    const ABOUT: About = About {
+        name: if IN_ORDER { "lease" } else { "lease-in-any-order" },
+        drop_reasons: &["all-leased", "table-full"],
+        ..About::NONE
+    };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
     const EDITS: Fields = Fields::TTL;
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled {
+            make: Self::pool,
+            steps_in_order: Self::steps_in_order,
+            gone: Self::gone,
+            ..Pooled::NONE
+        },
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        ..Extras::NONE
+    };
     type Key = FiveTuple;
     type Meta = LeaseMeta;
     type State = u8;
@@ -308,14 +322,6 @@ impl<const IN_ORDER: bool> NetworkFunction for Lease<IN_ORDER> {
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Lease)
-    }
-
-    fn pool(&self) -> Vec<u8> {
-        (1..=LEASES).collect()
-    }
-
-    fn steps_in_order(&self) -> bool {
-        IN_ORDER
     }
 
     fn project(headers: &Headers) -> Option<LeaseMeta> {
@@ -341,6 +347,16 @@ impl<const IN_ORDER: bool> NetworkFunction for Lease<IN_ORDER> {
     fn idle_timeout_ns(&self, _: &u8) -> u64 {
         30_000_000
     }
+}
+
+impl<const IN_ORDER: bool> Lease<IN_ORDER> {
+    fn pool(&self) -> Vec<u8> {
+        (1..=LEASES).collect()
+    }
+
+    fn steps_in_order(&self) -> bool {
+        IN_ORDER
+    }
 
     fn rejected(&self, number: &u8, _: &LeaseMeta, cx: &mut Cx<'_, Vec<u8>>) -> Verdict {
         cx.pool.push(*number);
@@ -356,7 +372,7 @@ impl<const IN_ORDER: bool> NetworkFunction for Lease<IN_ORDER> {
 fn agree<F: NetworkFunction>(packets: &[Packet]) -> Result<(), TestCaseError> {
     let mut registry = Registry::stock();
     registry.add::<F>();
-    let chain = chain(&format!("[[function]]\nuse = \"{}\"", F::NAME), &registry);
+    let chain = chain(&format!("[[function]]\nuse = \"{}\"", F::ABOUT.name), &registry);
     let mut core = chain.core().expect("memory");
     let ran = run_in_batches(&mut core, packets, &[64, 3]);
 
@@ -373,7 +389,7 @@ fn agree<F: NetworkFunction>(packets: &[Packet]) -> Result<(), TestCaseError> {
         prop_assert_eq!(*fate, expected);
     }
     let stage = core.stage(0);
-    for (name, count) in F::EVENTS.iter().zip(stage.counters().events) {
+    for (name, count) in F::ABOUT.events.iter().zip(stage.counters().events) {
         prop_assert_eq!(rig.event(name), *count, "{}", name);
     }
     let flows: u64 = rig.flows().map(|(key, state)| flow_digest::<F>(key, state)).fold(0, u64::wrapping_add);

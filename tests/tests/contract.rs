@@ -2,7 +2,7 @@
 
 use engine::{Chain, Registry};
 use io::{EngineDrop, Fate};
-use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
+use nf::{About, Cx, Extras, FlowKey, FullTable, NetworkFunction, OptionError, Pooled, SrcAddr, Verdict};
 use paceline_conformance::{Packet, Ran, chain, run_in_batches, tcp, udp6};
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
@@ -28,14 +28,20 @@ const ENDS_FLOW: u16 = 84;
 const FORWARDED: u16 = 85;
 
 impl<const REJECTED_PASSES: bool> NetworkFunction for Marker<REJECTED_PASSES> {
-    const NAME: &'static str = if REJECTED_PASSES { "marker-passes" } else { "marker" };
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["asked", "full"];
-    const EVENTS: &'static [&'static str] = &["gone"];
+    const ABOUT: About = About {
+        name: if REJECTED_PASSES { "marker-passes" } else { "marker" },
+        drop_reasons: &["asked", "full"],
+        events: &["gone"],
+        ..About::NONE
+    };
     const READS: Fields =
         Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
     const EDITS: Fields = Fields::TOS;
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled { make: Self::pool, gone: Self::gone, ..Pooled::NONE },
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        ..Extras::NONE
+    };
     type Key = SrcAddr;
     type Meta = Meta;
     type State = u64;
@@ -45,10 +51,6 @@ impl<const REJECTED_PASSES: bool> NetworkFunction for Marker<REJECTED_PASSES> {
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Marker)
-    }
-
-    fn pool(&self) -> u64 {
-        0
     }
 
     fn project(headers: &Headers) -> Option<Meta> {
@@ -81,6 +83,12 @@ impl<const REJECTED_PASSES: bool> NetworkFunction for Marker<REJECTED_PASSES> {
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
         1_000
     }
+}
+
+impl<const REJECTED_PASSES: bool> Marker<REJECTED_PASSES> {
+    fn pool(&self) -> u64 {
+        0
+    }
 
     fn rejected(&self, _: &u64, _: &Meta, _: &mut Cx<'_, u64>) -> Verdict {
         if REJECTED_PASSES { Verdict::Forward } else { Verdict::Drop(1) }
@@ -102,10 +110,7 @@ struct Tos {
 }
 
 impl NetworkFunction for Watcher {
-    const NAME: &'static str = "watcher";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["unmarked"];
+    const ABOUT: About = About { name: "watcher", drop_reasons: &["unmarked"], ..About::NONE };
     const READS: Fields = Fields::SRC_ADDR.union(Fields::TOS);
     type Key = SrcAddr;
     type Meta = Tos;
@@ -116,8 +121,6 @@ impl NetworkFunction for Watcher {
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Watcher)
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<Self::Meta> {
         Some(Tos { src: SrcAddr::of(headers), tos: headers.tos })
@@ -252,9 +255,7 @@ fn the_pool_hears_of_flows_that_expire_or_are_evicted() {
 fn edits_that_are_not_declared_are_caught_where_assertions_are_on() {
     struct Undeclared;
     impl NetworkFunction for Undeclared {
-        const NAME: &'static str = "undeclared";
-        const SUMMARY: &'static str = "";
-        const SPEC: &'static str = "";
+        const ABOUT: About = About { name: "undeclared", ..About::NONE };
         const READS: Fields = Fields::SRC_ADDR;
         type Key = SrcAddr;
         type Meta = SrcAddr;
@@ -264,7 +265,6 @@ fn edits_that_are_not_declared_are_caught_where_assertions_are_on() {
         fn new(_: NoOptions) -> Result<Self, OptionError> {
             Ok(Undeclared)
         }
-        fn pool(&self) {}
         fn project(headers: &Headers) -> Option<SrcAddr> {
             Some(SrcAddr::of(headers))
         }

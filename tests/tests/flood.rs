@@ -146,9 +146,9 @@ impl Port for Once {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         self.fates.extend(fates);
-        self.port.send(frames, fates)
+        self.port.transmit(frames, fates)
     }
 }
 
@@ -197,12 +197,12 @@ fn sent(packets: &Packets, sender: Sender) -> u64 {
 }
 
 fn dropped(reason: &str) -> Fate {
-    let reason = Conntrack::DROP_REASONS.iter().position(|name| *name == reason).expect("a reason");
+    let reason = Conntrack::ABOUT.drop_reasons.iter().position(|name| *name == reason).expect("a reason");
     Fate::DropBy { function: 0, reason: reason as u8 }
 }
 
 fn event(core: &ChainCore, name: &str) -> u64 {
-    let index = Conntrack::EVENTS.iter().position(|event| *event == name).expect("an event");
+    let index = Conntrack::ABOUT.events.iter().position(|event| *event == name).expect("an event");
     core.stage(0).counters().events[index]
 }
 

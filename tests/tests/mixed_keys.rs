@@ -7,7 +7,10 @@ use engine::strategies::RSS;
 use engine::{Chain, Plan, Progress, Registry, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
-use nf::{Cx, DstAddr, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict, WhenShared};
+use nf::{
+    About, Cx, DstAddr, Extras, FiveTuple, FlowKey, Flows, Guarantees, NetworkFunction, OptionError, Pooled,
+    Verdict, WhenShared,
+};
 use paceline_conformance::faulty::{
     COUNTS_TWICE, DRIFTS, DROPS, Faulty, LOSES_A_COUNT, NoOptions, TIME_RUNS_BACK, WELL,
 };
@@ -167,12 +170,20 @@ fn a_wrong_answer_behind_is_found_and_named() {
 struct Numbers<const DIVIDED: bool>;
 
 impl<const DIVIDED: bool> NetworkFunction for Numbers<DIVIDED> {
-    const NAME: &'static str = "numbers";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
+    const ABOUT: About = About { name: "numbers", ..About::NONE };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EDITS: Fields = Fields::SRC_PORT;
-    const ALLOCATES: Fields = Fields::SRC_PORT;
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled {
+            make: Self::pool,
+            divide: Self::pools,
+            allocates: |_| Fields::SRC_PORT,
+            without_allocation: Some(Self::without_allocation),
+            ..Pooled::NONE
+        },
+        guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
+        ..Extras::NONE
+    };
     type Key = FiveTuple;
     type Meta = FiveTuple;
     type State = u64;
@@ -182,14 +193,6 @@ impl<const DIVIDED: bool> NetworkFunction for Numbers<DIVIDED> {
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Numbers)
-    }
-
-    fn pool(&self) -> u64 {
-        0
-    }
-
-    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<u64> {
-        (0..cores as u64).map(|core| if DIVIDED { core * 8_000 } else { 0 }).collect()
     }
 
     fn project(headers: &Headers) -> Option<FiveTuple> {
@@ -212,12 +215,22 @@ impl<const DIVIDED: bool> NetworkFunction for Numbers<DIVIDED> {
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
         u64::MAX
     }
+}
+
+impl<const DIVIDED: bool> Numbers<DIVIDED> {
+    fn pool(&self) -> u64 {
+        0
+    }
+
+    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<u64> {
+        (0..cores as u64).map(|core| if DIVIDED { core * 8_000 } else { 0 }).collect()
+    }
 
     fn without_allocation(&self, _: &u64) -> u64 {
         0
     }
 
-    fn invariant<'a>(&self, flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a u64)>) -> Result<(), String> {
+    fn invariant(&self, flows: Flows<'_, '_, Self>) -> Result<(), String> {
         let mut numbers: Vec<u64> = flows.map(|(_, number)| *number).collect();
         numbers.sort_unstable();
         match numbers.windows(2).find(|pair| pair[0] == pair[1]) {

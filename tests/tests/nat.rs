@@ -68,10 +68,11 @@ impl Cores {
         };
         let fields = HashFields::derive(&[shape]).expect("shardable");
         let spread = RefCell::new(Rss::new(fields, cores, 128));
+        let divide = Nat::EXTRAS.pool.divide;
         let pools = match fault {
-            Fault::NotDivided => (0..cores).map(|_| nat.pool()).collect(),
-            Fault::DividedOtherwise => nat.pools(cores, &|headers| usize::from(headers.dst_port) % cores),
-            _ => nat.pools(cores, &|headers| core_of(&nat, &spread, headers)),
+            Fault::NotDivided => (0..cores).map(|_| (Nat::EXTRAS.pool.make)(&nat)).collect(),
+            Fault::DividedOtherwise => divide(&nat, cores, &|headers| usize::from(headers.dst_port) % cores),
+            _ => divide(&nat, cores, &|headers| core_of(&nat, &spread, headers)),
         };
         assert_eq!(pools.len(), cores);
         let cores = pools.into_iter().map(|pool| Core { flows: BTreeMap::new(), pool }).collect();
@@ -83,7 +84,7 @@ impl Cores {
         let at = core_of(&self.nat, &self.spread, headers);
         let core = &mut self.cores[at];
         self.seq += 1;
-        let (mut edits, mut events) = (Edits::NONE, [0; Nat::EVENTS.len()]);
+        let (mut edits, mut events) = (Edits::NONE, [0; Nat::ABOUT.events.len()]);
         let meta = Nat::project(headers).expect("IPv4");
         let key = Nat::key(&meta);
         assert_eq!(key, SrcEndpoint::of(headers));
@@ -98,7 +99,7 @@ impl Cores {
         let mut sent = *headers;
         edits.apply_to_headers(&mut sent);
         let sent = match verdict {
-            Verdict::Drop(reason) => Err(Nat::DROP_REASONS[usize::from(reason)]),
+            Verdict::Drop(reason) => Err(Nat::ABOUT.drop_reasons[usize::from(reason)]),
             _ => Ok(sent),
         };
         Answer { core: at, sent }
@@ -110,7 +111,7 @@ impl Cores {
             core.flows.retain(|_, (key, state, deadline_ns)| {
                 let live = *deadline_ns > now_ns;
                 if !live && fault != Fault::NeverGone || fault == Fault::GoneEarly {
-                    nat.gone(key, state, pool);
+                    (Nat::EXTRAS.pool.gone)(nat, key, state, pool);
                 }
                 live
             });
@@ -119,7 +120,7 @@ impl Cores {
 
     fn invariant(&self) -> Result<(), String> {
         let flows = self.cores.iter().flat_map(|core| core.flows.values());
-        self.nat.invariant(&mut flows.map(|(key, state, _)| (key, state)))
+        (Nat::EXTRAS.guarantees.invariant)(&self.nat, &mut flows.map(|(key, state, _)| (key, state)))
     }
 
     fn is_live(&self, key: &SrcEndpoint) -> bool {
@@ -130,7 +131,7 @@ impl Cores {
 /// As the contract has it: from outside, the packet's mirror is hashed. Nothing here goes from outside to outside.
 fn core_of(nat: &Nat, spread: &RefCell<Rss>, headers: &Headers) -> usize {
     let mut hashed = *headers;
-    if !nat.sides().is_some_and(|sides| sides.inside.contains(headers.src)) {
+    if !(Nat::EXTRAS.sides.sides)(nat).is_some_and(|sides| sides.inside.contains(headers.src)) {
         (hashed.src, hashed.src_port) = (headers.dst, headers.dst_port);
         (hashed.dst, hashed.dst_port) = (headers.src, headers.src_port);
     }
@@ -262,11 +263,11 @@ fn hosts_take_an_address_of_their_core() {
         has_sides: false,
     };
     let spread = RefCell::new(Rss::new(HashFields::derive(&[by_source]).expect("shardable"), 4, 128));
-    let mut pools = nat.pools(4, &|headers| core_of(&nat, &spread, headers));
+    let mut pools = (Nat::EXTRAS.pool.divide)(&nat, 4, &|headers| core_of(&nat, &spread, headers));
     for number in 0..400 {
         let (out, mut edits) = (packet(protocol::UDP, host(number), PEER), Edits::NONE);
         let core = core_of(&nat, &spread, &out);
-        let mut events = [0; Nat::EVENTS.len()];
+        let mut events = [0; Nat::ABOUT.events.len()];
         let meta = Nat::project(&out).expect("IPv4");
         let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pools[core], &mut events, 0);
         assert_eq!(nat.step(&mut None, &meta, &mut cx), Verdict::Forward, "{number}");
@@ -309,20 +310,20 @@ fn an_entry_is_never_read_by_halves() {
     let read = std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..ROUNDS {
-                let (mut edits, mut events) = (Edits::NONE, [0; Nat::EVENTS.len()]);
+                let (mut edits, mut events) = (Edits::NONE, [0; Nat::ABOUT.events.len()]);
                 let stamp = Stamp { seq: round.into(), time_ns: 0 };
                 let meta =
                     Nat::project(&packet(protocol::UDP, ends[round as usize % 2], PEER)).expect("IPv4");
                 let mut flow = None;
                 nat.step(&mut flow, &meta, &mut Cx::new(stamp, &mut edits, &mut owner, &mut events, 0));
-                nat.gone(&Nat::key(&meta), &flow.expect("a port"), &mut owner);
+                (Nat::EXTRAS.pool.gone)(&nat, &Nat::key(&meta), &flow.expect("a port"), &mut owner);
             }
         });
         let mut reader = reader;
         let mut read = 0;
         for round in 0..ROUNDS {
             let to = (Addr::v4(EXTERNAL[0]), 1024 + (round % 8) as u16);
-            let (mut edits, mut events) = (Edits::NONE, [0; Nat::EVENTS.len()]);
+            let (mut edits, mut events) = (Edits::NONE, [0; Nat::ABOUT.events.len()]);
             let inbound = packet(protocol::UDP, PEER, to);
             let meta = Nat::project(&inbound).expect("IPv4");
             let mut cx = Cx::new(Stamp::default(), &mut edits, &mut reader, &mut events, 0);

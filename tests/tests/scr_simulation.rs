@@ -2,9 +2,9 @@
 //! after *n* packets, for many *n*; and what would make replicas differ is seen.
 //!
 //! ```sh
-//! cargo test -p paceline-conformance --test scr_simulation
-//! PACELINE_RUNS=100000 cargo test --release -p paceline-conformance --test scr_simulation replicas_equal
-//! PACELINE_SEED=17 cargo test -p paceline-conformance --test scr_simulation replicas_equal -- --nocapture
+//! cargo test -p paceline-conformance --test all scr_simulation::
+//! PACELINE_RUNS=100000 cargo test --release -p paceline-conformance --test all scr_simulation::replicas_equal
+//! PACELINE_SEED=17 cargo test -p paceline-conformance --test all scr_simulation::replicas_equal -- --nocapture
 //! ```
 //!
 //! The last runs one seed, such as one that failed.
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::strategies::SCR;
 use engine::{Chain, FlowCounters, Forgotten, Plan, Progress, Registry, verify};
-use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
+use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic};
 use paceline_conformance::draw::{Draw, each_seed, is_one_seed};
 use paceline_conformance::faulty::NoOptions;
@@ -395,16 +395,21 @@ struct CounterMeta {
 static SOURCES: AtomicU64 = AtomicU64::new(1);
 
 impl<const FAULT: u8> NetworkFunction for Counter<FAULT> {
-    const NAME: &'static str = match FAULT {
-        DRAWS_LOCALLY => "draws-locally",
-        HIDES_A_FIELD => "hides-a-field",
-        _ => "counter",
+    const ABOUT: About = About {
+        name: match FAULT {
+            DRAWS_LOCALLY => "draws-locally",
+            HIDES_A_FIELD => "hides-a-field",
+            _ => "counter",
+        },
+        ..About::NONE
     };
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
     const READS: Fields = match FAULT {
         HIDES_A_FIELD => Fields::FIVE_TUPLE.union(Fields::MARKS),
         _ => Fields::FIVE_TUPLE.union(Fields::MARKS).union(Fields::TTL),
+    };
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
+        ..Extras::NONE
     };
     type Key = FiveTuple;
     type Meta = CounterMeta;
@@ -415,15 +420,6 @@ impl<const FAULT: u8> NetworkFunction for Counter<FAULT> {
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Counter)
-    }
-
-    /// Without a fault nothing that counts comes from the pool.
-    fn steps_in_order(&self) -> bool {
-        FAULT == DRAWS_LOCALLY
-    }
-
-    fn pool(&self) -> u64 {
-        if FAULT == DRAWS_LOCALLY { SOURCES.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 
     fn project(headers: &Headers) -> Option<CounterMeta> {
@@ -444,6 +440,17 @@ impl<const FAULT: u8> NetworkFunction for Counter<FAULT> {
 
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
         u64::MAX
+    }
+}
+
+impl<const FAULT: u8> Counter<FAULT> {
+    /// Without a fault nothing that counts comes from the pool.
+    fn steps_in_order(&self) -> bool {
+        FAULT == DRAWS_LOCALLY
+    }
+
+    fn pool(&self) -> u64 {
+        if FAULT == DRAWS_LOCALLY { SOURCES.fetch_add(1, Ordering::Relaxed) } else { 0 }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use engine::strategies::SHARED;
 use engine::{ChainCore, FlowCounters, Plan, Registry};
 use io::Fate;
-use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
+use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 use paceline_conformance::{Packet, chain, run_in_batches, tcp};
 use wire::{Fields, Headers, tcp_flags};
 
@@ -53,9 +53,7 @@ static TIMES: Mutex<Vec<(u8, u64)>> = Mutex::new(Vec::new());
 struct NoOptions {}
 
 impl NetworkFunction for Times {
-    const NAME: &'static str = "times";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
+    const ABOUT: About = About { name: "times", ..About::NONE };
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
     type Key = SrcAddr;
     type Meta = SrcAddr;
@@ -66,8 +64,6 @@ impl NetworkFunction for Times {
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Times)
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<SrcAddr> {
         headers.is_ip().then(|| SrcAddr::of(headers))

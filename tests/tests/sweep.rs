@@ -1,7 +1,7 @@
 //! The sweep: over captures, mutations of them, every example, tables of few flows and every strategy nothing differs
 //! that is not announced; and what differs, panics or hangs is found, and made small.
 //!
-//! More of it, some minutes: `cargo test -p paceline-conformance --test sweep -- --ignored`.
+//! More of it, some minutes: `cargo test -p paceline-conformance --test all sweep:: -- --ignored`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::{env, fs, process};
 
 use engine::Registry;
 use engine::strategies::{RSS, SCR, SHARED};
-use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
+use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{beginnings, generated, named_examples};
@@ -116,11 +116,12 @@ struct NoOptions {}
 struct Faulty<const FAULT: u8>;
 
 impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
-    const NAME: &'static str = "faulty";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["third"];
+    const ABOUT: About = About { name: "faulty", drop_reasons: &["third"], ..About::NONE };
     const READS: Fields = Fields::FIVE_TUPLE;
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
+        ..Extras::NONE
+    };
     type Key = FiveTuple;
     type Meta = FiveTuple;
     type State = u64;
@@ -129,15 +130,6 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Faulty)
-    }
-
-    fn pool(&self) -> u64 {
-        0
-    }
-
-    /// A lie: packets of all flows meet in the pool.
-    fn steps_in_order(&self) -> bool {
-        false
     }
 
     fn project(headers: &Headers) -> Option<FiveTuple> {
@@ -167,6 +159,17 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
 
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
         u64::MAX
+    }
+}
+
+impl<const FAULT: u8> Faulty<FAULT> {
+    fn pool(&self) -> u64 {
+        0
+    }
+
+    /// A lie: packets of all flows meet in the pool.
+    fn steps_in_order(&self) -> bool {
+        false
     }
 }
 

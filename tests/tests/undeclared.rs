@@ -7,7 +7,7 @@ use engine::strategies::{ALL, RSS, SINGLE};
 use engine::{
     Chain, Plan, Progress, Registry, RunError, Undeclared, UndeclaredError, replay_capture, verify,
 };
-use nf::{Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
+use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::{chain, tcp};
 use wire::{Fields, Headers};
@@ -26,11 +26,8 @@ struct Options {
 }
 
 impl NetworkFunction for Careless {
-    const NAME: &'static str = "careless";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["tenth", "other"];
-    const EVENTS: &'static [&'static str] = &["fifth"];
+    const ABOUT: About =
+        About { name: "careless", drop_reasons: &["tenth", "other"], events: &["fifth"], ..About::NONE };
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 
     type Key = SrcAddr;
@@ -42,8 +39,6 @@ impl NetworkFunction for Careless {
     fn new(Options { reason, event }: Options) -> Result<Self, OptionError> {
         Ok(Careless { reason, event })
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<SrcAddr> {
         headers.is_ip().then(|| SrcAddr::of(headers))
@@ -123,13 +118,13 @@ fn the_error_says_what_there_is_and_what_to_do() {
     };
     assert_eq!(
         message(7, 0),
-        "function `careless` drops for reason number 7, which it does not declare: its DROP_REASONS has numbers 0 to \
-         1: tenth, other\nAdd a name to DROP_REASONS of the function, or use another number."
+        "function `careless` drops for reason number 7, which it does not declare: its `drop_reasons` have numbers 0 \
+         to 1: tenth, other\nAdd a name to `drop_reasons` in the function's ABOUT, or use another number."
     );
     assert_eq!(
         message(0, 9),
-        "function `careless` counts event number 9, which it does not declare: its EVENTS has numbers 0 to 0: fifth\n\
-         Add a name to EVENTS of the function, or use another number."
+        "function `careless` counts event number 9, which it does not declare: its `events` have numbers 0 to 0: fifth\n\
+         Add a name to `events` in the function's ABOUT, or use another number."
     );
 }
 

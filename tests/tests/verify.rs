@@ -6,7 +6,7 @@ use engine::strategies::{RSS, SINGLE};
 use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
-use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Verdict};
+use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
 use paceline_conformance::{captures, chain, example, root, stock_functions};
 use wire::{Fields, Headers};
 
@@ -169,12 +169,10 @@ static POOLS_MADE: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
 struct NoOptions {}
 
 impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
-    const NAME: &'static str = "faulty";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
-    const DROP_REASONS: &'static [&'static str] = &["one", "other"];
+    const ABOUT: About = About { name: "faulty", drop_reasons: &["one", "other"], ..About::NONE };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EDITS: Fields = Fields::TTL;
+    const EXTRAS: Extras<Self> = Extras { pool: Pooled { make: Self::pool, ..Pooled::NONE }, ..Extras::NONE };
     type Key = FiveTuple;
     type Meta = FiveTuple;
     type State = u64;
@@ -184,10 +182,6 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Faulty)
-    }
-
-    fn pool(&self) -> (bool, u64) {
-        (POOLS_MADE[usize::from(FAULT)].fetch_add(1, Ordering::Relaxed) == 1, 0)
     }
 
     fn project(headers: &Headers) -> Option<FiveTuple> {
@@ -218,6 +212,12 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
 
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
         if FAULT == FORGETS_STATE_OF_THE_DEAD { 1 } else { u64::MAX }
+    }
+}
+
+impl<const FAULT: u8> Faulty<FAULT> {
+    fn pool(&self) -> (bool, u64) {
+        (POOLS_MADE[usize::from(FAULT)].fetch_add(1, Ordering::Relaxed) == 1, 0)
     }
 }
 

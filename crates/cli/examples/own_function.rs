@@ -16,7 +16,7 @@
 
 use std::process::ExitCode;
 
-use nf::{Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use nf::{About, Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use paceline::Registry;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
@@ -71,15 +71,19 @@ impl Default for Options {
 }
 
 impl NetworkFunction for Quota {
-    const NAME: &'static str = "quota";
-    const SUMMARY: &'static str = "lets each source send so many bytes a second";
-    const SPEC: &'static str = "this example";
-    const OPTIONS: &'static [OptionDoc] =
-        &[OptionDoc { name: "bytes", default: "1000000", help: "bytes that a source may send in a second" }];
-    // A verdict and a count name these by their index. A run that meets another index ends in an error.
-    const DROP_REASONS: &'static [&'static str] = &["over-quota"];
-    const EVENTS: &'static [&'static str] = &["quotas-begun"];
-
+    const ABOUT: About = About {
+        name: "quota",
+        summary: "lets each source send so many bytes a second",
+        spec: "this example",
+        options: &[OptionDoc {
+            name: "bytes",
+            default: "1000000",
+            help: "bytes that a source may send a second",
+        }],
+        // A verdict and a count name these by their index. A run that meets another index ends in an error.
+        drop_reasons: &["over-quota"],
+        events: &["quotas-begun"],
+    };
     // What `project` reads, whether a packet is IP included.
     const READS: Fields = Fields::SRC_ADDR.union(Fields::L3_LEN).union(Fields::MARKS);
 
@@ -96,8 +100,6 @@ impl NetworkFunction for Quota {
         }
         Ok(Quota { bytes: options.bytes })
     }
-
-    fn pool(&self) {}
 
     /// `None`: not this function's business, passes.
     fn project(headers: &Headers) -> Option<Meta> {

@@ -11,7 +11,7 @@ use crate::FlowKey;
 const CLASSES: usize = u64::BITS as usize;
 
 /// The records of flows that have left the table, as far as a report needs them: how many there were, what they
-/// add up to, and the largest ones whole. [`NetworkFunction::report_all`](crate::NetworkFunction::report_all)
+/// add up to, and the largest ones whole. [`Reports::report`](crate::Reports::report)
 /// gets it.
 ///
 /// The memory is taken at once and does not grow: [`Ended::add`] does not allocate. It costs O(log n) for a record
@@ -51,7 +51,7 @@ impl<K: Clone, S: Clone> Clone for Ended<K, S> {
 pub struct SizeClass {
     /// How many.
     pub records: u64,
-    /// What they add up to: see [`NetworkFunction::totals`](crate::NetworkFunction::totals).
+    /// What they add up to: see [`Records::totals`](crate::Records::totals).
     pub totals: [u128; 2],
 }
 
@@ -74,8 +74,8 @@ impl<K: FlowKey, S: Copy + IntoBytes + Immutable> Ended<K, S> {
         }
     }
 
-    /// One more record, with its [rank](crate::NetworkFunction::rank) and its
-    /// [totals](crate::NetworkFunction::totals).
+    /// One more record, with its [rank](crate::Records::rank) and its
+    /// [totals](crate::Records::totals).
     pub fn add(&mut self, rank: u64, totals: [u64; 2], key: &K, state: &S) {
         self.records += 1;
         let class = &mut self.sizes[totals[0].checked_ilog2().unwrap_or(0) as usize];

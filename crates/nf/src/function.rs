@@ -1,30 +1,26 @@
-use core::fmt;
+#![expect(
+    clippy::type_complexity,
+    reason = "a field's type is the signature of the function that goes there"
+)]
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
-use wire::{Edits, Fields, Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Ended, FlowKey, FunctionReport, Sides, Verdict, hash_bytes};
+use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, Verdict};
 
 /// A network function: a deterministic state machine per flow.
 ///
-/// Written once, run by every strategy. The crate's page has a whole one in 40 lines.
+/// Written once, run by every strategy. The crate's page has a whole one in 40 lines. These items are what every
+/// function says. What only some have, such as a pool or a report, is in [`NetworkFunction::EXTRAS`], which is empty
+/// by default.
 pub trait NetworkFunction: Sized + Send + Sync + 'static {
-    /// What chain files call it: lower case, words joined by `-`.
-    const NAME: &'static str;
-    /// One line on what it does, for `paceline nfs`.
-    const SUMMARY: &'static str;
-    /// What it is written from: RFCs, papers.
-    const SPEC: &'static str;
-    /// Its options in the order people want to read them; see [`OptionDoc`].
-    const OPTIONS: &'static [OptionDoc] = &[];
-    /// Names of the reasons for which it drops: [`Verdict::Drop`] holds an index into them.
-    const DROP_REASONS: &'static [&'static str] = &[];
-    /// Names of the events it counts: [`Cx::count`] takes an index into them.
-    const EVENTS: &'static [&'static str] = &[];
+    /// Its name, and the names of all that it counts.
+    const ABOUT: About;
+
     /// The header fields that [`NetworkFunction::project`] reads, those too that only decide whether a packet
     /// is its business: SCR's *f(p)* (§3.1). History holds these of a packet and no others, so a replica would
     /// find 0 in what is read and not said here. [`check_reads`](crate::check_reads) finds out, both ways.
@@ -46,27 +42,8 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// The header fields that its edits may change. Sharding relies on it.
     const EDITS: Fields = Fields::empty();
 
-    /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
-    /// core has its own pool and may allocate otherwise: `verify` compares all but these. See
-    /// [`NetworkFunction::allocates`] where that depends on options.
-    const ALLOCATES: Fields = Fields::empty();
-    /// The index in [`NetworkFunction::DROP_REASONS`] of the drop that says that the pool had nothing left to give.
-    /// Under sharding each core has its share of the pool, so that the shares run out at other packets than the
-    /// whole: `verify` names the function then, as it names one whose table was full.
-    const POOL_EMPTY: Option<u8> = None;
-    /// Whether it reads payloads: see [`NetworkFunction::inspect`].
-    const INSPECTS: bool = false;
-    /// Whether it names memory to be fetched ahead: see [`NetworkFunction::prefetch`].
-    const PREFETCHES: bool = false;
-    /// Whether a step may end a flow's record and begin the next one in its place, which the fall of the first of
-    /// [`NetworkFunction::totals`] shows. Then the record before counts as ended: see
-    /// [`NetworkFunction::keeps_ended`]. Costs a comparison for each step.
-    const BEGINS_ANEW: bool = false;
-
-    /// What holds when all cores share its states: under `shared`, or in a chain whose keys no hash keeps on one
-    /// core. `None`: nothing does; `shared` runs it all the same. A function that says something has no pool,
-    /// and ends a packet's way by dropping it if at all.
-    const WHEN_SHARED: Option<WhenShared> = None;
+    /// What it has beyond this, by default nothing: see [`Extras`].
+    const EXTRAS: Extras<Self> = Extras::NONE;
 
     /// Selects the state; [`Stateless`](crate::Stateless) for a function that has none.
     type Key: FlowKey;
@@ -74,9 +51,11 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     type Meta: Copy + IntoBytes + Immutable + Send + 'static;
     /// One flow's state: plain bytes without padding, so that replicas can be compared bit by bit.
     type State: Copy + IntoBytes + Immutable + Send + 'static;
-    /// State that no key owns, such as a NAT's free ports; `()` for nearly all. A clone shares nothing with it that
-    /// a step changes: a replica that has fallen behind goes on with a clone of another's.
-    type Pool: Clone + Send + 'static;
+    /// State that no key owns, such as a NAT's free ports; `()` for nearly all. See [`Pooled`].
+    ///
+    /// A clone shares nothing with it that a step changes: a replica that has fallen behind goes on with a clone of
+    /// another's.
+    type Pool: Clone + Default + Send + 'static;
     /// What a chain file may say; derive `Deserialize` with `default, deny_unknown_fields`.
     type Options: DeserializeOwned;
 
@@ -86,46 +65,8 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// [`OptionError`] names the option that makes no sense, and says what would.
     fn new(options: Self::Options) -> Result<Self, OptionError>;
 
-    /// The pool of a single core as it finds it at start.
-    fn pool(&self) -> Self::Pool;
-
-    /// The pools of all `cores` together, where they have to divide something; `core_of` says to which
-    /// core a packet with such headers comes.
-    fn pools(&self, cores: usize, _core_of: &dyn Fn(&Headers) -> usize) -> Vec<Self::Pool> {
-        (0..cores).map(|_| self.pool()).collect()
-    }
-
-    /// What this function takes from its pool as it was made: all or part of
-    /// [`NetworkFunction::ALLOCATES`]. Whoever compares answers asks this, and not the constant.
-    fn allocates(&self) -> Fields {
-        Self::ALLOCATES
-    }
-
-    /// Whether packets of different flows must be stepped in order of arrival: where what one flow's
-    /// step does to the pool is what another's finds there.
-    fn steps_in_order(&self) -> bool {
-        size_of::<Self::Pool>() > 0
-    }
-
-    /// The sides that it stands between, for a function that gives hosts of the inside other addresses outside, such
-    /// as a NAT. Its chain then has two directions: what comes from outside meets the functions in reverse. Only
-    /// packets that cross from one side to the other come to it.
-    ///
-    /// What its key names is the source of a packet from inside, and the destination of one from outside. Sharding
-    /// hashes that: cards on the two sides are set so, one to source and one to destination.
-    fn sides(&self) -> Option<Sides> {
-        None
-    }
-
-    /// Whether it makes a difference between packets from inside and from outside
-    /// ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)), so that its chain must have an inside. Says why, for
-    /// people: the option that wants it.
-    fn wants_sides(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Reads the fields that the function needs, which [`NetworkFunction::READS`] names; `None` if the packet is not its business, which
-    /// forwards the packet and leaves no trace. Malformed packets never come here.
+    /// Reads the fields that the function needs, which [`NetworkFunction::READS`] names; `None` if the packet is not
+    /// its business, which forwards the packet and leaves no trace. Malformed packets never come here.
     fn project(headers: &Headers) -> Option<Self::Meta>;
 
     /// The key of a packet: [`FlowKey::of`] its headers, which the meta must hold enough of.
@@ -136,253 +77,273 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     fn step(&self, flow: &mut Option<Self::State>, meta: &Self::Meta, cx: &mut Cx<'_, Self::Pool>)
     -> Verdict;
 
+    /// How long the flow may stay without a step before it expires, ns; asked after each step.
+    /// `u64::MAX` is never.
+    fn idle_timeout_ns(&self, state: &Self::State) -> u64;
+}
+
+/// What people and chain files call a function, and what it counts. Write what there is, and `..About::NONE`.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// What chain files call it: lower case, words joined by `-`.
+    pub name: &'static str,
+    /// One line on what it does, for `paceline nfs`.
+    pub summary: &'static str,
+    /// What it is written from: RFCs, papers.
+    pub spec: &'static str,
+    /// Its options in the order in which people want to read them.
+    pub options: &'static [OptionDoc],
+    /// Names of the reasons for which it drops: [`Verdict::Drop`] holds an index into them.
+    pub drop_reasons: &'static [&'static str],
+    /// Names of the events that it counts: [`Cx::count`] takes an index into them.
+    pub events: &'static [&'static str],
+}
+
+impl About {
+    /// No names, no options, no reasons, no events.
+    pub const NONE: About =
+        About { name: "", summary: "", spec: "", options: &[], drop_reasons: &[], events: &[] };
+}
+
+/// What only some functions have, by theme. Each theme is a struct of constants and functions with a `NONE`, so that
+/// a function names what it has and nothing else. Here one reports how many flows it has:
+///
+/// ```
+/// # use paceline_nf as nf;
+/// # use nf::{About, Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
+/// use nf::{EndedOf, Extras, Flows, FunctionReport, Reports};
+/// # use wire::{Fields, Headers, Stamp};
+/// # #[derive(serde::Deserialize)] struct Options {}
+///
+/// struct Census;
+///
+/// impl Census {
+///     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _: Stamp) -> Vec<FunctionReport> {
+///         let title = format!("{} flows now", flows.count());
+///         vec![FunctionReport { title, columns: vec![], rows: vec![] }]
+///     }
+/// }
+///
+/// impl NetworkFunction for Census {
+///     const EXTRAS: Extras<Self> =
+///         Extras { reports: Reports { report: Self::report, ..Reports::NONE }, ..Extras::NONE };
+///     // ... and what every function says.
+/// #     const ABOUT: About = About { name: "census", ..About::NONE };
+/// #     const READS: Fields = Fields::FIVE_TUPLE;
+/// #     type Key = FiveTuple; type Meta = FiveTuple; type State = u8; type Pool = (); type Options = Options;
+/// #     fn new(_: Options) -> Result<Self, OptionError> { Ok(Census) }
+/// #     fn project(headers: &Headers) -> Option<FiveTuple> { Some(FiveTuple::of(headers)) }
+/// #     fn key(meta: &FiveTuple) -> FiveTuple { *meta }
+/// #     fn step(&self, flow: &mut Option<u8>, _: &FiveTuple, _: &mut Cx<'_, ()>) -> Verdict {
+/// #         *flow = Some(0);
+/// #         Verdict::Forward
+/// #     }
+/// #     fn idle_timeout_ns(&self, _: &u8) -> u64 { 1_000 }
+/// }
+///
+/// let mut rig = Rig::new(Census);
+/// rig.packet(0, &Headers::default());
+/// assert_eq!(rig.report()[0].title, "1 flows now");
+/// ```
+///
+/// All of it is constant: a call goes straight to the function that is named, and is inlined like any other. A method
+/// that is not named here is never called; the compiler says that it is unused.
+pub struct Extras<F: NetworkFunction> {
+    /// State that no key owns.
+    pub pool: Pooled<F>,
+    /// A full table.
+    pub full_table: FullTable<F>,
+    /// An inside and an outside.
+    pub sides: TwoSided<F>,
+    /// States that add up, and what is kept of those that have ended.
+    pub records: Records<F>,
+    /// What `verify` may hold it to, beside its answers.
+    pub guarantees: Guarantees<F>,
+    /// What people are told after a run.
+    pub reports: Reports<F>,
     /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
-    /// instead; `payload` is what the frame holds after the transport header, without link padding.
-    /// Called only with [`NetworkFunction::INSPECTS`]. It has no flow to change: replicas do not see
-    /// each other's payloads.
-    #[inline]
-    fn inspect(&self, _payload: &[u8], _meta: &Self::Meta, _cx: &mut Cx<'_, ()>) -> Verdict {
-        Verdict::Forward
-    }
-
-    /// Names memory that the step will read, beside the flow itself, so that it is on its way when the
+    /// instead; the payload is what the frame holds after the transport header, without link padding.
+    /// It has no flow to change: replicas do not see each other's payloads.
+    pub inspect: Option<fn(&F, payload: &[u8], &F::Meta, &mut Cx<'_, ()>) -> Verdict>,
+    /// Names memory that the step will read, beside the flow itself, so that it is in the cache when the
     /// step comes (FAJITA §3, "customizable function"); null for none. Called for a whole batch ahead
-    /// of its steps, and only with [`NetworkFunction::PREFETCHES`]: a hint, which changes no answer.
-    #[inline]
-    fn prefetch(&self, _flow: Option<&Self::State>, _meta: &Self::Meta, _pool: &Self::Pool) -> *const u8 {
-        core::ptr::null()
-    }
-
+    /// of its steps: a hint, which changes no answer.
+    pub prefetch: Option<fn(&F, flow: Option<&F::State>, &F::Meta, &F::Pool) -> *const u8>,
     /// Does the steps of several packets at once, which are alike in all but their times: as many of the first as it
-    /// can tell the outcome of without doing each. Says how many, 0 if none.
+    /// can tell the outcome of without doing each. Returns how many, 0 if none.
     ///
     /// Replicas use it for history (SCR §3.2), of which nothing is asked but the state: no verdict, edit or count. The
     /// flow has to be as [`NetworkFunction::step`] leaves it, packet by packet: none of them may begin or end it, and
     /// each but the first, for which that is known, must come before it has expired. For functions whose steps need
     /// neither pool nor random numbers; times never run back.
     /// [`check_leaps`](crate::check_leaps) compares it with steps.
-    #[inline]
-    fn leap(&self, _flow: &mut Option<Self::State>, _meta: &Self::Meta, _times_ns: &[u64]) -> usize {
-        0
-    }
+    pub leap: Option<fn(&F, flow: &mut Option<F::State>, &F::Meta, times_ns: &[u64]) -> usize>,
+}
 
-    /// How long the flow may stay without a step before it expires, ns; asked after each step.
-    /// `u64::MAX` is never.
-    fn idle_timeout_ns(&self, state: &Self::State) -> u64;
+impl<F: NetworkFunction> Extras<F> {
+    /// None of it.
+    pub const NONE: Self = Extras {
+        pool: Pooled::NONE,
+        full_table: FullTable::NONE,
+        sides: TwoSided::NONE,
+        records: Records::NONE,
+        guarantees: Guarantees::NONE,
+        reports: Reports::NONE,
+        inspect: None,
+        prefetch: None,
+        leap: None,
+    };
+}
 
+/// State that no key owns, such as a NAT's free ports: [`NetworkFunction::Pool`].
+pub struct Pooled<F: NetworkFunction> {
+    /// The pool of a single core at start. `NONE`: the default of its type.
+    pub make: fn(&F) -> F::Pool,
+    /// The pools of `cores` cores, where these divide something; `core_of` says to which core a packet with such
+    /// headers comes. `NONE`: each core has one as a single core has it.
+    pub divide: fn(&F, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<F::Pool>,
+    /// Whether packets of different flows must be stepped in order of arrival: where what one flow's
+    /// step does to the pool is what another's finds there. `NONE`: where the pool is not `()`.
+    pub steps_in_order: fn(&F) -> bool,
+    /// The header fields that its edits take from the pool, such as a NAT's ports. Under sharding each
+    /// core has its own pool and may allocate otherwise: `verify` compares all but these.
+    pub allocates: fn(&F) -> Fields,
+    /// The state without what was taken from the pool, so that runs that allocate otherwise compare alike.
+    pub without_allocation: Option<fn(&F, &F::State) -> F::State>,
+    /// The index in [`About::drop_reasons`] of the drop that says that the pool had nothing left to give.
+    /// Under sharding each core has its share of the pool, so that the shares run out at other packets than the
+    /// whole: `verify` names the function then, as it names one whose table was full.
+    pub empty: Option<u8>,
+    /// A flow left the table because it expired or was evicted: gives back to the pool what its state took.
+    pub gone: fn(&F, &F::Key, &F::State, &mut F::Pool),
+}
+
+impl<F: NetworkFunction> Pooled<F> {
+    /// A pool that is as its type's default has it, and from which no edit takes anything.
+    pub const NONE: Self = Pooled {
+        make: |_| F::Pool::default(),
+        divide: |function, cores, _| (0..cores).map(|_| (F::EXTRAS.pool.make)(function)).collect(),
+        steps_in_order: |_| size_of::<F::Pool>() > 0,
+        allocates: |_| Fields::empty(),
+        without_allocation: None,
+        empty: None,
+        gone: |_, _, _, _| {},
+    };
+}
+
+/// What becomes of flows that find the table full.
+pub struct FullTable<F: NetworkFunction> {
     /// The verdict for a packet whose step created `state` when the table was full and its policy is
-    /// to reject. Gives back to the pool what `state` took from it. By default the packet passes and
+    /// to reject. Gives back to the pool what `state` took from it. `NONE`: the packet passes and
     /// leaves no state; say in the function's docs if it is otherwise.
-    fn rejected(&self, _state: &Self::State, _meta: &Self::Meta, _cx: &mut Cx<'_, Self::Pool>) -> Verdict {
-        Verdict::Forward
-    }
-
+    pub rejected: fn(&F, &F::State, &F::Meta, &mut Cx<'_, F::Pool>) -> Verdict,
     /// Why none of its flows may be evicted as long as they live, if that is so: what the table alone knows of them is
     /// lost then. A chain file with `table_full = "evict-oldest"` is refused for this reason: `gives …, since …`.
-    fn refuses_eviction(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// A flow left the table because it expired or was evicted; the place to give back to the pool.
-    fn gone(&self, _key: &Self::Key, _state: &Self::State, _pool: &mut Self::Pool) {}
-
-    /// The state without what was taken from the pool, so that runs that allocate otherwise compare
-    /// alike; see [`NetworkFunction::ALLOCATES`].
-    fn without_allocation(&self, state: &Self::State) -> Self::State {
-        *state
-    }
-
-    /// Checks what must hold between the live flows of all cores, such as that no two were given the
-    /// same port; `verify` asks.
-    ///
-    /// # Errors
-    /// Says which flows break it.
-    fn invariant<'a>(
-        &self,
-        _flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,
-    ) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// What a record adds up, such as its packets and bytes: see [`WhenShared::Totals`].
-    #[inline]
-    fn totals(&self, _state: &Self::State) -> [u64; 2] {
-        [0; 2]
-    }
-
-    /// How much a packet is, such as its bytes: see [`WhenShared::Bound`].
-    #[inline]
-    fn amount(_meta: &Self::Meta) -> u64 {
-        0
-    }
-
-    /// The most that may pass of one key in any `elapsed_ns`: see [`WhenShared::Bound`].
-    fn bound(&self, _elapsed_ns: u64) -> u128 {
-        0
-    }
-
-    /// How many of the largest records that have ended [`NetworkFunction::report_all`] wants to see; with 0 nothing
-    /// is kept of any. A record ends when its flow expires, is evicted, or is begun anew by a step
-    /// ([`NetworkFunction::BEGINS_ANEW`]); not where a step removes the flow. Each core keeps so many.
-    fn keeps_ended(&self) -> usize {
-        0
-    }
-
-    /// How large a record is among those that have ended. Called once for each, when it ends.
-    fn rank(&self, _state: &Self::State) -> u64 {
-        0
-    }
-
-    /// What counts suggest to do otherwise, for people: of a run with so many packets, and drops by reason. `None` where
-    /// nothing strikes.
-    fn hint(&self, _packets: u64, _dropped: &dyn Fn(&str) -> u64) -> Option<String> {
-        None
-    }
-
-    /// What to tell people after a run: from the live flows, and from the records that have ended, if
-    /// [`NetworkFunction::keeps_ended`] asks for these. Called once, with time to spare. Rows must not depend on the
-    /// order of `flows`.
-    fn report_all<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,
-        _ended: &Ended<Self::Key, Self::State>,
-        now: Stamp,
-    ) -> Vec<FunctionReport> {
-        self.report(flows, now)
-    }
-
-    /// The same for a function whose report is of live flows alone, as its titles should say.
-    fn report<'a>(
-        &self,
-        _flows: &mut dyn Iterator<Item = (&'a Self::Key, &'a Self::State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
-        Vec::new()
-    }
+    pub refuses_eviction: fn(&F) -> Option<&'static str>,
 }
+
+impl<F: NetworkFunction> FullTable<F> {
+    /// Packets pass, and any flow may be evicted.
+    pub const NONE: Self = FullTable { rejected: |_, _, _, _| Verdict::Forward, refuses_eviction: |_| None };
+}
+
+/// An inside and an outside: [`Sides`].
+pub struct TwoSided<F> {
+    /// The sides that it stands between, for a function that gives hosts of the inside other addresses outside, such
+    /// as a NAT. Its chain then has two directions: what comes from outside meets the functions in reverse. Only
+    /// packets that cross from one side to the other come to it.
+    ///
+    /// What its key names is the source of a packet from inside, and the destination of one from outside. Sharding
+    /// hashes that: cards on the two sides are set so, one to source and one to destination.
+    pub sides: fn(&F) -> Option<Sides>,
+    /// Whether it makes a difference between packets from inside and from outside
+    /// ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)), so that its chain must have an inside. Says why, for
+    /// people: the option that wants it.
+    pub wants: fn(&F) -> Option<&'static str>,
+}
+
+impl<F> TwoSided<F> {
+    /// It knows no sides.
+    pub const NONE: Self = TwoSided { sides: |_| None, wants: |_| None };
+}
+
+/// States that are records, which add something up, and end.
+///
+/// A record ends when its flow expires, is evicted, or is begun anew by a step; not where a step removes the flow.
+pub struct Records<F: NetworkFunction> {
+    /// What a record adds up, such as its packets and bytes: see [`WhenShared::Totals`].
+    pub totals: fn(&F, &F::State) -> [u64; 2],
+    /// Whether a step may end a flow's record and begin the next one in its place, which the fall of the first of
+    /// `totals` shows. Costs a comparison for each step.
+    pub begin_anew: bool,
+    /// How many of the largest records that have ended [`Reports::report`] wants to see; with 0 nothing
+    /// is kept of any. Each core keeps so many.
+    pub keep: fn(&F) -> usize,
+    /// How large a record is among those that have ended. Called once for each, when it ends.
+    pub rank: fn(&F, &F::State) -> u64,
+}
+
+impl<F: NetworkFunction> Records<F> {
+    /// States are no records.
+    pub const NONE: Self = Records { totals: |_, _| [0; 2], begin_anew: false, keep: |_| 0, rank: |_, _| 0 };
+}
+
+/// What holds whatever cores do, which `verify` checks: when all of them share its states, and when each has its own.
+pub struct Guarantees<F: NetworkFunction> {
+    /// What holds when all cores share its states: under `shared`, or in a chain whose keys no hash keeps on one
+    /// core. `None`: nothing does; `shared` runs it all the same. A function that says something has no pool,
+    /// and ends a packet's way by dropping it if at all.
+    pub when_shared: Option<WhenShared>,
+    /// How much a packet is, such as its bytes: see [`WhenShared::Bound`].
+    pub amount: fn(&F::Meta) -> u64,
+    /// The most that may pass of one key in any `elapsed_ns`: see [`WhenShared::Bound`].
+    pub bound: fn(&F, elapsed_ns: u64) -> u128,
+    /// Checks what must hold between the live flows of all cores, such as that no two were given the
+    /// same port; `verify` asks. An error says which flows break it.
+    pub invariant: fn(&F, Flows<'_, '_, F>) -> Result<(), String>,
+}
+
+impl<F: NetworkFunction> Guarantees<F> {
+    /// Nothing is promised.
+    pub const NONE: Self =
+        Guarantees { when_shared: None, amount: |_| 0, bound: |_, _| 0, invariant: |_, _| Ok(()) };
+}
+
+/// What people are told after a run.
+pub struct Reports<F: NetworkFunction> {
+    /// Tables, from the live flows, and from the records that have ended, if [`Records::keep`] asks for these. Titles
+    /// say which. Called once, with time to spare. Rows must not depend on the order of the flows.
+    pub report: fn(&F, Flows<'_, '_, F>, &EndedOf<F>, now: Stamp) -> Vec<FunctionReport>,
+    /// What counts suggest to do otherwise: of a run with so many packets, and drops by reason. `None` where
+    /// nothing strikes.
+    pub hint: fn(&F, packets: u64, dropped: &dyn Fn(&str) -> u64) -> Option<String>,
+}
+
+impl<F: NetworkFunction> Reports<F> {
+    /// Nothing.
+    pub const NONE: Self = Reports { report: |_, _, _, _| Vec::new(), hint: |_, _, _| None };
+}
+
+/// Flows of `F` with their keys, in any order.
+pub type Flows<'i, 'a, F> =
+    &'i mut (dyn Iterator<Item = (&'a <F as NetworkFunction>::Key, &'a <F as NetworkFunction>::State)> + 'i);
+
+/// The records of `F` that have ended.
+pub type EndedOf<F> = Ended<<F as NetworkFunction>::Key, <F as NetworkFunction>::State>;
 
 /// What is promised of a function whose states all cores share. Packets of one key then come to the state
 /// from several cores: one after the other, in no order that a run repeats, and as of the latest time that
 /// the state has seen. `verify` checks what is promised, and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenShared {
-    /// Over all records that a key ever had, [`NetworkFunction::totals`] add up to what they do on one core.
+    /// Over all records that a key ever had, [`Records::totals`] add up to what they do on one core.
     /// Every step of a record raises the first of them; one that does not begins a new record.
     Totals,
-    /// Of each key, what passes in a run is at most [`NetworkFunction::bound`] of the time from its first
-    /// packet to its last. A packet passes, with its [`NetworkFunction::amount`], if it is forwarded and did
+    /// Of each key, what passes in a run is at most [`Guarantees::bound`] of the time from its first
+    /// packet to its last. A packet passes, with its [`Guarantees::amount`], if it is forwarded and did
     /// not count event `over`.
     Bound {
-        /// Index into [`NetworkFunction::EVENTS`]; `None`: all that is over is dropped.
+        /// Index into [`About::events`]; `None`: all that is over is dropped.
         over: Option<usize>,
     },
-}
-
-/// One option of a function, as `paceline nfs` prints it. A test holds these to what
-/// [`NetworkFunction::Options`] accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionDoc {
-    /// As chain files write it, unit last: `window_ms`.
-    pub name: &'static str,
-    /// The default, as TOML.
-    pub default: &'static str,
-    /// What it does.
-    pub help: &'static str,
-}
-
-/// An option with a value that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OptionError {
-    /// Which option.
-    pub option: &'static str,
-    /// What is wrong, and what would be right: `must be at least 1`.
-    pub message: String,
-}
-
-impl fmt::Display for OptionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.option, self.message)
-    }
-}
-
-impl core::error::Error for OptionError {}
-
-/// What a step has beside its flow and meta.
-pub struct Cx<'a, Pool> {
-    /// The packet's sequence number and time.
-    pub stamp: Stamp,
-    /// The header changes for this packet, by this function and those before it.
-    pub edits: &'a mut Edits,
-    /// State that no key owns.
-    pub pool: &'a mut Pool,
-    events: &'a mut [u64],
-    seed: u64,
-}
-
-impl<'a, Pool> Cx<'a, Pool> {
-    /// For engines and tests. `events` has a cell for each of [`NetworkFunction::EVENTS`], and one more behind them in
-    /// which [`undeclared_event`] finds an index that is not among these. A test may leave that one out.
-    #[inline]
-    pub fn new(
-        stamp: Stamp,
-        edits: &'a mut Edits,
-        pool: &'a mut Pool,
-        events: &'a mut [u64],
-        seed: u64,
-    ) -> Self {
-        Cx { stamp, edits, pool, events, seed }
-    }
-
-    /// The same again, to be handed to a function that is not inlined, so that this one can stay in
-    /// registers.
-    #[inline]
-    pub fn reborrow(&mut self) -> Cx<'_, Pool> {
-        let Cx { stamp, edits, pool, events, seed } = self;
-        Cx { stamp: *stamp, edits, pool, events, seed: *seed }
-    }
-
-    /// A number that looks random and is the same on every replica: a hash of seed and sequence number.
-    #[inline]
-    pub fn random(&self) -> u64 {
-        hash_bytes(self.stamp.seq.as_bytes(), self.seed)
-    }
-
-    /// A number that looks random and is the same for the same `bytes`, on every core and at any time: a hash of them
-    /// under the chain's seed. Whoever does not know the seed cannot tell it.
-    #[inline]
-    pub fn hash(&self, bytes: &[u8]) -> u64 {
-        hash_bytes(bytes, self.seed)
-    }
-
-    /// Counts one more of event `index`, an index into [`NetworkFunction::EVENTS`]. An index that is not among these
-    /// counts nothing; a run that met one ends in an error that names it.
-    #[inline]
-    pub fn count(&mut self, index: usize) {
-        match self.events.get_mut(index) {
-            Some(count) => *count += 1,
-            None => self.note_undeclared(index),
-        }
-    }
-
-    #[cold]
-    fn note_undeclared(&mut self, index: usize) {
-        if let Some(cell) = self.events.last_mut() {
-            *cell = (index as u64) << UNDECLARED_SHIFT;
-        }
-    }
-}
-
-/// Below it the cell behind the declared events counts the first undeclared index, which is its own; above it is
-/// another index.
-const UNDECLARED_SHIFT: u32 = 40;
-
-/// An event that a function counted and did not declare, if it did: an index that is not one into
-/// [`NetworkFunction::EVENTS`]. `events` is what [`Cx::new`] got, with the cell behind the declared ones.
-pub fn undeclared_event(events: &[u64]) -> Option<usize> {
-    let (cell, declared) = events.split_last()?;
-    match (*cell, cell >> UNDECLARED_SHIFT) {
-        (0, _) => None,
-        (_, 0) => Some(declared.len()),
-        (_, index) => Some(index as usize),
-    }
 }

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::{Cx, NetworkFunction, hash_bytes};
 
-/// Holds [`NetworkFunction::leap`] to [`NetworkFunction::step`], by trial: flows that come out of steps with
+/// Holds [`Extras::leap`](crate::Extras::leap) to [`NetworkFunction::step`], by trial: flows that come out of steps with
 /// `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
 /// were leapt over.
 ///
@@ -16,7 +16,7 @@ use crate::{Cx, NetworkFunction, hash_bytes};
 /// [`LeapError`] says what was wrong.
 pub fn check_leaps<F: NetworkFunction>(function: &F, samples: &[Headers]) -> Result<u64, LeapError> {
     let metas: Vec<F::Meta> = samples.iter().filter(|h| h.is_well_formed()).filter_map(F::project).collect();
-    let mut trial = Trial { function, pool: function.pool(), edits: Edits::NONE, drawn: 0 };
+    let mut trial = Trial { function, pool: (F::EXTRAS.pool.make)(function), edits: Edits::NONE, drawn: 0 };
     let mut leapt = 0;
     for number in 0..4 * metas.len() {
         let meta = &metas[number % metas.len()];
@@ -105,7 +105,7 @@ impl<F: NetworkFunction> Trial<'_, F> {
     }
 
     fn step_at(&mut self, time_ns: u64, flow: &mut Timed<F::State>, meta: &F::Meta) {
-        let mut events = alloc::vec![0; F::EVENTS.len() + 1];
+        let mut events = alloc::vec![0; F::ABOUT.events.len() + 1];
         let stamp = Stamp { seq: self.drawn, time_ns };
         let mut cx = Cx::new(stamp, &mut self.edits, &mut self.pool, &mut events, 0);
         let _ = self.function.step(&mut flow.state, meta, &mut cx);
@@ -125,7 +125,7 @@ impl<F: NetworkFunction> Trial<'_, F> {
             flow.state = None;
         }
         let mut landed = flow.state;
-        let count = self.function.leap(&mut landed, meta, &times_ns);
+        let count = F::EXTRAS.leap.map_or(0, |leap| leap(self.function, &mut landed, meta, &times_ns));
         let Some(leapt) = times_ns.get(..count) else { return Err(LeapError::TooFar) };
         for time_ns in leapt {
             if self.is_over(&flow, *time_ns) {
@@ -148,7 +148,7 @@ mod tests {
     use wire::Fields;
 
     use super::*;
-    use crate::{OptionError, SrcAddr, Verdict};
+    use crate::{About, Extras, OptionError, SrcAddr, Verdict};
 
     /// Packets of a flow, which ends with the tenth and after a second; with a fault in its leaps.
     struct Ten(Option<LeapError>);
@@ -156,10 +156,9 @@ mod tests {
     const IDLE_NS: u64 = 1_000_000_000;
 
     impl NetworkFunction for Ten {
-        const NAME: &'static str = "ten";
-        const SUMMARY: &'static str = "";
-        const SPEC: &'static str = "";
+        const ABOUT: About = About { name: "ten", ..About::NONE };
         const READS: Fields = Fields::SRC_ADDR;
+        const EXTRAS: Extras<Self> = Extras { leap: Some(Self::leap), ..Extras::NONE };
         type Key = SrcAddr;
         type Meta = SrcAddr;
         /// How many, and when the last one came.
@@ -170,8 +169,6 @@ mod tests {
         fn new((): ()) -> Result<Self, OptionError> {
             Ok(Ten(None))
         }
-
-        fn pool(&self) {}
 
         fn project(headers: &Headers) -> Option<SrcAddr> {
             Some(SrcAddr(headers.src))
@@ -187,6 +184,12 @@ mod tests {
             Verdict::Forward
         }
 
+        fn idle_timeout_ns(&self, _: &[u64; 2]) -> u64 {
+            IDLE_NS
+        }
+    }
+
+    impl Ten {
         fn leap(&self, flow: &mut Option<[u64; 2]>, _: &SrcAddr, times_ns: &[u64]) -> usize {
             let Some([count, last_ns]) = flow else { return 0 };
             let (first_ns, mut leapt) = (*last_ns, 0);
@@ -203,10 +206,6 @@ mod tests {
                 _ => {}
             }
             leapt
-        }
-
-        fn idle_timeout_ns(&self, _: &[u64; 2]) -> u64 {
-            IDLE_NS
         }
     }
 

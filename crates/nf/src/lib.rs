@@ -10,7 +10,7 @@
 //!
 //! ```
 //! # use paceline_nf as nf;
-//! use nf::{Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
+//! use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 //! use wire::{Fields, Headers};
 //!
 //! /// Lets each source send one packet in a second.
@@ -25,10 +25,8 @@
 //! struct Options {}
 //!
 //! impl NetworkFunction for OneASecond {
-//!     const NAME: &'static str = "one-a-second";
-//!     const SUMMARY: &'static str = "lets each source send one packet in a second";
-//!     const SPEC: &'static str = "this example";
-//!     const DROP_REASONS: &'static [&'static str] = &["too-soon"];
+//!     const ABOUT: About =
+//!         About { name: "one-a-second", summary: "one packet a second", drop_reasons: &["too-soon"], ..About::NONE };
 //!     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
 //!
 //!     type Key = SrcAddr;
@@ -38,7 +36,6 @@
 //!     type Options = Options;
 //!
 //!     fn new(_: Options) -> Result<Self, OptionError> { Ok(OneASecond) }
-//!     fn pool(&self) {}
 //!     fn project(headers: &Headers) -> Option<Meta> {
 //!         headers.is_ip().then(|| Meta { src: SrcAddr::of(headers) })
 //!     }
@@ -58,15 +55,20 @@
 //! let samples: Vec<Headers> = nf::sample_headers(1).take(4_000).collect();
 //! assert_eq!(nf::check_reads::<OneASecond>(&samples), Ok(()));
 //! ```
+//!
+//! What only some functions have is in a constant that is empty by default, [`NetworkFunction::EXTRAS`]: state that no
+//! key owns, a report, an inside and an outside, and the like. [`Extras`] lists it by theme.
 #![no_std]
 
 extern crate alloc;
 
+mod cx;
 mod ended;
 mod function;
 mod hash;
 mod key;
 mod leaps;
+mod options;
 pub mod prefix;
 mod reads;
 mod report;
@@ -75,13 +77,18 @@ mod samples;
 mod sides;
 mod verdict;
 
+pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
-pub use function::{Cx, NetworkFunction, OptionDoc, OptionError, WhenShared, undeclared_event};
+pub use function::{
+    About, EndedOf, Extras, Flows, FullTable, Guarantees, NetworkFunction, Pooled, Records, Reports,
+    TwoSided, WhenShared,
+};
 pub use hash::{Hasher, hash_bytes};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };
 pub use leaps::{LeapError, check_leaps};
+pub use options::{OptionDoc, OptionError};
 pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
 pub use report::FunctionReport;
 pub use rig::Rig;

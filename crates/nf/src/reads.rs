@@ -133,7 +133,7 @@ fn anything(index: u64) -> Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Connection, Cx, OptionError, Sharding, SrcAddr, Verdict, sample_headers};
+    use crate::{About, Connection, Cx, OptionError, Sharding, SrcAddr, Verdict, sample_headers};
     use alloc::string::ToString;
     use core::marker::PhantomData;
     use wire::Addr;
@@ -150,9 +150,7 @@ mod tests {
     }
 
     impl<const READS: u32, K: FlowKey + TestKey> NetworkFunction for Reader<READS, K> {
-        const NAME: &'static str = "reader";
-        const SUMMARY: &'static str = "";
-        const SPEC: &'static str = "";
+        const ABOUT: About = About { name: "reader", ..About::NONE };
         const READS: Fields = Fields::from_bits_retain(READS);
         type Key = K;
         type Meta = Meta;
@@ -163,8 +161,6 @@ mod tests {
         fn new(_: u64) -> Result<Self, OptionError> {
             Ok(Reader(PhantomData))
         }
-
-        fn pool(&self) {}
 
         fn project(headers: &Headers) -> Option<Meta> {
             let ttl = if headers.protocol == 6 { headers.ttl } else { 0 };
@@ -283,9 +279,7 @@ mod tests {
     struct Either;
 
     impl NetworkFunction for Either {
-        const NAME: &'static str = "either";
-        const SUMMARY: &'static str = "";
-        const SPEC: &'static str = "";
+        const ABOUT: About = About { name: "either", ..About::NONE };
         const READS: Fields = Fields::SRC_ADDR;
         type Key = SrcAddr;
         type Meta = SrcAddr;
@@ -296,8 +290,6 @@ mod tests {
         fn new(_: u64) -> Result<Self, OptionError> {
             Ok(Either)
         }
-
-        fn pool(&self) {}
 
         fn project(headers: &Headers) -> Option<SrcAddr> {
             (headers.is_ip() || headers.ttl > 0).then(|| SrcAddr::of(headers))

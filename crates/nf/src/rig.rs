@@ -6,7 +6,8 @@ use wire::{Edits, Headers, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
 use crate::{
-    Cx, Ended, FunctionReport, NetworkFunction, Verdict, assert_reads_key, began_anew, undeclared_event,
+    Cx, Ended, FunctionReport, NetworkFunction, Records, Verdict, assert_reads_key, began_anew,
+    undeclared_event,
 };
 
 /// One function on one core with a table that is never full, in plain code: for a function's own
@@ -16,19 +17,15 @@ use crate::{
 ///
 /// ```
 /// # use paceline_nf as nf;
-/// # use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
+/// # use nf::{About, Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
 /// # use wire::{Fields, Headers};
 /// # #[derive(serde::Deserialize)] struct None {}
 /// # struct CountToTwo;
 /// # impl NetworkFunction for CountToTwo {
-/// #     const NAME: &'static str = "count-to-two";
-/// #     const SUMMARY: &'static str = "";
-/// #     const SPEC: &'static str = "";
-/// #     const DROP_REASONS: &'static [&'static str] = &["third"];
+/// #     const ABOUT: About = About { name: "count-to-two", drop_reasons: &["third"], ..About::NONE };
 /// #     const READS: Fields = Fields::FIVE_TUPLE;
 /// #     type Key = FiveTuple; type Meta = FiveTuple; type State = u64; type Pool = (); type Options = None;
 /// #     fn new(_: None) -> Result<Self, OptionError> { Ok(CountToTwo) }
-/// #     fn pool(&self) {}
 /// #     fn project(headers: &Headers) -> Option<FiveTuple> { Some(FiveTuple::of(headers)) }
 /// #     fn key(meta: &FiveTuple) -> FiveTuple { *meta }
 /// #     fn step(&self, flow: &mut Option<u64>, _: &FiveTuple, _: &mut Cx<'_, ()>) -> Verdict {
@@ -67,14 +64,14 @@ impl<F: NetworkFunction> Rig<F> {
     /// A rig with no flows.
     pub fn new(function: F) -> Rig<F> {
         const { assert_reads_key::<F>() };
-        let pool = function.pool();
-        let ended = Ended::new(function.keeps_ended());
+        let pool = (F::EXTRAS.pool.make)(&function);
+        let ended = Ended::new((F::EXTRAS.records.keep)(&function));
         Rig {
             function,
             flows: BTreeMap::new(),
             pool,
             ended,
-            events: vec![0; F::EVENTS.len() + 1],
+            events: vec![0; F::ABOUT.events.len() + 1],
             stamper: Stamper::default(),
             now: Stamp::default(),
             edits: Edits::NONE,
@@ -100,11 +97,11 @@ impl<F: NetworkFunction> Rig<F> {
     pub fn packet_with_payload(&mut self, time_ns: u64, headers: &Headers, payload: &[u8]) -> Verdict {
         let stamp = self.stamper.stamp(time_ns);
         let verdict = self.step(stamp, headers);
-        let verdict = match F::project(headers) {
-            Some(meta) if F::INSPECTS && verdict == Verdict::Forward => {
+        let verdict = match (F::EXTRAS.inspect, F::project(headers)) {
+            (Some(inspect), Some(meta)) if verdict == Verdict::Forward => {
                 let no_pool = &mut ();
                 let mut cx = Cx::new(stamp, &mut self.edits, no_pool, &mut self.events, self.seed);
-                self.function.inspect(payload, &meta, &mut cx)
+                inspect(&self.function, payload, &meta, &mut cx)
             }
             _ => verdict,
         };
@@ -114,12 +111,16 @@ impl<F: NetworkFunction> Rig<F> {
 
     fn assert_declared(&self, verdict: Verdict) {
         if let Verdict::Drop(reason) = verdict {
-            let reasons = F::DROP_REASONS;
+            let reasons = F::ABOUT.drop_reasons;
             let is_declared = usize::from(reason) < reasons.len();
-            assert!(is_declared, "`{}` drops for reason {reason}: DROP_REASONS is {reasons:?}", F::NAME);
+            assert!(
+                is_declared,
+                "`{}` drops for reason {reason}: drop_reasons are {reasons:?}",
+                F::ABOUT.name
+            );
         }
         if let Some(event) = undeclared_event(&self.events) {
-            panic!("`{}` counts event {event}: EVENTS is {:?}", F::NAME, F::EVENTS);
+            panic!("`{}` counts event {event}: events are {:?}", F::ABOUT.name, F::ABOUT.events);
         }
     }
 
@@ -133,9 +134,10 @@ impl<F: NetworkFunction> Rig<F> {
         let before = self.flows.get(key.as_bytes()).map(|flow| flow.state);
         let mut state = before;
         let mut cx = Cx::new(stamp, &mut self.edits, &mut self.pool, &mut self.events, self.seed);
+        let totals = F::EXTRAS.records.totals;
         let verdict = self.function.step(&mut state, &meta, &mut cx);
-        if let (true, Some(before), Some(after)) = (F::BEGINS_ANEW, &before, &state)
-            && began_anew(self.function.totals(before), self.function.totals(after))
+        if let (true, Some(before), Some(after)) = (F::EXTRAS.records.begin_anew, &before, &state)
+            && began_anew(totals(&self.function, before), totals(&self.function, after))
         {
             end(&self.function, &mut self.ended, &key, before);
         }
@@ -188,7 +190,7 @@ impl<F: NetworkFunction> Rig<F> {
     /// # Panics
     /// If the function has no such event.
     pub fn event(&self, name: &str) -> u64 {
-        let index = F::EVENTS.iter().position(|event| *event == name);
+        let index = F::ABOUT.events.iter().position(|event| *event == name);
         self.events[index.expect("an event of this function")]
     }
 
@@ -196,7 +198,7 @@ impl<F: NetworkFunction> Rig<F> {
     pub fn report(&self) -> Vec<FunctionReport> {
         let flows: Vec<(&F::Key, &F::State)> = self.flows().collect();
         let mut flows: IntoIter<_> = flows.into_iter();
-        self.function.report_all(&mut flows, &self.ended, self.now)
+        (F::EXTRAS.reports.report)(&self.function, &mut flows, &self.ended, self.now)
     }
 
     /// Advances time without a packet, so that idle flows expire.
@@ -211,7 +213,7 @@ impl<F: NetworkFunction> Rig<F> {
         flows.retain(|_, flow| {
             let live = flow.deadline_ns > now_ns;
             if !live {
-                function.gone(&flow.key, &flow.state, pool);
+                (F::EXTRAS.pool.gone)(function, &flow.key, &flow.state, pool);
                 end(function, ended, &flow.key, &flow.state);
             }
             live
@@ -226,7 +228,8 @@ fn end<F: NetworkFunction>(
     key: &F::Key,
     state: &F::State,
 ) {
-    if function.keeps_ended() > 0 {
-        ended.add(function.rank(state), function.totals(state), key, state);
+    let Records { keep, rank, totals, .. } = F::EXTRAS.records;
+    if keep(function) > 0 {
+        ended.add(rank(function, state), totals(function, state), key, state);
     }
 }

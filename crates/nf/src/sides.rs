@@ -1,7 +1,7 @@
 use crate::prefix::PrefixSet;
 
 /// The two sides that a function such as a NAT stands between: see
-/// [`NetworkFunction::sides`](crate::NetworkFunction::sides).
+/// [`TwoSided::sides`](crate::TwoSided::sides).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sides {
     /// Hosts of the inside.

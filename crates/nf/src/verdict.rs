@@ -6,7 +6,7 @@ pub enum Verdict {
     /// On to the next function, and after the last one out of the other side.
     #[default]
     Forward,
-    /// Gone; the number indexes the function's [`DROP_REASONS`](crate::NetworkFunction::DROP_REASONS).
+    /// Gone; the number indexes the function's [`drop_reasons`](crate::About::drop_reasons).
     Drop(u8),
     /// Back out of the port it came from.
     TransmitBack,

@@ -76,7 +76,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Connection, Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{
+    About, Connection, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction,
+    OptionDoc, OptionError, Reports, Verdict,
+};
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
@@ -84,6 +87,8 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::PassOrDrop;
 
 mod rule;
+
+pub use rule::Action;
 
 use rule::{Packet, Rule};
 
@@ -112,16 +117,6 @@ pub struct AccessList {
     texts: Vec<String>,
     timeouts: Timeouts,
     when_full: PassOrDrop,
-}
-
-/// What a rule does with the packets that it matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// They pass, and so do their answers.
-    Allow,
-    /// They are dropped.
-    Deny,
 }
 
 /// Options of [`AccessList`]: see the [module's page](self).
@@ -219,12 +214,14 @@ struct Timeouts {
 }
 
 impl NetworkFunction for AccessList {
-    const NAME: &'static str = "access-list";
-    const SUMMARY: &'static str = "passes connections that its rules allow, in both directions";
-    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: access control list; RFC 1858";
-    const OPTIONS: &'static [OptionDoc] = OPTIONS;
-    const DROP_REASONS: &'static [&'static str] = &["denied-by-rule", "denied-by-default", "table-full"];
-    const EVENTS: &'static [&'static str] = &["connections-allowed", "connections-denied"];
+    const ABOUT: About = About {
+        name: "access-list",
+        summary: "passes connections that its rules allow, in both directions",
+        spec: "FAJITA (CoNEXT'24) App. A.1: access control list; RFC 1858",
+        options: OPTIONS,
+        drop_reasons: &["denied-by-rule", "denied-by-default", "table-full"],
+        events: &["connections-allowed", "connections-denied"],
+    };
     const READS: Fields = Fields::FIVE_TUPLE
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS)
@@ -232,6 +229,11 @@ impl NetworkFunction for AccessList {
         .union(Fields::TTL)
         .union(Fields::SEQ);
     const EDITS: Fields = Fields::empty();
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        ..Extras::NONE
+    };
 
     type Key = Connection;
     type Meta = Meta;
@@ -258,8 +260,6 @@ impl NetworkFunction for AccessList {
             when_full: options.when_full,
         })
     }
-
-    fn pool(&self) {}
 
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
@@ -319,7 +319,9 @@ impl NetworkFunction for AccessList {
             Phase::Closing => closing_ns,
         }
     }
+}
 
+impl AccessList {
     fn rejected(&self, state: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
         match verdict(state) {
             Verdict::Forward => self.when_full.verdict(TABLE_FULL),
@@ -327,11 +329,7 @@ impl NetworkFunction for AccessList {
         }
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a Connection, &'a State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         // One more than there are rules: the last is for the default.
         let mut counts = vec![[0_u64; 2]; self.rules.len() + 1];
         for (_, state) in flows {
@@ -354,9 +352,7 @@ impl NetworkFunction for AccessList {
             rows: (1..).zip(self.texts.iter().chain([&default]).zip(&counts)).map(row).collect(),
         }]
     }
-}
 
-impl AccessList {
     /// The first rule that matches, by its index, and what it says.
     #[inline]
     fn search(&self, matches: impl Fn(&Rule) -> bool) -> (u16, Action) {

@@ -42,7 +42,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use nf::{
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
+    OptionError, Reports, SrcAddr, Verdict,
+};
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
@@ -110,41 +113,48 @@ pub struct State {
 }
 
 impl NetworkFunction for Ddos {
-    const NAME: &'static str = "ddos";
-    const SUMMARY: &'static str = "refuses sources that send too many packets";
-    const SPEC: &'static str =
-        "SCR (NSDI'25) Table 1: DDoS mitigator; sliding window counter (Cloudflare, 2017)";
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "threshold_packets",
-            default: "10000",
-            help: "packets that a source may send in a window",
-        },
-        OptionDoc { name: "window_ms", default: "1000", help: "length of the window" },
-        OptionDoc {
-            name: "block_ms",
-            default: "60000",
-            help: "how long a source over the threshold is refused",
-        },
-        OptionDoc {
-            name: "extend",
-            default: "false",
-            help: "whether packets of a blocked source start its block anew",
-        },
-        OptionDoc {
-            name: "allow",
-            default: "[]",
-            help: "prefixes of sources never counted nor blocked, such as [\"10.0.0.0/8\"]",
-        },
-        OptionDoc {
-            name: "when_full",
-            default: "\"pass\"",
-            help: "packets of new sources while the table is full: \"pass\" or \"drop\"",
-        },
-    ];
-    const DROP_REASONS: &'static [&'static str] = &["source-blocked", "table-full"];
-    const EVENTS: &'static [&'static str] = &["sources-blocked", "packets-refused"];
+    const ABOUT: About = About {
+        name: "ddos",
+        summary: "refuses sources that send too many packets",
+        spec: "SCR (NSDI'25) Table 1: DDoS mitigator; sliding window counter (Cloudflare, 2017)",
+        options: &[
+            OptionDoc {
+                name: "threshold_packets",
+                default: "10000",
+                help: "packets that a source may send in a window",
+            },
+            OptionDoc { name: "window_ms", default: "1000", help: "length of the window" },
+            OptionDoc {
+                name: "block_ms",
+                default: "60000",
+                help: "how long a source over the threshold is refused",
+            },
+            OptionDoc {
+                name: "extend",
+                default: "false",
+                help: "whether packets of a blocked source start its block anew",
+            },
+            OptionDoc {
+                name: "allow",
+                default: "[]",
+                help: "prefixes of sources never counted nor blocked, such as [\"10.0.0.0/8\"]",
+            },
+            OptionDoc {
+                name: "when_full",
+                default: "\"pass\"",
+                help: "packets of new sources while the table is full: \"pass\" or \"drop\"",
+            },
+        ],
+        drop_reasons: &["source-blocked", "table-full"],
+        events: &["sources-blocked", "packets-refused"],
+    };
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        leap: Some(Self::leap),
+        ..Extras::NONE
+    };
 
     type Key = SrcAddr;
     type Meta = SrcAddr;
@@ -175,8 +185,6 @@ impl NetworkFunction for Ddos {
             when_full: options.when_full,
         })
     }
-
-    fn pool(&self) {}
 
     #[inline]
     fn project(headers: &Headers) -> Option<SrcAddr> {
@@ -217,6 +225,13 @@ impl NetworkFunction for Ddos {
     }
 
     #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        if state.is_blocked() { self.block_ns } else { self.window_ns.saturating_mul(2) }
+    }
+}
+
+impl Ddos {
+    #[inline]
     fn leap(&self, flow: &mut Option<State>, _: &SrcAddr, times_ns: &[u64]) -> usize {
         let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };
         let count = times_ns.len() as u64;
@@ -235,20 +250,11 @@ impl NetworkFunction for Ddos {
         times_ns.len()
     }
 
-    #[inline]
-    fn idle_timeout_ns(&self, state: &State) -> u64 {
-        if state.is_blocked() { self.block_ns } else { self.window_ns.saturating_mul(2) }
-    }
-
     fn rejected(&self, _: &State, _: &SrcAddr, _: &mut Cx<'_, ()>) -> Verdict {
         self.when_full.verdict(TABLE_FULL)
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a SrcAddr, &'a State)>,
-        now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, now: Stamp) -> Vec<FunctionReport> {
         let mut blocked: Vec<_> = flows.filter(|(_, state)| state.blocked_until_ns > now.time_ns).collect();
         let total = blocked.len();
         keep_top(&mut blocked, REPORT_ROWS, |state| state.packets.current);

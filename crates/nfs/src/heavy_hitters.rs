@@ -34,7 +34,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    Cx, Ended, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction, OptionDoc,
+    OptionError, Records, Reports, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -107,32 +108,44 @@ pub struct State {
 }
 
 impl NetworkFunction for HeavyHitters {
-    const NAME: &'static str = "heavy-hitters";
-    const SUMMARY: &'static str = "measures flows and finds the large ones";
-    const SPEC: &'static str = "SCR (NSDI'25) Table 1: heavy hitter monitor";
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "threshold_bytes",
-            default: "10000000",
-            help: "a flow with more bytes than this in a window is heavy",
-        },
-        OptionDoc {
-            name: "window_ms",
-            default: "1000",
-            help: "length of the window; 0 = the flow's whole life",
-        },
-        OptionDoc {
-            name: "over_threshold",
-            default: "\"pass\"",
-            help: "packets that find their flow heavy: \"pass\" or \"drop\"",
-        },
-        OptionDoc { name: "top_k", default: "10", help: "how many flows the report shows" },
-        OptionDoc { name: "idle_ms", default: "60000", help: "a flow without packets for so long has ended" },
-    ];
-    const DROP_REASONS: &'static [&'static str] = &["over-threshold"];
-    const EVENTS: &'static [&'static str] = &["heavy-flows", "packets-over-threshold"];
+    const ABOUT: About = About {
+        name: "heavy-hitters",
+        summary: "measures flows and finds the large ones",
+        spec: "SCR (NSDI'25) Table 1: heavy hitter monitor",
+        options: &[
+            OptionDoc {
+                name: "threshold_bytes",
+                default: "10000000",
+                help: "a flow with more bytes than this in a window is heavy",
+            },
+            OptionDoc {
+                name: "window_ms",
+                default: "1000",
+                help: "length of the window; 0 = the flow's whole life",
+            },
+            OptionDoc {
+                name: "over_threshold",
+                default: "\"pass\"",
+                help: "packets that find their flow heavy: \"pass\" or \"drop\"",
+            },
+            OptionDoc { name: "top_k", default: "10", help: "how many flows the report shows" },
+            OptionDoc {
+                name: "idle_ms",
+                default: "60000",
+                help: "a flow without packets for so long has ended",
+            },
+        ],
+        drop_reasons: &["over-threshold"],
+        events: &["heavy-flows", "packets-over-threshold"],
+    };
     const READS: Fields = Metered::<FiveTuple>::READS;
-    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
+    const EXTRAS: Extras<Self> = Extras {
+        records: Records { totals: Self::totals, keep: Self::keeps_ended, rank: Self::rank, ..Records::NONE },
+        guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        leap: Some(Self::leap),
+        ..Extras::NONE
+    };
 
     type Key = FiveTuple;
     type Meta = Metered;
@@ -160,8 +173,6 @@ impl NetworkFunction for HeavyHitters {
             idle_ns: ns_from_ms(options.idle_ms).max(ns_from_ms(options.window_ms).saturating_mul(2)),
         })
     }
-
-    fn pool(&self) {}
 
     #[inline]
     fn project(headers: &Headers) -> Option<Metered> {
@@ -195,6 +206,13 @@ impl NetworkFunction for HeavyHitters {
     }
 
     #[inline]
+    fn idle_timeout_ns(&self, _: &State) -> u64 {
+        self.idle_ns
+    }
+}
+
+impl HeavyHitters {
+    #[inline]
     fn leap(&self, flow: &mut Option<State>, meta: &Metered, times_ns: &[u64]) -> usize {
         let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };
         let (count, len) = (times_ns.len() as u64, u64::from(meta.l3_len));
@@ -218,11 +236,6 @@ impl NetworkFunction for HeavyHitters {
     }
 
     #[inline]
-    fn idle_timeout_ns(&self, _: &State) -> u64 {
-        self.idle_ns
-    }
-
-    #[inline]
     fn totals(&self, state: &State) -> [u64; 2] {
         [state.packets, state.bytes]
     }
@@ -235,12 +248,7 @@ impl NetworkFunction for HeavyHitters {
         state.bytes
     }
 
-    fn report_all<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>,
-        ended: &Ended<FiveTuple, State>,
-        _: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, ended: &EndedOf<Self>, _: Stamp) -> Vec<FunctionReport> {
         let mut all = ended.clone();
         flows.for_each(|(key, state)| all.add(self.rank(state), self.totals(state), key, state));
         let [_, total_bytes] = all.totals();

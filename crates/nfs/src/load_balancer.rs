@@ -122,17 +122,22 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
-use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use nf::{
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
+    Pooled, Reports, Verdict,
+};
+use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use zerocopy::IntoBytes;
 
 mod maglev;
 mod options;
 mod round_robin;
 mod service;
+mod state;
 mod vip;
 
 pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions, ServiceProtocol};
+pub use state::{Meta, Phase, State};
 pub use vip::{ServicePort, Vip};
 
 use options::Timeouts;
@@ -148,8 +153,8 @@ const FLOWS_MOVED: usize = 2;
 const PACKETS_WITHOUT_FLOW: usize = 3;
 const ANSWERS_REWRITTEN: usize = 4;
 
-/// Any number; the same everywhere, so that balancers agree.
-const FLOW_HASH_SEED: u64 = 0x6d61_676c_6576;
+/// What a packet to a backend is written to.
+const TO_A_BACKEND: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
 
 /// Spreads the flows to a service over its backends: see the [module's page](self).
 #[derive(Clone, Debug)]
@@ -159,65 +164,36 @@ pub struct LoadBalancer {
     timeouts: Timeouts,
 }
 
-/// The header fields that the balancer reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Meta {
-    src: Addr,
-    dst: Addr,
-    src_port: u16,
-    dst_port: u16,
-    protocol: u8,
-    tcp_flags: u8,
-    /// 1 for the first of several fragments.
-    is_first_fragment: u8,
-    zero: u8,
-}
-
-/// What is kept of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct State {
-    /// Packets to the backend.
-    pub packets: u64,
-    /// The backend, by a hash of its address, port and MAC address.
-    pub backend_id: u32,
-    /// Where in the service's list it was found.
-    pub backend: u16,
-    /// How far the flow is.
-    pub phase: Phase,
-    /// Where in the list of services its service was found.
-    pub service: u8,
-}
-
-const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 16);
-
-/// How far a flow is; decides its time-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(u8)]
-pub enum Phase {
-    /// TCP, one packet or SYNs alone.
-    Opening,
-    /// TCP, more than that.
-    Open,
-    /// TCP, after a FIN or RST.
-    Closing,
-    /// UDP.
-    Datagrams,
-}
-
 impl NetworkFunction for LoadBalancer {
-    const NAME: &'static str = "load-balancer";
-    const SUMMARY: &'static str = "spreads the flows to a service over its backends";
-    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4";
-    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
-    const DROP_REASONS: &'static [&'static str] = &["no-backend", "fragment"];
-    const EVENTS: &'static [&'static str] =
-        &["flows-opened", "flows-picked-up", "flows-moved", "packets-without-flow", "answers-rewritten"];
+    const ABOUT: About = About {
+        name: "load-balancer",
+        summary: "spreads the flows to a service over its backends",
+        spec: "FAJITA (CoNEXT'24) App. A.1: load balancer; Maglev (NSDI'16) §3.4",
+        options: options::OPTIONS,
+        drop_reasons: &["no-backend", "fragment"],
+        events: &[
+            "flows-opened",
+            "flows-picked-up",
+            "flows-moved",
+            "packets-without-flow",
+            "answers-rewritten",
+        ],
+    };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::MARKS);
-    const EDITS: Fields =
-        Fields::ADDRS.union(Fields::SRC_PORT).union(Fields::DST_PORT).union(Fields::DST_MAC);
-    const ALLOCATES: Fields = Fields::DST_ADDR.union(Fields::DST_PORT).union(Fields::DST_MAC);
+    const EDITS: Fields = TO_A_BACKEND.union(Fields::SRC_ADDR).union(Fields::SRC_PORT);
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled {
+            make: Self::pool,
+            divide: Self::pools,
+            steps_in_order: Self::steps_in_order,
+            allocates: Self::allocates,
+            without_allocation: Some(Self::without_allocation),
+            ..Pooled::NONE
+        },
+        full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        ..Extras::NONE
+    };
 
     type Key = FiveTuple;
     type Meta = Meta;
@@ -232,29 +208,6 @@ impl NetworkFunction for LoadBalancer {
             policy: options.policy,
             services: Services::new(&options)?,
         })
-    }
-
-    fn pool(&self) -> Turns {
-        self.turns(0, 1)
-    }
-
-    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Turns> {
-        (0..cores).map(|core| self.turns(core, cores)).collect()
-    }
-
-    fn refuses_eviction(&self) -> Option<&'static str> {
-        (self.policy == Policy::RoundRobin).then_some(
-            "under `policy = \"round-robin\"` a flow's backend is known to the table alone, and an evicted flow \
-             would change it",
-        )
-    }
-
-    fn allocates(&self) -> Fields {
-        if self.policy == Policy::RoundRobin { Self::ALLOCATES } else { Fields::empty() }
-    }
-
-    fn steps_in_order(&self) -> bool {
-        self.policy == Policy::RoundRobin
     }
 
     #[inline]
@@ -305,9 +258,34 @@ impl NetworkFunction for LoadBalancer {
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         self.timeouts.of(state.phase)
     }
+}
+
+impl LoadBalancer {
+    fn pool(&self) -> Turns {
+        self.turns(0, 1)
+    }
+
+    fn pools(&self, cores: usize, _: &dyn Fn(&Headers) -> usize) -> Vec<Turns> {
+        (0..cores).map(|core| self.turns(core, cores)).collect()
+    }
+
+    fn refuses_eviction(&self) -> Option<&'static str> {
+        (self.policy == Policy::RoundRobin).then_some(
+            "under `policy = \"round-robin\"` a flow's backend is known to the table alone, and an evicted flow \
+             would change it",
+        )
+    }
+
+    fn allocates(&self) -> Fields {
+        if self.policy == Policy::RoundRobin { TO_A_BACKEND } else { Fields::empty() }
+    }
+
+    fn steps_in_order(&self) -> bool {
+        self.policy == Policy::RoundRobin
+    }
 
     /// The flow goes by the hash, now and as long as it lives: see the module's page. A turn that it took is not used.
-    fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
+    fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Turns>) -> Verdict {
         let Some(service) = self.services.get(state.service) else { return Verdict::Forward };
         if self.policy == Policy::RoundRobin {
             if self.takes_turn(meta, cx) {
@@ -334,20 +312,14 @@ impl NetworkFunction for LoadBalancer {
         }
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         self.services
             .iter()
             .zip(self.counts(flows))
             .map(|(service, counts)| report(service, &counts))
             .collect()
     }
-}
 
-impl LoadBalancer {
     fn turns(&self, core: usize, cores: usize) -> Turns {
         let start = |service: &Service| -> Cursor { service.round_robin.start(core, cores) };
         match self.policy {
@@ -445,60 +417,6 @@ impl LoadBalancer {
             }
         }
         counts
-    }
-}
-
-impl Meta {
-    #[inline]
-    fn flow(&self) -> FiveTuple {
-        FiveTuple {
-            src: self.src,
-            dst: self.dst,
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            protocol: self.protocol,
-            zero: [0; 3],
-        }
-    }
-
-    #[inline]
-    fn hash(&self) -> u64 {
-        hash_bytes(self.flow().as_bytes(), FLOW_HASH_SEED)
-    }
-
-    #[inline]
-    fn has(&self, flag: u8) -> bool {
-        self.protocol == protocol::TCP && self.tcp_flags & flag != 0
-    }
-
-    /// A SYN that opens a connection (RFC 9293 §3.5).
-    #[inline]
-    fn is_tcp_opening(&self) -> bool {
-        self.has(tcp_flags::SYN) && !self.has(tcp_flags::ACK)
-    }
-
-    /// Whether the packet begins another connection than the one in `phase`.
-    #[inline]
-    fn reopens(&self, phase: Phase) -> bool {
-        phase == Phase::Closing && self.is_tcp_opening()
-    }
-
-    /// Whether a flow may begin with this packet.
-    #[inline]
-    fn is_opening(&self) -> bool {
-        self.protocol != protocol::TCP || self.is_tcp_opening()
-    }
-
-    /// Where the packet leads a flow that was in `phase`, if it was.
-    #[inline]
-    fn next_phase(&self, phase: Option<Phase>) -> Phase {
-        match phase {
-            _ if self.protocol != protocol::TCP => Phase::Datagrams,
-            _ if self.has(tcp_flags::FIN | tcp_flags::RST) => Phase::Closing,
-            None => Phase::Opening,
-            Some(Phase::Opening) if !self.has(tcp_flags::SYN) => Phase::Open,
-            Some(phase) => phase,
-        }
     }
 }
 

@@ -166,12 +166,16 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcEndpoint, Verdict};
+use nf::{
+    About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, NetworkFunction, OptionError,
+    Pooled, Reports, SrcEndpoint, TwoSided, Verdict,
+};
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
 use crate::PassOrDrop;
 use crate::common::{REPORT_ROWS, keep_top};
 
+mod endpoint;
 mod icmp;
 mod options;
 mod ports;
@@ -181,8 +185,9 @@ pub use options::{Options, PortChoice};
 pub use ports::Pool;
 pub use state::{Meta, Phase, State};
 
+use endpoint::{External, Inside, PROTOCOLS};
 use options::{PortRange, Sides, Timeouts};
-use ports::{External, Inside, PROTOCOLS, Wanted};
+use ports::Wanted;
 use state::Message;
 
 const NO_PORT: u8 = 0;
@@ -223,28 +228,43 @@ enum Way {
 }
 
 impl NetworkFunction for Nat {
-    const NAME: &'static str = "nat";
-    const SUMMARY: &'static str = "lets inside hosts share external IPv4 addresses, by ports";
-    const SPEC: &'static str = "RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP)";
-    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
-    const DROP_REASONS: &'static [&'static str] =
-        &["no-port", "no-mapping", "fragment", "untranslated", "table-full"];
-    const EVENTS: &'static [&'static str] = &[
-        "mappings-made",
-        "parity-lost",
-        "packets-out",
-        "packets-in",
-        "packets-hairpinned",
-        "errors-translated",
-    ];
+    const ABOUT: About = About {
+        name: "nat",
+        summary: "lets inside hosts share external IPv4 addresses, by ports",
+        spec: "RFC 4787 (UDP), RFC 5382 (TCP), RFC 5508 (ICMP)",
+        options: options::OPTIONS,
+        drop_reasons: &["no-port", "no-mapping", "fragment", "untranslated", "table-full"],
+        events: &[
+            "mappings-made",
+            "parity-lost",
+            "packets-out",
+            "packets-in",
+            "packets-hairpinned",
+            "errors-translated",
+        ],
+    };
     const READS: Fields =
         Fields::FIVE_TUPLE.union(Fields::TCP_FLAGS).union(Fields::TCP_SHAPE).union(Fields::MARKS);
     const EDITS: Fields = ENDPOINTS;
-    /// All of them: the source of what goes out is allocated, and what comes in goes to whom it was
-    /// allocated to.
-    const ALLOCATES: Fields = ENDPOINTS;
-    const POOL_EMPTY: Option<u8> = Some(NO_PORT);
-    const PREFETCHES: bool = true;
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled {
+            make: Self::pool,
+            divide: Self::pools,
+            // All of them: the source of what goes out is allocated, and what comes in goes to whom it was
+            // allocated to.
+            allocates: |_| ENDPOINTS,
+            without_allocation: Some(Self::without_allocation),
+            empty: Some(NO_PORT),
+            gone: Self::gone,
+            ..Pooled::NONE
+        },
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        sides: TwoSided { sides: Self::sides, ..TwoSided::NONE },
+        guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        prefetch: Some(Self::prefetch),
+        ..Extras::NONE
+    };
 
     type Key = SrcEndpoint;
     type Meta = Meta;
@@ -262,30 +282,6 @@ impl NetworkFunction for Nat {
             unmatched: options.unmatched,
             other_protocols: options.other_protocols,
         })
-    }
-
-    fn pool(&self) -> Pool {
-        self.divide(1, |_| 0).remove(0)
-    }
-
-    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
-        self.divide(cores, |External { address, protocol, port }| {
-            let dst = self.sides.external_addr(address);
-            core_of(&Headers {
-                // External addresses are not inside, so this is a packet from outside.
-                src: dst,
-                dst,
-                dst_port: port,
-                protocol,
-                tcp_shape: if protocol == protocol::ICMP { Headers::ICMP_REPLY } else { 0 },
-                marks: Marks::IPV4,
-                ..Headers::default()
-            })
-        })
-    }
-
-    fn sides(&self) -> Option<nf::Sides> {
-        Some(self.sides.contract(self.port_choice == PortChoice::Preserve))
     }
 
     #[inline]
@@ -335,17 +331,43 @@ impl NetworkFunction for Nat {
     }
 
     #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        state.left_ns
+    }
+}
+
+impl Nat {
+    fn pool(&self) -> Pool {
+        self.divide(1, |_| 0).remove(0)
+    }
+
+    fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
+        self.divide(cores, |External { address, protocol, port }| {
+            let dst = self.sides.external_addr(address);
+            core_of(&Headers {
+                // External addresses are not inside, so this is a packet from outside.
+                src: dst,
+                dst,
+                dst_port: port,
+                protocol,
+                tcp_shape: if protocol == protocol::ICMP { Headers::ICMP_REPLY } else { 0 },
+                marks: Marks::IPV4,
+                ..Headers::default()
+            })
+        })
+    }
+
+    fn sides(&self) -> Option<nf::Sides> {
+        Some(self.sides.contract(self.port_choice == PortChoice::Preserve))
+    }
+
+    #[inline]
     fn prefetch(&self, flow: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
         match (self.sides.external(meta.dst), flow) {
             (Some(address), _) => pool.line(meta.destination(address)),
             (None, Some(state)) => pool.line(state.external(meta.protocol)),
             (None, None) => core::ptr::null(),
         }
-    }
-
-    #[inline]
-    fn idle_timeout_ns(&self, state: &State) -> u64 {
-        state.left_ns
     }
 
     fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
@@ -363,10 +385,7 @@ impl NetworkFunction for Nat {
         State { address: 0, port: 0, generation: 0, ..*state }
     }
 
-    fn invariant<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a SrcEndpoint, &'a State)>,
-    ) -> Result<(), String> {
+    fn invariant(&self, flows: Flows<'_, '_, Self>) -> Result<(), String> {
         let mut taken: Vec<_> = flows.map(|(key, state)| (state.external(key.protocol), key)).collect();
         taken.sort_unstable_by_key(|(external, key)| (*external, key.addr, key.port));
         match taken.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -378,11 +397,7 @@ impl NetworkFunction for Nat {
         }
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a SrcEndpoint, &'a State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         let mut mappings: Vec<_> = flows.collect();
         // Before the longest are kept and the others thrown away.
         let ports = self.ports_report(&mappings);
@@ -400,9 +415,7 @@ impl NetworkFunction for Nat {
         };
         vec![ports, mappings]
     }
-}
 
-impl Nat {
     fn divide(&self, cores: usize, core_of: impl Fn(External) -> usize) -> Vec<Pool> {
         Pool::divide(self.sides.externals().len(), self.ports, cores, core_of)
     }

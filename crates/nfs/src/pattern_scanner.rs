@@ -79,7 +79,10 @@ use alloc::{format, vec};
 use aho_corasick::automaton::Automaton;
 use aho_corasick::nfa::contiguous;
 use aho_corasick::{Anchored, MatchKind, dfa};
-use nf::{Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Stateless, Verdict};
+use nf::{
+    About, Cx, EndedOf, Extras, Flows, FunctionReport, NetworkFunction, OptionError, Reports, Stateless,
+    Verdict,
+};
 use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -109,7 +112,17 @@ const DFA_CONTENTS_BYTES_MAX: usize = 2048;
 /// Letters of a content that the report shows.
 const SHOWN_LETTERS: usize = 60;
 
-const _: () = assert!(PatternScanner::EVENTS.len() == PATTERN_01 + COUNTED_PATTERNS + 1);
+#[rustfmt::skip]
+const EVENTS: &[&str] = &[
+    "packets-scanned", "packets-matched", "patterns-found",
+    "pattern-01", "pattern-02", "pattern-03", "pattern-04", "pattern-05", "pattern-06", "pattern-07",
+    "pattern-08", "pattern-09", "pattern-10", "pattern-11", "pattern-12", "pattern-13", "pattern-14",
+    "pattern-15", "pattern-16", "pattern-17", "pattern-18", "pattern-19", "pattern-20", "pattern-21",
+    "pattern-22", "pattern-23", "pattern-24", "pattern-25", "pattern-26", "pattern-27", "pattern-28",
+    "pattern-29", "pattern-30", "pattern-31", "pattern-32", "other-patterns",
+];
+
+const _: () = assert!(EVENTS.len() == PATTERN_01 + COUNTED_PATTERNS + 1);
 
 /// Looks for patterns in payloads: see the [module's page](self).
 #[derive(Clone, Debug)]
@@ -152,22 +165,20 @@ pub struct Meta {
 }
 
 impl NetworkFunction for PatternScanner {
-    const NAME: &'static str = "pattern-scanner";
-    const SUMMARY: &'static str = "looks for byte patterns in payloads, and drops or counts their packets";
-    const SPEC: &'static str = "Aho and Corasick (CACM 1975); Snort's content option";
-    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
-    const DROP_REASONS: &'static [&'static str] = &["pattern"];
-    #[rustfmt::skip]
-    const EVENTS: &'static [&'static str] = &[
-        "packets-scanned", "packets-matched", "patterns-found",
-        "pattern-01", "pattern-02", "pattern-03", "pattern-04", "pattern-05", "pattern-06", "pattern-07",
-        "pattern-08", "pattern-09", "pattern-10", "pattern-11", "pattern-12", "pattern-13", "pattern-14",
-        "pattern-15", "pattern-16", "pattern-17", "pattern-18", "pattern-19", "pattern-20", "pattern-21",
-        "pattern-22", "pattern-23", "pattern-24", "pattern-25", "pattern-26", "pattern-27", "pattern-28",
-        "pattern-29", "pattern-30", "pattern-31", "pattern-32", "other-patterns",
-    ];
+    const ABOUT: About = About {
+        name: "pattern-scanner",
+        summary: "looks for byte patterns in payloads, and drops or counts their packets",
+        spec: "Aho and Corasick (CACM 1975); Snort's content option",
+        options: options::OPTIONS,
+        drop_reasons: &["pattern"],
+        events: EVENTS,
+    };
     const READS: Fields = Fields::DST_PORT.union(Fields::PROTOCOL).union(Fields::MARKS);
-    const INSPECTS: bool = true;
+    const EXTRAS: Extras<Self> = Extras {
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        inspect: Some(Self::inspect),
+        ..Extras::NONE
+    };
 
     type Key = Stateless;
     type Meta = Meta;
@@ -192,8 +203,6 @@ impl NetworkFunction for PatternScanner {
         PatternScanner::with(checked).map_err(error)
     }
 
-    fn pool(&self) {}
-
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
         let is_scanned = matches!(headers.protocol, protocol::TCP | protocol::UDP);
@@ -214,6 +223,12 @@ impl NetworkFunction for PatternScanner {
         Verdict::Forward
     }
 
+    fn idle_timeout_ns(&self, (): &()) -> u64 {
+        u64::MAX
+    }
+}
+
+impl PatternScanner {
     #[inline]
     fn inspect(&self, payload: &[u8], meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
         if payload.is_empty() {
@@ -230,15 +245,7 @@ impl NetworkFunction for PatternScanner {
         }
     }
 
-    fn idle_timeout_ns(&self, (): &()) -> u64 {
-        u64::MAX
-    }
-
-    fn report<'a>(
-        &self,
-        _: &mut dyn Iterator<Item = (&'a Stateless, &'a ())>,
-        _: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, _: Flows<'_, '_, Self>, _: &EndedOf<Self>, _: Stamp) -> Vec<FunctionReport> {
         let bytes: usize = self.patterns.iter().map(|pattern| pattern.bytes.len()).sum();
         let (kind, memory_bytes) = match &self.automaton {
             Search::Dfa(dfa) => ("a DFA", dfa.memory_usage()),
@@ -252,9 +259,7 @@ impl NetworkFunction for PatternScanner {
             rows: (1..).zip(&self.patterns[..shown]).map(|(number, pattern)| pattern.row(number)).collect(),
         }]
     }
-}
 
-impl PatternScanner {
     /// Or what is wrong with the patterns together.
     fn with(patterns: Vec<Pattern>) -> Result<PatternScanner, String> {
         let bytes: usize = patterns.iter().map(|pattern| pattern.bytes.len()).sum();

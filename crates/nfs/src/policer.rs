@@ -44,7 +44,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use nf::{
-    Cx, DstAddr, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
+    About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees,
+    NetworkFunction, OptionDoc, OptionError, Reports, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -139,29 +140,46 @@ impl Default for Options {
 }
 
 impl<K: Policed> NetworkFunction for Policer<K> {
-    const NAME: &'static str = K::NAME;
-    const SUMMARY: &'static str = K::SUMMARY;
-    const SPEC: &'static str = K::SPEC;
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc { name: "rate_bytes_per_s", default: "1250000", help: "how fast a flow's bucket fills" },
-        OptionDoc { name: "burst_bytes", default: "125000", help: "how much a bucket holds" },
-        OptionDoc {
-            name: "action",
-            default: "\"drop\"",
-            help: "packets over the rate: \"drop\" or \"mark\"",
-        },
-        OptionDoc { name: "mark_dscp", default: "1", help: "the DSCP that \"mark\" writes, 0 to 63" },
-        OptionDoc {
-            name: "when_full",
-            default: "\"pass\"",
-            help: "packets of new flows while the table is full: \"pass\" or \"drop\"",
-        },
-    ];
-    const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
-    const EVENTS: &'static [&'static str] = &["packets-over-rate"];
+    const ABOUT: About = About {
+        name: K::NAME,
+        summary: K::SUMMARY,
+        spec: K::SPEC,
+        options: &[
+            OptionDoc {
+                name: "rate_bytes_per_s",
+                default: "1250000",
+                help: "how fast a flow's bucket fills",
+            },
+            OptionDoc { name: "burst_bytes", default: "125000", help: "how much a bucket holds" },
+            OptionDoc {
+                name: "action",
+                default: "\"drop\"",
+                help: "packets over the rate: \"drop\" or \"mark\"",
+            },
+            OptionDoc { name: "mark_dscp", default: "1", help: "the DSCP that \"mark\" writes, 0 to 63" },
+            OptionDoc {
+                name: "when_full",
+                default: "\"pass\"",
+                help: "packets of new flows while the table is full: \"pass\" or \"drop\"",
+            },
+        ],
+        drop_reasons: &["over-rate", "table-full"],
+        events: &["packets-over-rate"],
+    };
     const READS: Fields = Metered::<K>::READS;
     const EDITS: Fields = Fields::TOS;
-    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: Some(PACKETS_OVER_RATE) });
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        guarantees: Guarantees {
+            when_shared: Some(WhenShared::Bound { over: Some(PACKETS_OVER_RATE) }),
+            amount: Self::amount,
+            bound: Self::bound,
+            ..Guarantees::NONE
+        },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        leap: Some(Self::leap),
+        ..Extras::NONE
+    };
 
     type Key = K;
     type Meta = Metered<K>;
@@ -190,8 +208,6 @@ impl<K: Policed> NetworkFunction for Policer<K> {
         })
     }
 
-    fn pool(&self) {}
-
     #[inline]
     fn project(headers: &Headers) -> Option<Metered<K>> {
         Metered::of(headers)
@@ -218,13 +234,15 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> usize {
-        self.bucket.take_each(flow, meta.l3_len.into(), times_ns)
-    }
-
-    #[inline]
     fn idle_timeout_ns(&self, state: &Debt) -> u64 {
         self.bucket.idle_timeout_ns(state)
+    }
+}
+
+impl<K: Policed> Policer<K> {
+    #[inline]
+    fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> usize {
+        self.bucket.take_each(flow, meta.l3_len.into(), times_ns)
     }
 
     fn rejected(&self, _: &Debt, _: &Metered<K>, _: &mut Cx<'_, ()>) -> Verdict {
@@ -240,11 +258,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
         self.bucket.most(elapsed_ns)
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a K, &'a Debt)>,
-        now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, now: Stamp) -> Vec<FunctionReport> {
         self.bucket.report([K::COLUMN, "left_bytes"], flows, now.time_ns)
     }
 }

@@ -61,7 +61,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
+use nf::{
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
+    OptionError, Reports, SrcAddr, Verdict,
+};
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
@@ -158,43 +161,54 @@ pub struct State {
 }
 
 impl NetworkFunction for PortKnock {
-    const NAME: &'static str = "port-knock";
-    const SUMMARY: &'static str = "opens to sources that know a secret sequence of ports";
-    const SPEC: &'static str = "SCR (NSDI'25) Table 1, §C and Fig. 12: port-knocking firewall";
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "ports",
-            default: "[7000, 8000, 9000]",
-            help: "the sequence, 1 to 8 destination ports",
-        },
-        OptionDoc { name: "protocol", default: "\"tcp\"", help: "what knocks are: \"tcp\" or \"udp\"" },
-        OptionDoc { name: "step_ms", default: "10000", help: "most time between two knocks; 0 = no limit" },
-        OptionDoc {
-            name: "open_ms",
-            default: "600000",
-            help: "how long a source stays open without a packet; 0 = for ever",
-        },
-        OptionDoc {
-            name: "guard",
-            default: "[]",
-            help: "what is closed to sources that did not knock: these ports and the sequence; [] = all ports",
-        },
-        OptionDoc {
-            name: "other",
-            default: "\"drop\"",
-            help: "other protocols from sources that are not open: \"drop\" or \"pass\"",
-        },
-        OptionDoc {
-            name: "allow",
-            default: "[]",
-            help: "prefixes of sources that need not knock, such as the protected side itself",
-        },
-    ];
-    const DROP_REASONS: &'static [&'static str] =
-        &["not-open", "later-fragment", "other-protocol", "table-full"];
-    const EVENTS: &'static [&'static str] = &["sources-opened", "sequences-broken"];
+    const ABOUT: About = About {
+        name: "port-knock",
+        summary: "opens to sources that know a secret sequence of ports",
+        spec: "SCR (NSDI'25) Table 1, §C and Fig. 12: port-knocking firewall",
+        options: &[
+            OptionDoc {
+                name: "ports",
+                default: "[7000, 8000, 9000]",
+                help: "the sequence, 1 to 8 destination ports",
+            },
+            OptionDoc { name: "protocol", default: "\"tcp\"", help: "what knocks are: \"tcp\" or \"udp\"" },
+            OptionDoc {
+                name: "step_ms",
+                default: "10000",
+                help: "most time between two knocks; 0 = no limit",
+            },
+            OptionDoc {
+                name: "open_ms",
+                default: "600000",
+                help: "how long a source stays open without a packet; 0 = for ever",
+            },
+            OptionDoc {
+                name: "guard",
+                default: "[]",
+                help: "what is closed to sources that did not knock: these ports and the sequence; [] = all ports",
+            },
+            OptionDoc {
+                name: "other",
+                default: "\"drop\"",
+                help: "other protocols from sources that are not open: \"drop\" or \"pass\"",
+            },
+            OptionDoc {
+                name: "allow",
+                default: "[]",
+                help: "prefixes of sources that need not knock, such as the protected side itself",
+            },
+        ],
+        drop_reasons: &["not-open", "later-fragment", "other-protocol", "table-full"],
+        events: &["sources-opened", "sequences-broken"],
+    };
     const READS: Fields =
         Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        leap: Some(Self::leap),
+        ..Extras::NONE
+    };
 
     type Key = SrcAddr;
     type Meta = Meta;
@@ -229,8 +243,6 @@ impl NetworkFunction for PortKnock {
             allow: PrefixSet::parse("allow", &options.allow)?,
         })
     }
-
-    fn pool(&self) {}
 
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
@@ -270,6 +282,13 @@ impl NetworkFunction for PortKnock {
     }
 
     #[inline]
+    fn idle_timeout_ns(&self, state: &State) -> u64 {
+        if self.is_open(state) { self.open_ns } else { self.step_ns }
+    }
+}
+
+impl PortKnock {
+    #[inline]
     fn leap(&self, flow: &mut Option<State>, meta: &Meta, times_ns: &[u64]) -> usize {
         let Some(&last_ns) = times_ns.last() else { return 0 };
         let can_leap = match flow {
@@ -284,20 +303,11 @@ impl NetworkFunction for PortKnock {
         if can_leap { times_ns.len() } else { 0 }
     }
 
-    #[inline]
-    fn idle_timeout_ns(&self, state: &State) -> u64 {
-        if self.is_open(state) { self.open_ns } else { self.step_ns }
-    }
-
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
         Verdict::Drop(TABLE_FULL)
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a SrcAddr, &'a State)>,
-        now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, now: Stamp) -> Vec<FunctionReport> {
         let is_open_now = |state| self.is_open(state) && self.left_ns(state, now.time_ns) > 0;
         let mut open: Vec<_> = flows.filter(|(_, state)| is_open_now(state)).collect();
         let total = open.len();
@@ -315,9 +325,7 @@ impl NetworkFunction for PortKnock {
             rows: open.iter().map(row).collect(),
         }]
     }
-}
 
-impl PortKnock {
     /// The transitions of Fig. 12 from a state that is not OPEN.
     #[inline]
     fn knock(&self, flow: &mut Option<State>, port: u16, cx: &mut Cx<'_, ()>) -> Verdict {

@@ -65,7 +65,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    Cx, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict, hash_bytes,
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FunctionReport, NetworkFunction, OptionDoc, OptionError,
+    Reports, SrcAddr, Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
@@ -172,42 +173,50 @@ pub struct State {
 }
 
 impl NetworkFunction for PortScan {
-    const NAME: &'static str = "port-scan";
-    const SUMMARY: &'static str = "finds sources that try many ports";
-    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: port scan detector; Whang et al. 1990";
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "threshold_ports",
-            default: "20",
-            help: "a source that tries more ports than this in a window is a scanner",
-        },
-        OptionDoc { name: "window_ms", default: "60000", help: "length of the window" },
-        OptionDoc {
-            name: "count",
-            default: "\"ports\"",
-            help: "what is distinct: \"ports\", or \"services\", which are address and port",
-        },
-        OptionDoc { name: "udp", default: "false", help: "whether UDP packets are tries as well" },
-        OptionDoc { name: "action", default: "\"pass\"", help: "packets of scanners: \"pass\" or \"drop\"" },
-        OptionDoc { name: "block_ms", default: "300000", help: "how long a source stays a scanner" },
-        OptionDoc {
-            name: "allow",
-            default: "[]",
-            help: "prefixes of sources that are never scanners, such as [\"10.0.0.0/8\"]",
-        },
-        OptionDoc {
-            name: "seed",
-            default: "0",
-            help: "of the hash: a number of your own that nobody else knows",
-        },
-    ];
-    const DROP_REASONS: &'static [&'static str] = &["scanner"];
-    const EVENTS: &'static [&'static str] = &["scanners-found", "tries"];
+    const ABOUT: About = About {
+        name: "port-scan",
+        summary: "finds sources that try many ports",
+        spec: "FAJITA (CoNEXT'24) App. A.1: port scan detector; Whang et al. 1990",
+        options: &[
+            OptionDoc {
+                name: "threshold_ports",
+                default: "20",
+                help: "a source that tries more ports than this in a window is a scanner",
+            },
+            OptionDoc { name: "window_ms", default: "60000", help: "length of the window" },
+            OptionDoc {
+                name: "count",
+                default: "\"ports\"",
+                help: "what is distinct: \"ports\", or \"services\", which are address and port",
+            },
+            OptionDoc { name: "udp", default: "false", help: "whether UDP packets are tries as well" },
+            OptionDoc {
+                name: "action",
+                default: "\"pass\"",
+                help: "packets of scanners: \"pass\" or \"drop\"",
+            },
+            OptionDoc { name: "block_ms", default: "300000", help: "how long a source stays a scanner" },
+            OptionDoc {
+                name: "allow",
+                default: "[]",
+                help: "prefixes of sources that are never scanners, such as [\"10.0.0.0/8\"]",
+            },
+            OptionDoc {
+                name: "seed",
+                default: "0",
+                help: "of the hash: a number of your own that nobody else knows",
+            },
+        ],
+        drop_reasons: &["scanner"],
+        events: &["scanners-found", "tries"],
+    };
     const READS: Fields = Fields::ADDRS
         .union(Fields::DST_PORT)
         .union(Fields::PROTOCOL)
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS);
+    const EXTRAS: Extras<Self> =
+        Extras { reports: Reports { report: Self::report, ..Reports::NONE }, ..Extras::NONE };
 
     type Key = SrcAddr;
     type Meta = Meta;
@@ -237,8 +246,6 @@ impl NetworkFunction for PortScan {
             seed: hash_bytes(options.seed.as_bytes(), u64::MAX),
         })
     }
-
-    fn pool(&self) {}
 
     #[inline]
     fn project(headers: &Headers) -> Option<Meta> {
@@ -281,12 +288,10 @@ impl NetworkFunction for PortScan {
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         if state.is_scanner() { self.block_ns } else { self.window_ns }
     }
+}
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a SrcAddr, &'a State)>,
-        now: Stamp,
-    ) -> Vec<FunctionReport> {
+impl PortScan {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, now: Stamp) -> Vec<FunctionReport> {
         let mut scanners: Vec<_> = flows.filter(|(_, state)| state.scanner_until_ns > now.time_ns).collect();
         let total = scanners.len();
         keep_top(&mut scanners, REPORT_ROWS, |state| state.bits().into());
@@ -304,9 +309,7 @@ impl NetworkFunction for PortScan {
             rows: scanners.iter().map(row).collect(),
         }]
     }
-}
 
-impl PortScan {
     /// When what is known of the source no longer matters.
     #[inline]
     fn end_ns(&self, state: &State) -> u64 {

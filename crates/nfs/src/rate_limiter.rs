@@ -29,7 +29,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use nf::{
-    Cx, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict, WhenShared,
+    About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees,
+    NetworkFunction, OptionDoc, OptionError, Reports, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -66,25 +67,39 @@ impl Default for Options {
 }
 
 impl NetworkFunction for RateLimiter {
-    const NAME: &'static str = "rate-limiter";
-    const SUMMARY: &'static str = "lets each flow send so many packets a second";
-    const SPEC: &'static str = "FAJITA (CoNEXT'24) §3: flow rate limiter; RFC 2697";
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "rate_packets_per_s",
-            default: "1000",
-            help: "what a flow may send in the long run",
-        },
-        OptionDoc { name: "burst_packets", default: "100", help: "what a flow may send at once" },
-        OptionDoc {
-            name: "when_full",
-            default: "\"pass\"",
-            help: "packets of new flows while the table is full: \"pass\" or \"drop\"",
-        },
-    ];
-    const DROP_REASONS: &'static [&'static str] = &["over-rate", "table-full"];
+    const ABOUT: About = About {
+        name: "rate-limiter",
+        summary: "lets each flow send so many packets a second",
+        spec: "FAJITA (CoNEXT'24) §3: flow rate limiter; RFC 2697",
+        options: &[
+            OptionDoc {
+                name: "rate_packets_per_s",
+                default: "1000",
+                help: "what a flow may send in the long run",
+            },
+            OptionDoc { name: "burst_packets", default: "100", help: "what a flow may send at once" },
+            OptionDoc {
+                name: "when_full",
+                default: "\"pass\"",
+                help: "packets of new flows while the table is full: \"pass\" or \"drop\"",
+            },
+        ],
+        drop_reasons: &["over-rate", "table-full"],
+        ..About::NONE
+    };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
-    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Bound { over: None });
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        guarantees: Guarantees {
+            when_shared: Some(WhenShared::Bound { over: None }),
+            amount: Self::amount,
+            bound: Self::bound,
+            ..Guarantees::NONE
+        },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        leap: Some(Self::leap),
+        ..Extras::NONE
+    };
 
     type Key = FiveTuple;
     type Meta = FiveTuple;
@@ -106,8 +121,6 @@ impl NetworkFunction for RateLimiter {
         })
     }
 
-    fn pool(&self) {}
-
     #[inline]
     fn project(headers: &Headers) -> Option<FiveTuple> {
         headers.is_ip().then(|| FiveTuple::of(headers))
@@ -127,13 +140,15 @@ impl NetworkFunction for RateLimiter {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> usize {
-        self.bucket.take_each(flow, 1, times_ns)
-    }
-
-    #[inline]
     fn idle_timeout_ns(&self, state: &Debt) -> u64 {
         self.bucket.idle_timeout_ns(state)
+    }
+}
+
+impl RateLimiter {
+    #[inline]
+    fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> usize {
+        self.bucket.take_each(flow, 1, times_ns)
     }
 
     fn rejected(&self, _: &Debt, _: &FiveTuple, _: &mut Cx<'_, ()>) -> Verdict {
@@ -149,11 +164,7 @@ impl NetworkFunction for RateLimiter {
         self.bucket.most(elapsed_ns)
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a FiveTuple, &'a Debt)>,
-        now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, now: Stamp) -> Vec<FunctionReport> {
         self.bucket.report(["flow", "left_packets"], flows, now.time_ns)
     }
 }

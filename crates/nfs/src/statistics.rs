@@ -58,8 +58,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    Cx, Ended, FiveTuple, FunctionReport, NetworkFunction, OptionDoc, OptionError, SizeClass, SrcAddr,
-    Verdict, WhenShared,
+    About, Cx, Ended, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction,
+    OptionDoc, OptionError, Records, Reports, SizeClass, SrcAddr, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -177,32 +177,44 @@ pub struct State {
 }
 
 impl<K: Recorded> NetworkFunction for Statistics<K> {
-    const NAME: &'static str = K::NAME;
-    const SUMMARY: &'static str = K::SUMMARY;
-    const SPEC: &'static str = K::SPEC;
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "idle_ms",
-            default: "60000",
-            help: "a record without packets for so long has ended",
-        },
-        OptionDoc {
-            name: "active_ms",
-            default: "1800000",
-            help: "a packet so long after its record's first one begins a new record; 0 = never",
-        },
-        OptionDoc {
-            name: "top_by",
-            default: "\"bytes\"",
-            help: "what the report sorts by: \"bytes\" or \"packets\"",
-        },
-        OptionDoc { name: "top_k", default: "10", help: "how many records the report shows" },
-    ];
-    const EVENTS: &'static [&'static str] = &["active-timeouts"];
+    const ABOUT: About = About {
+        name: K::NAME,
+        summary: K::SUMMARY,
+        spec: K::SPEC,
+        options: &[
+            OptionDoc {
+                name: "idle_ms",
+                default: "60000",
+                help: "a record without packets for so long has ended",
+            },
+            OptionDoc {
+                name: "active_ms",
+                default: "1800000",
+                help: "a packet so long after its record's first one begins a new record; 0 = never",
+            },
+            OptionDoc {
+                name: "top_by",
+                default: "\"bytes\"",
+                help: "what the report sorts by: \"bytes\" or \"packets\"",
+            },
+            OptionDoc { name: "top_k", default: "10", help: "how many records the report shows" },
+        ],
+        events: &["active-timeouts"],
+        ..About::NONE
+    };
     const READS: Fields =
         K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::TCP_FLAGS).union(Fields::MARKS);
-    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
-    const BEGINS_ANEW: bool = true;
+    const EXTRAS: Extras<Self> = Extras {
+        records: Records {
+            totals: Self::totals,
+            begin_anew: true,
+            keep: Self::keeps_ended,
+            rank: Self::rank,
+        },
+        guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        ..Extras::NONE
+    };
 
     type Key = K;
     type Meta = Meta<K>;
@@ -227,8 +239,6 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
             key: PhantomData,
         })
     }
-
-    fn pool(&self) {}
 
     #[inline]
     fn project(headers: &Headers) -> Option<Meta<K>> {
@@ -259,7 +269,9 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
     fn idle_timeout_ns(&self, _: &State) -> u64 {
         self.idle_ns
     }
+}
 
+impl<K: Recorded> Statistics<K> {
     #[inline]
     fn totals(&self, state: &State) -> [u64; 2] {
         [state.packets, state.bytes]
@@ -276,19 +288,12 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         }
     }
 
-    fn report_all<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a K, &'a State)>,
-        ended: &Ended<K, State>,
-        _: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, ended: &EndedOf<Self>, _: Stamp) -> Vec<FunctionReport> {
         let mut all = ended.clone();
         flows.for_each(|(key, state)| all.add(self.rank(state), self.totals(state), key, state));
         vec![self.largest(&all, ended.records()), sizes(&all)]
     }
-}
 
-impl<K: Recorded> Statistics<K> {
     fn largest(&self, all: &Ended<K, State>, ended: u64) -> FunctionReport {
         let [_, total_bytes] = all.totals();
         let by = match self.top_by {

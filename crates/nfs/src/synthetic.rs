@@ -39,7 +39,10 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-use nf::{Cx, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Verdict, hash_bytes};
+use nf::{
+    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Verdict,
+    hash_bytes,
+};
 use serde::Deserialize;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
@@ -101,30 +104,41 @@ pub struct State {
 }
 
 impl NetworkFunction for Synthetic {
-    const NAME: &'static str = "synthetic";
-    const SUMMARY: &'static str = "makes as many dependent memory accesses per packet as it is told";
-    const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: synthetic NF";
-    const OPTIONS: &'static [OptionDoc] = &[
-        OptionDoc {
-            name: "accesses",
-            default: "8",
-            help: "cache lines that each packet reads, one after the other",
-        },
-        OptionDoc {
-            name: "bytes",
-            default: "1048576",
-            help: "memory of each core that they lie in, a multiple of 64",
-        },
-        OptionDoc { name: "seed", default: "1", help: "another one is another order of the lines" },
-        OptionDoc {
-            name: "prefetch",
-            default: "true",
-            help: "ask for the first line of each packet of a batch before the first is stepped",
-        },
-        OptionDoc { name: "idle_ms", default: "60000", help: "a flow without packets for so long has ended" },
-    ];
+    const ABOUT: About = About {
+        name: "synthetic",
+        summary: "makes as many dependent memory accesses per packet as it is told",
+        spec: "FAJITA (CoNEXT'24) App. A.1: synthetic NF",
+        options: &[
+            OptionDoc {
+                name: "accesses",
+                default: "8",
+                help: "cache lines that each packet reads, one after the other",
+            },
+            OptionDoc {
+                name: "bytes",
+                default: "1048576",
+                help: "memory of each core that they lie in, a multiple of 64",
+            },
+            OptionDoc { name: "seed", default: "1", help: "another one is another order of the lines" },
+            OptionDoc {
+                name: "prefetch",
+                default: "true",
+                help: "ask for the first line of each packet of a batch before the first is stepped",
+            },
+            OptionDoc {
+                name: "idle_ms",
+                default: "60000",
+                help: "a flow without packets for so long has ended",
+            },
+        ],
+        ..About::NONE
+    };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
-    const PREFETCHES: bool = true;
+    const EXTRAS: Extras<Self> = Extras {
+        pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
+        prefetch: Some(Self::prefetch),
+        ..Extras::NONE
+    };
 
     type Key = FiveTuple;
     type Meta = FiveTuple;
@@ -152,21 +166,6 @@ impl NetworkFunction for Synthetic {
         })
     }
 
-    /// One cycle through all lines, every such cycle being as likely (Sattolo, 1986).
-    fn pool(&self) -> Box<[Line]> {
-        let mut lines: Box<[Line]> = (0..self.lines).map(|next| Line { next }).collect();
-        for last in (1..self.lines).rev() {
-            let other = hash_bytes(last.as_bytes(), self.seed) % u64::from(last);
-            lines.swap(last as usize, other as usize);
-        }
-        lines
-    }
-
-    /// Nothing is written there.
-    fn steps_in_order(&self) -> bool {
-        false
-    }
-
     #[inline]
     fn project(headers: &Headers) -> Option<FiveTuple> {
         headers.is_ip().then(|| FiveTuple::of(headers))
@@ -187,8 +186,31 @@ impl NetworkFunction for Synthetic {
         Verdict::Forward
     }
 
+    #[inline]
+    fn idle_timeout_ns(&self, _: &State) -> u64 {
+        self.idle_ns
+    }
+}
+
+impl Synthetic {
+    /// One cycle through all lines, every such cycle being as likely (Sattolo, 1986).
+    fn pool(&self) -> Box<[Line]> {
+        let mut lines: Box<[Line]> = (0..self.lines).map(|next| Line { next }).collect();
+        for last in (1..self.lines).rev() {
+            let other = hash_bytes(last.as_bytes(), self.seed) % u64::from(last);
+            lines.swap(last as usize, other as usize);
+        }
+        lines
+    }
+
+    /// Nothing is written there.
+    fn steps_in_order(&self) -> bool {
+        false
+    }
+
     /// The line at which the step begins.
     #[inline]
+    #[expect(clippy::borrowed_box, reason = "the pool as the contract has it")]
     fn prefetch(&self, flow: Option<&State>, meta: &FiveTuple, pool: &Box<[Line]>) -> *const u8 {
         if !self.prefetch || self.accesses == 0 {
             return core::ptr::null();
@@ -197,13 +219,6 @@ impl NetworkFunction for Synthetic {
         pool.get(line as usize).map_or(core::ptr::null(), |line| core::ptr::from_ref(line).cast())
     }
 
-    #[inline]
-    fn idle_timeout_ns(&self, _: &State) -> u64 {
-        self.idle_ns
-    }
-}
-
-impl Synthetic {
     /// Where a packet of the flow begins.
     #[inline]
     fn line(&self, flow: Option<&State>, meta: &FiveTuple) -> u32 {

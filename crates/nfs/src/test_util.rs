@@ -61,8 +61,8 @@ pub(crate) fn verdicts_without_expiry<F: NetworkFunction>(
     packets: &[(u64, Headers)],
 ) -> Vec<Verdict> {
     let mut flows: BTreeMap<Vec<u8>, Option<F::State>> = BTreeMap::new();
-    let (mut edits, mut pool) = (Edits::NONE, function.pool());
-    let mut events = std::vec![0; F::EVENTS.len()];
+    let (mut edits, mut pool) = (Edits::NONE, (F::EXTRAS.pool.make)(function));
+    let mut events = std::vec![0; F::ABOUT.events.len()];
     let mut verdicts = Vec::new();
     for (seq, (time_ns, headers)) in packets.iter().enumerate() {
         let meta = F::project(headers).expect("a packet of the function");
@@ -76,12 +76,12 @@ pub(crate) fn verdicts_without_expiry<F: NetworkFunction>(
 /// What `rejected` says of a packet that begins a flow.
 pub(crate) fn verdict_when_full<F: NetworkFunction>(function: &F, headers: &Headers) -> Verdict {
     let meta = F::project(headers).expect("a packet of the function");
-    let (mut edits, mut pool) = (Edits::NONE, function.pool());
-    let mut events = std::vec![0; F::EVENTS.len()];
+    let (mut edits, mut pool) = (Edits::NONE, (F::EXTRAS.pool.make)(function));
+    let mut events = std::vec![0; F::ABOUT.events.len()];
     let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
     let mut flow = None;
     function.step(&mut flow, &meta, &mut cx);
-    function.rejected(&flow.expect("a packet that begins a flow"), &meta, &mut cx)
+    (F::EXTRAS.full_table.rejected)(function, &flow.expect("a packet that begins a flow"), &meta, &mut cx)
 }
 
 /// What [`SlidingCount`](crate::SlidingCount) counts, written plainly: a log of all that came.

@@ -56,13 +56,13 @@ fn fields_of<T: DeserializeOwned>() -> Vec<&'static str> {
 const NEEDED: [(&str, &str, &str); 1] = [("nat", "external", "[\"203.0.113.1\"]")];
 
 fn needed<F: NetworkFunction>(option: &str) -> Option<&'static str> {
-    NEEDED.iter().find(|(name, of, _)| (*name, *of) == (F::NAME, option)).map(|(.., value)| *value)
+    NEEDED.iter().find(|(name, of, _)| (*name, *of) == (F::ABOUT.name, option)).map(|(.., value)| *value)
 }
 
 /// The defaults, and what there is no default for.
 fn documented_options<F: NetworkFunction>() -> String {
     let value = |option: &nf::OptionDoc| needed::<F>(option.name).unwrap_or(option.default);
-    F::OPTIONS.iter().map(|option| format!("{} = {}\n", option.name, value(option))).collect()
+    F::ABOUT.options.iter().map(|option| format!("{} = {}\n", option.name, value(option))).collect()
 }
 
 pub(crate) fn documented_defaults_are_the_default<F: NetworkFunction>()
@@ -70,10 +70,10 @@ where
     F::Options: Default + PartialEq + Debug,
 {
     let defaults: String =
-        F::OPTIONS.iter().map(|option| format!("{} = {}\n", option.name, option.default)).collect();
+        F::ABOUT.options.iter().map(|option| format!("{} = {}\n", option.name, option.default)).collect();
     let documented: F::Options = toml::from_str(&defaults).unwrap();
-    assert_eq!(documented, F::Options::default(), "{}", F::NAME);
-    assert_eq!(toml::from_str::<F::Options>("").unwrap(), F::Options::default(), "{}", F::NAME);
+    assert_eq!(documented, F::Options::default(), "{}", F::ABOUT.name);
+    assert_eq!(toml::from_str::<F::Options>("").unwrap(), F::Options::default(), "{}", F::ABOUT.name);
 }
 
 #[test]
@@ -81,25 +81,29 @@ fn every_function_says_what_people_need_to_know() {
     struct Check(Vec<&'static str>);
     impl Visitor for Check {
         fn visit<F: NetworkFunction>(&mut self) {
-            assert!(is_words(F::NAME, '-'), "{}", F::NAME);
-            assert!(!F::SUMMARY.is_empty() && !F::SPEC.is_empty(), "{}", F::NAME);
-            for name in F::DROP_REASONS.iter().chain(F::EVENTS) {
-                assert!(is_words(name, '-'), "{}: {name}", F::NAME);
+            assert!(is_words(F::ABOUT.name, '-'), "{}", F::ABOUT.name);
+            assert!(!F::ABOUT.summary.is_empty() && !F::ABOUT.spec.is_empty(), "{}", F::ABOUT.name);
+            for name in F::ABOUT.drop_reasons.iter().chain(F::ABOUT.events) {
+                assert!(is_words(name, '-'), "{}: {name}", F::ABOUT.name);
             }
-            for names in [F::DROP_REASONS, F::EVENTS] {
-                assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}", F::NAME);
+            for names in [F::ABOUT.drop_reasons, F::ABOUT.events] {
+                assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{}", F::ABOUT.name);
             }
-            for option in F::OPTIONS {
-                assert!(is_words(option.name, '_') && !option.help.is_empty(), "{}: {option:?}", F::NAME);
+            for option in F::ABOUT.options {
+                assert!(
+                    is_words(option.name, '_') && !option.help.is_empty(),
+                    "{}: {option:?}",
+                    F::ABOUT.name
+                );
             }
             println!(
                 "{:15} key {} meta {} state {}",
-                F::NAME,
+                F::ABOUT.name,
                 size_of::<F::Key>(),
                 size_of::<F::Meta>(),
                 size_of::<F::State>()
             );
-            self.0.push(F::NAME);
+            self.0.push(F::ABOUT.name);
         }
     }
     let mut check = Check(Vec::new());
@@ -114,10 +118,10 @@ fn every_function_reads_what_it_declares() {
     impl Visitor for Check {
         fn visit<F: NetworkFunction>(&mut self) {
             if let Err(error) = nf::check_reads::<F>(&self.0) {
-                panic!("{}: {error}", F::NAME);
+                panic!("{}: {error}", F::ABOUT.name);
             }
             // Were one field less declared, the check would say so of each.
-            assert_eq!(nf::fields_read::<F>(&self.0), F::READS, "{}", F::NAME);
+            assert_eq!(nf::fields_read::<F>(&self.0), F::READS, "{}", F::ABOUT.name);
         }
     }
     for_each(&mut Check(nf::sample_headers(1).take(4_000).collect()));
@@ -129,7 +133,7 @@ fn leapt<F: NetworkFunction>(options: &str) -> u64 {
     let samples: Vec<Headers> = nf::sample_headers(2).take(4_000).collect();
     match nf::check_leaps(&function, &samples) {
         Ok(leapt) => leapt,
-        Err(error) => panic!("{}: {error}", F::NAME),
+        Err(error) => panic!("{}: {error}", F::ABOUT.name),
     }
 }
 
@@ -163,16 +167,16 @@ fn every_option_is_documented_and_unknown_ones_are_refused() {
     struct Check;
     impl Visitor for Check {
         fn visit<F: NetworkFunction>(&mut self) {
-            let documented: Vec<&str> = F::OPTIONS.iter().map(|option| option.name).collect();
-            assert_eq!(documented, fields_of::<F::Options>(), "{}", F::NAME);
+            let documented: Vec<&str> = F::ABOUT.options.iter().map(|option| option.name).collect();
+            assert_eq!(documented, fields_of::<F::Options>(), "{}", F::ABOUT.name);
             let options = toml::from_str::<F::Options>(&documented_options::<F>());
-            assert!(F::new(options.unwrap()).is_ok(), "{}", F::NAME);
+            assert!(F::new(options.unwrap()).is_ok(), "{}", F::ABOUT.name);
             match F::new(toml::from_str("").unwrap()) {
-                Ok(_) => assert!(F::OPTIONS.iter().all(|option| needed::<F>(option.name).is_none())),
-                Err(error) => assert!(needed::<F>(error.option).is_some(), "{}: {error}", F::NAME),
+                Ok(_) => assert!(F::ABOUT.options.iter().all(|option| needed::<F>(option.name).is_none())),
+                Err(error) => assert!(needed::<F>(error.option).is_some(), "{}: {error}", F::ABOUT.name),
             }
             let error = toml::from_str::<F::Options>("no_such_option = 1").err().expect("refused");
-            assert!(error.message().contains("no_such_option"), "{}: {error}", F::NAME);
+            assert!(error.message().contains("no_such_option"), "{}: {error}", F::ABOUT.name);
         }
     }
     for_each(&mut Check);
@@ -187,14 +191,14 @@ fn examples_make_sense() {
     }
     impl Visitor for Check<'_> {
         fn visit<F: NetworkFunction>(&mut self) {
-            if self.function["use"].as_str() != Some(F::NAME) {
+            if self.function["use"].as_str() != Some(F::ABOUT.name) {
                 return;
             }
             let mut options = self.function.clone();
             options.retain(|name, _| !["use", "flows", "table_full"].contains(&name));
-            let options = options.try_into().unwrap_or_else(|error| panic!("{}: {error}", F::NAME));
+            let options = options.try_into().unwrap_or_else(|error| panic!("{}: {error}", F::ABOUT.name));
             if let Err(error) = F::new(options) {
-                panic!("{}: {error}", F::NAME);
+                panic!("{}: {error}", F::ABOUT.name);
             }
             self.found = true;
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use paceline_conformance::root;
 
+mod contract;
 mod imports;
 
 /// Past this many lines a file has a seam.
@@ -177,7 +178,7 @@ fn dependencies_point_down() {
 }
 
 /// Crates with files that use each other in circles. No crate is to be added here.
-const STILL_CIRCULAR: [&str; 6] = ["io", "measure", "nf", "nfs", "p4", "wire"];
+const STILL_CIRCULAR: [&str; 1] = ["measure"];
 
 /// Files that use each other are one file, or three: see [`imports`].
 #[test]
@@ -191,6 +192,46 @@ fn no_files_use_each_other_in_circles() {
             false => assert!(circles.is_empty(), "circles of files in `{krate}`: {circles:?}"),
         }
     }
+}
+
+/// A folder of tests that cargo does not search: those files of it that no test program has.
+fn forgotten(folder: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    if !manifest.contains("autotests = false") {
+        return Vec::new();
+    }
+    let all = fs::read_to_string(folder.join("tests/all.rs")).expect("the program of all tests");
+    let names = fs::read_dir(folder.join("tests")).expect("tests").filter_map(|entry| {
+        let path = entry.expect("a folder entry").path();
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        is_source.then(|| path.file_name().expect("a name").to_string_lossy().into_owned())
+    });
+    let is_had = |name: &String| all.contains(&format!("#[path = \"{name}\"]\nmod "));
+    let is_program = |name: &String| manifest.contains(&format!("path = \"tests/{name}\""));
+    names.filter(|name| !is_had(name) && !is_program(name)).collect()
+}
+
+/// A test in a file that nobody names would never run.
+#[test]
+fn each_file_of_tests_is_in_a_program() {
+    let mut folders = 0;
+    let crates =
+        fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("an entry").path());
+    for folder in crates.chain([root().join("tests")]).filter(|folder| folder.join("tests").is_dir()) {
+        let forgotten = forgotten(&folder);
+        assert!(forgotten.is_empty(), "name in {}/tests/all.rs: {forgotten:?}", folder.display());
+        folders += 1;
+    }
+    assert!(folders > 5);
+    let planted = Path::new(env!("CARGO_TARGET_TMPDIR")).join("forgotten");
+    fs::create_dir_all(planted.join("tests")).expect("a folder");
+    let manifest = "autotests = false\n[[test]]\nname = \"all\"\npath = \"tests/all.rs\"\n";
+    fs::write(planted.join("Cargo.toml"), manifest).expect("written");
+    fs::write(planted.join("tests/all.rs"), "#[path = \"a.rs\"]\nmod a;\n").expect("written");
+    ["a.rs", "b.rs"]
+        .iter()
+        .for_each(|name| fs::write(planted.join("tests").join(name), "").expect("written"));
+    assert_eq!(forgotten(&planted), ["b.rs"]);
 }
 
 /// The rooms of the engine, from the bottom up. Each may use those before it.
@@ -215,6 +256,19 @@ fn arrows_between_the_rooms_of_the_engine_run_one_way() {
     let rooms: BTreeSet<&String> = graph.keys().filter_map(|module| module.first()).collect();
     assert_eq!(rooms, BTreeSet::from(ROOMS.map(str::to_owned).each_ref()), "the rooms of the engine");
     assert_eq!(uses_upward(&graph), [""; 0]);
+}
+
+fn source(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The contract is what every function says; what only some have is in `EXTRAS`.
+#[test]
+fn the_contract_is_short_and_so_is_its_example() {
+    let items = contract::items(&source("crates/nf/src/function.rs"));
+    assert!((1..=14).contains(&items.len()), "`NetworkFunction` has {} items: {items:?}", items.len());
+    let lines = contract::example_lines(&source("crates/nf/src/lib.rs"));
+    assert!((1..=40).contains(&lines), "the example on the front page has {lines} lines");
 }
 
 /// Words of our own that have a plain one: what not to write, and what to write instead.
@@ -327,6 +381,8 @@ fn the_rules_can_be_broken() {
     assert!(fault("    todo!()", &UNFINISHED).is_some());
     assert!(fault("    // todo!() is banned", &UNFINISHED).is_none());
     assert!(fault("use std::time::Instant;", &BANNED_IN_FUNCTIONS).is_some());
+    assert_eq!(contract::items("trait NetworkFunction { const A: u8; type B; fn c(); }"), ["A", "B", "c"]);
+    assert_eq!(contract::example_lines("//! ```\n//! # x\n//! a\n//!\n//! }\n//! b\n//! ```\n"), 3);
     let manifest = "[package]\nname = \"x\"\n\n[dependencies]\nwire.workspace = true\nengine.workspace = true\n\n[dev-dependencies]\ncli.workspace = true\n";
     assert_eq!(uses(manifest), ["wire", "engine"]);
     assert_eq!(wrong_uses("nfs", &uses(manifest)), ["engine"]);
@@ -342,4 +398,22 @@ fn the_rules_can_be_broken() {
         BTreeSet::from([module("path::edit"), module("store::walk")]),
     )]);
     assert_eq!(uses_upward(&graph), ["path::run uses store::walk"]);
+}
+
+/// Two files that use each other are a circle. A variable that is called as a file is none.
+#[test]
+fn circles_are_found() {
+    let circles = |name: &str, parent: &str, child: &str| {
+        let src = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(src.join("parent")).expect("a folder for a crate");
+        fs::write(src.join("lib.rs"), "mod parent;").expect("written");
+        fs::write(src.join("parent.rs"), format!("mod child;\npub struct Parent;\n{parent}"))
+            .expect("written");
+        fs::write(src.join("parent/child.rs"), child).expect("written");
+        imports::circles(&imports::graph(&src)).len()
+    };
+    let child = "pub fn of(_: super::Parent) {}";
+    assert_eq!(circles("circle", "pub fn of() { child::of(Parent) }", child), 1);
+    assert_eq!(circles("used", "use child::of;", child), 1);
+    assert_eq!(circles("variable", "pub fn of(child: u8) -> u8 { child }", child), 0);
 }

@@ -82,6 +82,8 @@ and the chain, above its first `[[function]]`,
   malformed   packets whose headers cannot be believed: \"drop\" or \"pass\"; default \"drop\"
   checksums   packets with wrong checksums of IPv4, TCP, UDP, ICMP: \"verify\", which makes them malformed, \"ignore\",
               or \"auto\", the default: verify where the capture's first packets are mostly right
+  fragments   fragments: \"pass\", the default, \"drop\", or \"track\", which finds those malformed that overlap, come without
+              their first one or are wrong otherwise; see docs/fragments.md
   seed        seed of what functions draw, a whole number, at least 0; default 0
 ";
 

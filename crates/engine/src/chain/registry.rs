@@ -2,7 +2,10 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nf::{FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding, WhenShared};
+use nf::{
+    EndedOf, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding,
+    WhenShared,
+};
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;
@@ -10,7 +13,7 @@ use wire::{Fields, Headers, Stamp};
 
 use crate::path::group::{Stage, StageSpec};
 use crate::path::parcel::{CorePools, Pool};
-use crate::path::step::{EndedOf, Pools, Runner};
+use crate::path::step::{Pools, Runner};
 use crate::store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 use crate::store::follow::{End, FollowGroup};
 use crate::store::function::FunctionMember;
@@ -39,29 +42,29 @@ pub struct Registry {
 /// What is known of a function before it has options.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionInfo {
-    /// [`NetworkFunction::NAME`].
+    /// [`nf::About::name`].
     pub name: &'static str,
-    /// [`NetworkFunction::SUMMARY`].
+    /// [`nf::About::summary`].
     pub summary: &'static str,
-    /// [`NetworkFunction::SPEC`].
+    /// [`nf::About::spec`].
     pub spec: &'static str,
-    /// [`NetworkFunction::OPTIONS`].
+    /// [`nf::About::options`].
     pub options: &'static [OptionDoc],
-    /// [`NetworkFunction::DROP_REASONS`].
+    /// [`nf::About::drop_reasons`].
     pub drop_reasons: &'static [&'static str],
-    /// [`NetworkFunction::EVENTS`].
+    /// [`nf::About::events`].
     pub events: &'static [&'static str],
     /// [`NetworkFunction::READS`].
     pub reads: Fields,
     /// [`NetworkFunction::EDITS`].
     pub edits: Fields,
-    /// [`NetworkFunction::INSPECTS`].
+    /// [`nf::Extras::inspect`].
     pub inspects: bool,
     /// Which type of key it has: functions with one key share a table.
     pub key: TypeId,
-    /// [`NetworkFunction::POOL_EMPTY`].
+    /// [`nf::Pooled::empty`].
     pub pool_empty: Option<u8>,
-    /// [`NetworkFunction::WHEN_SHARED`].
+    /// [`nf::Guarantees::when_shared`].
     pub when_shared: Option<WhenShared>,
     /// What its key is made of.
     pub sharding: Sharding,
@@ -86,22 +89,22 @@ pub trait Function: Send + Sync {
     /// What is known of it.
     fn info(&self) -> FunctionInfo;
 
-    /// [`NetworkFunction::steps_in_order`].
+    /// [`nf::Pooled::steps_in_order`].
     fn steps_in_order(&self) -> bool;
 
-    /// [`NetworkFunction::allocates`].
+    /// [`nf::Pooled::allocates`].
     fn allocates(&self) -> Fields;
 
-    /// [`NetworkFunction::sides`].
+    /// [`nf::TwoSided::sides`].
     fn sides(&self) -> Option<nf::Sides>;
 
-    /// [`NetworkFunction::wants_sides`].
+    /// [`nf::TwoSided::wants`].
     fn wants_sides(&self) -> Option<&'static str>;
 
-    /// [`NetworkFunction::refuses_eviction`].
+    /// [`nf::FullTable::refuses_eviction`].
     fn refuses_eviction(&self) -> Option<&'static str>;
 
-    /// [`NetworkFunction::pools`], for [`Function::join`].
+    /// [`nf::Pooled::divide`], for [`Function::join`].
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool>;
 
     /// Makes room for its state in the blocks of `group`, which has the same key, without being part of
@@ -112,7 +115,7 @@ pub trait Function: Send + Sync {
     fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pools: CorePools) -> GroupBuilder;
 
     /// Room for `flows` states that `cores` cores share; for a function with
-    /// [`NetworkFunction::WHEN_SHARED`].
+    /// [`nf::Guarantees::when_shared`].
     ///
     /// # Errors
     /// [`OutOfMemory`] if there is not enough memory.
@@ -156,13 +159,13 @@ pub trait Function: Send + Sync {
     /// Says of which key.
     fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
 
-    /// [`NetworkFunction::hint`].
+    /// [`nf::Reports::hint`].
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
 
     /// What it reports, from the flows of all cores.
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport>;
 
-    /// [`NetworkFunction::invariant`], over the flows of all cores.
+    /// [`nf::Guarantees::invariant`], over the flows of all cores.
     ///
     /// # Errors
     /// Says which flows break it.
@@ -199,7 +202,7 @@ impl Registry {
 
     /// Adds a function of your own; it replaces one of the same name.
     pub fn add<F: NetworkFunction>(&mut self) {
-        self.makers.retain(|maker| maker.info.name != F::NAME);
+        self.makers.retain(|maker| maker.info.name != F::ABOUT.name);
         self.makers.push(Maker { info: info::<F>(), make: make::<F> });
     }
 
@@ -236,7 +239,7 @@ impl<F: NetworkFunction> Configured<F> {
 
     /// The records that have ended on any of the cores.
     fn ended(&self, stages: &[Stage<'_>]) -> EndedOf<F> {
-        let mut ended = EndedOf::<F>::new(self.0.keeps_ended());
+        let mut ended = EndedOf::<F>::new((F::EXTRAS.records.keep)(&self.0));
         // All cores have the same.
         if let Some(member) = stages.first().and_then(shared::<F>) {
             member.states().add_ended(&mut ended);
@@ -252,31 +255,34 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn steps_in_order(&self) -> bool {
-        self.0.steps_in_order()
+        (F::EXTRAS.pool.steps_in_order)(&self.0)
     }
 
     fn allocates(&self) -> Fields {
-        self.0.allocates()
+        (F::EXTRAS.pool.allocates)(&self.0)
     }
 
     fn sides(&self) -> Option<nf::Sides> {
-        self.0.sides()
+        (F::EXTRAS.sides.sides)(&self.0)
     }
 
     fn wants_sides(&self) -> Option<&'static str> {
-        self.0.wants_sides()
+        (F::EXTRAS.sides.wants)(&self.0)
     }
 
     fn refuses_eviction(&self) -> Option<&'static str> {
-        self.0.refuses_eviction()
+        (F::EXTRAS.full_table.refuses_eviction)(&self.0)
     }
 
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {
-        self.0.hint(packets, &|reason| drops.get(reason).copied().unwrap_or(0))
+        (F::EXTRAS.reports.hint)(&self.0, packets, &|reason| drops.get(reason).copied().unwrap_or(0))
     }
 
     fn pools(&self, cores: usize, core_of: &dyn Fn(&Headers) -> usize) -> Vec<Pool> {
-        self.0.pools(cores, core_of).into_iter().map(|pool| Pool(Box::new(pool))).collect()
+        (F::EXTRAS.pool.divide)(&self.0, cores, core_of)
+            .into_iter()
+            .map(|pool| Pool(Box::new(pool)))
+            .collect()
     }
 
     fn reserve(&self, group: &mut GroupSize) {
@@ -291,7 +297,7 @@ impl<F: NetworkFunction> Function for Configured<F> {
         }
         GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<F::Key>| {
             let part = builder.layout.add::<F::State>();
-            builder.in_order |= self.0.steps_in_order();
+            builder.in_order |= (F::EXTRAS.pool.steps_in_order)(&self.0);
             Box::new(FunctionMember::new(runner, part))
         })
     }
@@ -327,13 +333,13 @@ impl<F: NetworkFunction> Function for Configured<F> {
         mut pools: Vec<Pool>,
         is_watched: bool,
     ) -> StripedBuilder {
-        let shared_pool = self.0.steps_in_order().then(|| pools.remove(0));
+        let shared_pool = (F::EXTRAS.pool.steps_in_order)(&self.0).then(|| pools.remove(0));
         StripedBuilder::with_members(group, pools.len(), |builder: &mut KeyedBuilder<F::Key>| {
             let part = builder.layout.add::<F::State>();
             builder.pool = shared_pool.or(builder.pool.take());
             for (members, pool) in builder.members.iter_mut().zip(pools) {
                 let member = FunctionMember::new(self.runner(spec, CorePools::One(pool)), part);
-                members.push(match is_watched && F::WHEN_SHARED.is_some() {
+                members.push(match is_watched && F::EXTRAS.guarantees.when_shared.is_some() {
                     true => Box::new(WatchedMember::new(member)),
                     false => Box::new(member),
                 });
@@ -367,19 +373,18 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
-        let ended = self.ended(stages);
+        let (report, ended) = (F::EXTRAS.reports.report, self.ended(stages));
         match flows_of_all::<F>(stages, now) {
-            Some(live) => self.0.report_all(&mut live.iter().map(|(key, state)| (key, state)), &ended, now),
-            None => {
-                self.0.report_all(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), &ended, now)
-            }
+            Some(live) => report(&self.0, &mut live.iter().map(|(key, state)| (key, state)), &ended, now),
+            None => report(&self.0, &mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), &ended, now),
         }
     }
 
     fn invariant(&self, stages: &[Stage<'_>], now: Stamp) -> Result<(), String> {
+        let invariant = F::EXTRAS.guarantees.invariant;
         match flows_of_all::<F>(stages, now) {
-            Some(live) => self.0.invariant(&mut live.iter().map(|(key, state)| (key, state))),
-            None => self.0.invariant(&mut stages.iter().flat_map(|stage| flows::<F>(stage, now))),
+            Some(live) => invariant(&self.0, &mut live.iter().map(|(key, state)| (key, state))),
+            None => invariant(&self.0, &mut stages.iter().flat_map(|stage| flows::<F>(stage, now))),
         }
     }
 }
@@ -436,18 +441,18 @@ fn make<F: NetworkFunction>(options: ValueDeserializer<'_>) -> Result<Arc<dyn Fu
 fn info<F: NetworkFunction>() -> FunctionInfo {
     const { nf::assert_reads_key::<F>() };
     FunctionInfo {
-        name: F::NAME,
-        summary: F::SUMMARY,
-        spec: F::SPEC,
-        options: F::OPTIONS,
-        drop_reasons: F::DROP_REASONS,
-        events: F::EVENTS,
+        name: F::ABOUT.name,
+        summary: F::ABOUT.summary,
+        spec: F::ABOUT.spec,
+        options: F::ABOUT.options,
+        drop_reasons: F::ABOUT.drop_reasons,
+        events: F::ABOUT.events,
         reads: F::READS,
         edits: F::EDITS,
-        inspects: F::INSPECTS,
+        inspects: F::EXTRAS.inspect.is_some(),
         key: TypeId::of::<F::Key>(),
-        pool_empty: F::POOL_EMPTY,
-        when_shared: F::WHEN_SHARED,
+        pool_empty: F::EXTRAS.pool.empty,
+        when_shared: F::EXTRAS.guarantees.when_shared,
         sharding: F::Key::SHARDING,
         key_bytes: size_of::<F::Key>(),
         meta_bytes: size_of::<F::Meta>(),

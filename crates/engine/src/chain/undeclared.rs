@@ -22,15 +22,15 @@ impl fmt::Display for UndeclaredError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UndeclaredError { function, used, declared } = self;
         let (what, list) = match used {
-            Undeclared::Drop(reason) => (format!("drops for reason number {reason}"), "DROP_REASONS"),
-            Undeclared::Event(event) => (format!("counts event number {event}"), "EVENTS"),
+            Undeclared::Drop(reason) => (format!("drops for reason number {reason}"), "drop_reasons"),
+            Undeclared::Event(event) => (format!("counts event number {event}"), "events"),
         };
         let names = match declared.len() {
-            0 => format!("its {list} is empty"),
-            count => format!("its {list} has numbers 0 to {}: {}", count - 1, declared.join(", ")),
+            0 => format!("its `{list}` are empty"),
+            count => format!("its `{list}` have numbers 0 to {}: {}", count - 1, declared.join(", ")),
         };
         writeln!(f, "function `{function}` {what}, which it does not declare: {names}")?;
-        write!(f, "Add a name to {list} of the function, or use another number.")
+        write!(f, "Add a name to `{list}` in the function's ABOUT, or use another number.")
     }
 }
 

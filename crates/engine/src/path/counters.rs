@@ -97,9 +97,9 @@ pub struct StageCounters<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undeclared {
     /// Of [`Verdict::Drop`](nf::Verdict::Drop), not an index into
-    /// [`DROP_REASONS`](nf::NetworkFunction::DROP_REASONS).
+    /// [`DROP_REASONS`](nf::About::drop_reasons).
     Drop(u8),
-    /// Of [`Cx::count`](nf::Cx::count), not an index into [`EVENTS`](nf::NetworkFunction::EVENTS).
+    /// Of [`Cx::count`](nf::Cx::count), not an index into [`EVENTS`](nf::About::events).
     Event(usize),
 }
 

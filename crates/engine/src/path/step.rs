@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
-use nf::{Cx, Ended, NetworkFunction, Verdict, began_anew, hash_bytes, undeclared_event};
+use nf::{Cx, Ended, EndedOf, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event};
 use wire::{Edits, EditsMark, Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -62,12 +62,9 @@ impl<P> Pools<P> {
     }
 }
 
-/// The records of `F` that have ended.
-pub(crate) type EndedOf<F> = Ended<<F as NetworkFunction>::Key, <F as NetworkFunction>::State>;
-
 /// For a function that reports records that have ended: room for these.
 pub(crate) fn room_for_ended<F: NetworkFunction>(function: &F) -> Option<Box<EndedOf<F>>> {
-    let keep = function.keeps_ended();
+    let keep = (F::EXTRAS.records.keep)(function);
     (keep > 0).then(|| Box::new(Ended::new(keep)))
 }
 
@@ -80,7 +77,8 @@ pub(crate) fn note_ended<F: NetworkFunction>(
     state: &F::State,
 ) {
     if let Some(ended) = ended {
-        ended.add(function.rank(state), function.totals(state), key, state);
+        let Records { rank, totals, .. } = F::EXTRAS.records;
+        ended.add(rank(function, state), totals(function, state), key, state);
     }
 }
 
@@ -91,11 +89,12 @@ fn has_begun_anew<F: NetworkFunction>(
     before: Option<&F::State>,
     after: Option<&F::State>,
 ) -> bool {
-    if !F::BEGINS_ANEW {
+    if !const { F::EXTRAS.records.begin_anew } {
         return false;
     }
     let (Some(before), Some(after)) = (before, after) else { return false };
-    began_anew(function.totals(before), function.totals(after))
+    let totals = const { F::EXTRAS.records.totals };
+    began_anew(totals(function, before), totals(function, after))
 }
 
 /// What every function on a core has, with a table or without.
@@ -132,9 +131,9 @@ impl<F: NetworkFunction> Runner<F> {
             is_last: spec.is_last,
             // Functions of one chain draw different numbers for the same packet.
             seed: hash_bytes(&[spec.index], spec.seed),
-            events: vec![0; 2 * (F::EVENTS.len() + 1)].into(),
-            events_before: vec![0; 2 * (F::EVENTS.len() + 1)].into(),
-            drops: vec![0; F::DROP_REASONS.len() + 1].into(),
+            events: vec![0; 2 * (F::ABOUT.events.len() + 1)].into(),
+            events_before: vec![0; 2 * (F::ABOUT.events.len() + 1)].into(),
+            drops: vec![0; F::ABOUT.drop_reasons.len() + 1].into(),
             undeclared_drop: None,
             no_edits: Edits::NONE,
             packets: 0,
@@ -184,7 +183,7 @@ impl<F: NetworkFunction> Runner<F> {
         debug_assert!(
             (F::EDITS | edited).contains(batch.edits[packet].fields()),
             "`{}` edits fields that its EDITS does not name, on which sharding relies",
-            F::NAME
+            F::ABOUT.name
         );
         verdict
     }
@@ -246,7 +245,7 @@ impl<F: NetworkFunction> Runner<F> {
         let events = events_of::<F>(&mut self.events, batch.is_own(packet));
         let edits = &mut batch.edits[packet];
         let mut cx = Cx::new(stamp, edits, self.pools.of(entry), events, self.seed);
-        self.function.rejected(state, meta, &mut cx)
+        (F::EXTRAS.full_table.rejected)(&self.function, state, meta, &mut cx)
     }
 
     /// Notes what a step that [`Runner::reject`] takes back would change.
@@ -283,7 +282,7 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// By index of the function's events, how many so far.
     pub(crate) fn events(&self) -> &[u64] {
-        &self.events[..F::EVENTS.len()]
+        &self.events[..F::ABOUT.events.len()]
     }
 
     /// Packets that the function took as its business.
@@ -303,7 +302,7 @@ impl<F: NetworkFunction> Runner<F> {
     ) {
         let verdict = match verdict {
             // Payloads of history are elsewhere. No state depends on them: see `Plan`.
-            Verdict::Forward if F::INSPECTS && batch.is_own(packet) => {
+            Verdict::Forward if const { F::EXTRAS.inspect.is_some() } && batch.is_own(packet) => {
                 self.inspect(packet, meta, batch, port)
             }
             verdict => verdict,
@@ -319,13 +318,14 @@ impl<F: NetworkFunction> Runner<F> {
     }
 
     fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {
+        let Some(inspect) = (const { F::EXTRAS.inspect }) else { return Verdict::Forward };
         let Batch { frames, headers, edits, .. } = batch;
         let frame = &frames[packet];
         let payload = payload(port.bytes(frame), &headers[packet]);
         let mut no_pool = ();
         let events = events_of::<F>(&mut self.events, true);
         let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, events, self.seed);
-        self.function.inspect(payload, meta, &mut cx)
+        inspect(&self.function, payload, meta, &mut cx)
     }
 
     /// Ends the chain for a packet.
@@ -356,7 +356,7 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// A number that the function used and does not declare, in own packets or history.
     fn undeclared(&self) -> Option<Undeclared> {
-        let (own, history) = self.events.split_at(F::EVENTS.len() + 1);
+        let (own, history) = self.events.split_at(F::ABOUT.events.len() + 1);
         let event = undeclared_event(own).or_else(|| undeclared_event(history)).map(Undeclared::Event);
         self.undeclared_drop.map(Undeclared::Drop).or(event)
     }
@@ -401,7 +401,7 @@ impl<F: NetworkFunction> Replay<'_, F> {
             if *deadline_ns <= *time_ns {
                 break;
             }
-            done += match self.function.leap(flow, meta, &times_ns[done..]) {
+            done += match self.leap(flow, meta, &times_ns[done..]) {
                 0 => self.step(flow, meta, *time_ns),
                 leapt => self.pass(leapt),
             };
@@ -418,7 +418,7 @@ impl<F: NetworkFunction> Replay<'_, F> {
         let mut done = 0;
         while let Some(time_ns) = times_ns.get(done) {
             let mut flow = None;
-            let stepped = match self.function.leap(&mut flow, meta, &times_ns[done..]) {
+            let stepped = match self.leap(&mut flow, meta, &times_ns[done..]) {
                 0 => self.step(&mut flow, meta, *time_ns),
                 leapt => self.pass(leapt),
             };
@@ -432,9 +432,17 @@ impl<F: NetworkFunction> Replay<'_, F> {
     }
 
     #[inline(always)]
+    fn leap(&self, flow: &mut Option<F::State>, meta: &F::Meta, times_ns: &[u64]) -> usize {
+        match const { F::EXTRAS.leap } {
+            Some(leap) => leap(self.function, flow, meta, times_ns),
+            None => 0,
+        }
+    }
+
+    #[inline(always)]
     fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, time_ns: u64) -> usize {
         self.cx.stamp.time_ns = time_ns;
-        let before = if F::BEGINS_ANEW { *flow } else { None };
+        let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
         let _ = self.function.step(flow, meta, &mut self.cx.reborrow());
         if has_begun_anew(self.function, before.as_ref(), flow.as_ref())
             && let Some(before) = &before
@@ -457,7 +465,7 @@ impl<F: NetworkFunction> Replay<'_, F> {
 /// Where a step counts: what it counts of history others count, too.
 #[inline(always)]
 fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
-    let (own, history) = events.split_at_mut(F::EVENTS.len() + 1);
+    let (own, history) = events.split_at_mut(const { F::ABOUT.events.len() + 1 });
     if is_own { own } else { history }
 }
 

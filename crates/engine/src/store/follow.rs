@@ -65,7 +65,7 @@ struct Followed<S> {
 }
 
 impl<F: NetworkFunction> FollowGroup<F> {
-    const ADDS_UP: bool = matches!(F::WHEN_SHARED, Some(WhenShared::Totals));
+    const ADDS_UP: bool = matches!(F::EXTRAS.guarantees.when_shared, Some(WhenShared::Totals));
 
     pub(crate) fn new(runner: Runner<F>, ends: Arc<Ends>) -> Self {
         FollowGroup { runner, ends, flows: HashMap::new(), created: 0 }
@@ -73,9 +73,9 @@ impl<F: NetworkFunction> FollowGroup<F> {
 
     /// See [`SharedStates::totals`](crate::store::shared_states::SharedStates::totals).
     pub(crate) fn totals(&self) -> u64 {
-        let function = &*self.runner.function;
+        let totals = |state: &F::State| (F::EXTRAS.records.totals)(&self.runner.function, state);
         let of_key = |(key, flow): (&Vec<u8>, &Followed<F::State>)| {
-            let live = flow.live.map_or([0; 2], |(state, _)| function.totals(&state));
+            let live = flow.live.map_or([0; 2], |(state, _)| totals(&state));
             weigh(hash_bytes(key, 0), sum(flow.departed, live))
         };
         self.flows.iter().map(of_key).fold(0, u64::wrapping_add)
@@ -84,7 +84,7 @@ impl<F: NetworkFunction> FollowGroup<F> {
     /// What it answered. A function that promises nothing may have sent a packet elsewhere: the first such one
     /// says so.
     fn answer(&self, seq: u64) -> Verdict {
-        let may_send = F::WHEN_SHARED.is_none() && !F::Key::SHARDING.is_stateless();
+        let may_send = F::EXTRAS.guarantees.when_shared.is_none() && !F::Key::SHARDING.is_stateless();
         match self.ends.get(seq as usize) {
             Some(End::Drop { function, reason }) if usize::from(*function) == self.runner.index() => {
                 Verdict::Drop(*reason)
@@ -104,12 +104,13 @@ impl<F: NetworkFunction> FollowGroup<F> {
         let mut state = before;
         let verdict = self.runner.step(&mut state, meta, packet, batch);
         let function = &*self.runner.function;
+        let totals = |state: &F::State| (F::EXTRAS.records.totals)(function, state);
         if Self::ADDS_UP {
-            let [before, after] = [before, state].map(|state| state.map(|state| function.totals(&state)));
+            let [before, after] = [before, state].map(|state| state.map(|state| totals(&state)));
             let goes_on =
                 matches!((before, after), (Some(before), Some(after)) if !began_anew(before, after));
             if let Some((left, _)) = flow.live.filter(|_| !goes_on) {
-                flow.departed = sum(flow.departed, function.totals(&left));
+                flow.departed = sum(flow.departed, totals(&left));
             }
         }
         self.created += u64::from(before.is_none() && state.is_some());
@@ -135,7 +136,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
                 continue;
             };
             // What is promised of it is about its steps; else they tell nothing.
-            match F::WHEN_SHARED.is_some() {
+            match F::EXTRAS.guarantees.when_shared.is_some() {
                 true => _ = self.step(packet, &meta, batch),
                 false => self.runner.skip(packet, batch),
             }

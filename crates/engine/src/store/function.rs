@@ -188,7 +188,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.runner.end_record(key, state);
         let Runner { function, pools, .. } = &mut self.runner;
         match pools.get_mut(entry) {
-            Some(pool) => function.gone(key, state, pool),
+            Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
             None => self.gone.push((entry, *key, *state)),
         }
         let departed = hash_state(&**function, state, table.hash_flow(slot, cell.deadline_ns()));
@@ -200,9 +200,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
 /// A hash of a state in which runs that allocate otherwise agree.
 #[inline]
 pub(crate) fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, seed: u64) -> u64 {
-    match F::ALLOCATES.is_empty() {
-        true => hash_bytes(state.as_bytes(), seed),
-        false => hash_bytes(function.without_allocation(state).as_bytes(), seed),
+    match const { F::EXTRAS.pool.without_allocation } {
+        None => hash_bytes(state.as_bytes(), seed),
+        Some(without_allocation) => hash_bytes(without_allocation(function, state).as_bytes(), seed),
     }
 }
 
@@ -212,16 +212,14 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn prefetch(&self, packets: u64, steps: &Steps<'_, F::Key>) {
-        if !F::PREFETCHES {
-            return;
-        }
+        let Some(prefetch) = (const { F::EXTRAS.prefetch }) else { return };
         let Runner { function, pools, .. } = &self.runner;
         for packet in bits(packets & steps.batch.live) {
             let Some(meta) = F::project(&steps.batch.headers[packet]) else { continue };
             let Some(pool) = pools.peek(steps.batch.frames[packet].entry) else { continue };
             let slot = steps.located.slot(packet);
             let cell = slot.is_some().then(|| steps.table.cell(slot, self.part));
-            table::prefetch(function.prefetch(cell.and_then(Cell::state), &meta, pool));
+            table::prefetch(prefetch(function, cell.and_then(Cell::state), &meta, pool));
         }
     }
 
@@ -314,7 +312,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.runner.end_record(key, state);
         let Runner { function, pools, .. } = &mut self.runner;
         match pools.get_mut(entry) {
-            Some(pool) => function.gone(key, state, pool),
+            Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
             None => self.gone.push((entry, *key, *state)),
         }
     }
@@ -327,7 +325,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.runner.put_pool(entry, pool);
         let Runner { function, pools, .. } = &mut self.runner;
         for (_, key, state) in self.gone.extract_if(.., |(of, ..)| *of == entry) {
-            function.gone(&key, &state, pools.of(entry));
+            (F::EXTRAS.pool.gone)(function, &key, &state, pools.of(entry));
         }
     }
 

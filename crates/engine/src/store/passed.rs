@@ -36,7 +36,7 @@ pub(crate) fn watch<F: NetworkFunction>(
     let of_key = passed.entry(key.as_bytes().to_vec()).or_insert(new);
     of_key.last_ns = of_key.last_ns.max(stamp.time_ns);
     if has_passed {
-        of_key.amount += u128::from(F::amount(meta));
+        of_key.amount += u128::from((F::EXTRAS.guarantees.amount)(meta));
     }
 }
 
@@ -52,7 +52,9 @@ pub(crate) fn check_passed<'a, F: NetworkFunction>(
         sum.last_ns = sum.last_ns.max(of_core.last_ns);
         sum.amount += of_core.amount;
     }
-    let most = |of: &PassedOf<F::Key>| function.bound(of.last_ns.saturating_sub(of.first_ns));
+    let most = |of: &PassedOf<F::Key>| {
+        (F::EXTRAS.guarantees.bound)(function, of.last_ns.saturating_sub(of.first_ns))
+    };
     let above = all.values().filter(|of| of.amount > most(of));
     match above.max_by_key(|of| (of.amount - most(of), of.key.to_string())) {
         None => Ok(()),
@@ -63,7 +65,7 @@ pub(crate) fn check_passed<'a, F: NetworkFunction>(
 /// How many packets were over what may pass.
 #[inline]
 pub(crate) fn over<F: NetworkFunction>(runner: &Runner<F>) -> u64 {
-    match F::WHEN_SHARED {
+    match F::EXTRAS.guarantees.when_shared {
         Some(WhenShared::Bound { over: Some(over) }) => runner.events()[over],
         _ => 0,
     }

@@ -19,13 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
-use nf::{FlowKey, NetworkFunction, WhenShared, began_anew, hash_bytes};
+use nf::{EndedOf, FlowKey, NetworkFunction, WhenShared, began_anew, hash_bytes};
 use table::{FlowTable, Horizon, Layout, OutOfMemory, Part, Slot, WhenFull};
 use wire::Stamp;
 
 use crate::path::counters::FlowCounters;
-use crate::path::step::note_ended;
-use crate::path::step::{EndedOf, room_for_ended};
+use crate::path::step::{note_ended, room_for_ended};
 use crate::store::clocks::Clocks;
 
 /// A function's states, one for all cores of a run.
@@ -74,7 +73,7 @@ struct Counts {
 }
 
 impl<F: NetworkFunction> SharedStates<F> {
-    const ADDS_UP: bool = matches!(F::WHEN_SHARED, Some(WhenShared::Totals));
+    const ADDS_UP: bool = matches!(F::EXTRAS.guarantees.when_shared, Some(WhenShared::Totals));
 
     pub(crate) fn new(
         function: Arc<F>,
@@ -187,10 +186,10 @@ impl<F: NetworkFunction> SharedStates<F> {
                 self.depart(entry.key_hash(), before);
             }
             (Some(before), Some(after))
-                if Self::ADDS_UP && began_anew(self.function.totals(before), self.function.totals(after)) =>
+                if Self::ADDS_UP && began_anew(self.totals_of(before), self.totals_of(after)) =>
             {
                 self.depart(entry.key_hash(), before);
-                if F::BEGINS_ANEW {
+                if F::EXTRAS.records.begin_anew {
                     self.note_ended(&entry, before);
                 }
             }
@@ -257,9 +256,14 @@ impl<F: NetworkFunction> SharedStates<F> {
     pub(crate) fn totals(&self) -> u64 {
         let sum = |entry: &Padded<F>| {
             let entry = lock(entry);
-            entry.state.map_or(0, |state| weigh(entry.key_hash(), self.function.totals(&state)))
+            entry.state.map_or(0, |state| weigh(entry.key_hash(), self.totals_of(&state)))
         };
         self.entries.iter().map(sum).fold(self.departed.load(Ordering::Relaxed), u64::wrapping_add)
+    }
+
+    #[inline]
+    fn totals_of(&self, state: &F::State) -> [u64; 2] {
+        (F::EXTRAS.records.totals)(&self.function, state)
     }
 
     /// Adds the records that have ended to `ended`.
@@ -307,7 +311,7 @@ impl<F: NetworkFunction> SharedStates<F> {
 
     fn depart(&self, key_hash: u64, state: &F::State) {
         if Self::ADDS_UP {
-            add(&self.departed, weigh(key_hash, self.function.totals(state)));
+            add(&self.departed, weigh(key_hash, self.totals_of(state)));
         }
     }
 }

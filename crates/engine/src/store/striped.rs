@@ -212,7 +212,10 @@ impl<K: FlowKey> StripedGroup<K> {
     pub(crate) fn totals<F: NetworkFunction<Key = K>>(&self, member: usize) -> u64 {
         let Some(function) = self.function::<F>(member) else { return 0 };
         let of = |flow: table::Flow<'_, K, F::State>| {
-            weigh(hash_bytes(flow.key.as_bytes(), 0), function.function().totals(flow.state))
+            weigh(
+                hash_bytes(flow.key.as_bytes(), 0),
+                (F::EXTRAS.records.totals)(function.function(), flow.state),
+            )
         };
         let part = function.part();
         self.stripes.sum(|table| table.live(part, 0).map(of).fold(0, u64::wrapping_add))

@@ -27,7 +27,7 @@ pub(crate) struct WatchedMember<F: NetworkFunction> {
 }
 
 impl<F: NetworkFunction> WatchedMember<F> {
-    const ADDS_UP: bool = matches!(F::WHEN_SHARED, Some(WhenShared::Totals));
+    const ADDS_UP: bool = matches!(F::EXTRAS.guarantees.when_shared, Some(WhenShared::Totals));
 
     pub(crate) fn new(inner: FunctionMember<F>) -> Self {
         WatchedMember { inner, passed: HashMap::new(), departed: 0, over_before: 0 }
@@ -52,7 +52,7 @@ impl<F: NetworkFunction> WatchedMember<F> {
     /// Notes what a record that is gone added up.
     fn depart(&mut self, key: &F::Key, state: &F::State) {
         if Self::ADDS_UP {
-            let totals = self.inner.function().totals(state);
+            let totals = (F::EXTRAS.records.totals)(self.inner.function(), state);
             self.departed = self.departed.wrapping_add(weigh(hash_bytes(key.as_bytes(), 0), totals));
         }
     }
@@ -78,7 +78,7 @@ impl<F: NetworkFunction> WatchedMember<F> {
         self.inner.hits(1 << packet, steps);
         let has_stepped = self.inner.runner().packets() > packets_before;
         if let (true, Some(before)) = (has_stepped, before) {
-            let totals = |state: &F::State| self.inner.function().totals(state);
+            let totals = |state: &F::State| (F::EXTRAS.records.totals)(self.inner.function(), state);
             let after = self.state(slot, steps.table);
             if after.is_none_or(|after| began_anew(totals(&before), totals(&after))) {
                 self.depart(steps.table.key(slot), &before);

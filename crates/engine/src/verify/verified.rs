@@ -113,7 +113,7 @@ pub struct SharedCheck {
     pub failure: Option<String>,
 }
 
-/// Flows that cannot be at the same time: see [`NetworkFunction::invariant`](nf::NetworkFunction::invariant).
+/// Flows that cannot be at the same time: see [`nf::Guarantees::invariant`].
 #[derive(Debug)]
 pub struct Broken {
     /// What the chain calls the function.

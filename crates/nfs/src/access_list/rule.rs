@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use serde::Deserialize;
 use wire::{Addr, protocol};
 
-use super::Action;
 use crate::prefix::PrefixSet;
 
 /// How a rule is written, for error messages.
@@ -33,6 +33,16 @@ impl Packet {
             protocol: self.protocol,
         }
     }
+}
+
+/// What a rule does with the packets that it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// They pass, and so do their answers.
+    Allow,
+    /// They are dropped.
+    Deny,
 }
 
 /// One rule.

@@ -1,12 +1,13 @@
 //! One packet on one connection: what the table says, with the exceptions that a table of single
-//! states cannot hold. Read [`Conntrack::follow`] first, then [`State::course`].
+//! states cannot hold. Read [`Settings::follow`] first, then [`State::course`].
 
-use super::options::Gaps;
+use super::counts::reason;
+use super::options::{Gaps, Settings};
 use super::segment::{Segment, Shape};
-use super::state::{Flags, Half, Last, Side, State, TcpState};
-use super::transition::{Kind, Next, next};
+use super::state::{Flags, Half, Last, State};
+use super::tcp::{Kind, Side, TcpState};
+use super::transition::{Next, next};
 use super::window::{Window, before};
-use super::{Conntrack, reason};
 
 /// What comes of a packet and its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ const MAX_RETRANSMISSIONS: u8 = 3;
 /// A refused packet does not shorten what remains below this.
 const SHORT_MS: u32 = 120_000;
 
-impl Conntrack {
+impl Settings {
     /// Moves a connection on by a packet, if it belongs.
     pub(super) fn follow(&self, state: &mut State, segment: &Segment, from_low: bool, now_ms: u32) -> Fate {
         let side = state.side(from_low);

@@ -5,6 +5,7 @@
 //! | this | the function: options, verdicts, events, report |
 //! | `segment` | what is read of a packet (SCR's *f(p)*) |
 //! | `state` | what is kept of a connection |
+//! | `tcp` | TCP's states, the two sides of a connection, kinds of packets |
 //! | `transition` | the table of TCP states |
 //! | `follow` | one packet on one connection: the table's answer, and its exceptions |
 //! | `window` | whether sequence numbers fit the connection |
@@ -15,16 +16,21 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use nf::{Connection, Cx, FunctionReport, NetworkFunction, OptionDoc, OptionError, Verdict};
+use nf::{
+    About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
+    Reports, TwoSided, Verdict,
+};
 use wire::{Fields, Headers, Stamp};
 
 use crate::PassOrDrop;
 
+mod counts;
 mod follow;
 mod options;
 mod resume;
 mod segment;
 mod state;
+mod tcp;
 mod transition;
 mod window;
 
@@ -33,12 +39,14 @@ mod tests;
 
 pub use options::{Gaps, OpenFrom, Options};
 pub use segment::Meta;
-pub use state::{State, TcpState};
+pub use state::State;
+pub use tcp::TcpState;
 
+use counts::{event, reason};
 use follow::Fate;
-use options::Timeouts;
+use options::{Settings, Timeouts};
 use segment::Segment;
-use transition::Kind;
+use tcp::Kind;
 
 /// Follows every TCP connection, and drops what cannot belong to one.
 ///
@@ -65,68 +73,29 @@ use transition::Kind;
 /// - Where a capture has one direction only, set `liberal`, and `invalid = "pass"`: the connection stays at its SYN.
 #[derive(Clone, Debug)]
 pub struct Conntrack {
-    options: Options,
-    timeouts: Timeouts,
+    settings: Settings,
 }
 
-/// One packet out of so many out of the window is a great share: see [`NetworkFunction::hint`].
+/// One packet out of so many out of the window is a great share: see [`nf::Reports::hint`].
 const HINT_PACKETS: u64 = 20;
 
-/// Indices into `DROP_REASONS`.
-mod reason {
-    pub(super) const FLAGS: u8 = 0;
-    pub(super) const NO_CONNECTION: u8 = 1;
-    pub(super) const TRANSITION: u8 = 2;
-    pub(super) const RESET: u8 = 3;
-    pub(super) const SEQ: u8 = 4;
-    pub(super) const ACK: u8 = 5;
-    pub(super) const TABLE_FULL: u8 = 6;
-    pub(super) const FROM_OUTSIDE: u8 = 7;
-}
-
-/// Indices into `EVENTS`.
-mod event {
-    pub(super) const OPENED: usize = 0;
-    pub(super) const PICKED_UP: usize = 1;
-    pub(super) const REOPENED: usize = 2;
-    pub(super) const ESTABLISHED: usize = 3;
-    pub(super) const CLOSED_BY_FIN: usize = 4;
-    pub(super) const CLOSED_BY_RESET: usize = 5;
-    pub(super) const IGNORED: usize = 6;
-    pub(super) const PASSED_INVALID: usize = 7;
-    pub(super) const PASSED_OUT_OF_WINDOW: usize = 8;
-    pub(super) const RESYNCHRONISED: usize = 9;
-}
-
 impl NetworkFunction for Conntrack {
-    const NAME: &'static str = "conntrack";
-    const SUMMARY: &'static str = "follows TCP connections, and drops what cannot belong to one";
-    const SPEC: &'static str = "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
-         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1";
-    const OPTIONS: &'static [OptionDoc] = options::OPTIONS;
-    const DROP_REASONS: &'static [&'static str] = &[
-        "invalid-flags",
-        "no-connection",
-        "invalid-transition",
-        "invalid-reset",
-        "seq-out-of-window",
-        "ack-out-of-window",
-        "table-full",
-        "opened-from-outside",
-    ];
-    const EVENTS: &'static [&'static str] = &[
-        "opened",
-        "picked-up",
-        "reopened",
-        "established",
-        "closed-by-fin",
-        "closed-by-reset",
-        "ignored",
-        "passed-invalid",
-        "passed-out-of-window",
-        "resynchronised",
-    ];
+    const ABOUT: About = About {
+        name: "conntrack",
+        summary: "follows TCP connections, and drops what cannot belong to one",
+        spec: "RFC 9293; RFC 7323; RFC 5961; van Rooij, \"Real Stateful TCP Packet Filtering in IP \
+         Filter\" (2001); Linux nf_conntrack_proto_tcp; SCR (NSDI'25) Table 1",
+        options: options::OPTIONS,
+        drop_reasons: counts::DROP_REASONS,
+        events: counts::EVENTS,
+    };
     const READS: Fields = Meta::READS;
+    const EXTRAS: Extras<Self> = Extras {
+        full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
+        sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
+        reports: Reports { report: Self::report, hint: Self::hint },
+        ..Extras::NONE
+    };
 
     type Key = Connection;
     type Meta = Meta;
@@ -135,13 +104,7 @@ impl NetworkFunction for Conntrack {
     type Options = Options;
 
     fn new(options: Options) -> Result<Conntrack, OptionError> {
-        Ok(Conntrack { options, timeouts: Timeouts::new(&options)? })
-    }
-
-    fn pool(&self) {}
-
-    fn wants_sides(&self) -> Option<&'static str> {
-        (self.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
+        Ok(Conntrack { settings: Settings { options, timeouts: Timeouts::new(&options)? } })
     }
 
     fn project(headers: &Headers) -> Option<Meta> {
@@ -162,7 +125,7 @@ impl NetworkFunction for Conntrack {
 
         let Some(state) = flow else { return self.open(flow, &segment, meta, now_ms, cx) };
         let tcp = state.tcp();
-        let fate = self.follow(state, &segment, meta.is_from_low(), now_ms);
+        let fate = self.settings.follow(state, &segment, meta.is_from_low(), now_ms);
         count_transition(tcp, state.tcp(), cx);
         match fate {
             Fate::Pass => Verdict::Forward,
@@ -189,9 +152,15 @@ impl NetworkFunction for Conntrack {
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         u64::from(state.remaining_ms()) * 1_000_000
     }
+}
+
+impl Conntrack {
+    fn wants_sides(&self) -> Option<&'static str> {
+        (self.settings.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
+    }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
-        match self.options.when_full {
+        match self.settings.options.when_full {
             PassOrDrop::Drop => Verdict::Drop(reason::TABLE_FULL),
             PassOrDrop::Pass => Verdict::Forward,
         }
@@ -207,11 +176,7 @@ impl NetworkFunction for Conntrack {
         })
     }
 
-    fn report<'a>(
-        &self,
-        flows: &mut dyn Iterator<Item = (&'a Connection, &'a State)>,
-        _now: Stamp,
-    ) -> Vec<FunctionReport> {
+    fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
         let mut counts = [0u64; TcpState::COUNT];
         flows.for_each(|(_, state)| counts[state.tcp() as usize] += 1);
         let total: u64 = counts.iter().sum();
@@ -224,9 +189,7 @@ impl NetworkFunction for Conntrack {
             rows: TcpState::ALL.map(row).to_vec(),
         }]
     }
-}
 
-impl Conntrack {
     /// Begins a connection with `segment`, if it may.
     fn open(
         &self,
@@ -236,17 +199,17 @@ impl Conntrack {
         now_ms: u32,
         cx: &mut Cx<'_, ()>,
     ) -> Verdict {
-        if meta.is_from_outside() && self.options.open_from == OpenFrom::Inside {
+        if meta.is_from_outside() && self.settings.options.open_from == OpenFrom::Inside {
             return self.refuse(reason::FROM_OUTSIDE, cx);
         }
         *flow = None;
         match segment.kind {
             Kind::Syn => cx.count(event::OPENED),
-            Kind::Ack if self.options.pick_up => cx.count(event::PICKED_UP),
+            Kind::Ack if self.settings.options.pick_up => cx.count(event::PICKED_UP),
             _ => return self.refuse(reason::NO_CONNECTION, cx),
         }
         let mut state = State::open(segment, meta.is_from_low());
-        self.follow(&mut state, segment, meta.is_from_low(), now_ms);
+        self.settings.follow(&mut state, segment, meta.is_from_low(), now_ms);
         *flow = Some(state);
         Verdict::Forward
     }
@@ -254,8 +217,8 @@ impl Conntrack {
     /// The verdict for a packet that is not valid, for `reason`.
     fn refuse(&self, reason: u8, cx: &mut Cx<'_, ()>) -> Verdict {
         let (policy, passed) = match reason {
-            reason::SEQ | reason::ACK => (self.options.out_of_window, event::PASSED_OUT_OF_WINDOW),
-            _ => (self.options.invalid, event::PASSED_INVALID),
+            reason::SEQ | reason::ACK => (self.settings.options.out_of_window, event::PASSED_OUT_OF_WINDOW),
+            _ => (self.settings.options.invalid, event::PASSED_INVALID),
         };
         match policy {
             PassOrDrop::Drop => Verdict::Drop(reason),

@@ -2,7 +2,7 @@ use alloc::format;
 
 use nf::{OptionDoc, OptionError};
 
-use super::state::TcpState;
+use super::tcp::TcpState;
 use crate::PassOrDrop;
 
 /// What a chain file may say about the connection tracker.
@@ -168,6 +168,13 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
                its other direction",
     },
 ];
+
+/// The options, checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) options: Options,
+    pub(super) timeouts: Timeouts,
+}
 
 /// The time-outs, checked, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

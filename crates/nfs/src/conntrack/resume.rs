@@ -8,8 +8,8 @@
 //! ```
 
 use super::segment::{Segment, Shape};
-use super::state::{Flags, Half, Last, Side, State};
-use super::transition::Kind;
+use super::state::{Flags, Half, Last, State};
+use super::tcp::{Kind, Side};
 use super::window::{MIN_ACK_REACH, before};
 
 impl State {

@@ -5,8 +5,7 @@ use nf::{Connection, FlowKey};
 use wire::{Addr, Fields, Headers, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
-use super::state::Half;
-use super::transition::Kind;
+use super::tcp::Kind;
 
 /// The fields of a packet that the tracker reads: 54 bytes.
 ///
@@ -163,14 +162,6 @@ impl Segment {
             offer: meta.shape.offer(),
             has_ack: meta.tcp_flags & tcp_flags::ACK != 0,
             is_fragment: meta.shape.contains(Shape::FIRST_FRAGMENT),
-        }
-    }
-
-    /// The right edge that the sender has; SACK blocks count if `receiver` permitted them.
-    pub(super) fn sack_for(&self, receiver: &Half) -> u32 {
-        match receiver.shape.contains(Shape::SACK_PERMITTED) {
-            true => self.sack,
-            false => self.ack,
         }
     }
 

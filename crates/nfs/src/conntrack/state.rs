@@ -4,86 +4,7 @@ use bitflags::bitflags;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::segment::{Segment, Shape};
-use super::transition::Kind;
-
-/// State of a connection as the middle sees it, one for both ends (RFC 9293 §3.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
-#[repr(u8)]
-pub enum TcpState {
-    /// Not seen yet; no flow in a table has it.
-    None,
-    /// The originator sent a SYN.
-    SynSent,
-    /// The responder answered with a SYN-ACK.
-    SynReceived,
-    /// Open.
-    Established,
-    /// One side sent a FIN.
-    FinWait,
-    /// The first FIN was acknowledged.
-    CloseWait,
-    /// Both sides sent a FIN.
-    LastAck,
-    /// The second FIN was acknowledged.
-    TimeWait,
-    /// Reset.
-    Closed,
-    /// Both sides sent a SYN: simultaneous open (RFC 9293 §3.5, figure 7).
-    SynSent2,
-}
-
-impl TcpState {
-    pub(super) const COUNT: usize = 10;
-
-    /// Every state that a connection may be in, in order of its life.
-    pub const ALL: [TcpState; 9] = [
-        TcpState::SynSent,
-        TcpState::SynSent2,
-        TcpState::SynReceived,
-        TcpState::Established,
-        TcpState::FinWait,
-        TcpState::CloseWait,
-        TcpState::LastAck,
-        TcpState::TimeWait,
-        TcpState::Closed,
-    ];
-
-    /// A name for reports, such as `syn-sent`.
-    pub fn name(self) -> &'static str {
-        match self {
-            TcpState::None => "none",
-            TcpState::SynSent => "syn-sent",
-            TcpState::SynReceived => "syn-received",
-            TcpState::Established => "established",
-            TcpState::FinWait => "fin-wait",
-            TcpState::CloseWait => "close-wait",
-            TcpState::LastAck => "last-ack",
-            TcpState::TimeWait => "time-wait",
-            TcpState::Closed => "closed",
-            TcpState::SynSent2 => "syn-sent-2",
-        }
-    }
-
-    /// Whether the handshake has begun and not ended.
-    pub fn is_half_open(self) -> bool {
-        matches!(self, TcpState::SynSent | TcpState::SynSent2 | TcpState::SynReceived)
-    }
-
-    /// Whether a FIN or a reset was seen.
-    pub(super) fn is_closing(self) -> bool {
-        (TcpState::FinWait..=TcpState::Closed).contains(&self)
-    }
-}
-
-/// Which end sent a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(u8)]
-pub(super) enum Side {
-    /// The end whose packet opened the connection.
-    Originator,
-    /// The other.
-    Responder,
-}
+use super::tcp::{Kind, Side, TcpState};
 
 /// What is known of one end from the packets that passed. Sequence numbers wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
@@ -104,6 +25,14 @@ impl Half {
     /// An end of which no packet was seen.
     pub(super) const UNSEEN: Half =
         Half { end: 0, max_end: 0, max_window: 0, max_ack: 0, shape: Shape::empty() };
+
+    /// The right edge that the sender of `segment` has, to this end: SACK blocks count if it permitted them.
+    pub(super) fn sack_of(&self, segment: &Segment) -> u32 {
+        match self.shape.contains(Shape::SACK_PERMITTED) {
+            true => segment.sack,
+            false => segment.ack,
+        }
+    }
 }
 
 /// The last ACK that passed, to tell retransmissions by, or the last packet that was ignored.

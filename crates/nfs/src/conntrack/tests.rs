@@ -74,7 +74,7 @@ impl Talk {
     fn outcome(&self, verdict: Verdict, headers: &Headers, with_timeout: bool) -> String {
         let verdict = match verdict {
             Verdict::Forward => "pass",
-            Verdict::Drop(reason) => Conntrack::DROP_REASONS[usize::from(reason)],
+            Verdict::Drop(reason) => Conntrack::ABOUT.drop_reasons[usize::from(reason)],
             other => panic!("{other:?}"),
         };
         let Some(state) = self.rig.state(headers) else { return format!("{verdict} -") };
@@ -114,7 +114,7 @@ impl Talk {
 
     /// How often each event was counted that was counted at all.
     fn events(&self) -> Vec<(&'static str, u64)> {
-        let counts = Conntrack::EVENTS.iter().map(|name| (*name, self.rig.event(name)));
+        let counts = Conntrack::ABOUT.events.iter().map(|name| (*name, self.rig.event(name)));
         counts.filter(|(_, count)| *count > 0).collect()
     }
 }

@@ -1,43 +1,6 @@
 //! Which TCP state follows which, by the kind of packet and the side that sent it.
 
-use wire::tcp_flags::{ACK, CWR, ECE, FIN, PSH, RST, SYN, URG};
-use zerocopy::{Immutable, IntoBytes};
-
-use super::state::{Side, TcpState};
-
-/// What a packet does to a connection, by its flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(u8)]
-pub(super) enum Kind {
-    Syn,
-    SynAck,
-    Fin,
-    Ack,
-    Rst,
-    /// No packet yet.
-    None,
-}
-
-impl Kind {
-    /// The kind of a packet with these flags; `None` for combinations that no TCP sends (RFC 9293
-    /// §3.10.7, RFC 3360): port scanners do. PSH and the ECN flags say nothing here.
-    pub(super) fn of(flags: u8) -> Option<Kind> {
-        const SYN_URG: u8 = SYN | URG;
-        const SYN_ACK: u8 = SYN | ACK;
-        const RST_ACK: u8 = RST | ACK;
-        const FIN_ACK: u8 = FIN | ACK;
-        const FIN_ACK_URG: u8 = FIN | ACK | URG;
-        const ACK_URG: u8 = ACK | URG;
-        Some(match flags & !(PSH | ECE | CWR) {
-            SYN | SYN_URG => Kind::Syn,
-            SYN_ACK => Kind::SynAck,
-            FIN_ACK | FIN_ACK_URG => Kind::Fin,
-            ACK | ACK_URG => Kind::Ack,
-            RST | RST_ACK => Kind::Rst,
-            _ => return None,
-        })
-    }
-}
+use super::tcp::{Kind, Side, TcpState};
 
 /// What the table says to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

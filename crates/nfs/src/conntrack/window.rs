@@ -17,8 +17,8 @@
 //! receiver does not, and the other way round; the bounds hold in either case.
 
 use super::segment::{Segment, Shape};
-use super::state::{Half, Last, Side, State, TcpState};
-use super::transition::Kind;
+use super::state::{Half, Last, State};
+use super::tcp::{Kind, Side, TcpState};
 
 /// What the window says to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Half {
 
     /// Starts in the middle, from what the segment says.
     fn join(&mut self, receiver: &mut Half, segment: &Segment) {
-        let sack = segment.sack_for(receiver);
+        let sack = receiver.sack_of(segment);
         self.end = segment.end;
         self.max_window = (u32::from(segment.window) << self.shape.scale()).max(1);
         self.max_end = self.end.wrapping_add(self.max_window);
@@ -151,12 +151,8 @@ struct Numbers {
 impl Numbers {
     fn of(segment: &Segment, sender: &Half, receiver: &Half, tcp: TcpState) -> Numbers {
         let is_reset = segment.kind == Kind::Rst;
-        let mut numbers = Numbers {
-            seq: segment.seq,
-            end: segment.end,
-            ack: segment.ack,
-            sack: segment.sack_for(receiver),
-        };
+        let mut numbers =
+            Numbers { seq: segment.seq, end: segment.end, ack: segment.ack, sack: receiver.sack_of(segment) };
         // Some stacks send resets whose ACK flag comes with a zero.
         if !segment.has_ack || (is_reset && segment.ack == 0) {
             (numbers.ack, numbers.sack) = (receiver.end, receiver.end);

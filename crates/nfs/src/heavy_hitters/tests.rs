@@ -1,4 +1,4 @@
-use nf::{FlowKey, Rig, Verdict};
+use nf::{Ended, FlowKey, Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Headers, Marks};
 
@@ -142,7 +142,7 @@ fn counts_and_times_saturate() {
 
     let key = FiveTuple::of(&tcp(1));
     let mut flows = [(&key, flow.as_ref().unwrap())].into_iter();
-    let report = &function.report_all(&mut flows, &Ended::new(10), Stamp::default())[0];
+    let report = &function.report(&mut flows, &Ended::new(10), Stamp::default())[0];
     assert_eq!(report.rows[0][3..6], ["100.0", "18446744073710", "1000000000"]);
 }
 

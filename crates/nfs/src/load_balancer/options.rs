@@ -11,7 +11,7 @@ use nf::{OptionDoc, OptionError};
 use serde::Deserialize;
 use wire::protocol;
 
-use super::Phase;
+use super::state::Phase;
 use super::vip::{ServicePort, Vip};
 
 /// Options of [`LoadBalancer`](super::LoadBalancer): see the [module's page](super).

@@ -14,8 +14,8 @@ use zerocopy::{Immutable, IntoBytes};
 use super::maglev::{Candidate, ENTRIES, Maglev};
 use super::options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOptions};
 use super::round_robin::RoundRobin;
+use super::state::{Meta, State};
 use super::vip::{End, ServicePort, Vip};
-use super::{Meta, State};
 
 const SERVICES_MAX: usize = 64;
 const BACKENDS_MAX: usize = 512;

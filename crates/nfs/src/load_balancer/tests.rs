@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::string::String;
 use std::vec::Vec;
 
-use nf::{Rig, Verdict};
-use wire::{Edits, Headers, Marks};
+use nf::{Rig, Verdict, hash_bytes};
+use wire::{Addr, Edits, Headers, Marks};
 
 use super::*;
 use crate::test_util::{function, ms, not_ip, option_error, tcp, tcp_v6, verdict_when_full};
@@ -249,7 +249,7 @@ fn a_full_table_sends_new_flows_by_the_hash_and_always_to_the_same_backend() {
         for number in 0..50 {
             let meta = LoadBalancer::project(&client(number)).unwrap();
             let (mut edits, mut pool, mut events) =
-                (Edits::NONE, balancer.pool(), [0; LoadBalancer::EVENTS.len()]);
+                (Edits::NONE, balancer.pool(), [0; LoadBalancer::ABOUT.events.len()]);
             let stamp = Stamp { seq: number.into(), time_ns: 0 };
             let mut cx = Cx::new(stamp, &mut edits, &mut pool, &mut events, 0);
             let mut flow = None;
@@ -303,7 +303,8 @@ fn random_choices_depend_on_the_seed() {
 /// One step of a flow that may have begun under another configuration.
 fn continued(options: &str, flow: &mut Option<State>, headers: &Headers) -> (Verdict, Edits, usize) {
     let balancer: LoadBalancer = function(options);
-    let (mut edits, mut pool, mut events) = (Edits::NONE, balancer.pool(), [0; LoadBalancer::EVENTS.len()]);
+    let (mut edits, mut pool, mut events) =
+        (Edits::NONE, balancer.pool(), [0; LoadBalancer::ABOUT.events.len()]);
     let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
     let verdict = balancer.step(flow, &LoadBalancer::project(headers).unwrap(), &mut cx);
     (verdict, edits, events[FLOWS_MOVED] as usize)

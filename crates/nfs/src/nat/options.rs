@@ -10,7 +10,7 @@ use nf::{OptionDoc, OptionError};
 use serde::Deserialize;
 use wire::Addr;
 
-use super::Phase;
+use super::state::Phase;
 use crate::PassOrDrop;
 use crate::common::ns_from_ms;
 use crate::prefix::PrefixSet;
@@ -229,7 +229,7 @@ fn not_ipv4(text: &str) -> String {
 }
 
 /// The ports of one external address, for one protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRange {
     first: u16,
     last: u16,

@@ -7,8 +7,8 @@ mod table;
 use alloc::vec::Vec;
 
 use nf::hash_bytes;
-use wire::protocol;
 
+use super::endpoint::{External, Inside, PROTOCOLS, Taken};
 use super::options::PortRange;
 use deadlines::Deadlines;
 use queue::FreeQueue;
@@ -16,21 +16,6 @@ use table::{Entry, PortTable};
 
 /// Any number; the same on every core, so that a host gets one address on all of them.
 const HOST_HASH_SEED: u64 = 0x706f_6f6c;
-
-/// The protocols that have ports of their own at each external address.
-pub(super) const PROTOCOLS: [u8; 3] = [protocol::UDP, protocol::TCP, protocol::ICMP];
-
-/// An external port, for one protocol: an external address by its index, and a port. ICMP's ports are the
-/// identifiers of its queries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct External {
-    pub(super) address: u8,
-    pub(super) protocol: u8,
-    pub(super) port: u16,
-}
-
-/// An inside address and a port there.
-pub(super) type Inside = ([u8; 4], u16);
 
 /// What a new mapping asks for.
 #[derive(Clone, Copy, Debug)]
@@ -47,22 +32,14 @@ pub(super) struct Wanted {
     pub(super) deadline_ns: u64,
 }
 
-/// What a new mapping got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) external: External,
-    /// Tells this mapping from others that had the port before it.
-    pub(super) generation: u8,
-}
-
 /// One core's external ports.
 ///
 /// A port is *free*, or a mapping has it. Such a mapping *lives* until its deadline, and is dead from then on:
 /// then nobody is let in by it, and its port is given to whoever asks when no free one is left. It need not have
 /// been given back by then.
 ///
-/// Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
-#[derive(Clone, Debug)]
+/// The default has no ports. Takes no memory after it was made: each queue has room for all of the core's ports of its kind.
+#[derive(Clone, Debug, Default)]
 pub struct Pool {
     ports: PortTable,
     /// External addresses of which this core has ports, ascending.

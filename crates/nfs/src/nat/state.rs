@@ -4,7 +4,7 @@ use nf::SrcEndpoint;
 use wire::{Headers, IcmpPorts, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
-use super::ports::{External, Taken};
+use super::endpoint::{External, Taken};
 
 /// The header fields that the NAT reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]

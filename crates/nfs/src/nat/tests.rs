@@ -78,7 +78,7 @@ fn outcome(rig: &mut Rig<Nat>, time_ms: u64, headers: &Headers) -> String {
             rig.edits().apply_to_headers(&mut sent);
             format!("{}:{} > {}:{}", sent.src, sent.src_port, sent.dst, sent.dst_port)
         }
-        Verdict::Drop(reason) => Nat::DROP_REASONS[usize::from(reason)].into(),
+        Verdict::Drop(reason) => Nat::ABOUT.drop_reasons[usize::from(reason)].into(),
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-use nf::{FlowKey, Rig, Verdict};
+use nf::{Ended, FlowKey, Rig, Verdict};
 use proptest::prelude::*;
 use wire::{Marks, tcp_flags};
 
@@ -157,7 +157,7 @@ fn counts_saturate() {
     assert_eq!((state.packets, state.bytes, state.last_ns), (u64::MAX, u64::MAX, u64::MAX));
     let key = SrcAddr::of(&tcp(1));
     let function = function::<SourceStatistics>("");
-    let report = function.report_all(&mut [(&key, &state)].into_iter(), &Ended::new(10), Stamp::default());
+    let report = function.report(&mut [(&key, &state)].into_iter(), &Ended::new(10), Stamp::default());
     assert_eq!(report[1].rows[0][0], "9223372036854775808 to 18446744073709551615");
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::report::{TimeRanBack, skipped};
-use engine::{ChecksumSample, Checksums, Oddities, Progress, Registry};
+use engine::{ChecksumSample, Checksums, FragmentTracker, Oddities, Progress, Registry};
 use io::capture::{CaptureError, CaptureReader};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,7 +37,8 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
     let mut reader = open_capture(&args.pcap)?;
     let verified = Checksums::Auto.decide(&mut reader).verified;
-    let (profile, oddities, checksums, input_error) = analyse(reader, args.window);
+    let Analysed { profile, oddities, checksums, fragments, error: input_error } =
+        analyse(reader, args.window, verified);
     let input_error = match input_error {
         Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
         other => other,
@@ -49,11 +50,13 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
         skipped: skipped(&oddities.remarks),
         time_ran_back: TimeRanBack::new(oddities.ran_back),
         checksums: ChecksumSample { verified, ..checksums },
+        fragments,
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),
     };
     let mut text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
     text += &text::checksums(&inspection.checksums);
+    text += &text::fragments(inspection.profile.protocols.fragments, &inspection.fragments);
     reports.write(&inspection, &text)?;
     match input_error {
         Some(error) => Err(Failure::cut_short(error)),
@@ -78,30 +81,48 @@ pub struct Inspection {
     /// The checksums of all packets, and whether `checksums = "auto"` would verify them; which goes by the first
     /// 4,096.
     checksums: ChecksumSample,
+    /// Fragments that a chain with `fragments = "track"` would find malformed, by reason, beside those that are malformed
+    /// in any chain. Reasons that did not occur are left out.
+    fragments: BTreeMap<String, u64>,
     /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
     complete: bool,
     /// Why it was not, if so.
     error: Option<String>,
 }
 
-/// Every whole packet of the capture, what is odd about them, and why there are no more, if not because it ends.
-fn analyse(
-    mut reader: CaptureReader,
-    conflict_window: u64,
-) -> (Profile, Oddities, ChecksumSample, Option<CaptureError>) {
+/// What a capture's packets come to.
+struct Analysed {
+    profile: Profile,
+    oddities: Oddities,
+    checksums: ChecksumSample,
+    /// By reason: see [`Inspection::fragments`].
+    fragments: BTreeMap<String, u64>,
+    /// Why there are no more, if not because the capture ends.
+    error: Option<CaptureError>,
+}
+
+/// Looks at every whole packet of the capture. `verifies` says whether packets with wrong checksums count as malformed.
+fn analyse(mut reader: CaptureReader, conflict_window: u64, verifies: bool) -> Analysed {
     let bar = Bar::new("inspecting", reader.size_bytes());
     let progress = Progress::default();
     let mut analysis = Analysis::new(conflict_window);
     let (mut stamper, mut oddities) = (Stamper::default(), Oddities::default());
     let mut checksums = ChecksumSample::default();
+    let (mut tracker, mut fragments) = (FragmentTracker::new(), BTreeMap::new());
     let mut packets = 0;
     let error = loop {
         match reader.next() {
             Ok(Some(record)) => {
                 let headers = wire::parse(record.link, record.data, record.wire_len);
-                checksums.add(wire::verify(record.data, &headers));
+                let verified = wire::verify(record.data, &headers);
+                checksums.add(verified);
                 analysis.packet(&headers, record.wire_len, record.time_ns);
-                stamper.stamp(record.time_ns);
+                let stamp = stamper.stamp(record.time_ns);
+                let is_believed = !verifies || !matches!(verified, wire::Checksums::Wrong { .. });
+                if is_believed && let Some(fragment) = wire::fragment(record.data, &headers) {
+                    let refused = tracker.check(&fragment, stamp.time_ns);
+                    refused.iter().for_each(|why| *fragments.entry(why.name().to_owned()).or_default() += 1);
+                }
                 oddities.has_ip |= headers.is_ip() || !headers.is_well_formed();
                 oddities.mapped += u64::from(headers.malformed_code == Malformed::MappedAddress as u8);
             }
@@ -113,5 +134,5 @@ fn analyse(
         packets += 1;
     };
     oddities = Oddities { packets, remarks: reader.remarks(), ran_back: stamper.ran_back(), ..oddities };
-    (analysis.profile(), oddities, checksums, error)
+    Analysed { profile: analysis.profile(), oddities, checksums, fragments, error }
 }

@@ -1,5 +1,6 @@
 //! The profile of a trace as people read it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use engine::ChecksumSample;
@@ -45,6 +46,23 @@ pub fn checksums(sample: &ChecksumSample) -> String {
     heading("Checksums of IPv4, TCP, UDP, ICMP")
         + &table(&["checksums", "packets"], &rows, 1)
         + &format!("a chain with checksums = \"auto\" {what}\n")
+}
+
+/// What a chain that follows datagrams makes of the capture's fragments; nothing if there are none.
+pub fn fragments(all: u64, refused: &BTreeMap<String, u64>) -> String {
+    if all == 0 {
+        return String::new();
+    }
+    let rows: Vec<_> = refused.iter().map(|(why, packets)| vec![why.clone(), count(*packets)]).collect();
+    let table = if rows.is_empty() { String::new() } else { table(&["malformed", "packets"], &rows, 1) };
+    let sum = refused.values().sum();
+    heading("Fragments")
+        + &table
+        + &format!(
+            "a chain with fragments = \"track\" finds {} of {} malformed\n",
+            count(sum),
+            plural(all, "fragment")
+        )
 }
 
 fn span(profile: &Profile) -> String {

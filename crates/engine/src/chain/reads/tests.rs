@@ -1,4 +1,4 @@
-use nf::{Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict, sample_headers};
+use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, Rig, SrcAddr, Verdict, sample_headers};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use wire::{Headers, Stamp, VlanEdit};
@@ -30,9 +30,7 @@ struct Retag;
 struct NoOptions {}
 
 impl NetworkFunction for Retag {
-    const NAME: &'static str = "retag";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
+    const ABOUT: About = About { name: "retag", ..About::NONE };
     const READS: Fields = Fields::SRC_ADDR;
     const EDITS: Fields = Fields::VLAN.union(Fields::TTL);
     type Key = SrcAddr;
@@ -44,8 +42,6 @@ impl NetworkFunction for Retag {
     fn new(_: NoOptions) -> Result<Self, OptionError> {
         Ok(Retag)
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<SrcAddr> {
         Some(SrcAddr::of(headers))
@@ -130,7 +126,7 @@ fn functions(toml: &str) -> Vec<Box<dyn Function>> {
     struct Make<'a>(&'a toml::Table, Option<Box<dyn Function>>);
     impl nfs::Visitor for Make<'_> {
         fn visit<F: NetworkFunction>(&mut self) {
-            if self.0["use"].as_str() == Some(F::NAME) {
+            if self.0["use"].as_str() == Some(F::ABOUT.name) {
                 let mut options = self.0.clone();
                 options.remove("use");
                 let function = F::new(options.try_into().expect("options")).expect("options");

@@ -2,7 +2,7 @@ use std::thread;
 
 use crate::strategies::RSS;
 use io::capture::CaptureReader;
-use nf::{Cx, OptionError, SrcAddr, Verdict};
+use nf::{About, Cx, Extras, Guarantees, OptionError, Records, SrcAddr, Verdict};
 use wire::{Addr, Fields, Headers};
 
 use zerocopy::IntoBytes;
@@ -18,11 +18,13 @@ const IDLE_NS: u64 = 100;
 struct Counter;
 
 impl NetworkFunction for Counter {
-    const NAME: &'static str = "counter";
-    const SUMMARY: &'static str = "";
-    const SPEC: &'static str = "";
+    const ABOUT: About = About { name: "counter", ..About::NONE };
     const READS: Fields = Fields::SRC_ADDR;
-    const WHEN_SHARED: Option<WhenShared> = Some(WhenShared::Totals);
+    const EXTRAS: Extras<Self> = Extras {
+        records: Records { totals: Self::totals, ..Records::NONE },
+        guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
+        ..Extras::NONE
+    };
     type Key = SrcAddr;
     type Meta = SrcAddr;
     type State = u64;
@@ -32,8 +34,6 @@ impl NetworkFunction for Counter {
     fn new(_: u64) -> Result<Self, OptionError> {
         Ok(Counter)
     }
-
-    fn pool(&self) {}
 
     fn project(headers: &Headers) -> Option<SrcAddr> {
         Some(SrcAddr::of(headers))
@@ -50,7 +50,9 @@ impl NetworkFunction for Counter {
     fn idle_timeout_ns(&self, _: &u64) -> u64 {
         IDLE_NS
     }
+}
 
+impl Counter {
     fn totals(&self, state: &u64) -> [u64; 2] {
         [*state, 0]
     }

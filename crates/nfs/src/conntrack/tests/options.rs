@@ -63,7 +63,7 @@ fn a_full_table_drops_what_is_new_unless_told_otherwise() {
     let verdict = |options: &str| {
         let function = conntrack(options);
         let meta = Conntrack::project(&tcp(CLIENT, SERVER, tcp_flags::SYN)).expect("TCP");
-        let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0; Conntrack::EVENTS.len()]);
+        let (mut edits, mut pool, mut events) = (Edits::NONE, (), [0; Conntrack::ABOUT.events.len()]);
         let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
         let mut flow = None;
         assert_eq!(function.step(&mut flow, &meta, &mut cx), Verdict::Forward);
@@ -101,7 +101,7 @@ fn every_time_out_is_taken_from_its_option() {
 #[test]
 fn time_outs_that_make_no_sense_are_refused() {
     let names =
-        Conntrack::OPTIONS.iter().map(|option| option.name).filter(|name| name.ends_with("_timeout_s"));
+        Conntrack::ABOUT.options.iter().map(|option| option.name).filter(|name| name.ends_with("_timeout_s"));
     let names: Vec<&str> = names.collect();
     assert_eq!(names.len(), 10);
     for name in names {
@@ -120,7 +120,8 @@ fn time_outs_that_make_no_sense_are_refused() {
 
 #[test]
 fn documented_options_are_those_there_are() {
-    let text: String = Conntrack::OPTIONS.iter().map(|o| format!("{} = {}\n", o.name, o.default)).collect();
+    let text: String =
+        Conntrack::ABOUT.options.iter().map(|o| format!("{} = {}\n", o.name, o.default)).collect();
     assert_eq!(toml::from_str::<Options>(&text).expect("options that parse"), Options::default());
     assert!(toml::from_str::<Options>("no_such_option = 1").is_err());
 }

@@ -95,7 +95,7 @@ fn live_flows_stay_when_backends_are_drained_or_removed() {
         let before: LoadBalancer = function(&with_round_robin(&backends(&[1, 1, 1]).replace("8080", "80")));
         let mut pool = before.pool();
         for (number, stay) in (0..).zip(stay) {
-            let (mut edits, mut events) = (Edits::NONE, [0; LoadBalancer::EVENTS.len()]);
+            let (mut edits, mut events) = (Edits::NONE, [0; LoadBalancer::ABOUT.events.len()]);
             let mut flow = None;
             let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
             before.step(&mut flow, &LoadBalancer::project(&client(number)).unwrap(), &mut cx);
@@ -117,7 +117,7 @@ fn a_turn_that_is_rejected_is_the_next_flows() {
     let mut backends = Vec::new();
     for number in 0..7 {
         let meta = LoadBalancer::project(&client(number)).unwrap();
-        let (mut edits, mut events) = (Edits::NONE, [0; LoadBalancer::EVENTS.len()]);
+        let (mut edits, mut events) = (Edits::NONE, [0; LoadBalancer::ABOUT.events.len()]);
         let mut cx = Cx::new(Stamp::default(), &mut edits, &mut pool, &mut events, 0);
         let mut flow = None;
         balancer.step(&mut flow, &meta, &mut cx);
@@ -234,7 +234,7 @@ proptest! {
         let balancer: LoadBalancer = function(&with_round_robin(&backends(&weights)));
         let run = |cores: usize| {
             let mut pools = balancer.pools(cores, &|_| 0);
-            let mut events = [0; LoadBalancer::EVENTS.len()];
+            let mut events = [0; LoadBalancer::ABOUT.events.len()];
             let mut flows: BTreeMap<u32, Option<State>> = BTreeMap::new();
             let mut verdicts = Vec::new();
             for (number, opens) in &packets {

@@ -21,7 +21,7 @@ fn counts(policy: &str, weights: &[u32], run: u32, stride: u64) -> Vec<u64> {
     for number in 4000 * run..4000 * (run + 1) {
         let meta = LoadBalancer::project(&client(number)).unwrap();
         let (mut edits, mut pool, mut events) =
-            (Edits::NONE, balancer.pool(), [0; LoadBalancer::EVENTS.len()]);
+            (Edits::NONE, balancer.pool(), [0; LoadBalancer::ABOUT.events.len()]);
         let stamp = Stamp { seq: u64::from(number) * stride, time_ns: 0 };
         let mut flow = None;
         balancer.step(&mut flow, &meta, &mut Cx::new(stamp, &mut edits, &mut pool, &mut events, 1));

@@ -7,14 +7,15 @@ use alloc::vec::Vec;
 
 use wire::protocol;
 
-use super::{External, Inside, PROTOCOLS, PortRange};
+use crate::nat::endpoint::{External, Inside, PROTOCOLS};
+use crate::nat::options::PortRange;
 
 /// An entry for each external port. It is written by the core that owns the port and by no other. Only
 /// packets that a core hairpins read entries of other cores.
 ///
 /// Ports of one core are neighbours: an entry is written with each packet that goes out, and cores that
 /// write to one line wait for each other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PortTable {
     range: PortRange,
     /// By [`PortTable::kind`] and by port: the entry's place among those of the kind.

@@ -86,7 +86,7 @@ fn sent(rig: &mut Rig<Nat>, time_ms: u64, mut bytes: Vec<u8>) -> Result<Vec<u8>,
             wire::apply(rig.edits(), &headers, LinkType::RawIp, &mut bytes, &mut frame).unwrap();
             Ok(bytes)
         }
-        Verdict::Drop(reason) => Err(Nat::DROP_REASONS[usize::from(reason)]),
+        Verdict::Drop(reason) => Err(Nat::ABOUT.drop_reasons[usize::from(reason)]),
         other => panic!("{other:?}"),
     }
 }

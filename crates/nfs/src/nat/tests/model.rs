@@ -42,7 +42,7 @@ impl Lazy {
         let mut sent = *headers;
         edits.apply_to_headers(&mut sent);
         match verdict {
-            Verdict::Drop(reason) => Err(Nat::DROP_REASONS[usize::from(reason)]),
+            Verdict::Drop(reason) => Err(Nat::ABOUT.drop_reasons[usize::from(reason)]),
             _ => Ok(sent),
         }
     }

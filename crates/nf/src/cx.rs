@@ -1,0 +1,86 @@
+//! What a step has beside its flow: stamp, edits, pool, events, chance.
+
+use wire::{Edits, Stamp};
+use zerocopy::IntoBytes;
+
+use crate::hash_bytes;
+
+/// What a step has beside its flow and meta.
+pub struct Cx<'a, Pool> {
+    /// The packet's sequence number and time.
+    pub stamp: Stamp,
+    /// The header changes for this packet, by this function and those before it.
+    pub edits: &'a mut Edits,
+    /// State that no key owns.
+    pub pool: &'a mut Pool,
+    events: &'a mut [u64],
+    seed: u64,
+}
+
+impl<'a, Pool> Cx<'a, Pool> {
+    /// For engines and tests. `events` has a cell for each of [`About::events`](crate::About::events), and one more behind them in
+    /// which [`undeclared_event`] finds an index that is not among these. A test may leave that one out.
+    #[inline]
+    pub fn new(
+        stamp: Stamp,
+        edits: &'a mut Edits,
+        pool: &'a mut Pool,
+        events: &'a mut [u64],
+        seed: u64,
+    ) -> Self {
+        Cx { stamp, edits, pool, events, seed }
+    }
+
+    /// The same again, to be handed to a function that is not inlined, so that this one can stay in
+    /// registers.
+    #[inline]
+    pub fn reborrow(&mut self) -> Cx<'_, Pool> {
+        let Cx { stamp, edits, pool, events, seed } = self;
+        Cx { stamp: *stamp, edits, pool, events, seed: *seed }
+    }
+
+    /// A number that looks random and is the same on every replica: a hash of seed and sequence number.
+    #[inline]
+    pub fn random(&self) -> u64 {
+        hash_bytes(self.stamp.seq.as_bytes(), self.seed)
+    }
+
+    /// A number that looks random and is the same for the same `bytes`, on every core and at any time: a hash of them
+    /// under the chain's seed. Whoever does not know the seed cannot tell it.
+    #[inline]
+    pub fn hash(&self, bytes: &[u8]) -> u64 {
+        hash_bytes(bytes, self.seed)
+    }
+
+    /// Counts one more of event `index`, an index into [`About::events`](crate::About::events). An index that is not among these
+    /// counts nothing; a run that met one ends in an error that names it.
+    #[inline]
+    pub fn count(&mut self, index: usize) {
+        match self.events.get_mut(index) {
+            Some(count) => *count += 1,
+            None => self.note_undeclared(index),
+        }
+    }
+
+    #[cold]
+    fn note_undeclared(&mut self, index: usize) {
+        if let Some(cell) = self.events.last_mut() {
+            *cell = (index as u64) << UNDECLARED_SHIFT;
+        }
+    }
+}
+
+/// Below it the cell behind the declared events counts the first undeclared index, which is its own; above it is
+/// another index.
+const UNDECLARED_SHIFT: u32 = 40;
+
+/// An event that a function counted and did not declare, if it did: an index that is not one into
+/// [`About::events`](crate::About::events). `events` is what [`Cx::new`] got, with the cell behind the declared ones.
+pub fn undeclared_event(events: &[u64]) -> Option<usize> {
+    let (cell, declared) = events.split_last()?;
+    match (*cell, cell >> UNDECLARED_SHIFT) {
+        (0, _) => None,
+        (_, 0) => Some(declared.len()),
+        (_, index) => Some(index as usize),
+    }
+}

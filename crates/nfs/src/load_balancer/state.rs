@@ -1,0 +1,109 @@
+//! What the balancer reads of a packet and what it keeps of a flow.
+
+use nf::{FiveTuple, hash_bytes};
+use wire::{Addr, protocol, tcp_flags};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Any number; the same everywhere, so that balancers agree.
+const FLOW_HASH_SEED: u64 = 0x6d61_676c_6576;
+
+/// The header fields that the balancer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Meta {
+    pub(super) src: Addr,
+    pub(super) dst: Addr,
+    pub(super) src_port: u16,
+    pub(super) dst_port: u16,
+    pub(super) protocol: u8,
+    pub(super) tcp_flags: u8,
+    /// 1 for the first of several fragments.
+    pub(super) is_first_fragment: u8,
+    pub(super) zero: u8,
+}
+
+/// What is kept of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct State {
+    /// Packets to the backend.
+    pub packets: u64,
+    /// The backend, by a hash of its address, port and MAC address.
+    pub backend_id: u32,
+    /// Where in the service's list it was found.
+    pub backend: u16,
+    /// How far the flow is.
+    pub phase: Phase,
+    /// Where in the list of services its service was found.
+    pub service: u8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 16);
+
+/// How far a flow is; decides its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(u8)]
+pub enum Phase {
+    /// TCP, one packet or SYNs alone.
+    Opening,
+    /// TCP, more than that.
+    Open,
+    /// TCP, after a FIN or RST.
+    Closing,
+    /// UDP.
+    Datagrams,
+}
+
+impl Meta {
+    #[inline]
+    pub(super) fn flow(&self) -> FiveTuple {
+        FiveTuple {
+            src: self.src,
+            dst: self.dst,
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            protocol: self.protocol,
+            zero: [0; 3],
+        }
+    }
+
+    #[inline]
+    pub(super) fn hash(&self) -> u64 {
+        hash_bytes(self.flow().as_bytes(), FLOW_HASH_SEED)
+    }
+
+    #[inline]
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.protocol == protocol::TCP && self.tcp_flags & flag != 0
+    }
+
+    /// A SYN that opens a connection (RFC 9293 §3.5).
+    #[inline]
+    pub(super) fn is_tcp_opening(&self) -> bool {
+        self.has(tcp_flags::SYN) && !self.has(tcp_flags::ACK)
+    }
+
+    /// Whether the packet begins another connection than the one in `phase`.
+    #[inline]
+    pub(super) fn reopens(&self, phase: Phase) -> bool {
+        phase == Phase::Closing && self.is_tcp_opening()
+    }
+
+    /// Whether a flow may begin with this packet.
+    #[inline]
+    pub(super) fn is_opening(&self) -> bool {
+        self.protocol != protocol::TCP || self.is_tcp_opening()
+    }
+
+    /// Where the packet leads a flow that was in `phase`, if it was.
+    #[inline]
+    pub(super) fn next_phase(&self, phase: Option<Phase>) -> Phase {
+        match phase {
+            _ if self.protocol != protocol::TCP => Phase::Datagrams,
+            _ if self.has(tcp_flags::FIN | tcp_flags::RST) => Phase::Closing,
+            None => Phase::Opening,
+            Some(Phase::Opening) if !self.has(tcp_flags::SYN) => Phase::Open,
+            Some(phase) => phase,
+        }
+    }
+}
