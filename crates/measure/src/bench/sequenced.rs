@@ -122,12 +122,12 @@ fn known(
     count: u32,
     tamper: impl FnOnce(Box<dyn Dispatcher>) -> Box<dyn Dispatcher>,
 ) -> Result<Trial, TrialError> {
-    known_at(Pace::AtOnce, core_ns, count, tamper)
+    known_at(Pace::AtOnce, [core_ns, SEQUENCER_NS], count, tamper)
 }
 
 fn known_at(
     pace: Pace,
-    core_ns: u64,
+    [core_ns, sequencer_ns]: [u64; 2],
     count: u32,
     tamper: impl FnOnce(Box<dyn Dispatcher>) -> Box<dyn Dispatcher>,
 ) -> Result<Trial, TrialError> {
@@ -149,27 +149,46 @@ fn known_at(
     let (first, behind) = lead.sequencer(tamper(dispatcher), clock.clone());
     let seat = |((chain, intake), behind)| Seat { chain, intake, coming: Coming::Passed(behind) };
     let seats = cores.iter_mut().zip(intakes).zip(behind).map(seat).collect();
-    let mut meters: Vec<Known> = [core_ns, core_ns, core_ns, SEQUENCER_NS].map(Known).into();
+    let mut meters: Vec<Known> = [core_ns, core_ns, core_ns, sequencer_ns].map(Known).into();
     let outcomes = virtually(&terms, seats, Some((first, clock)), &mut meters, SLICE_BEHIND_NS, &NEVER)?;
     let trial = summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)?;
     trial.check()?;
     Ok(trial)
 }
 
-/// The sequencer bounds a rate, or the cores behind it do: each by what it takes, to within a slice and a batch.
+/// What is wrong with a trial whose cores took so much for each step: the sequencer is charged for each packet, the cores
+/// for each step, and the slower of them bounds the rate to within a slice and a batch.
+fn fault(trial: &Trial, core_ns: u64) -> Option<String> {
+    let sequencer = trial.sequencer?;
+    let packets = sequencer.received;
+    let (lead, steps) = (SEQUENCER_NS * packets, core_ns * packets);
+    if sequencer.busy_ns != lead {
+        return Some(format!("the sequencer was charged {} ns for {lead}", sequencer.busy_ns));
+    }
+    if let Some(core) = trial.cores.iter().find(|core| core.busy_ns != steps) {
+        return Some(format!("a core was charged {} ns for {steps}", core.busy_ns));
+    }
+    let share = trial.elapsed_ns() as f64 / lead.max(steps) as f64;
+    (share - 1.0).abs().gt(&0.03).then(|| format!("it took {share} times as long as its slowest core"))
+}
+
 #[test]
 fn the_slowest_is_what_bounds_a_trial() {
-    const COUNT: u32 = 50_000;
-    for (core_ns, expected_ns) in [(10, 40.0), (39, 40.0), (60, 60.0), (200, 200.0)] {
-        let trial = known(core_ns, COUNT, |dispatcher| dispatcher).expect("a trial");
-        let sequencer = trial.sequencer_load().expect("one in front");
-        assert_eq!(trial.sequencer.expect("one in front").busy_ns, SEQUENCER_NS * u64::from(COUNT));
-        assert_eq!(sequencer.packet_ns, SEQUENCER_NS as f64);
-        // Each core steps all packets.
-        assert!(trial.cores.iter().all(|core| core.busy_ns == core_ns * u64::from(COUNT)));
-        let packet_ns = trial.elapsed_ns() as f64 / f64::from(COUNT);
-        assert!((packet_ns / expected_ns - 1.0).abs() < 0.03, "{packet_ns} ns for {expected_ns}");
+    for core_ns in [10, 39, 60, 200] {
+        let trial = known(core_ns, 50_000, |dispatcher| dispatcher).expect("a trial");
+        assert_eq!(fault(&trial, core_ns), None);
+        assert!(trial.sequencer_load().is_some_and(|load| load.packet_ns == SEQUENCER_NS as f64));
     }
+}
+
+/// Planted: a sequencer whose time counts for nothing, as that of an array made ahead of the trial did.
+#[test]
+fn a_sequencer_that_is_not_charged_is_found() {
+    let free = known_at(Pace::AtOnce, [10, 0], 50_000, |dispatcher| dispatcher).expect("a trial");
+    assert!(fault(&free, 10).is_some_and(|fault| fault.contains("the sequencer was charged 0 ns")));
+    // Nor is it that the rate alone hides it.
+    let faster = free.elapsed_ns() < SEQUENCER_NS * 50_000 / 2;
+    assert!(faster, "{} ns", free.elapsed_ns());
 }
 
 /// The same at an offered rate: what is above the bound is lost, and no more.
@@ -177,7 +196,7 @@ fn the_slowest_is_what_bounds_a_trial() {
 fn a_sequencer_that_has_too_much_drops_the_rest() {
     const COUNT: u32 = 100_000;
     for (gap_ns, loss) in [(44, 0.0), (38, 0.05), (20, 0.5)] {
-        let trial = known_at(Pace::Even { gap_ps: gap_ns * 1_000 }, 20, COUNT, |dispatcher| dispatcher);
+        let trial = known_at(Pace::Even { gap_ps: gap_ns * 1_000 }, [20, SEQUENCER_NS], COUNT, |same| same);
         let trial = trial.expect("a trial");
         // What waits at the end is not lost.
         assert!((trial.loss() - loss).abs() < 0.006, "{} for {loss} at {gap_ns} ns", trial.loss());
