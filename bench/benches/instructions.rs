@@ -462,8 +462,8 @@ impl Port for Numbered {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
-        self.port.send(frames, fates)
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        self.port.transmit(frames, fates)
     }
 }
 

@@ -296,8 +296,8 @@ impl Port for OwnPort {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
-        self.port.send(frames, fates)
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        self.port.transmit(frames, fates)
     }
 }
 

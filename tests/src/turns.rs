@@ -263,11 +263,11 @@ impl Port for QueuePort {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         for (frame, fate) in frames.iter().zip(fates) {
             self.answers.push((frame.stamp.seq, *fate, self.port.bytes(frame).to_vec()));
         }
-        self.port.send(frames, fates)
+        self.port.transmit(frames, fates)
     }
 }
 

@@ -146,9 +146,9 @@ impl Port for Once {
         self.port.buffer_mut(frame)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         self.fates.extend(fates);
-        self.port.send(frames, fates)
+        self.port.transmit(frames, fates)
     }
 }
 

@@ -2,7 +2,7 @@
 //! a flow leave in the order in which they came.
 //!
 //! Longer captures, more cores and moves at each packet, which take minutes:
-//! `cargo test -p paceline-conformance --test rsspp -- --ignored`.
+//! `cargo test -p paceline-conformance --test all rsspp:: -- --ignored`.
 
 use engine::strategies::{RSS, RSSPP};
 use engine::{Chain, Plan, PlanError, Registry};

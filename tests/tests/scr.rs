@@ -2,7 +2,7 @@
 //! ends as the single core does. Tables that are full are no exception, nor is what a pool gives out.
 //!
 //! Longer captures, and each model of traffic by itself, which take minutes:
-//! `cargo test --release -p paceline-conformance --test scr -- --ignored`.
+//! `cargo test --release -p paceline-conformance --test all scr:: -- --ignored`.
 
 use engine::strategies::{RSS, SCR};
 use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, Registry, verify};

@@ -2,9 +2,9 @@
 //! after *n* packets, for many *n*; and what would make replicas differ is seen.
 //!
 //! ```sh
-//! cargo test -p paceline-conformance --test scr_simulation
-//! PACELINE_RUNS=100000 cargo test --release -p paceline-conformance --test scr_simulation replicas_equal
-//! PACELINE_SEED=17 cargo test -p paceline-conformance --test scr_simulation replicas_equal -- --nocapture
+//! cargo test -p paceline-conformance --test all scr_simulation::
+//! PACELINE_RUNS=100000 cargo test --release -p paceline-conformance --test all scr_simulation::replicas_equal
+//! PACELINE_SEED=17 cargo test -p paceline-conformance --test all scr_simulation::replicas_equal -- --nocapture
 //! ```
 //!
 //! The last runs one seed, such as one that failed.

@@ -1,7 +1,7 @@
 //! The sweep: over captures, mutations of them, every example, tables of few flows and every strategy nothing differs
 //! that is not announced; and what differs, panics or hangs is found, and made small.
 //!
-//! More of it, some minutes: `cargo test -p paceline-conformance --test sweep -- --ignored`.
+//! More of it, some minutes: `cargo test -p paceline-conformance --test all sweep:: -- --ignored`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -17,6 +17,8 @@ pub const NOTHING_COMPARED: u8 = 3;
 pub const CUT_SHORT: u8 = 4;
 /// Exit status of a defect of Paceline; that of a panic, which is one, too.
 pub const DEFECT: u8 = 101;
+/// Exit status of a program ended by Ctrl-C: 128 and the signal's number.
+pub const INTERRUPTED: u8 = 130;
 
 /// Why a command did not do what it was asked to.
 pub enum Failure {

@@ -17,30 +17,18 @@
 //! }
 //! ```
 
-mod address;
 mod args;
-mod bench;
-mod emulate;
+mod commands;
+mod costs;
 mod failure;
-mod functions;
-mod generate;
-mod inspect;
+mod input;
+mod machine;
 mod old_names;
 mod output;
-mod p4;
-mod packets;
 mod page;
-mod plan;
-mod ports;
-mod run;
+mod progress;
 #[cfg(test)]
 mod schema;
-mod sequence;
-mod session;
-mod sweep;
-mod tables;
-mod top;
-mod verify;
 
 use std::env;
 use std::ffi::OsString;
@@ -49,7 +37,7 @@ use std::process::ExitCode;
 use clap::Parser;
 pub use engine::Registry;
 
-use crate::args::{Cli, Command};
+use crate::commands::Cli;
 
 /// Runs the command that the arguments of the process name; chain files may use the functions of `registry`.
 /// Returns the exit status, which `--help` explains. Prints errors to standard error.
@@ -66,19 +54,6 @@ pub fn run_args(
 ) -> ExitCode {
     // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
     let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let result = match Cli::parse_from(old_names::translated(args.into_iter().map(Into::into))).command {
-        Command::Run(args) => run::command(&args, registry),
-        Command::Verify(args) => verify::command(&args, registry),
-        Command::Sweep(args) => sweep::command(&args, registry),
-        Command::Top(args) => top::command(&args),
-        Command::Inspect(args) => inspect::command(&args),
-        Command::Generate(args) => generate::command(&args),
-        Command::Sequence(args) => sequence::command(&args, registry),
-        Command::Nfs(args) => functions::command(&args, registry),
-        Command::Plan(args) => plan::command(&args, registry),
-        Command::P4(args) => p4::command(&args),
-        Command::Emulate(args) => emulate::command(&args),
-        Command::Bench(args) => bench::command(&args, registry),
-    };
-    result.unwrap_or_else(|failure| failure.report())
+    let cli = Cli::parse_from(old_names::translated(args.into_iter().map(Into::into)));
+    cli.run(registry).unwrap_or_else(|failure| failure.report())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{ArgAction, Command, CommandFactory};
 
-use crate::args::Cli;
+use crate::commands::Cli;
 
 /// Commands that replay a capture or traffic by a model.
 const REPLAYING: [&[&str]; 4] = [&["plan"], &["bench", "chain"], &["bench", "mlffr"], &["bench", "egress"]];

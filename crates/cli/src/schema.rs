@@ -4,75 +4,41 @@ use std::{env, fs, path::Path};
 
 use schemars::{JsonSchema, schema_for};
 
-fn check<T: JsonSchema>(name: &str) {
+use crate::commands::{bench, emulate, generate, inspect, nfs, p4, sequence, verify};
+
+/// The name of a schema that is out of date.
+fn check<T: JsonSchema>(name: &'static str) -> Option<&'static str> {
     let schema = serde_json::to_string_pretty(&schema_for!(T)).expect("a schema is JSON") + "\n";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if env::var_os("UPDATE_SCHEMA").is_some() {
         fs::write(&path, &schema).expect("docs/ can be written");
     }
-    let documented = fs::read_to_string(&path).unwrap_or_default();
-    assert!(documented == schema, "docs/{name} is out of date: run the tests with UPDATE_SCHEMA=1");
+    (fs::read_to_string(&path).unwrap_or_default() != schema).then_some(name)
 }
 
 #[test]
-fn run_is_documented() {
-    check::<engine::report::RunReport>("run.schema.json");
-}
-
-#[test]
-fn verify_is_documented() {
-    check::<crate::verify::VerifyReport>("verify.schema.json");
-}
-
-#[test]
-fn sweep_is_documented() {
-    check::<::sweep::Summary>("sweep.schema.json");
-    check::<::sweep::Row>("sweep-run.schema.json");
-}
-
-#[test]
-fn inspect_is_documented() {
-    check::<crate::inspect::Inspection>("inspect.schema.json");
-}
-
-#[test]
-fn generate_is_documented() {
-    check::<crate::generate::Generation>("generate.schema.json");
-}
-
-#[test]
-fn sequence_is_documented() {
-    check::<crate::sequence::Sequence>("sequence.schema.json");
-}
-
-#[test]
-fn nfs_is_documented() {
-    check::<Vec<crate::functions::FunctionEntry>>("nfs.schema.json");
-}
-
-#[test]
-fn plan_is_documented() {
-    check::<measure::Forecast>("plan.schema.json");
-}
-
-#[test]
-fn bench_is_documented() {
-    check::<crate::bench::ChainBench>("bench-chain.schema.json");
-    check::<crate::bench::EgressBench>("bench-egress.schema.json");
-    check::<crate::bench::MlffrBench>("bench-mlffr.schema.json");
-    check::<crate::bench::TableBench>("bench-table.schema.json");
-    check::<crate::bench::ScrBench>("bench-scr.schema.json");
-    check::<measure::Comparison>("bench-compare.schema.json");
-}
-
-#[test]
-fn p4_is_documented() {
-    check::<crate::p4::P4Run>("p4-run.schema.json");
-    check::<::p4::ir::Program>("p4-ir.schema.json");
-}
-
-#[test]
-fn emulate_is_documented() {
-    check::<crate::emulate::Emulation>("emulate.schema.json");
-    check::<crate::emulate::SweepReport>("emulate-sweep.schema.json");
+fn all_reports_are_documented() {
+    let stale = [
+        check::<engine::report::RunReport>("run.schema.json"),
+        check::<verify::VerifyReport>("verify.schema.json"),
+        check::<::sweep::Summary>("sweep.schema.json"),
+        check::<::sweep::Row>("sweep-run.schema.json"),
+        check::<inspect::Inspection>("inspect.schema.json"),
+        check::<generate::Generation>("generate.schema.json"),
+        check::<sequence::Sequence>("sequence.schema.json"),
+        check::<Vec<nfs::FunctionEntry>>("nfs.schema.json"),
+        check::<measure::Forecast>("plan.schema.json"),
+        check::<bench::chain::ChainBench>("bench-chain.schema.json"),
+        check::<bench::egress::EgressBench>("bench-egress.schema.json"),
+        check::<bench::mlffr::MlffrBench>("bench-mlffr.schema.json"),
+        check::<bench::table::TableBench>("bench-table.schema.json"),
+        check::<bench::scr::report::ScrBench>("bench-scr.schema.json"),
+        check::<measure::Comparison>("bench-compare.schema.json"),
+        check::<p4::P4Run>("p4-run.schema.json"),
+        check::<::p4::ir::Program>("p4-ir.schema.json"),
+        check::<emulate::run::report::Emulation>("emulate.schema.json"),
+        check::<emulate::sweep::rows::Sweep>("emulate-sweep.schema.json"),
+    ];
+    let stale: Vec<_> = stale.into_iter().flatten().collect();
+    assert!(stale.is_empty(), "out of date in docs/: {stale:?}; run the tests with UPDATE_SCHEMA=1");
 }

@@ -1,19 +1,12 @@
 //! `paceline bench mlffr` and `bench compare` as a user meets them. No figure is expected: only what holds of all.
 
-use std::process::Output;
-
 use serde_json::Value;
-use support::stdout;
+use support::{by_line, stdout};
 
 mod support;
 
-fn paceline(args: &str) -> Output {
-    let words: Vec<&str> = args.split(' ').map(|word| if word == "''" { "" } else { word }).collect();
-    support::paceline(&words)
-}
-
 fn json(args: &str) -> Value {
-    let output = paceline(args);
+    let output = by_line(args);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_str(&stdout(&output)).expect("nothing but JSON")
 }
@@ -42,7 +35,7 @@ fn a_rate_of_virtual_cores_is_found_and_told() {
     assert!(latency["p50_us"].as_f64() <= latency["max_us"].as_f64());
     assert!(report["command"].as_str().expect("text").starts_with("paceline bench mlffr examples/edge.toml"));
 
-    let text = stdout(&paceline(&command));
+    let text = stdout(&by_line(&command));
     for expected in
         ["(virtual), strategy rss on 3 virtual cores", "Cores at that rate", "Latency from arrival"]
     {
@@ -83,7 +76,7 @@ fn what_makes_no_sense_is_refused() {
         ("--indirection-entries 129", "128 or 512"),
         ("--pcap captures/none.pcap", "cannot open captures/none.pcap"),
     ] {
-        let output = paceline(&format!("bench mlffr examples/ddos.toml {args}"));
+        let output = by_line(&format!("bench mlffr examples/ddos.toml {args}"));
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args}: {error}");
         assert!(error.contains(expected), "{args}: {error}");
@@ -147,7 +140,7 @@ fn one_core_is_measured_on_each_clock() {
 
 #[test]
 fn moves_and_spread_at_hand_do_not_go_together() {
-    let output = paceline("bench chain examples/ddos.toml --strategy rsspp --cores 2 --seconds 0.1");
+    let output = by_line("bench chain examples/ddos.toml --strategy rsspp --cores 2 --seconds 0.1");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("bench mlffr"));
 }
@@ -180,7 +173,7 @@ fn the_papers_figures_are_measured() {
     let names: Vec<_> = growing.iter().map(|series| series["strategy"].as_str().expect("a name")).collect();
     assert_eq!(names, ["0 accesses", "32 accesses", "256 accesses"]);
 
-    let text = stdout(&paceline("bench scr --quick --figure 1,10a,10b --packets 2000 --cores 1,3"));
+    let text = stdout(&by_line("bench scr --quick --figure 1,10a,10b --packets 2000 --cores 1,3"));
     for expected in [
         "Figure 1: ",
         "Figure 10a: ",
@@ -190,7 +183,7 @@ fn the_papers_figures_are_measured() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let html = stdout(&paceline("bench scr --quick --figure 1 --packets 2000 --cores 1,3 --html -"));
+    let html = stdout(&by_line("bench scr --quick --figure 1 --packets 2000 --cores 1,3 --html -"));
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("conntrack over single-flow"), "{html}");
 }
 
@@ -202,7 +195,7 @@ fn figures_that_there_are_not_are_refused() {
         ("--packets 10", "10 is not in 1000.."),
         ("--json - --html -", "both want standard output"),
     ] {
-        let output = paceline(&format!("bench scr {args}"));
+        let output = by_line(&format!("bench scr {args}"));
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args}: {error}");
         assert!(error.contains(expected), "{args}: {error}");

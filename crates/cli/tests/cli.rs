@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-use support::{Folder, Scratch, json, paceline, root, stderr, stdout};
+use support::{Folder, Scratch, by_line, json, paceline, root, start, stderr, stdout};
 
 mod support;
 
@@ -16,18 +16,10 @@ fn run_reports_and_writes_the_same_capture_for_any_number_of_cores() {
     let outs: Vec<_> = ["1", "2", "5"]
         .map(|cores| {
             let out = Scratch::new(&format!("out-{cores}.pcap"), b"");
-            let run = paceline(&[
-                "run",
-                EDGE,
-                "--pcap",
-                CAPTURE,
-                "--strategy",
-                "rss",
-                "--cores",
-                cores,
-                "--out",
-                out.path(),
-            ]);
+            let run = by_line(&format!(
+                "run {EDGE} --pcap {CAPTURE} --strategy rss --cores {cores} --out {}",
+                out.path()
+            ));
             assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
             for part in ["Verdicts", "Functions", "Cores", "conntrack", "digest of all flows"] {
                 assert!(stdout(&run).contains(part), "{}", stdout(&run));
@@ -66,18 +58,7 @@ fn json_on_standard_output_is_all_there_is() {
         report["drops"].as_object().expect("an object").values().filter_map(|n| n.as_u64()).sum();
     assert_eq!(Some(drops), report["verdicts"]["drop"].as_u64(), "every drop has a reason");
 
-    let rss = json(&paceline(&[
-        "run",
-        EDGE,
-        "--pcap",
-        CAPTURE,
-        "--strategy",
-        "rss",
-        "--cores",
-        "3",
-        "--json",
-        "-",
-    ]));
+    let rss = json(&by_line(&format!("run {EDGE} --pcap {CAPTURE} --strategy rss --cores 3 --json -")));
     assert_eq!(report["digest"], rss["digest"]);
     assert_eq!(report["drops"], rss["drops"]);
     assert_eq!(rss["cores"].as_array().expect("a list").len(), 3);
@@ -354,13 +335,6 @@ fn paceline_fed(args: &[&str], input: &[u8]) -> Output {
     let output = child.wait_with_output().expect("it ends");
     feeding.join().expect("fed");
     output
-}
-
-fn start(args: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
-    command.current_dir(root()).args(args);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the program runs")
 }
 
 #[test]
@@ -646,18 +620,8 @@ fn a_run_can_be_watched_until_it_ends() {
 #[test]
 fn metrics_and_speed_do_not_change_the_report() {
     let plain = json(&paceline(&["run", EDGE, "--pcap", CAPTURE, "--json", "-"]));
-    let watched = paceline(&[
-        "run",
-        EDGE,
-        "--pcap",
-        CAPTURE,
-        "--json",
-        "-",
-        "--metrics",
-        "127.0.0.1:0",
-        "--speed",
-        "1000",
-    ]);
+    let watched =
+        by_line(&format!("run {EDGE} --pcap {CAPTURE} --json - --metrics 127.0.0.1:0 --speed 1000"));
     assert_eq!(watched.status.code(), Some(0), "{}", stderr(&watched));
     let watched = json(&watched);
     for part in ["packets", "verdicts", "drops", "digest"] {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use support::{Folder, json, paceline, root, stderr, stdout};
+use support::{Folder, by_line, json, paceline, root, stderr, stdout};
 
 mod support;
 
@@ -10,24 +10,10 @@ mod support;
 fn a_sweep_writes_what_it_found() {
     let folder = Folder::new("sweep");
     let (csv, html) = (folder.file("sweep.csv"), folder.file("sweep.html"));
-    let sweep = paceline(&[
-        "emulate",
-        "sweep",
-        "captures/edge.pcap",
-        "--update-rates",
-        "10,50",
-        "--stages",
-        "2,4",
-        "--search=0.01",
-        "--csv",
-        &csv,
-        "--html",
-        &html,
-        "--svg",
-        folder.path(),
-        "--json",
-        "-",
-    ]);
+    let sweep = by_line(&format!(
+        "emulate sweep captures/edge.pcap --update-rates 10,50 --stages 2,4 --search=0.01 --csv {csv} --html {html} --svg {} --json -",
+        folder.path()
+    ));
     assert_eq!(sweep.status.code(), Some(0), "{}", stderr(&sweep));
     let found = json(&sweep);
     assert_eq!((found["complete"].as_bool(), found["rows"].as_array().map(Vec::len)), (Some(true), Some(8)));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use support::{Folder, json, paceline, stderr, stdout};
+use support::{Folder, by_line, json, paceline, stderr, stdout};
 
 mod support;
 
@@ -154,18 +154,8 @@ fn an_input_that_is_cut_leaves_partial_files_and_older_ones_alone() {
     let whole =
         fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(CAPTURE)).expect("a capture");
     fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
-    let output = paceline(&[
-        "sequence",
-        CHAIN,
-        "--pcap",
-        &cut,
-        "--cores",
-        "2",
-        "--out-dir",
-        folder.path(),
-        "--json",
-        "-",
-    ]);
+    let output =
+        by_line(&format!("sequence {CHAIN} --pcap {} --cores 2 --out-dir {} --json -", cut, folder.path()));
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert_eq!(json(&output)["complete"], false);
     assert_eq!(

@@ -3,13 +3,12 @@
 use std::process::Output;
 
 use serde_json::Value;
-use support::stdout;
+use support::{by_line, stdout};
 
 mod support;
 
 fn plan(args: &str) -> Output {
-    let words: Vec<&str> = ["plan"].into_iter().chain(args.split(' ')).collect();
-    support::paceline(&words)
+    by_line(&format!("plan {args}"))
 }
 
 fn json(args: &str) -> Value {

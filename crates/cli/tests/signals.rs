@@ -3,23 +3,12 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Command};
 use std::time::{Duration, Instant};
 
-use support::{Folder, paceline, root, stderr};
+use support::{Folder, paceline, root, start, stderr};
 
 const EDGE: &str = "examples/edge.toml";
-
-fn start(args: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
-    command.current_dir(root()).args(args);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program runs")
-}
 
 fn signal(child: &Child, name: &str) {
     let kill = Command::new("kill").args([name, &child.id().to_string()]).status();

@@ -29,10 +29,13 @@
 
 mod error;
 mod link_names;
+mod order;
 mod packing;
 mod pcap;
 mod pcapng;
 mod reader;
+mod record;
+mod whole;
 mod window;
 mod writer;
 
@@ -40,9 +43,9 @@ pub use error::{At, CaptureError};
 pub use link_names::of as link_name;
 pub use packing::MAX_WINDOW_BYTES;
 pub use pcapng::{MAX_BLOCK_BYTES, MAX_INTERFACES};
-pub use reader::{CaptureReader, Record, Remarks};
+pub use reader::{CaptureReader, Remarks};
+pub use record::Record;
 pub use writer::CaptureWriter;
-pub(crate) use writer::{file_header, record_header};
 
 /// The longest packet that is read or written, in captured bytes; libpcap's own limit.
 pub const MAX_PACKET_BYTES: usize = 262_144;

@@ -1,7 +1,8 @@
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory::LINE_BYTES;
-use wire::{LinkType, Stamp};
+use wire::{LinkType, Malformed, Stamp};
 
 /// Room before each packet for headers to grow, bytes: whole lines, so that packets, too, begin on one.
 pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;
@@ -9,7 +10,7 @@ pub(crate) const HEADROOM_BYTES: usize = LINE_BYTES;
 /// One received packet: where its bytes are, and what is known of it beside them.
 ///
 /// A frame is a token: whoever holds it has its bytes to himself, and hands both on with it. The
-/// bytes stay in the pool of the port that received it.
+/// bytes stay in the pool of the port that received it, and go back there: see [`Port`](crate::Port).
 #[derive(Debug)]
 pub struct Frame {
     /// Order and time, given where packets enter.
@@ -20,6 +21,9 @@ pub struct Frame {
     pub link: LinkType,
     /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
     pub entry: u16,
+    /// Why it was refused where packets enter, for a reason that other packets make: it is malformed then, whatever its
+    /// own bytes say.
+    pub refused: Option<Malformed>,
     pub(crate) place: Place,
 }
 
@@ -41,6 +45,17 @@ pub(crate) struct Place {
     pub(crate) len: u32,
 }
 
+/// A number for memory of frames, which no other of this process has, had, or will have.
+///
+/// # Panics
+/// After four billion: counting round would give a number twice.
+pub(crate) fn new_pool_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| (id + 1 < Place::NOWHERE).then_some(id + 1));
+    next.expect("fewer than four billion pools")
+}
+
 impl Place {
     /// No pool's number.
     pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -49,13 +64,6 @@ impl Place {
     #[inline]
     pub(crate) fn lines_for(len: usize) -> usize {
         (HEADROOM_BYTES + len).div_ceil(LINE_BYTES)
-    }
-
-    /// The buffer, as offsets in the pool's bytes.
-    #[inline]
-    pub(crate) fn buffer(&self) -> Range<usize> {
-        let start = self.first_line as usize * LINE_BYTES;
-        start..start + self.buffer_bytes()
     }
 
     /// How long the buffer is, bytes.
@@ -77,7 +85,14 @@ impl Frame {
     #[inline]
     pub fn without_bytes(stamp: Stamp) -> Frame {
         let place = Place { pool: Place::NOWHERE, first_line: 0, lines: 0, offset: 0, len: 0 };
-        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, place }
+        Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, refused: None, place }
+    }
+
+    /// A second token for a buffer, which there must never be.
+    #[cfg(test)]
+    pub(crate) fn copied(&self) -> Frame {
+        let Place { pool, first_line, lines, offset, len } = self.place;
+        Frame { place: Place { pool, first_line, lines, offset, len }, ..Frame::without_bytes(self.stamp) }
     }
 
     /// Bytes of the packet that are here.

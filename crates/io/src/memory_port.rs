@@ -7,7 +7,7 @@ use wire::Stamp;
 
 use crate::packets::Packets;
 use crate::pool::Pool;
-use crate::{Closed, Fate, Frame, Port, Received, Trace};
+use crate::{Closed, Fate, Foreign, Frame, Port, Received, Trace};
 
 /// A port that replays packets of a [`Trace`] until it is told to stop. Each packet is copied into a
 /// frame of the port's pool, in whole cache lines, as a card's DMA would leave it; a frame that comes back
@@ -40,16 +40,22 @@ impl MemoryPort {
     /// If there are no packets or no frames, or no memory for them.
     pub fn new(trace: &Trace, packets: &[u32], frames: usize, stop: Arc<AtomicBool>) -> MemoryPort {
         let packets = Packets::new(trace, packets, |_| 0);
-        MemoryPort {
-            round_ns: trace.round_ns(),
-            next: 0,
-            received: 0,
-            rounds: 0,
-            pool: Pool::new(&packets, frames),
-            packets,
-            stop,
-            forwarded: 0,
-        }
+        let pool = Pool::for_packets(&packets, frames);
+        MemoryPort::assembled(trace.round_ns(), packets, pool, stop)
+    }
+
+    /// The same with a pool of its own choice, which may share its memory with those of other ports.
+    ///
+    /// # Panics
+    /// If there are no packets, or one is longer than the frames of the pool.
+    pub fn in_pool(trace: &Trace, packets: &[u32], pool: Pool, stop: Arc<AtomicBool>) -> MemoryPort {
+        let packets = Packets::new(trace, packets, |_| 0);
+        pool.assert_fits(&packets);
+        MemoryPort::assembled(trace.round_ns(), packets, pool, stop)
+    }
+
+    fn assembled(round_ns: u64, packets: Packets, pool: Pool, stop: Arc<AtomicBool>) -> MemoryPort {
+        MemoryPort { round_ns, next: 0, received: 0, rounds: 0, pool, packets, stop, forwarded: 0 }
     }
 
     /// Packets that were sent forward.
@@ -111,11 +117,19 @@ impl Port for MemoryPort {
     }
 
     #[inline]
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         self.forwarded += fates.iter().filter(|fate| **fate == Fate::Forward).count() as u64;
-        self.pool.give_back(frames);
-        Ok(())
+        self.pool.give_back(frames.drain(..));
+        Ok(fates.len())
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.pool.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.pool.hand_over(frames);
     }
 }
 
@@ -125,6 +139,7 @@ mod tests {
 
     use super::*;
     use crate::capture::Record;
+    use crate::contract::{Lab, port_contract};
 
     fn trace() -> Trace {
         let mut trace = Trace::default();
@@ -194,5 +209,32 @@ mod tests {
             port.send(&mut frames, &fates).expect("open");
         }
         assert_eq!((port.rounds(), port.forwarded()), (6, 40));
+    }
+
+    struct Pair([MemoryPort; 2]);
+
+    impl Lab for Pair {
+        fn port(&mut self, number: usize) -> &mut dyn Port {
+            &mut self.0[number]
+        }
+
+        /// They always do.
+        fn arrive(&mut self, _: usize, _: usize) {}
+
+        fn left(&mut self) -> u64 {
+            self.0.iter().map(MemoryPort::forwarded).sum()
+        }
+
+        fn frames(&self) -> usize {
+            8
+        }
+    }
+
+    #[test]
+    fn it_keeps_the_contract() {
+        port_contract(|| {
+            let pools = <[Pool; 2]>::try_from(Pool::shared(2, 8, 64)).map_err(drop).expect("two pools");
+            Pair(pools.map(|pool| MemoryPort::in_pool(&trace(), &[0, 1, 2], pool, Arc::default())))
+        });
     }
 }

@@ -1,9 +1,33 @@
-use crate::Frame;
+use crate::{Frame, Waiting};
 
 /// One receive and transmit queue of something packets come from: one core's, and nobody else's.
 ///
-/// Frames live in a pool that the port owns. Receiving moves tokens, not bytes; so does sending. A
-/// network card's ring, an AF_XDP socket's shared memory and a capture's replay fit alike.
+/// A network card's ring, an AF_XDP socket's shared memory and a capture's replay fit alike. To write one, put its
+/// frames into a [`Pool`](crate::Pool), which keeps the rules for buffers, and hold it to [`port_contract`].
+///
+/// # The contract
+///
+/// A [`Frame`] is a token for a buffer. Receiving moves tokens, not bytes; so does sending.
+///
+/// 1. **One holder.** There is one token for each buffer that is out. Who holds it may read and write the buffer, and
+///    nobody else does. The *port that holds* a frame is the one that received it or took it over last.
+/// 2. **Each frame leaves once.** A frame that [`transmit`](Port::transmit) took leaves once, or is dropped once, as its
+///    fate says. The port lets go of it then.
+/// 3. **Back-pressure.** `transmit` takes frames from the front, as many as there is room for, and says how many. The
+///    others stay in the list, in order, and the caller still holds them: it tries again, or holds on to them.
+///    A port never drops a frame for want of room.
+/// 4. **Buffers go home.** A buffer goes back to the pool that it came from, whichever port sends the frame: at once, or
+///    when the packet has left. A pool is as large after a run as before.
+/// 5. **Foreign frames.** A frame that one port received may be stepped and sent by another, on the same core or on
+///    another one. The first [hands it over](Port::hand_over), the second [takes it over](Port::take_over): frames that
+///    arrive at one interface and leave by another go this way, and frames whose core gives them to another core. Ports
+///    take over only frames whose bytes they can reach, those of pools that [share memory](crate::Pool::shared);
+///    others they refuse.
+/// 6. **A port that is gone.** [`Closed`] means that no frame will ever be taken. The caller still holds those that were
+///    not, and can hand them over to the port that they came from and send them there, to be dropped.
+/// 7. **The data path.** No method allocates, locks or prints, and only [`send`](Port::send) waits.
+///
+/// [`port_contract`]: crate::contract::port_contract
 pub trait Port: Send {
     /// Appends up to `max` frames that have arrived, in order of arrival. Does not wait.
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received;
@@ -11,28 +35,84 @@ pub trait Port: Send {
     /// How many packets of this queue have been received so far, or were dropped before they could be.
     fn consumed(&self) -> u64;
 
-    /// The packet's bytes.
+    /// The bytes of a packet that the port holds.
+    ///
+    /// # Panics
+    /// If the port cannot reach them: see [`Port::take_over`].
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8];
 
     /// The buffer around the packet, with room for headers to grow; the packet is at
     /// [`Frame::data`].
+    ///
+    /// # Panics
+    /// As [`Port::bytes`].
     fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8];
 
-    /// Takes all frames back, in order, and leaves `frames` empty; `fates[i]` is what is to become of
-    /// the *i*-th. Waits where the other side is slow.
+    /// Takes frames that the port holds, from the front, and says how many; `fates[i]` is what is to become of the
+    /// *i*-th. Those that it did not take stay in `frames`, in order. Does not wait.
+    ///
+    /// # Errors
+    /// [`Closed`] if nobody will ever take frames again. `frames` is as it was.
+    ///
+    /// # Panics
+    /// If there are not as many fates as frames.
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed>;
+
+    /// [Transmits](Port::transmit) all frames, and leaves `frames` empty. Waits where the other side is slow.
     ///
     /// # Errors
     /// [`Closed`] if nobody will ever take frames again. `frames` is empty then, too.
     ///
     /// # Panics
-    /// If there are not as many fates as frames.
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed>;
+    /// As [`Port::transmit`].
+    #[inline]
+    fn send(&mut self, frames: &mut Vec<Frame>, mut fates: &[Fate]) -> Result<(), Closed> {
+        let waiting = Waiting::default();
+        while !frames.is_empty() {
+            match self.transmit(frames, fates) {
+                Ok(0) => waiting.wait(),
+                Ok(taken) => {
+                    fates = &fates[taken..];
+                    waiting.over();
+                }
+                Err(Closed) => {
+                    frames.clear();
+                    return Err(Closed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over frames that another port [handed over](Port::hand_over): this one holds them from now on. Said once
+    /// for each frame, before anything else is done with it here.
+    ///
+    /// # Errors
+    /// [`Foreign`] if the port cannot reach the bytes of one of them; it takes over none then. The ports that a core
+    /// has are known at start, so this is a mistake in how they were made. It is what a port says that takes no
+    /// foreign frames.
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        if frames.is_empty() { Ok(()) } else { Err(Foreign) }
+    }
+
+    /// Lets go of frames that another port takes over. In between no port holds them: who carries them has to notice
+    /// when the one who was to take them over is gone.
+    fn hand_over(&mut self, frames: &[Frame]) {
+        let _ = frames;
+    }
 
     /// How it stands with the receive queue, as [`Port::receive`] found it last.
     fn queue(&self) -> Queue {
         Queue::default()
     }
 }
+
+/// A port cannot reach the bytes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the frame's bytes are in memory that this port cannot reach: make the pools of both by Pool::shared"
+)]
+pub struct Foreign;
 
 /// The receive queue of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -1,38 +1,7 @@
 //! Which strategy to use, on how many cores, and why, in whole sentences: figures in, words out.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::disturbance::spread_note;
-use crate::forecast::{Forecast, ForecastPoint};
-
-/// What to use.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Advice {
-    /// The strategy, as command lines have it.
-    pub strategy: String,
-    /// On how many cores.
-    pub cores: usize,
-    /// The rate predicted for it, million packets per second.
-    pub mpps: f64,
-    /// The highest rate predicted on all cores asked about, whatever it costs; absent where that is one core, or no
-    /// strategy can run on several.
-    #[serde(default)]
-    pub fastest: Option<Fastest>,
-    /// What to use, why, and where it ends, in whole sentences.
-    pub sentences: Vec<String>,
-}
-
-/// A strategy and its rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Fastest {
-    /// The strategy, as command lines have it.
-    pub strategy: String,
-    /// On how many cores.
-    pub cores: usize,
-    /// The rate predicted for it, million packets per second.
-    pub mpps: f64,
-}
+use crate::forecast::{Advice, Fastest, Forecast, ForecastPoint};
 
 /// Rates closer than this, a share of the higher, are alike; and a core that adds less to `scr` is of no use there.
 const ALIKE: f64 = 0.05;

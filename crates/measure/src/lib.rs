@@ -26,6 +26,7 @@ mod forecast;
 mod histories;
 mod mlffr;
 mod model;
+mod predict;
 mod replay;
 mod schedule;
 pub mod search;
@@ -33,7 +34,6 @@ mod stopwatch;
 mod top_key;
 mod trial;
 
-pub use advice::{Advice, Fastest};
 pub use bench::{Bench, BenchError, Offered, Settings, TrialError, check_virtual, packets};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{
@@ -45,9 +45,10 @@ pub use costs::{
 };
 pub use disturbance::{StealClock, ThreadClock, ThreadTime, crowded, decimal, spread_note};
 pub use findings::{Finding, Place, Rate, draw_conclusions, findings};
-pub use forecast::{Check, Forecast, ForecastPoint, ForecastQuestion, RefusedStrategy, forecast};
+pub use forecast::{Advice, Check, Fastest, Forecast, ForecastPoint, RefusedStrategy};
 pub use histories::{InPackets, packets_with_history};
 pub use mlffr::{Mlffr, Question, Totals, mlffr};
 pub use model::{Costs, Skew};
+pub use predict::{ForecastQuestion, forecast};
 pub use schedule::{QueueSchedule, Schedule};
 pub use trial::{CoreTrial, Trial, Unaccounted};

@@ -38,8 +38,7 @@ impl<T> Producer<T> {
     /// Should the iterator panic, what it gave in this call is forgotten and not dropped.
     #[inline]
     pub fn push_from(&mut self, items: &mut impl Iterator<Item = T>) -> usize {
-        let wanted = items.size_hint().1.unwrap_or(usize::MAX);
-        let free = if self.free_seen() < wanted { self.free() } else { self.free_seen() };
+        let free = self.room_for(items.size_hint().1.unwrap_or(usize::MAX));
         let mut tail = self.tail;
         for item in items.take(free) {
             // SAFETY: this is the producer, and `free` slots from its tail on are free.
@@ -58,6 +57,13 @@ impl<T> Producer<T> {
     pub fn free(&mut self) -> usize {
         self.head = self.shared.head.load(acquire_unless(Fault::HeadSeenRelaxed));
         self.free_seen()
+    }
+
+    /// How many slots are free, where more than `wanted` are of no use: looks at what the other side has popped only
+    /// if fewer are known to be free.
+    #[inline]
+    pub fn room_for(&mut self, wanted: usize) -> usize {
+        if self.free_seen() < wanted { self.free() } else { self.free_seen() }
     }
 
     /// How many items the ring holds at most.

@@ -22,8 +22,14 @@ pub const ETHERNET_LEN: usize = 14;
 /// The outer header's type: local experimental ethertype 1 (IEEE 802).
 pub const ETHERTYPE: u16 = 0x88b5;
 
-/// History and no packet. All other flags are 0.
+/// History and no packet.
 pub(crate) const FLUSH: u8 = 1;
+
+/// How far left in the flags the reason is for which the sequencer refused the packet; 0 if it did not.
+pub(crate) const REFUSED_SHIFT: u32 = 1;
+
+// The reason's number has the seven bits that the flush leaves.
+const _: () = assert!(wire::Malformed::ALL.len() <= (u8::MAX >> REFUSED_SHIFT) as usize);
 
 /// What the history begins with, numbers in network order.
 ///

@@ -1,10 +1,12 @@
 use core::iter::FusedIterator;
 
-use wire::{Headers, LinkType, Stamp};
+use wire::{Headers, LinkType, Malformed, Stamp};
 use zerocopy::FromBytes;
 use zerocopy::big_endian::U16;
 
-use crate::format::{FLUSH, HEADER_LEN, MAGIC, MAX_RING_ITEMS, PrefixHeader, VERSION, header_offset};
+use crate::format::{
+    FLUSH, HEADER_LEN, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, VERSION, header_offset,
+};
 use crate::layout::ItemLayout;
 use crate::rejected::Rejected;
 
@@ -15,6 +17,7 @@ pub struct History<'a> {
     stamp: Stamp,
     /// Of the packet; of a flush, any.
     link: LinkType,
+    refused: Option<Malformed>,
     is_flush: bool,
     ring: &'a [u8],
     count: usize,
@@ -36,7 +39,7 @@ impl<'a> History<'a> {
         };
         let (header, rest) =
             PrefixHeader::ref_from_prefix(&bytes[start..]).map_err(|_| Rejected::HeaderTruncated)?;
-        let link = check_kind(header)?;
+        let (link, refused) = check_kind(header)?;
         let ring_len = check_ring(header, layout)?;
         let (ring, behind) = rest.split_at_checked(ring_len).ok_or(Rejected::RingTruncated)?;
         check_place(header)?;
@@ -44,6 +47,7 @@ impl<'a> History<'a> {
             layout,
             stamp: Stamp { seq: header.seq.get(), time_ns: header.time_ns.get() },
             link,
+            refused,
             is_flush: header.flags & FLUSH != 0,
             ring,
             count: header.count.get().into(),
@@ -74,6 +78,12 @@ impl<'a> History<'a> {
     #[inline]
     pub fn link(&self) -> LinkType {
         self.link
+    }
+
+    /// Why the sequencer refused the packet, for a reason that its receiver cannot know: it is malformed then.
+    #[inline]
+    pub fn refused(&self) -> Option<Malformed> {
+        self.refused
     }
 
     /// Where the packet begins in the bytes that were parsed; it goes to their end.
@@ -149,16 +159,21 @@ impl<'a> History<'a> {
     }
 }
 
-/// Whether this version reads such a header, and what the packet begins with.
+/// Whether this version reads such a header, what the packet begins with, and why it was refused.
 #[inline]
-fn check_kind(header: &PrefixHeader) -> Result<LinkType, Rejected> {
+fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>), Rejected> {
     if header.version != VERSION {
         return Err(Rejected::Version);
     }
-    if header.flags & !FLUSH != 0 {
-        return Err(Rejected::Flags);
-    }
-    LinkType::from_pcap(header.link.get().into()).ok_or(Rejected::LinkType)
+    let refused = match header.flags {
+        0 | FLUSH => None,
+        flags => {
+            let reason = Malformed::from_code(flags >> REFUSED_SHIFT).filter(|why| why.is_of_datagrams());
+            Some(reason.filter(|_| flags & FLUSH == 0).ok_or(Rejected::Flags)?)
+        }
+    };
+    let link = LinkType::from_pcap(header.link.get().into()).ok_or(Rejected::LinkType)?;
+    Ok((link, refused))
 }
 
 /// Bytes of the ring.

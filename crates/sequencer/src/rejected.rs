@@ -15,7 +15,7 @@ pub enum Rejected {
     /// A version that is not read here.
     #[error("the history is of a version that this program does not read; bring both ends to one version")]
     Version,
-    /// A flag that this version does not have.
+    /// A flag that this version does not have, or a reason to refuse the packet that only its receiver gives.
     #[error("the history has a flag that its version does not have")]
     Flags,
     /// A link type of the packet that cannot be parsed.

@@ -2,7 +2,9 @@ use thiserror::Error;
 use wire::{Headers, LinkType, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
-use crate::format::{FLUSH, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, VERSION};
+use crate::format::{
+    FLUSH, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, VERSION,
+};
 use crate::layout::ItemLayout;
 
 const MAX_RING_BYTES: usize = MAX_RING_ITEMS * ItemLayout::MAX_ITEM_LEN;
@@ -89,7 +91,9 @@ impl Sequencer {
         HEADER_LEN + self.ring_items() * self.layout.item_len()
     }
 
-    /// Takes the next packet, which arrived at `time_ns`: a stamp that never runs back, and a core.
+    /// Takes the next packet, which arrived at `time_ns`: a stamp that never runs back, and a core. If it is malformed for
+    /// a reason that other packets make ([`Malformed::is_of_datagrams`](wire::Malformed::is_of_datagrams)), the
+    /// packet's own core is told so, too.
     #[inline]
     pub fn next(&mut self, headers: &Headers, time_ns: u64) -> Placed {
         self.remember();
@@ -121,7 +125,11 @@ impl Sequencer {
     /// If `out` is shorter.
     pub fn prefix(&self, link: LinkType, out: &mut [u8]) -> usize {
         let (stamp, flags, link) = match self.front {
-            Front::Packet(stamp, _) => (stamp, 0, link.to_pcap()),
+            Front::Packet(stamp, headers) => {
+                // What its receiver finds out itself it is not told.
+                let refused = headers.malformed().filter(|why| why.is_of_datagrams());
+                (stamp, refused.map_or(0, |why| (why as u8) << REFUSED_SHIFT), link.to_pcap())
+            }
             Front::Flush(stamp) => (stamp, FLUSH, 0),
         };
         let header = PrefixHeader {

@@ -5,7 +5,7 @@ extern crate paceline_sequencer as sequencer;
 mod invariants;
 
 use sequencer::{CoresOutOfRange, History, ItemLayout, Receiver, Rejected, Sequencer, outer_ethernet};
-use wire::{Addr, Headers, LinkType, Stamp};
+use wire::{Addr, Headers, LinkType, Malformed, Stamp};
 
 /// Bytes from hexadecimal digits; white space is free.
 fn hex(digits: &str) -> Vec<u8> {
@@ -83,6 +83,34 @@ fn prefixes_are_as_drawn() {
     assert_eq!((next.stamp.seq, next.core), (5, 2), "a flush takes no number and no turn");
 }
 
+/// A fragment that overlaps another (28): its own core is told so, which cannot know it.
+#[test]
+fn a_packet_that_was_refused_says_why() {
+    let refused = "
+        504c4849 01 38 0001 0000000000000001 00000000000007d0 8000c0000000f000 000f 0002 0001 0000
+        e803000000000000 0a000001 1600 00
+        0000000000000000 00000000 0000 00";
+    let layout = ItemLayout::new(MASK);
+    let mut sequencer = Sequencer::new(layout.clone(), 3).unwrap();
+    let mut out = [0; 70];
+    sequencer.next(&packet(1, 22, 0), 1000);
+    sequencer.next(&packet(2, 53, Malformed::FragmentOverlap as u8), 2000);
+    sequencer.prefix(LinkType::Ethernet, &mut out);
+    assert_eq!(out[..], hex(refused));
+    let history = History::parse(&out, &layout).unwrap();
+    assert_eq!((history.refused(), history.is_flush()), (Some(Malformed::FragmentOverlap), false));
+    for reason in Malformed::ALL {
+        sequencer.next(&packet(3, 80, reason as u8), 3000);
+        sequencer.prefix(LinkType::Ethernet, &mut out);
+        let told = History::parse(&out, &layout).unwrap().refused();
+        assert_eq!(told, Some(reason).filter(|reason| reason.is_of_datagrams()));
+        invariants::check_bytes(&out, &layout).unwrap();
+    }
+    sequencer.flush();
+    sequencer.prefix(LinkType::Ethernet, &mut out);
+    assert_eq!(History::parse(&out, &layout).unwrap().refused(), None);
+}
+
 #[test]
 fn a_packet_behind_an_outer_ethernet_header() {
     let frame = [&outer_ethernet(0x0102)[..], &hex(BEFORE_3), &hex("aabbcc")].concat();
@@ -129,13 +157,17 @@ fn cores_are_bounded() {
 }
 
 /// For each reason, what is changed in a prefix to see it: offset and new bytes.
-const CHANGES: [(Rejected, &str, usize, &str); 19] = [
+const CHANGES: [(Rejected, &str, usize, &str); 22] = [
     (Rejected::NotHistory, BEFORE_3, 3, "4a"),
     (Rejected::NotHistory, BEFORE_3, 0, ""),
     (Rejected::HeaderTruncated, BEFORE_3, 39, ""),
     (Rejected::HeaderTruncated, BEFORE_3, 2, ""),
     (Rejected::Version, BEFORE_3, 4, "02"),
     (Rejected::Flags, BEFORE_3, 5, "02"),
+    // Reasons that a packet's own core finds; that there are not; of a flush.
+    (Rejected::Flags, BEFORE_3, 5, "2e"),
+    (Rejected::Flags, BEFORE_3, 5, "3e"),
+    (Rejected::Flags, FLUSH, 5, "37"),
     (Rejected::LinkType, BEFORE_3, 6, "0002"),
     (Rejected::OtherLayout, BEFORE_3, 31, "01"),
     (Rejected::ItemLength, BEFORE_3, 33, "10"),

@@ -4,6 +4,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`Capture`] | packets in memory, cut to a number, selected, written to a file |
+//! | [`fragmented()`] | a capture whose packets come in fragments, with mistakes |
 //! | [`mutate()`] | a capture changed at random, from a seed: what no network sends |
 //! | [`Matrix`], [`Setting`], [`verify_each`] | under what each capture is compared |
 //! | [`Outcome`] | what one comparison says: equal, equal up to what is announced, different, ... |
@@ -15,6 +16,7 @@
 
 mod capture;
 mod draw;
+mod fragment;
 mod journal;
 mod mutate;
 mod outcome;
@@ -26,11 +28,12 @@ mod workers;
 
 pub use capture::Capture;
 pub use draw::Draw;
+pub use fragment::fragmented;
 pub use journal::{Journal, JournalError, Row};
 pub use mutate::mutate;
-pub use outcome::{Outcome, kinds, outcome};
+pub use outcome::{Outcome, Trial, kinds, outcome};
 pub use question::{NamedChain, Question, Source};
 pub use reduce::{Reduced, smallest};
 pub use setting::{Compared, Matrix, Setting, Tables, Way, verify_each};
 pub use summary::{Count, Finding, Reproducer, Summary};
-pub use workers::{Limits, Prepared, Trial, sweep, try_once};
+pub use workers::{Limits, Prepared, sweep, try_once};

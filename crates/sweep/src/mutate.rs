@@ -4,6 +4,7 @@
 use io::capture::{CaptureReader, Record};
 use wire::LinkType;
 
+use crate::fragment::pieces;
 use crate::{Capture, Draw};
 
 /// One in so many mutations changes bytes of the file, and not of packets.
@@ -22,7 +23,7 @@ struct Loose {
 }
 
 /// Changes a capture as a whole, all drawn from `seed`: packets are flipped, cut, lengthened, doubled, dropped, put
-/// elsewhere, given the headers of others or times of their own. Seldom bytes of the file are changed, or its end is
+/// elsewhere, fragmented, given the headers of others or times of their own. Seldom bytes of the file are changed, or its end is
 /// missing.
 ///
 /// # Errors
@@ -64,7 +65,7 @@ pub fn mutate(capture: &Capture, seed: u64) -> Result<Capture, String> {
 
 type Change = fn(&mut Vec<Loose>, &mut Draw);
 
-const CHANGES: [Change; 13] = [
+const CHANGES: [Change; 14] = [
     flip_bit,
     set_byte,
     set_header_field,
@@ -78,6 +79,7 @@ const CHANGES: [Change; 13] = [
     set_time,
     swap_direction,
     repeat_later,
+    fragment,
 ];
 
 fn any<'a>(packets: &'a mut [Loose], draw: &mut Draw) -> &'a mut Loose {
@@ -195,6 +197,18 @@ fn repeat_later(packets: &mut Vec<Loose>, draw: &mut Draw) {
     let last_ns = packets.last().map_or(0, |packet| packet.time_ns);
     let again: Vec<Loose> = packets[begin..].iter().take(len).cloned().collect();
     packets.extend(again.into_iter().map(|packet| Loose { time_ns: last_ns, ..packet }));
+}
+
+/// A packet in fragments, which need not fit.
+fn fragment(packets: &mut Vec<Loose>, draw: &mut Draw) {
+    let index = draw.below(packets.len() as u64) as usize;
+    let whole = packets[index].clone();
+    if whole.link == LinkType::Ethernet
+        && let Some(pieces) = pieces(&whole.data, draw)
+    {
+        let loose = |data: Vec<u8>| Loose { wire_len: data.len() as u32, data, ..whole.clone() };
+        packets.splice(index..=index, pieces.into_iter().map(loose));
+    }
 }
 
 fn mutate_file(capture: &Capture, draw: &mut Draw) -> Result<Capture, String> {

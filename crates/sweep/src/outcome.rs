@@ -51,6 +51,15 @@ pub enum Outcome {
     TimedOut,
 }
 
+/// What became of one comparison.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What it says.
+    pub outcome: Outcome,
+    /// Packets compared.
+    pub packets: u64,
+}
+
 /// The names of all outcomes, as JSON and summaries have them.
 pub fn kinds() -> [&'static str; 8] {
     [

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine::{Chain, Progress};
 
 use crate::question::At;
-use crate::{Capture, Outcome, Question, Row, Setting, outcome};
+use crate::{Capture, Outcome, Question, Row, Setting, Trial, outcome};
 
 /// Time between two looks at whether a comparison has to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -37,15 +37,6 @@ pub struct Prepared {
     pub chain: Arc<Chain>,
     /// Under what it runs.
     pub setting: Setting,
-}
-
-/// What became of one comparison.
-#[derive(Clone, Debug)]
-pub struct Trial {
-    /// What it says.
-    pub outcome: Outcome,
-    /// Packets compared.
-    pub packets: u64,
 }
 
 /// Makes one comparison on a thread of its own; `None` if `stop` ended it. A thread that neither ends within the time

@@ -1,7 +1,7 @@
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Addr, Fields, Malformed};
+use crate::{Addr, Malformed};
 
 /// The parsed header vector of one packet: one cache line of plain old data.
 ///
@@ -148,23 +148,6 @@ pub struct Icmp {
 impl Headers {
     /// Low nibble of `tcp_shape` of TCP that offers no window scale.
     pub(crate) const NO_WINDOW_SCALE: u8 = 15;
-
-    /// Copies `fields` from other headers; see [`Fields::header_bytes`].
-    pub fn copy_fields(&mut self, fields: Fields, from: &Headers) {
-        let bytes = self.as_mut_bytes().iter_mut().zip(from.as_bytes());
-        for (index, (byte, from)) in bytes.enumerate() {
-            if fields.header_bytes() & (1 << index) != 0 {
-                *byte = *from;
-            }
-        }
-    }
-
-    /// These headers in `fields`, and 0 in all others.
-    pub fn only(&self, fields: Fields) -> Headers {
-        let mut only = Headers::default();
-        only.copy_fields(fields, self);
-        only
-    }
 
     /// Why the packet is malformed, if it is.
     #[inline]

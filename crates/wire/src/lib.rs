@@ -5,6 +5,7 @@
 //! | [`parse`](fn@parse) | one pass over a frame's bytes gives one [`Headers`], 64 bytes, plain old data |
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, for whoever asks |
+//! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, for whoever asks |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
 //!
@@ -16,8 +17,10 @@ mod addr;
 mod checksum;
 mod edits;
 mod fields;
+mod fragment;
 mod headers;
 mod icmp;
+mod layout;
 mod link;
 mod malformed;
 mod parse;
@@ -29,6 +32,7 @@ pub use addr::Addr;
 pub use edits::apply_by_layers;
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply};
 pub use fields::Fields;
+pub use fragment::{Datagram, Fragment, fragment};
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};
 pub use icmp::IcmpPorts;
 pub use link::LinkType;

@@ -24,7 +24,8 @@ pub enum Malformed {
     Ipv6ExtensionTruncated,
     /// More IPv6 extension headers than [`Malformed::MAX_IPV6_EXTENSIONS`].
     TooManyIpv6Extensions,
-    /// A fragment whose offset and length go past 65,535 bytes ("ping of death").
+    /// A fragment whose offset and length go past 65,535 bytes ("ping of death"); where datagrams are followed, a later
+    /// one of that datagram, too.
     FragmentOverflow,
     /// The packet ends inside the TCP header.
     TcpTruncated,
@@ -49,6 +50,23 @@ pub enum Malformed {
     UdpChecksum,
     /// The ICMP or ICMPv6 checksum is wrong.
     IcmpChecksum,
+    /// A fragment, and the chain drops all of them. Like those below, found by who follows datagrams, not by
+    /// [`parse`](fn@crate::parse).
+    Fragment,
+    /// A fragment without data, or with more to come behind data whose length is not a multiple of 8 (RFC 8200 §4.5).
+    FragmentLength,
+    /// A fragment of a fragment: an IPv6 packet with two fragment headers.
+    FragmentNested,
+    /// A later fragment of a datagram whose first fragment did not come before it, or was refused.
+    FragmentWithoutFirst,
+    /// A fragment whose bytes were all in one that came before it: a receiver ignores it.
+    FragmentDuplicate,
+    /// A fragment that overlaps another of its datagram, or a later one of that datagram (RFC 5722 §3).
+    FragmentOverlap,
+    /// A fragment that contradicts another about where their datagram ends, or a later one of that datagram.
+    FragmentEnd,
+    /// A fragment of a datagram with more fragments than are followed.
+    TooManyFragments,
 }
 
 impl Malformed {
@@ -56,7 +74,7 @@ impl Malformed {
     pub const MAX_IPV6_EXTENSIONS: usize = 8;
 
     /// Every reason, in order.
-    pub const ALL: [Malformed; 22] = [
+    pub const ALL: [Malformed; 30] = [
         Malformed::LinkTruncated,
         Malformed::TooManyVlanTags,
         Malformed::IpVersion,
@@ -79,6 +97,14 @@ impl Malformed {
         Malformed::TcpChecksum,
         Malformed::UdpChecksum,
         Malformed::IcmpChecksum,
+        Malformed::Fragment,
+        Malformed::FragmentLength,
+        Malformed::FragmentNested,
+        Malformed::FragmentWithoutFirst,
+        Malformed::FragmentDuplicate,
+        Malformed::FragmentOverlap,
+        Malformed::FragmentEnd,
+        Malformed::TooManyFragments,
     ];
 
     /// A stable name for reports, such as `tcp-data-offset`.
@@ -106,7 +132,31 @@ impl Malformed {
             Malformed::TcpChecksum => "tcp-checksum",
             Malformed::UdpChecksum => "udp-checksum",
             Malformed::IcmpChecksum => "icmp-checksum",
+            Malformed::Fragment => "fragment",
+            Malformed::FragmentLength => "fragment-length",
+            Malformed::FragmentNested => "fragment-nested",
+            Malformed::FragmentWithoutFirst => "fragment-without-first",
+            Malformed::FragmentDuplicate => "fragment-duplicate",
+            Malformed::FragmentOverlap => "fragment-overlap",
+            Malformed::FragmentEnd => "fragment-end",
+            Malformed::TooManyFragments => "too-many-fragments",
         }
+    }
+
+    /// Whether it takes other packets to find this reason, as whoever follows the fragments of datagrams does. So it is
+    /// found where packets enter, and goes with the packet from there.
+    pub fn is_of_datagrams(self) -> bool {
+        matches!(
+            self,
+            Malformed::FragmentOverflow
+                | Malformed::FragmentLength
+                | Malformed::FragmentNested
+                | Malformed::FragmentWithoutFirst
+                | Malformed::FragmentDuplicate
+                | Malformed::FragmentOverlap
+                | Malformed::FragmentEnd
+                | Malformed::TooManyFragments
+        )
     }
 
     /// The reason with number `code`, the inverse of `self as u8`; `None` for 0 (well-formed).
@@ -147,7 +197,15 @@ impl Malformed {
             | Malformed::PortsTruncated
             | Malformed::TcpChecksum
             | Malformed::UdpChecksum
-            | Malformed::IcmpChecksum => Layer::Transport,
+            | Malformed::IcmpChecksum
+            | Malformed::Fragment
+            | Malformed::FragmentLength
+            | Malformed::FragmentNested
+            | Malformed::FragmentWithoutFirst
+            | Malformed::FragmentDuplicate
+            | Malformed::FragmentOverlap
+            | Malformed::FragmentEnd
+            | Malformed::TooManyFragments => Layer::Transport,
         }
     }
 }

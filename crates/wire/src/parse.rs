@@ -1,3 +1,4 @@
+mod bytes;
 mod ip;
 mod link;
 mod plain;
@@ -7,6 +8,7 @@ mod transport;
 pub(crate) use ip::{extension_len, protocol as ip_protocol};
 
 use crate::{Headers, LinkType, Malformed, Marks};
+use bytes::saturate;
 use link::Network;
 
 /// Parses a frame: one pass, no allocation, never panics, reads nothing outside `frame`.
@@ -63,20 +65,4 @@ fn parse_layers(
         return Ok(());
     }
     transport::parse_transport(frame, packet, headers)
-}
-
-fn saturate(len: usize) -> u16 {
-    u16::try_from(len).unwrap_or(u16::MAX)
-}
-
-/// The big-endian number at `offset` of a header of known length: the check is done at compile time
-/// once inlined.
-#[inline(always)]
-fn be16<const LEN: usize>(header: &[u8; LEN], offset: usize) -> u16 {
-    u16::from_be_bytes([header[offset], header[offset + 1]])
-}
-
-#[inline(always)]
-fn be32<const LEN: usize>(header: &[u8; LEN], offset: usize) -> u32 {
-    u32::from(be16(header, offset)) << 16 | u32::from(be16(header, offset + 2))
 }

@@ -178,7 +178,7 @@ fn dependencies_point_down() {
 }
 
 /// Crates with files that use each other in circles. No crate is to be added here.
-const STILL_CIRCULAR: [&str; 6] = ["cli", "io", "measure", "p4", "sweep", "wire"];
+const STILL_CIRCULAR: [&str; 1] = ["measure"];
 
 /// Files that use each other are one file, or three: see [`imports`].
 #[test]
@@ -192,6 +192,46 @@ fn no_files_use_each_other_in_circles() {
             false => assert!(circles.is_empty(), "circles of files in `{krate}`: {circles:?}"),
         }
     }
+}
+
+/// A folder of tests that cargo does not search: those files of it that no test program has.
+fn forgotten(folder: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    if !manifest.contains("autotests = false") {
+        return Vec::new();
+    }
+    let all = fs::read_to_string(folder.join("tests/all.rs")).expect("the program of all tests");
+    let names = fs::read_dir(folder.join("tests")).expect("tests").filter_map(|entry| {
+        let path = entry.expect("a folder entry").path();
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        is_source.then(|| path.file_name().expect("a name").to_string_lossy().into_owned())
+    });
+    let is_had = |name: &String| all.contains(&format!("#[path = \"{name}\"]\nmod "));
+    let is_program = |name: &String| manifest.contains(&format!("path = \"tests/{name}\""));
+    names.filter(|name| !is_had(name) && !is_program(name)).collect()
+}
+
+/// A test in a file that nobody names would never run.
+#[test]
+fn each_file_of_tests_is_in_a_program() {
+    let mut folders = 0;
+    let crates =
+        fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("an entry").path());
+    for folder in crates.chain([root().join("tests")]).filter(|folder| folder.join("tests").is_dir()) {
+        let forgotten = forgotten(&folder);
+        assert!(forgotten.is_empty(), "name in {}/tests/all.rs: {forgotten:?}", folder.display());
+        folders += 1;
+    }
+    assert!(folders > 5);
+    let planted = Path::new(env!("CARGO_TARGET_TMPDIR")).join("forgotten");
+    fs::create_dir_all(planted.join("tests")).expect("a folder");
+    let manifest = "autotests = false\n[[test]]\nname = \"all\"\npath = \"tests/all.rs\"\n";
+    fs::write(planted.join("Cargo.toml"), manifest).expect("written");
+    fs::write(planted.join("tests/all.rs"), "#[path = \"a.rs\"]\nmod a;\n").expect("written");
+    ["a.rs", "b.rs"]
+        .iter()
+        .for_each(|name| fs::write(planted.join("tests").join(name), "").expect("written"));
+    assert_eq!(forgotten(&planted), ["b.rs"]);
 }
 
 /// The rooms of the engine, from the bottom up. Each may use those before it.
@@ -358,4 +398,22 @@ fn the_rules_can_be_broken() {
         BTreeSet::from([module("path::edit"), module("store::walk")]),
     )]);
     assert_eq!(uses_upward(&graph), ["path::run uses store::walk"]);
+}
+
+/// Two files that use each other are a circle. A variable that is called as a file is none.
+#[test]
+fn circles_are_found() {
+    let circles = |name: &str, parent: &str, child: &str| {
+        let src = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(src.join("parent")).expect("a folder for a crate");
+        fs::write(src.join("lib.rs"), "mod parent;").expect("written");
+        fs::write(src.join("parent.rs"), format!("mod child;\npub struct Parent;\n{parent}"))
+            .expect("written");
+        fs::write(src.join("parent/child.rs"), child).expect("written");
+        imports::circles(&imports::graph(&src)).len()
+    };
+    let child = "pub fn of(_: super::Parent) {}";
+    assert_eq!(circles("circle", "pub fn of() { child::of(Parent) }", child), 1);
+    assert_eq!(circles("used", "use child::of;", child), 1);
+    assert_eq!(circles("variable", "pub fn of(child: u8) -> u8 { child }", child), 0);
 }

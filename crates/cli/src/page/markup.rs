@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use crate::output::is_unprintable;
+
 /// Elements of HTML that have no end tag. All others get one, as browsers want it.
 const WITHOUT_END: [&str; 2] = ["br", "meta"];
 
@@ -58,14 +60,6 @@ impl Display for Element {
         }
         write!(f, "<{name}{attributes}>{content}</{name}>")
     }
-}
-
-/// What neither a page nor a terminal should be given: control characters, characters that turn the direction of
-/// writing, and those that are none.
-pub fn is_unprintable(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
 fn escape(text: &str) -> String {

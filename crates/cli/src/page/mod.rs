@@ -37,6 +37,22 @@ pub fn paragraph(class: &str, text: &str) -> Element {
     element("p").class(class).text(text)
 }
 
+/// A chart under its name.
+pub fn figure(title: &str, drawing: Element) -> Element {
+    element("figure").child(element("h3").text(title)).child(drawing)
+}
+
+/// Charts beside each other, as many as there is room for.
+pub fn charts(charts: impl IntoIterator<Item = Element>) -> Element {
+    element("div").class("charts").children(charts)
+}
+
+/// Samples of lines or bars with their names.
+pub fn legend(names: impl IntoIterator<Item = (Element, String)>) -> Element {
+    let one = |(sample, name)| element("li").child(sample).child(element("span").text(name));
+    element("ul").class("legend").children(names.into_iter().map(one))
+}
+
 /// A table of one kind of row; the first cell of a row is its heading. Columns of `words` may be broken.
 pub fn table(header: &[&str], words: &[usize], rows: impl IntoIterator<Item = Row>) -> Element {
     let worded = |cell: Element, column| if words.contains(&column) { cell.class("words") } else { cell };

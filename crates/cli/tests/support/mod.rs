@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -12,6 +12,19 @@ pub fn root() -> PathBuf {
 pub fn paceline(args: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_paceline")).current_dir(root()).args(args).output();
     output.expect("the program runs")
+}
+
+/// The program with arguments that have no spaces in them; `''` is an empty one.
+pub fn by_line(args: &str) -> Output {
+    paceline(&args.split_whitespace().map(|word| word.trim_matches('\'')).collect::<Vec<_>>())
+}
+
+/// The same while it runs.
+pub fn start(args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
+    command.current_dir(root()).args(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program runs")
 }
 
 pub fn stdout(output: &Output) -> String {

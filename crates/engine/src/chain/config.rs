@@ -3,6 +3,7 @@
 //! ```toml
 //! name = "edge"
 //! malformed = "drop"            # or "pass"
+//! fragments = "pass"            # or "drop", "track"
 //! seed = 1
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
 //!
@@ -30,6 +31,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::chain::checksums::Checksums;
 use crate::chain::registry::{MakeError, Registry};
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
+use crate::path::checks::Fragments;
 use crate::path::sides::Sides;
 
 /// Flows per core where a chain file does not say.
@@ -38,7 +40,8 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 6] = ["name", "malformed", "checksums", "seed", "inside", "function"];
+const CHAIN_OPTIONS: [&str; 7] =
+    ["name", "malformed", "checksums", "fragments", "seed", "inside", "function"];
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -118,6 +121,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     };
     let malformed = chain.take::<MalformedPolicy>("malformed")?.unwrap_or_default();
     let checksums = chain.take::<Checksums>("checksums")?.unwrap_or_default();
+    let fragments = chain.take::<Fragments>("fragments")?.unwrap_or_default();
     let seed = chain.take::<u64>("seed")?.unwrap_or_default();
     let inside = chain.take_spanned::<Vec<String>>("inside")?;
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
@@ -140,7 +144,8 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let sides = Sides::of_chain(inside, &functions)
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
-    Ok(Chain { name, malformed, checksums, seed, table_seed: random_seed(), sides, functions })
+    let table_seed = random_seed();
+    Ok(Chain { name, malformed, checksums, fragments, seed, table_seed, sides, functions })
 }
 
 fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixSet, Mistake> {

@@ -1,7 +1,6 @@
 //! A chain with sides: packets from inside meet the functions in the order of the chain, packets from outside in
 //! reverse.
 
-use crate::chain::checksums::Checksums;
 use crate::chain::{Chain, MalformedPolicy};
 use crate::path::core::{ChainCore, Place};
 use crate::path::group::{Group, StageSpec};
@@ -19,8 +18,7 @@ impl Chain {
         let has_order = self.sides.is_some() && (places.len() > 1 || between.contains(&true));
         let between = if has_order { between } else { Vec::new() };
         let drop_malformed = self.malformed == MalformedPolicy::Drop;
-        let verifies_checksums = self.checksums == Checksums::Verify;
-        ChainCore { drop_malformed, verifies_checksums, sides: self.sides.clone(), groups, between, places }
+        ChainCore { drop_malformed, checks: self.checks(), groups, between, places }
     }
 
     /// Whether some function stands between the sides, such as a NAT.

@@ -19,6 +19,7 @@ use wire::{Headers, LinkType};
 
 use crate::chain::checksums::Checksums;
 use crate::chain::registry::{Function, FunctionInfo};
+use crate::path::checks::{self, Checks, Fragments};
 use crate::path::sides::Sides;
 
 pub(crate) mod checksums;
@@ -41,6 +42,8 @@ pub struct Chain {
     pub malformed: MalformedPolicy,
     /// Whether packets with wrong checksums count as malformed.
     pub checksums: Checksums,
+    /// Which fragments count as malformed.
+    pub fragments: Fragments,
     /// Seed of everything that functions draw.
     pub seed: u64,
     /// Seed of the tables' hashes, drawn anew when the chain is read, so that nobody can choose flows
@@ -88,14 +91,19 @@ impl Chain {
         self
     }
 
-    /// The headers of a packet as every core of this chain sees them: parsed, and marked with the side that the packet
-    /// comes from, if the chain has sides.
+    /// The headers of a packet as every core of this chain sees them, if there is nothing wrong with its checksums or
+    /// fragments: parsed, and marked with the side that the packet comes from, if the chain has sides.
     pub fn headers(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
-        let mut headers = wire::parse(link, frame, wire_len);
-        if let Some(sides) = &self.sides {
-            sides.mark(&mut headers);
+        checks::parse(self.sides.as_deref(), link, frame, wire_len)
+    }
+
+    /// What is checked of each packet.
+    pub(crate) fn checks(&self) -> Checks {
+        Checks {
+            sides: self.sides.clone(),
+            verifies_checksums: self.checksums == Checksums::Verify,
+            fragments: self.fragments,
         }
-        headers
     }
 
     /// What sharding needs to know of the functions.

@@ -14,6 +14,7 @@ use crate::executor::pace::Pace;
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
 use crate::strategies::dispatch::{Dispatcher, Team};
+use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 
 /// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
@@ -77,9 +78,8 @@ fn feed_all(
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    // A core that gets the packet finds out itself; what the others are told has to say so.
-    let verifies = chain.checksums == Checksums::Verify && dispatcher.tells_headers();
-    let reads_headers = dispatcher.reads_headers();
+    let mut ingress = Ingress::new(chain, dispatcher.tells_headers());
+    let reads_headers = dispatcher.reads_headers() || ingress.sees_all();
     let mut packets = 0u64;
     loop {
         let record = match reader.next() {
@@ -96,13 +96,11 @@ fn feed_all(
         }
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
-            let mut headers = match reads_headers {
-                true => chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len),
-                false => Headers::default(),
+            let (headers, refused) = match reads_headers {
+                true => ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, record.time_ns),
+                false => (Headers::default(), None),
             };
-            if verifies {
-                wire::verify_into(feeder.bytes(&frame), &mut headers);
-            }
+            frame.refused = refused;
             let core = dispatcher.dispatch(&headers, &mut frame, feeder)?;
             feeder.send(core, frame)
         });

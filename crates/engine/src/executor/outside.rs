@@ -12,6 +12,7 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::{Pace, Speed};
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
+use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
 use crate::strategies::egress::Egress;
@@ -44,14 +45,22 @@ pub enum ExternalPackets {
 }
 
 impl ExternalPackets {
-    /// Files say nothing of what their sequencer verified: with `auto`, neither it nor the cores do.
-    fn decide_checksums(&mut self, chain: &Chain) -> ChecksumSample {
-        match self {
+    /// The chain as cores run it on these packets, with what was decided about checksums. Files say nothing of what their
+    /// sequencer verified: with `auto`, neither it nor the cores do.
+    fn decided(&mut self, chain: &Chain) -> (Chain, ChecksumSample) {
+        let sample = match self {
             ExternalPackets::Capture(reader) => chain.checksums.decide(reader),
             ExternalPackets::Files(_) => {
                 ChecksumSample { verified: chain.checksums == Checksums::Verify, ..ChecksumSample::default() }
             }
-        }
+        };
+        // What a sequencer refused is refused, whatever the chain says here: the other cores are told so, too.
+        let fragments = match (&self, chain.fragments) {
+            (ExternalPackets::Files(_), Fragments::Pass) => Fragments::Track,
+            (_, fragments) => fragments,
+        };
+        let checksums = Checksums::decided(&sample);
+        (Chain { checksums, fragments, ..chain.clone() }, sample)
     }
 }
 
@@ -69,8 +78,8 @@ pub fn replay_external<E: Send>(
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
     let ExternalInput { mut packets, speed, loss, recovery } = input;
-    let checksums = packets.decide_checksums(chain);
-    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
+    let (chain, checksums) = packets.decided(chain);
+    let chain = &chain;
     let arrivals = match open(chain, plan, packets, loss) {
         Ok(arrivals) => arrivals,
         Err(error) => return Ok(RunOutcome::nothing(error)),
@@ -93,8 +102,8 @@ pub(crate) fn replay_all<E: Send>(
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
     let ExternalInput { mut packets, loss, .. } = input;
-    let checksums = packets.decide_checksums(chain);
-    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
+    let (chain, checksums) = packets.decided(chain);
+    let chain = &chain;
     let arrivals = match open(chain, plan, packets, loss) {
         Ok(arrivals) => arrivals,
         Err(error) => return Ok(RunOutcome::nothing(error)),

@@ -7,19 +7,16 @@ use table::Horizon;
 use wire::{Marks, Stamp};
 
 use crate::path::batch::Batch;
+use crate::path::checks::Checks;
 use crate::path::group::{Group, Stage};
 use crate::path::laps::Laps;
 use crate::path::packets::bits;
 use crate::path::parcel::{Leaving, PackedFlows, Pool};
-use crate::path::sides::Sides;
 
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
     pub(crate) drop_malformed: bool,
-    /// If the chain has two directions.
-    pub(crate) sides: Option<Arc<Sides>>,
-    /// Whether packets with wrong checksums are malformed.
-    pub(crate) verifies_checksums: bool,
+    pub(crate) checks: Checks,
     pub(crate) groups: Vec<Box<dyn Group>>,
     /// By group: whether it stands between the sides. Empty if no order of the functions makes a difference.
     pub(crate) between: Vec<bool>,
@@ -55,7 +52,7 @@ impl ChainCore {
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
         let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
-        ChainCore { drop_malformed: false, verifies_checksums: false, sides: None, groups, between, places }
+        ChainCore { drop_malformed: false, checks: Checks::default(), groups, between, places }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step
@@ -118,7 +115,7 @@ impl ChainCore {
     /// Notes in the headers of a core's own packets which side they come from; says how many come from outside.
     #[inline]
     pub(crate) fn mark_sides(&self, batch: &mut Batch) -> u64 {
-        let Some(sides) = &self.sides else { return 0 };
+        let Some(sides) = &self.checks.sides else { return 0 };
         let mut from_outside = 0;
         for packet in bits(batch.own()) {
             sides.mark(&mut batch.headers[packet]);
@@ -132,7 +129,7 @@ impl ChainCore {
     /// interface, which is one run.
     fn process_both_ways(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         debug_assert!(batch.runs.is_empty(), "only history of a function alone is put together");
-        let Some(sides) = self.sides.as_ref().map(Arc::clone) else { return };
+        let Some(sides) = self.checks.sides.as_ref().map(Arc::clone) else { return };
         let (outside, crossing) = sides.of(batch);
         let mut rest = batch.live;
         while rest != 0 {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `run` | the story: one turn of a core |
 //! | `receive` | what stands between the port and the chain |
-//! | `parse` | bytes become headers; wrong checksums are found |
+//! | `parse`, `checks` | bytes become headers; wrong checksums and refused fragments are found |
 //! | `core` | the chain on this core: its groups, in the order of the packet's side |
 //! | `group` | what a group of functions can do; groups with states are in [`store`](crate::store) |
 //! | `step` | one function's step of a packet, and what becomes of the packet |
@@ -14,6 +14,7 @@
 //! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
 
 pub(crate) mod batch;
+pub(crate) mod checks;
 pub(crate) mod core;
 pub(crate) mod counters;
 mod edit;

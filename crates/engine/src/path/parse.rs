@@ -4,6 +4,7 @@ use io::Port;
 use wire::Checksums;
 
 use crate::path::batch::Batch;
+use crate::path::checks::{Checks, Fragments};
 use crate::path::counters::CoreCounters;
 use crate::path::packets::bits;
 
@@ -19,9 +20,21 @@ pub(super) fn parse(port: &impl Port, batch: &mut Batch) {
     }
 }
 
-/// Finds packets with wrong checksums malformed. Of history this was done where it was written.
+/// Finds packets malformed that could be parsed. Of history this was done where it was written.
 #[inline(never)]
-pub(super) fn verify_checksums(port: &impl Port, batch: &mut Batch, counters: &mut CoreCounters) {
+pub(super) fn check(port: &impl Port, checks: &Checks, batch: &mut Batch, counters: &mut CoreCounters) {
+    if checks.fragments != Fragments::Pass {
+        for i in bits(batch.live & !batch.history) {
+            checks.refuse(batch.frames[i].refused, &mut batch.headers[i]);
+            batch.live &= !(u64::from(!batch.headers[i].is_well_formed()) << i);
+        }
+    }
+    if checks.verifies_checksums {
+        verify_checksums(port, batch, counters);
+    }
+}
+
+fn verify_checksums(port: &impl Port, batch: &mut Batch, counters: &mut CoreCounters) {
     for i in bits(batch.live & !batch.history) {
         let (frame, headers) = (&batch.frames[i], &mut batch.headers[i]);
         match wire::verify_into(port.bytes(frame), headers) {

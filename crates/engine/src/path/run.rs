@@ -18,7 +18,7 @@ use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::edit::apply_edits;
 use crate::path::laps::{Lap, Laps};
-use crate::path::parse::{parse, verify_checksums};
+use crate::path::parse::{check, parse};
 use crate::path::receive::{Intake, Moves};
 
 /// Takes packets from `port` through `chain` until the port ends. Allocates nothing; `batch` is empty
@@ -65,8 +65,8 @@ pub fn turn(
         counters.receive(batch);
         let begin = Instant::now();
         parse(port, batch);
-        if chain.verifies_checksums {
-            verify_checksums(port, batch, counters);
+        if chain.checks.is_needed() {
+            check(port, &chain.checks, batch, counters);
         }
         counters.from_outside += chain.mark_sides(batch);
         observer.lap(Lap::Parse, batch);

@@ -20,6 +20,7 @@ use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{HistoryOutcome, RunOutcome};
 use crate::executor::publish::UNNAMED;
 use crate::executor::reordering::Reordered;
+use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::counters::{CoreCounters, StageCounters};
 use crate::path::group::Stage;
@@ -60,6 +61,8 @@ pub struct RunReport {
     pub malformed: BTreeMap<String, u64>,
     /// Whether packets with wrong checksums counted as malformed.
     pub checksums: ChecksumReport,
+    /// Which fragments counted as malformed.
+    pub fragments: FragmentReport,
     /// Each core.
     pub cores: Vec<CoreReport>,
     /// Each function, all cores together, in the order of the chain.
@@ -106,6 +109,15 @@ pub struct ChecksumReport {
     pub refused: u64,
     /// Packets that passed although their checksums could not be verified: the capture cut them, or they are fragments.
     pub unverifiable: u64,
+}
+
+/// What became of fragments.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct FragmentReport {
+    /// What the chain file says.
+    pub policy: Fragments,
+    /// Fragments that are among the malformed for being what they are.
+    pub refused: u64,
 }
 
 /// A function whose states all cores shared.
@@ -442,6 +454,10 @@ impl RunReport {
                 sample: outcome.checksums,
                 refused: malformed.iter().filter(|(why, _)| why.ends_with("-checksum")).map(|(_, n)| n).sum(),
                 unverifiable: counted(|core| core.unverifiable),
+            },
+            fragments: FragmentReport {
+                policy: chain.fragments,
+                refused: malformed.iter().filter(|(why, _)| why.contains("fragment")).map(|(_, n)| n).sum(),
             },
             malformed,
             cores,

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::iter;
 
+use crate::path::checks::Fragments;
 use crate::report::words::percent;
 use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
 use crate::report::{
-    ChecksumReport, CoreHistory, CoreReport, FunctionSummary, HistoryReport, ReorderingReport, RunReport,
-    SharedFunction, Verdicts,
+    ChecksumReport, CoreHistory, CoreReport, FragmentReport, FunctionSummary, HistoryReport,
+    ReorderingReport, RunReport, SharedFunction, Verdicts,
 };
 
 impl RunReport {
@@ -40,6 +41,7 @@ impl RunReport {
             text += &shared(&self.shared_functions, &self.strategy);
         }
         text += &checksums(self);
+        text += &fragments(self.fragments);
         if let Some(written) = written {
             text += &format!("{written}\n");
         }
@@ -95,6 +97,15 @@ fn checksums(report: &RunReport) -> String {
         );
     }
     text
+}
+
+/// What became of fragments, where they do not just pass.
+fn fragments(FragmentReport { policy, refused }: FragmentReport) -> String {
+    match policy {
+        Fragments::Pass => String::new(),
+        Fragments::Drop => format!("fragments: all malformed ({})\n", plural(refused, "packet")),
+        Fragments::Track => format!("fragments: tracked, {} malformed\n", count(refused)),
+    }
 }
 
 /// What is shared, and what is promised of it no more.

@@ -5,13 +5,16 @@
 //! | `single`, `rss`, `rsspp`, `shared`, `scr` | the strategies |
 //! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
 //! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
+//! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
 //! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
 //! | `refusal`, `limits` | why a chain cannot run as asked |
 //! | `egress` | in which order packets leave |
 
 pub(crate) mod dispatch;
 pub(crate) mod egress;
+pub(crate) mod fragments;
 mod hashing;
+pub(crate) mod ingress;
 pub(crate) mod limits;
 pub(crate) mod plan;
 pub(crate) mod refusal;

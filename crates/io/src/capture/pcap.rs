@@ -15,7 +15,8 @@ use wire::LinkType;
 
 use super::MAX_PACKET_BYTES;
 use super::error::Fault;
-use super::reader::{Order, Packet};
+use super::order::Order;
+use super::record::Packet;
 use super::window::Window;
 
 pub(super) const HEADER_LEN: usize = 24;

@@ -25,7 +25,8 @@ use wire::LinkType;
 use self::clock::Clock;
 use super::MAX_PACKET_BYTES;
 use super::error::Fault;
-use super::reader::{Order, Packet};
+use super::order::Order;
+use super::record::Packet;
 use super::window::Window;
 
 /// The longest block of a kind that is read (not skipped), in bytes: the longest packet and room for

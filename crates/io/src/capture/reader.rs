@@ -1,16 +1,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use wire::LinkType;
 
 use super::error::{At, CaptureError, Fault};
 use super::packing::Input;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
+use super::record::{Packet, Record};
 use super::window::Window;
 use crate::Trace;
 
@@ -36,21 +34,6 @@ struct Ahead {
     taken: usize,
     /// What came after them.
     error: Option<CaptureError>,
-}
-
-/// One captured packet. Borrows the reader's buffer until the next call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// Nanoseconds since 1970, UTC; times before are 0, times past 2554 are `u64::MAX`.
-    ///
-    /// A pcapng Simple Packet Block has no time: it gets that of the packet before it, or 0.
-    pub time_ns: u64,
-    /// The packet's length on the wire, in bytes; never less than `data.len()`.
-    pub wire_len: u32,
-    /// What `data` begins with.
-    pub link: LinkType,
-    /// The captured bytes, at most [`MAX_PACKET_BYTES`](super::MAX_PACKET_BYTES).
-    pub data: &'a [u8],
 }
 
 /// What a reader came across and read on.
@@ -274,45 +257,5 @@ fn name(fault: Fault, path: &Path, window: &Window, records: u64) -> CaptureErro
         Fault::LinkType { offset, number } => CaptureError::LinkType { path, at: at(offset), number },
         Fault::Dialect(found) => CaptureError::Dialect { path, found },
         Fault::Input(source) => CaptureError::Read { path, at: at(window.read_offset()), records, source },
-    }
-}
-
-/// A packet found in the window.
-pub(super) struct Packet {
-    pub time_ns: u64,
-    pub wire_len: u32,
-    pub link: LinkType,
-    pub data: Range<usize>,
-}
-
-/// The byte order of a file or section. Reading panics outside `bytes`: callers check lengths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    pub fn u16(self, bytes: &[u8], at: usize) -> u16 {
-        let field = [bytes[at], bytes[at + 1]];
-        match self {
-            Order::Little => u16::from_le_bytes(field),
-            Order::Big => u16::from_be_bytes(field),
-        }
-    }
-
-    pub fn u32(self, bytes: &[u8], at: usize) -> u32 {
-        let field = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        match self {
-            Order::Little => u32::from_le_bytes(field),
-            Order::Big => u32::from_be_bytes(field),
-        }
-    }
-    pub fn u64(self, bytes: &[u8], at: usize) -> u64 {
-        let (first, second) = (u64::from(self.u32(bytes, at)), u64::from(self.u32(bytes, at + 4)));
-        match self {
-            Order::Little => second << 32 | first,
-            Order::Big => first << 32 | second,
-        }
     }
 }

@@ -180,7 +180,7 @@ fn create_partial(target: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 /// The layout is drawn in the `pcap` module.
-pub(crate) fn file_header(link: LinkType) -> [u8; HEADER_LEN] {
+pub(super) fn file_header(link: LinkType) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[0..4].copy_from_slice(&MAGIC_NANO.to_le_bytes());
     header[4..6].copy_from_slice(&2_u16.to_le_bytes());
@@ -190,7 +190,7 @@ pub(crate) fn file_header(link: LinkType) -> [u8; HEADER_LEN] {
     header
 }
 
-pub(crate) fn record_header(time_ns: u64, wire_len: u32, captured: u32) -> [u8; RECORD_LEN] {
+pub(super) fn record_header(time_ns: u64, wire_len: u32, captured: u32) -> [u8; RECORD_LEN] {
     const NS_PER_S: u64 = 1_000_000_000;
     const LATEST_NS: u64 = u32::MAX as u64 * NS_PER_S + NS_PER_S - 1;
     let time_ns = time_ns.min(LATEST_NS);

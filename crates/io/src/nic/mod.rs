@@ -30,7 +30,7 @@ pub use self::clock::{Clock, VirtualClock, WallClock};
 pub use self::pace::{Pace, Shape};
 use self::queue::Queue;
 use crate::pool::Pool;
-use crate::{Closed, Fate, Frame, Packets, Port, Received};
+use crate::{Closed, Fate, Foreign, Frame, Packets, Port, Received};
 
 /// What is offered to a card in one trial, the same for all its queues.
 #[derive(Clone)]
@@ -74,10 +74,19 @@ impl<C: Clock> NicPort<C> {
     /// # Panics
     /// If there are no descriptors or no frames, or no memory for them.
     pub fn new(offer: Offer, arrivals: Vec<u32>, descriptors: usize, frames: usize, clock: C) -> NicPort<C> {
+        let pool = Pool::for_packets(&offer.packets, frames);
+        NicPort::in_pool(offer, arrivals, descriptors, pool, clock)
+    }
+
+    /// The same with a pool of its own choice, which may share its memory with those of other queues.
+    ///
+    /// # Panics
+    /// If there are no descriptors, or a packet is longer than the frames of the pool.
+    pub fn in_pool(offer: Offer, arrivals: Vec<u32>, descriptors: usize, pool: Pool, clock: C) -> NicPort<C> {
         assert!(descriptors > 0, "a queue without descriptors");
         debug_assert!(arrivals.is_sorted());
+        pool.assert_fits(&offer.packets);
         let queue = Queue::new(arrivals, descriptors);
-        let pool = Pool::new(&offer.packets, frames);
         NicPort { offer, clock, queue, pool, received: 0, latency: None }
     }
 
@@ -86,7 +95,7 @@ impl<C: Clock> NicPort<C> {
     #[must_use]
     pub fn with_latency(mut self) -> NicPort<C> {
         let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("bounds in order");
-        let sent_ns = Vec::with_capacity(self.pool.free());
+        let sent_ns = Vec::with_capacity(self.pool.frames_of_all());
         self.latency = Some(Latency { histogram, sent_ns });
         self
     }
@@ -195,14 +204,22 @@ impl<C: Clock> Port for NicPort<C> {
     }
 
     #[inline]
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         if let Some(latency) = &mut self.latency {
             let origin_ns = self.offer.origin.time_ns;
             latency.sent_ns.extend(frames.iter().map(|frame| frame.stamp.time_ns - origin_ns));
         }
-        self.pool.give_back(frames);
-        Ok(())
+        self.pool.give_back(frames.drain(..));
+        Ok(fates.len())
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.pool.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.pool.hand_over(frames);
     }
 }
 

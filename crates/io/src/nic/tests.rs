@@ -3,6 +3,7 @@ use wire::LinkType;
 use super::*;
 use crate::Trace;
 use crate::capture::Record;
+use crate::contract::{Lab, port_contract};
 
 fn offer(pace: Pace) -> Offer {
     let mut trace = Trace::default();
@@ -93,4 +94,41 @@ fn latency_is_from_arrival_to_the_receive_after_sending() {
     }
     let latency = port.into_latency().expect("asked for");
     assert_eq!((latency.len(), latency.min(), latency.max()), (2, 150, 200));
+}
+
+/// Two queues of one card, whose clock says that all packets have arrived.
+struct Pair([NicPort<VirtualClock>; 2]);
+
+impl Lab for Pair {
+    fn port(&mut self, number: usize) -> &mut dyn Port {
+        &mut self.0[number]
+    }
+
+    fn arrive(&mut self, _: usize, _: usize) {}
+
+    fn left(&mut self) -> u64 {
+        let sent = |latency: &Latency| latency.histogram.len() + latency.sent_ns.len() as u64;
+        self.0.iter().map(|port| port.latency.as_ref().map_or(0, sent)).sum()
+    }
+
+    fn counts_drops(&self) -> bool {
+        true
+    }
+
+    fn frames(&self) -> usize {
+        8
+    }
+}
+
+#[test]
+fn a_queue_keeps_the_contract() {
+    port_contract(|| {
+        let clock = VirtualClock::default();
+        clock.advance_to(1_000_000_000);
+        let pools = <[Pool; 2]>::try_from(Pool::shared(2, 8, 200)).map_err(drop).expect("two pools");
+        Pair(pools.map(|pool| {
+            let arrivals: Vec<u32> = (0..1_000).collect();
+            NicPort::in_pool(offer(Pace::even(1e6)), arrivals, 1_000, pool, clock.clone()).with_latency()
+        }))
+    });
 }

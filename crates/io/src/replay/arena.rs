@@ -6,11 +6,11 @@
 use std::cell::UnsafeCell;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory::LINE_BYTES;
 
-use crate::frame::{HEADROOM_BYTES, Place};
+use crate::frame::{HEADROOM_BYTES, Place, new_pool_id};
 
 /// The memory, shared by all; who may touch which part of it is said by [`Place`]s.
 pub(super) struct Arena {
@@ -46,17 +46,14 @@ pub(super) struct Taker {
 impl Arena {
     /// An arena of `size_bytes`, a power of two, for packets of up to `longest_bytes`, and its taker.
     pub(super) fn new(size_bytes: usize, longest_bytes: usize) -> (Taker, Arc<Arena>) {
-        static NEXT_ID: AtomicU32 = AtomicU32::new(0);
         let lines = size_bytes / LINE_BYTES;
         let longest = Place::lines_for(longest_bytes);
         assert!(size_bytes.is_power_of_two() && longest <= lines && longest <= usize::from(u16::MAX));
         assert!(u32::try_from(lines).is_ok());
         let line = || Line(UnsafeCell::new([0; LINE_BYTES]));
         let memory = std::iter::repeat_with(line).take(lines + longest).collect();
-        // Counting round would give an id twice.
-        let next = NEXT_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
-        let id = next.expect("fewer than four billion arenas");
-        let arena = Arc::new(Arena { id, memory, lines: lines as u64, returned: AtomicU64::new(0) });
+        let arena =
+            Arc::new(Arena { id: new_pool_id(), memory, lines: lines as u64, returned: AtomicU64::new(0) });
         (Taker { arena: Arc::clone(&arena), taken: 0, longest_bytes }, arena)
     }
 
@@ -94,6 +91,11 @@ impl Arena {
     /// Where the region begins that has to come back next.
     pub(super) fn next_back(&self) -> u32 {
         (self.returned.load(Ordering::Relaxed) & (self.lines - 1)) as u32
+    }
+
+    /// Whether a packet's bytes are here.
+    pub(super) fn holds(&self, place: &Place) -> bool {
+        place.pool == self.id
     }
 
     /// How many frames there can be at a time, at most.
@@ -303,7 +305,7 @@ mod tests {
         arena.give_back(place);
         let _first = taker.take(LINE_BYTES).expect("room");
         let second = taker.take(5 * LINE_BYTES).expect("room");
-        assert!(second.buffer().end > 16 * LINE_BYTES);
+        assert!(second.first_line + u32::from(second.lines) > 16);
         arena.give_back(second);
     }
 

@@ -1,4 +1,3 @@
-use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +9,7 @@ use wire::{RanBack, Stamper};
 use super::arena::{Arena, Taker};
 use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
-use crate::{Closed, Done, Fate, Frame, Port, Queue, Received, Waiting};
+use crate::{Closed, Done, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -82,6 +81,7 @@ fn sized(
             received: 0,
             sent,
             blocked,
+            is_blocked: false,
             waited: 0,
         });
     }
@@ -135,6 +135,7 @@ impl Feeder {
             wire_len: record.wire_len,
             link: record.link,
             entry: 0,
+            refused: None,
             place,
         })
     }
@@ -159,7 +160,21 @@ impl Feeder {
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
         self.sent[queue] += 1;
-        push(&mut self.to_queues[queue], &mut iter::once(frame), &self.broken, || ())
+        let (ring, waiting) = (&mut self.to_queues[queue], Waiting::default());
+        let mut frame = frame;
+        loop {
+            if ring.is_abandoned() {
+                return Err(Closed);
+            }
+            frame = match ring.push(frame) {
+                Ok(()) => return Ok(()),
+                Err(frame) => frame,
+            };
+            if self.broken.load(Ordering::Acquire) {
+                return Err(Closed);
+            }
+            waiting.wait();
+        }
     }
 
     /// Packets sent to a queue so far.
@@ -182,13 +197,15 @@ pub struct ReplayPort {
     /// Set when a port goes away with packets in its hands, or before it has taken all: then some
     /// packet will never come out, and whoever waits for it must not.
     broken: Arc<AtomicBool>,
-    /// Frames received and not sent.
+    /// Frames received or taken over, and neither sent nor handed over.
     held: usize,
     received: u64,
     /// Frames that all queues have sent.
     sent: Arc<CachePadded<AtomicU64>>,
     /// Batches that any queue could not send at once.
     blocked: Arc<AtomicU64>,
+    /// Whether the batch that waits here is counted.
+    is_blocked: bool,
     /// Frames that were in the ring at the last look.
     waited: usize,
     receive: Consumer<Frame>,
@@ -222,28 +239,59 @@ impl Port for ReplayPort {
         self.arena.buffer_mut(&mut frame.place)
     }
 
-    fn send(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<(), Closed> {
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
+        if self.send.is_abandoned() {
+            return Err(Closed);
+        }
+        let taken = frames.len().min(self.send.room_for(frames.len()));
+        if taken < frames.len() {
+            self.block(taken)?;
+        } else {
+            self.is_blocked = false;
+        }
         // Of two threads of which one waits for the other, the earlier's numbers are the lower.
-        let first = self.sent.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        let first = self.sent.fetch_add(taken as u64, Ordering::Relaxed);
         let done = |(index, (frame, fate)): (usize, (Frame, &Fate))| Done {
             frame,
             fate: *fate,
             sent: first + index as u64,
         };
-        let mut done = frames.drain(..).zip(fates).enumerate().map(done);
-        let blocked = || {
-            self.blocked.fetch_add(1, Ordering::Relaxed);
-        };
-        let outcome = push(&mut self.send, &mut done, &self.broken, blocked);
-        // What was not sent dies here, and stays counted, so that those who wait for it hear of it.
-        self.held -= fates.len() - done.len();
-        outcome
+        self.send.push_from(&mut frames.drain(..taken).zip(fates).enumerate().map(done));
+        self.held = self.held.saturating_sub(taken);
+        Ok(taken)
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        if !frames.iter().all(|frame| self.arena.holds(&frame.place)) {
+            return Err(Foreign);
+        }
+        self.held += frames.len();
+        Ok(())
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.held = self.held.saturating_sub(frames.len());
     }
 
     /// Nothing is lost: whoever feeds the port waits while the queue is full.
     fn queue(&self) -> Queue {
         Queue { depth: Some(self.waited as u32), lost: 0 }
+    }
+}
+
+impl ReplayPort {
+    /// The ring takes fewer frames than there are: whether that can change, and a batch that is counted.
+    #[cold]
+    fn block(&mut self, taken: usize) -> Result<(), Closed> {
+        if taken == 0 && self.broken.load(Ordering::Acquire) {
+            return Err(Closed);
+        }
+        if !self.is_blocked {
+            self.is_blocked = true;
+            self.blocked.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 
@@ -254,35 +302,6 @@ impl Drop for ReplayPort {
             self.broken.store(true, Ordering::Release);
         }
     }
-}
-
-/// Pushes all, as many at a time as fit, waiting while the ring is full, of which `blocked` hears the first time.
-/// What is left when there is no more use in waiting stays in the iterator.
-fn push<T>(
-    ring: &mut Producer<T>,
-    items: &mut impl ExactSizeIterator<Item = T>,
-    broken: &AtomicBool,
-    blocked: impl FnOnce(),
-) -> Result<(), Closed> {
-    let waiting = Waiting::default();
-    let mut blocked = Some(blocked);
-    while items.len() > 0 {
-        if ring.is_abandoned() {
-            return Err(Closed);
-        }
-        if ring.push_from(items) > 0 {
-            waiting.over();
-            continue;
-        }
-        if broken.load(Ordering::Acquire) {
-            return Err(Closed);
-        }
-        if let Some(blocked) = blocked.take() {
-            blocked();
-        }
-        waiting.wait();
-    }
-    Ok(())
 }
 
 #[cfg(test)]

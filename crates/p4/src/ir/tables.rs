@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Constant, FieldId, Operand, Statement};
+use super::statement::{Constant, FieldId, Operand, Statement};
 
 /// A place in the sources. Written `mac_learning.p4:18:13`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -12,6 +12,7 @@ use zerocopy::IntoBytes;
 pub struct Plain {
     pub stamp: Stamp,
     pub is_flush: bool,
+    pub refused: u8,
     pub items: Vec<(Stamp, Headers)>,
     pub packet_offset: usize,
 }
@@ -29,7 +30,10 @@ pub fn plain(bytes: &[u8], mask: u64) -> Option<Plain> {
     };
     let [magic, version, flags, link] = [(0, 4), (4, 1), (5, 1), (6, 2)].map(|(at, len)| big_endian(at, len));
     let is_flush = flags? == 1;
-    let is_known = magic? == 0x504c_4849 && version? == 1 && flags? <= 1;
+    let refused = flags? as u8 >> 1;
+    // Reasons that other packets make, and only of a packet.
+    let is_told = matches!(refused, 0 | 11 | 24..=30) && (refused == 0 || flags? & 1 == 0);
+    let is_known = magic? == 0x504c_4849 && version? == 1 && is_told;
     let (seq, time_ns, layout) = (big_endian(8, 8)?, big_endian(16, 8)?, big_endian(24, 8)?);
     let item_len = big_endian(32, 2)? as usize;
     let [ring_items, count, oldest] = [34, 36, 38].map(|at| big_endian(at, 2));
@@ -64,7 +68,7 @@ pub fn plain(bytes: &[u8], mask: u64) -> Option<Plain> {
     let items: Vec<_> = (0..count).map(item).collect();
     let stamp = Stamp { seq, time_ns };
     let times: Vec<_> = items.iter().map(|(stamp, _)| stamp.time_ns).chain([time_ns]).collect();
-    times.is_sorted().then_some(Plain { stamp, is_flush, items, packet_offset })
+    times.is_sorted().then_some(Plain { stamp, is_flush, refused, items, packet_offset })
 }
 
 /// The crate takes what the plain reader takes and reads the same in it, from every item on.
@@ -78,6 +82,7 @@ pub fn check_bytes(bytes: &[u8], layout: &ItemLayout) -> Result<(), String> {
     let read = Plain {
         stamp: history.stamp(),
         is_flush: history.is_flush(),
+        refused: history.refused().map_or(0, |reason| reason as u8),
         items: history.items().collect(),
         packet_offset: history.packet_offset(),
     };

@@ -1,4 +1,4 @@
-use super::{be16, saturate};
+use super::bytes::{be16, saturate};
 use crate::{Addr, Headers, Malformed, Marks};
 
 /// IP protocol numbers of extension headers (IANA, "IPv6 Extension Header Types"). ESP is one too,

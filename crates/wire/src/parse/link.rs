@@ -1,4 +1,4 @@
-use super::be16;
+use super::bytes::be16;
 use crate::{Headers, LinkType, Malformed, Marks};
 
 /// What the link header says follows it.

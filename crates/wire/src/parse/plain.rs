@@ -1,4 +1,5 @@
-use super::{be16, be32, tcp_options};
+use super::bytes::{be16, be32};
+use super::tcp_options;
 use crate::{Addr, Headers, Marks, protocol};
 
 /// Parses what most packets are: Ethernet without tags, IPv4 without options, not a fragment, TCP or

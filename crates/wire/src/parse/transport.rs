@@ -1,5 +1,6 @@
+use super::bytes::{be16, be32};
 use super::ip::Packet;
-use super::{be16, be32, tcp_options};
+use super::tcp_options;
 use crate::icmp::{QUOTE_OFFSET, Quote, Quoted, Shape};
 use crate::{Addr, Headers, Malformed, Marks, protocol};
 

@@ -1,4 +1,4 @@
-use super::super::reader::Order;
+use super::super::order::Order;
 
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;

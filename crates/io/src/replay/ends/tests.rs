@@ -3,6 +3,8 @@ use std::thread;
 use super::*;
 use wire::{LinkType, Stamp};
 
+use crate::contract::{Lab, port_contract};
+
 /// Interpreted, each byte takes its time.
 const LONGEST: usize = if cfg!(miri) { 100 } else { 1500 };
 const PACKETS: u64 = if cfg!(miri) { 40 } else { 20_000 };
@@ -162,7 +164,7 @@ fn packets_that_are_ready_leave_once_and_whole() {
 fn take_one(feeder: &mut Feeder, queue: usize) -> bool {
     let Some(place) = feeder.taker.take(LONGEST) else { return false };
     let stamp = feeder.stamper.stamp(5);
-    let frame = Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, place };
+    let frame = Frame { stamp, wire_len: 1, link: LinkType::Ethernet, entry: 0, refused: None, place };
     feeder.send(queue, frame).expect("open");
     true
 }
@@ -455,4 +457,83 @@ fn a_frame_without_a_fate_is_a_mistake() {
     let (mut feeder, mut ports, _collector) = small(1);
     let frame = feeder.take(&record(&[1, 2, 3])).expect("open");
     let _ = ports[0].send(&mut vec![frame], &[]);
+}
+
+/// Two queues, and what feeds them and takes their packets. Frames of one that the other sends come out in the order of
+/// all.
+struct Pair {
+    feeder: Feeder,
+    ports: Vec<ReplayPort>,
+    collector: Option<Collector>,
+    seq: u64,
+    left: u64,
+}
+
+impl Lab for Pair {
+    fn port(&mut self, number: usize) -> &mut dyn Port {
+        &mut self.ports[number]
+    }
+
+    fn arrive(&mut self, number: usize, packets: usize) {
+        let waiting = self.ports[number].receive.len();
+        for _ in waiting..packets {
+            let frame = self.feeder.take(&record(&content(self.seq))).expect("open");
+            self.seq += 1;
+            self.feeder.send(number, frame).expect("open");
+        }
+    }
+
+    fn left(&mut self) -> u64 {
+        let collector = self.collector.as_mut().expect("open");
+        while let Some(done) = collector.pop_next() {
+            let (_, fate) = collector.release(done);
+            self.left += u64::from(fate == Fate::Forward);
+        }
+        self.left
+    }
+
+    fn frames(&self) -> usize {
+        12
+    }
+
+    fn close(&mut self, _: usize) -> bool {
+        self.collector = None;
+        true
+    }
+}
+
+#[test]
+fn queues_keep_the_contract() {
+    port_contract(|| {
+        let arena = Arena::new(1 << 16, LONGEST);
+        let (feeder, ports, collector) = ordered(sized(2, arena, 4), Order::by_number);
+        Pair { feeder, ports, collector: Some(collector), seq: 0, left: 0 }
+    });
+}
+
+/// A port that goes away with a frame of another one in its hands is missed, and the one that handed it over is not.
+#[test]
+fn who_holds_a_frame_last_is_the_one_to_be_missed() {
+    let handed_over = || {
+        let (mut feeder, mut ports, collector) = ordered(small(2), Order::by_number);
+        let (mut taker, mut giver) = (ports.pop().expect("two ports"), ports.pop().expect("two ports"));
+        let frame = feeder.take(&record(&content(0))).expect("open");
+        feeder.send(0, frame).expect("open");
+        drop(feeder);
+        let mut frames = Vec::new();
+        assert_eq!(giver.receive(&mut frames, 1), Received::Frames);
+        giver.hand_over(&frames);
+        taker.take_over(&frames).expect("of one arena");
+        (giver, taker, frames, collector)
+    };
+    let (giver, mut taker, mut frames, mut collector) = handed_over();
+    drop(giver);
+    assert!(!taker.broken.load(Ordering::Acquire), "it had nothing any more");
+    taker.send(&mut frames, &[Fate::Forward]).expect("open");
+    drop(taker);
+    assert_eq!(collector.collect().map(|done| done.frame.stamp.seq), Some(0));
+    let (giver, taker, frames, mut collector) = handed_over();
+    drop((taker, frames));
+    assert!(giver.broken.load(Ordering::Acquire), "a frame died with it");
+    assert!(collector.collect().is_none());
 }

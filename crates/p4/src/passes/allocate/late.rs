@@ -14,8 +14,9 @@
 use crate::ir::Program;
 use crate::uses::Object;
 
-use super::Stages;
-use super::spans::{MAX_SPANS, Order, meet, spans};
+use super::order::Order;
+use super::spans::{MAX_SPANS, meet, spans};
+use super::stages::Stages;
 
 /// Stages that a pipeline has, at most: more are not taken to keep spans free.
 const PIPELINE_STAGES: u32 = 16;

@@ -14,15 +14,14 @@ use std::sync::Arc;
 use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
 use recovery::Arrival;
 use sequencer::{History, ItemLayout, Receiver, Rejected};
-use wire::{LinkType, Stamp};
+use wire::{LinkType, Malformed, Stamp};
 
 use crate::chain::Chain;
-use crate::chain::checksums::Checksums;
 use crate::path::batch::Batch;
+use crate::path::checks::Checks;
 use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::{ExternalEnd, HistoryCounters, Intake, IntakeCounters, IntakeEnd};
-use crate::path::sides::Sides;
 use crate::strategies::scr::outside::line::Line;
 use crate::strategies::scr::outside::on_loss::{OnLoss, Recovery};
 
@@ -33,8 +32,7 @@ const RECEIVED_PACKETS: usize = 32;
 pub struct External {
     core: usize,
     layout: ItemLayout,
-    /// Whether packets with wrong checksums are malformed.
-    verifies_checksums: bool,
+    checks: Checks,
     /// What packets' numbers are counted from.
     base: u64,
     /// Added to what histories say of numbers and times.
@@ -54,8 +52,6 @@ pub struct External {
     waiting: VecDeque<Frame>,
     /// What no function is to see, to be given back.
     not_taken: Vec<Frame>,
-    /// Those of the chain.
-    sides: Option<Arc<Sides>>,
     fates: [Fate; RECEIVED_PACKETS],
     /// Numbers of packets that are stepped as history, as if their own core had lost them; ascending.
     unanswered: Vec<u64>,
@@ -85,11 +81,10 @@ impl External {
             }),
             own_item: vec![0; layout.item_len()].into(),
             layout,
-            verifies_checksums: false,
+            checks: Checks::default(),
             base,
             origin: Stamp::default(),
             packets: None,
-            sides: None,
             receivers: vec![Receiver::starting_at(base); senders],
             steps,
             line,
@@ -131,11 +126,9 @@ impl External {
         self.end().counters
     }
 
-    /// The same that sees own packets as the chain does: with its sides, and with wrong checksums as malformed if the
-    /// chain says so.
+    /// The same that sees own packets as the chain does: with its sides, and malformed if the chain finds them so.
     pub(crate) fn seeing_as(mut self, chain: &Chain) -> External {
-        self.verifies_checksums = chain.checksums == Checksums::Verify;
-        self.sides.clone_from(&chain.sides);
+        self.checks = chain.checks();
         self
     }
 
@@ -246,7 +239,7 @@ impl External {
     fn look(&mut self, frame: &Frame, bytes: &[u8], is_new: bool, batch: &mut Batch) -> Look {
         let Self {
             layout,
-            verifies_checksums,
+            checks,
             receivers,
             steps,
             base,
@@ -256,7 +249,6 @@ impl External {
             waiting,
             last,
             unanswered,
-            sides,
             ..
         } = self;
         let history = match History::parse(bytes, layout) {
@@ -276,14 +268,11 @@ impl External {
         let end = first + count as u64 + u64::from(own.is_some());
         let headers = match own {
             // Its own item is needed for the log, or to be stepped.
-            Some(Own { stamp, link, offset })
+            Some(Own { stamp, link, offset, refused })
                 if matches!(steps, OnLoss::Recover(_)) || answered.is_none() =>
             {
-                let mut headers = wire::parse(link, &bytes[offset..], frame.wire_len - offset as u32);
-                if *verifies_checksums {
-                    wire::verify_into(&bytes[offset..], &mut headers);
-                }
-                sides.iter().for_each(|sides| sides.mark(&mut headers));
+                let wire_len = frame.wire_len - offset as u32;
+                let headers = checks.headers(link, &bytes[offset..], wire_len, refused);
                 layout.write(&headers, stamp.time_ns, own_item);
                 Some(headers)
             }
@@ -431,19 +420,22 @@ struct Own {
     link: LinkType,
     /// Where it begins.
     offset: usize,
+    /// Why the sequencer refused it.
+    refused: Option<Malformed>,
 }
 
 impl Own {
     fn of(history: &History<'_>) -> Own {
-        Own { stamp: history.stamp(), link: history.link(), offset: history.packet_offset() }
+        let (stamp, link) = (history.stamp(), history.link());
+        Own { stamp, link, offset: history.packet_offset(), refused: history.refused() }
     }
 }
 
 /// Leaves the packet, as the sequencer got it.
-fn strip(frame: &mut Frame, Own { stamp, link, offset }: Own, origin: Stamp) {
+fn strip(frame: &mut Frame, Own { stamp, link, offset, refused }: Own, origin: Stamp) {
     let data = frame.data();
     frame.set_data(data.start + offset..data.end);
-    (frame.stamp, frame.link) = (since(origin, stamp), link);
+    (frame.stamp, frame.link, frame.refused) = (since(origin, stamp), link, refused);
 }
 
 #[inline]

@@ -1,12 +1,9 @@
-use std::sync::Arc;
-
 use io::capture::Record;
 use sequencer::{CoresOutOfRange, ETHERNET_LEN, ItemLayout, Sequencer, outer_ethernet};
 use wire::{LinkType, RanBack, Stamp};
 
 use crate::chain::Chain;
-use crate::chain::checksums::Checksums;
-use crate::path::sides::Sides;
+use crate::strategies::ingress::Ingress;
 
 /// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
 ///
@@ -15,9 +12,8 @@ use crate::path::sides::Sides;
 /// ```
 pub struct Sequencing {
     sequencer: Sequencer,
-    sides: Option<Arc<Sides>>,
+    ingress: Ingress,
     has_ethernet: bool,
-    verifies_checksums: bool,
     /// What was put together last, and for whom.
     frame: Vec<u8>,
     core: usize,
@@ -45,10 +41,9 @@ impl Sequencing {
     pub fn new(chain: &Chain, cores: usize, has_ethernet: bool) -> Result<Sequencing, CoresOutOfRange> {
         let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
         let (frame, stamp) = (Vec::new(), Stamp::default());
-        let sides = chain.sides.clone();
-        let verifies_checksums = chain.checksums == Checksums::Verify;
+        let ingress = Ingress::new(chain, true);
         let (core, wire_len) = (0, 0);
-        Ok(Sequencing { sequencer, sides, has_ethernet, verifies_checksums, frame, core, stamp, wire_len })
+        Ok(Sequencing { sequencer, ingress, has_ethernet, frame, core, stamp, wire_len })
     }
 
     /// Bytes of an item of history.
@@ -68,13 +63,9 @@ impl Sequencing {
 
     /// The next packet.
     pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
-        let mut headers = wire::parse(record.link, record.data, record.wire_len);
-        if self.verifies_checksums {
-            wire::verify_into(record.data, &mut headers);
-        }
-        if let Some(sides) = &self.sides {
-            sides.mark(&mut headers);
-        }
+        let Record { link, data, wire_len, time_ns } = *record;
+        // Why the packet is refused goes into its prefix.
+        let (headers, _) = self.ingress.headers(link, data, wire_len, time_ns);
         let placed = self.sequencer.next(&headers, record.time_ns);
         (self.core, self.stamp) = (placed.core, placed.stamp);
         self.put_together(record.link, record.data);

@@ -1,0 +1,220 @@
+//! What `run` and `verify` read: a capture, or packets that come with their history.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use engine::strategies::{SCR, Strategy};
+use engine::{
+    Chain, ExternalInput, ExternalPackets, InputError, Loss, LossShare, Plan, Recovery, Registry, Speed,
+};
+use io::capture::CaptureReader;
+
+use super::card::CardArgs;
+use super::tables::TableArgs;
+use crate::failure::Failure;
+use crate::input::{check_capture, read_chain};
+use crate::output::plural;
+
+#[derive(Args)]
+pub struct ChainArgs {
+    /// The chain of functions, TOML
+    #[arg(value_name = "CHAIN.toml")]
+    pub chain: PathBuf,
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input, which `verify` cannot take
+    #[arg(long, value_name = "IN", required_unless_present = "pcap_dir", conflicts_with = "pcap_dir")]
+    pub pcap: Option<PathBuf>,
+    /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
+    #[arg(long, value_name = "N")]
+    pub cores: Option<usize>,
+}
+
+/// How replicas get the history of packets that other cores have, and what gets lost on the way.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "History (strategy scr)")]
+pub struct HistoryArgs {
+    /// Who sprays packets over the cores of scr: a core, which leaves the history where all can read it; or somebody
+    /// outside, who puts it before each packet [default: core]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub sequencer: Option<SequencerArg>,
+    /// Read what `paceline sequence` wrote, one file for each core. With --pcap and --sequencer external the capture
+    /// is sequenced on the way
+    #[arg(long, value_name = "DIR")]
+    pub pcap_dir: Option<PathBuf>,
+    /// Lose this share of the packets between an external sequencer and the cores; 0.01 is 1%
+    #[arg(long, value_name = "SHARE")]
+    pub loss: Option<LossShare>,
+    /// What losses are drawn from [default: 1]
+    #[arg(long, value_name = "N", requires = "loss")]
+    pub loss_seed: Option<u64>,
+    /// Whether cores get from each other what they lost [default: on]
+    #[arg(long, value_enum, value_name = "ON|OFF")]
+    pub recovery: Option<OnOff>,
+}
+
+/// Where the sequencer is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SequencerArg {
+    /// In this program: the core that dispatches
+    Core,
+    /// Before the cards: packets come with their history
+    External,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    On,
+    Off,
+}
+
+/// What to run, over what.
+pub struct Setting {
+    pub chain: Chain,
+    pub plan: Plan,
+    pub packets: Packets,
+}
+
+/// Where packets come from.
+pub enum Packets {
+    /// A capture.
+    Capture(PathBuf),
+    /// With history.
+    External(External),
+}
+
+/// Where packets with history come from, and what gets lost.
+pub struct External {
+    source: Source,
+    loss: Option<Loss>,
+    recovery: Recovery,
+}
+
+enum Source {
+    Capture(PathBuf),
+    /// By core.
+    Files(Vec<PathBuf>),
+}
+
+/// Reads the chain, finds the files, and checks that the one can run over the others as asked.
+pub fn prepare(
+    args: &ChainArgs,
+    history: &HistoryArgs,
+    strategy: &'static dyn Strategy,
+    card: &CardArgs,
+    tables: &TableArgs,
+    registry: &Registry,
+) -> Result<Setting, Failure> {
+    let packets = find(args, history, strategy)?;
+    let chain = tables.apply(read_chain(&args.chain, registry)?);
+    packets.paths().into_iter().try_for_each(check_capture)?;
+    let files = match &packets {
+        Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
+        _ => None,
+    };
+    let cores = match (args.cores, files) {
+        (Some(cores), Some(files)) if cores != files => {
+            return Err(Failure::usage(format!(
+                "{} for {} cores: the folder has the packets of {}\n\
+                 Leave out --cores, or sequence the capture for so many.",
+                plural(files as u64, "file"),
+                cores,
+                plural(files as u64, "core"),
+            )));
+        }
+        (_, Some(files)) => files,
+        (cores, None) => cores.unwrap_or_else(|| Plan::default_cores(strategy)),
+    };
+    let plan = card.plan(&chain, strategy, cores)?;
+    Ok(Setting { chain, plan, packets })
+}
+
+fn find(
+    args: &ChainArgs,
+    history: &HistoryArgs,
+    strategy: &'static dyn Strategy,
+) -> Result<Packets, Failure> {
+    let HistoryArgs { sequencer, pcap_dir, loss, loss_seed, recovery } = history;
+    if *sequencer != Some(SequencerArg::External) {
+        if pcap_dir.is_some() || loss.is_some() || recovery.is_some() {
+            return Err(Failure::usage(
+                "--pcap-dir, --loss and --recovery are for packets that come with their history\n\
+                 Add `--strategy scr --sequencer external`, or leave them out.",
+            ));
+        }
+        if sequencer.is_some() && strategy != SCR {
+            return Err(no_history(strategy));
+        }
+        return Ok(Packets::Capture(args.pcap.clone().unwrap_or_default()));
+    }
+    if strategy != SCR {
+        return Err(no_history(strategy));
+    }
+    let source = match (&args.pcap, pcap_dir) {
+        (_, Some(folder)) => Source::Files(core_files(folder)?),
+        (pcap, None) => Source::Capture(pcap.clone().unwrap_or_default()),
+    };
+    let loss = loss.map(|share| Loss::new(share, loss_seed.unwrap_or(1)));
+    let recovery = if *recovery == Some(OnOff::Off) { Recovery::Off } else { Recovery::On };
+    Ok(Packets::External(External { source, loss, recovery }))
+}
+
+fn no_history(strategy: &'static dyn Strategy) -> Failure {
+    Failure::usage(format!(
+        "under strategy `{}` cores need no history, and nobody sequences packets\n\
+         Leave out --sequencer, or use `--strategy scr`.",
+        strategy.name()
+    ))
+}
+
+/// The files of all cores in a folder.
+fn core_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let files = engine::core_files(folder)
+        .map_err(|error| Failure::usage(format!("cannot read the folder {}: {error}", folder.display())))?;
+    let write = "`paceline sequence` writes them.";
+    let Some((last, _)) = files.last() else {
+        let first = engine::core_file(folder, 0);
+        return Err(Failure::usage(format!("there is no {}\n{write}", first.display())));
+    };
+    if let Some(missing) = (0..*last).find(|core| files.get(*core).is_none_or(|(found, _)| found != core)) {
+        let missing = engine::core_file(folder, missing);
+        return Err(Failure::usage(format!(
+            "there is no {}, and there are files of later cores\n{write}",
+            missing.display()
+        )));
+    }
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+impl Packets {
+    /// All files that are read.
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Packets::Capture(path) | Packets::External(External { source: Source::Capture(path), .. }) => {
+                vec![path]
+            }
+            Packets::External(External { source: Source::Files(paths), .. }) => {
+                paths.iter().map(PathBuf::as_path).collect()
+            }
+        }
+    }
+}
+
+impl External {
+    /// Opens the files.
+    pub fn open(&self, speed: Option<Speed>) -> Result<ExternalInput, InputError> {
+        let packets = match &self.source {
+            Source::Capture(path) => ExternalPackets::Capture(CaptureReader::open(path)?),
+            Source::Files(paths) => {
+                ExternalPackets::Files(paths.iter().map(CaptureReader::open).collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(ExternalInput { packets, speed, loss: self.loss, recovery: self.recovery })
+    }
+}
+
+/// Bytes of all files together, where they are known.
+pub fn size_bytes(input: &ExternalInput) -> Option<u64> {
+    match &input.packets {
+        ExternalPackets::Capture(reader) => reader.size_bytes(),
+        ExternalPackets::Files(readers) => readers.iter().map(CaptureReader::size_bytes).sum(),
+    }
+}

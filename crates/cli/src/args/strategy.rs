@@ -1,0 +1,33 @@
+//! Strategies on the command line: their names, defaults and help.
+
+use clap::ValueEnum;
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+
+/// [`Strategy`] as clap sees it.
+#[derive(Clone, Copy)]
+pub struct StrategyArg(pub &'static dyn Strategy);
+
+#[allow(non_upper_case_globals, reason = "read as the variants they stand for")]
+impl StrategyArg {
+    pub const Single: StrategyArg = StrategyArg(SINGLE);
+    pub const Rss: StrategyArg = StrategyArg(RSS);
+    pub const RssPlusPlus: StrategyArg = StrategyArg(RSSPP);
+    pub const Shared: StrategyArg = StrategyArg(SHARED);
+    pub const Scr: StrategyArg = StrategyArg(SCR);
+}
+
+impl ValueEnum for StrategyArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            StrategyArg::Single,
+            StrategyArg::Shared,
+            StrategyArg::Rss,
+            StrategyArg::RssPlusPlus,
+            StrategyArg::Scr,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}

@@ -1,0 +1,37 @@
+//! `paceline emulate`: pipelines in hardware, cycle by cycle.
+
+pub mod run;
+pub mod sweep;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use engine::Registry;
+
+use self::run::RunArgs;
+use self::sweep::SweepArgs;
+use crate::failure::Failure;
+
+/// What is emulated.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct EmulateArgs {
+    #[command(subcommand)]
+    command: Option<EmulateCommand>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Subcommand)]
+enum EmulateCommand {
+    /// Run many settings of the models over synthetic updates, on all cores
+    Sweep(Box<SweepArgs>),
+}
+
+pub fn command(args: &EmulateArgs, _: &Registry) -> Result<ExitCode, Failure> {
+    match &args.command {
+        Some(EmulateCommand::Sweep(args)) => sweep::command(args),
+        None => run::command(&args.run),
+    }
+}

@@ -1,0 +1,111 @@
+//! `paceline emulate`: one program on one model.
+
+mod args;
+mod buffers;
+mod charts;
+mod latencies;
+mod program;
+mod render;
+pub mod report;
+mod synthetic;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+pub use self::args::RunArgs;
+
+use self::render::{render_html, render_text};
+use self::report::{Compared, Place};
+use crate::args::Source;
+use crate::failure::Failure;
+use crate::machine::command_line;
+use crate::output::{Reports, json};
+
+/// What runs if it is no program of one's own.
+const SYNTHETIC: &str = "synthetic";
+
+pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let program = args.program.as_deref().unwrap_or(Path::new(SYNTHETIC));
+    let is_synthetic = program == Path::new(SYNTHETIC);
+    check_options(args, is_synthetic)?;
+    let inputs: Vec<&Path> =
+        [Some(program), args.pcap.as_deref(), args.stf.as_deref()].into_iter().flatten().collect();
+    let outputs =
+        [("--out", args.out.as_deref()), ("--json", args.json.as_deref()), ("--html", args.html.as_deref())];
+    crate::output::check_outputs(&inputs, &outputs)?;
+    let reports = Reports::open_documents(&inputs, &outputs[1..])?;
+    let source = source(args)?;
+    let run = match is_synthetic {
+        true => synthetic::run(args, &source)?,
+        false => program::run(args, program, &source)?,
+    };
+    let model = args.model();
+    let emulation = report::Emulation {
+        paceline: env!("CARGO_PKG_VERSION"),
+        command: command_line(),
+        source: source.name,
+        stages: args.stages.unwrap_or(run.program_stages),
+        stage_cycles: args.stage_cycles.unwrap_or(model.stage_cycles()),
+        tables: run
+            .tables
+            .iter()
+            .map(|spec| Place::of(spec, args.consistency.map(|level| level.0)))
+            .collect(),
+        latency_distribution: latencies::steps(&run.latency),
+        buffer_sizes: report::buffer_sizes(&model, &run.report),
+        report: run.report,
+        departures: run.departures,
+        check: run.check,
+    };
+    let json = json(&emulation)?;
+    let contents: [&dyn Fn() -> String; 2] = [&|| json.clone(), &|| render_html(&emulation)];
+    reports.write_documents(&contents, &(run.trace + &render_text(&emulation)))?;
+    match &emulation.check {
+        Some(check) if !check.is_equal() => Err(Failure::difference(differs(args, check, &run.warnings))),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What one kind of program has and the other has not.
+fn check_options(args: &RunArgs, is_synthetic: bool) -> Result<(), Failure> {
+    let refused = match is_synthetic {
+        true => vec![
+            ("--stf", args.stf.is_some()),
+            ("--out", args.out.is_some()),
+            ("--port-of", !args.port_of.is_empty()),
+        ],
+        false => vec![("--update-rate", args.update_rate.is_some())],
+    };
+    let Some((option, _)) = refused.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let (what, whose) = match is_synthetic {
+        true => (
+            "the synthetic program has no tables and no ports, and sends no packets",
+            "Leave it out, or name a program in P4.",
+        ),
+        false => ("a program in P4 says itself which packets update", "Leave it out, or run `synthetic`."),
+    };
+    Err(Failure::usage(format!("{option}: {what}\n{whose}")))
+}
+
+fn source(args: &RunArgs) -> Result<Source, Failure> {
+    match (&args.pcap, &args.traffic) {
+        (Some(path), _) => Source::capture(path),
+        (None, Some(model)) => Source::model(model),
+        (None, None) => Err(Failure::usage("nothing arrives\nGive --pcap or --traffic.")),
+    }
+}
+
+fn differs(args: &RunArgs, check: &Compared, warnings: &[String]) -> String {
+    let what = check.first.as_ref().or(check.state.as_ref()).map_or("", |what| what);
+    let level = args.consistency.map_or("what the program says".to_owned(), |level| level.to_string());
+    let hint = match level.as_str() {
+        "strict" => {
+            "Registers that flows share may be asked in another order than packets arrived in.".to_owned()
+        }
+        _ => format!("Consistency is {level}; only strict promises what the reference gives."),
+    };
+    let warned: String = warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
+    format!("the pipeline differs from the reference: {what}\n{hint}{warned}")
+}

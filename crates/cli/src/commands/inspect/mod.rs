@@ -1,0 +1,138 @@
+mod chart;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use engine::report::{TimeRanBack, skipped};
+use engine::{ChecksumSample, Checksums, FragmentTracker, Oddities, Progress, Registry};
+use io::capture::{CaptureError, CaptureReader};
+use schemars::JsonSchema;
+use serde::Serialize;
+use traffic::{Analysis, Profile};
+use wire::{Malformed, Stamper};
+
+use crate::failure::Failure;
+use crate::input::open_capture;
+use crate::output::Reports;
+use crate::progress::Bar;
+
+#[derive(Args)]
+pub struct InspectArgs {
+    /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input
+    #[arg(long, value_name = "IN")]
+    pub pcap: PathBuf,
+    /// Packets of one flow conflict if fewer than this many cycles apart, one packet a cycle
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: u64,
+    /// Write the result as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
+    let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
+    let mut reader = open_capture(&args.pcap)?;
+    let verified = Checksums::Auto.decide(&mut reader).verified;
+    let Analysed { profile, oddities, checksums, fragments, error: input_error } =
+        analyse(reader, args.window, verified);
+    let input_error = match input_error {
+        Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
+        other => other,
+    };
+    let inspection = Inspection {
+        paceline: env!("CARGO_PKG_VERSION").to_owned(),
+        profile,
+        oddities: oddities.sentences(),
+        skipped: skipped(&oddities.remarks),
+        time_ran_back: TimeRanBack::new(oddities.ran_back),
+        checksums: ChecksumSample { verified, ..checksums },
+        fragments,
+        complete: input_error.is_none(),
+        error: input_error.as_ref().map(CaptureError::to_string),
+    };
+    let mut text = text::render(&args.pcap, &inspection.profile, &inspection.oddities, inspection.complete);
+    text += &text::checksums(&inspection.checksums);
+    text += &text::fragments(inspection.profile.protocols.fragments, &inspection.fragments);
+    reports.write(&inspection, &text)?;
+    match input_error {
+        Some(error) => Err(Failure::cut_short(error)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The JSON of `paceline inspect --json`. Documented by `docs/inspect.schema.json`; fields are added,
+/// never renamed or removed.
+#[derive(Serialize, JsonSchema)]
+pub struct Inspection {
+    /// Version of Paceline.
+    paceline: String,
+    #[serde(flatten)]
+    profile: Profile,
+    /// What is odd about the capture, in sentences.
+    oddities: Vec<String>,
+    /// Packets that were skipped since their link type is not supported, by its name.
+    skipped: BTreeMap<String, u64>,
+    /// Packets whose own time lay before an earlier packet's.
+    time_ran_back: TimeRanBack,
+    /// The checksums of all packets, and whether `checksums = "auto"` would verify them; which goes by the first
+    /// 4,096.
+    checksums: ChecksumSample,
+    /// Fragments that a chain with `fragments = "track"` would find malformed, by reason, beside those that are malformed
+    /// in any chain. Reasons that did not occur are left out.
+    fragments: BTreeMap<String, u64>,
+    /// Whether the whole capture was read; if not, all else is about the whole packets before the damage.
+    complete: bool,
+    /// Why it was not, if so.
+    error: Option<String>,
+}
+
+/// What a capture's packets come to.
+struct Analysed {
+    profile: Profile,
+    oddities: Oddities,
+    checksums: ChecksumSample,
+    /// By reason: see [`Inspection::fragments`].
+    fragments: BTreeMap<String, u64>,
+    /// Why there are no more, if not because the capture ends.
+    error: Option<CaptureError>,
+}
+
+/// Looks at every whole packet of the capture. `verifies` says whether packets with wrong checksums count as malformed.
+fn analyse(mut reader: CaptureReader, conflict_window: u64, verifies: bool) -> Analysed {
+    let bar = Bar::new("inspecting", reader.size_bytes());
+    let progress = Progress::default();
+    let mut analysis = Analysis::new(conflict_window);
+    let (mut stamper, mut oddities) = (Stamper::default(), Oddities::default());
+    let mut checksums = ChecksumSample::default();
+    let (mut tracker, mut fragments) = (FragmentTracker::new(), BTreeMap::new());
+    let mut packets = 0;
+    let error = loop {
+        match reader.next() {
+            Ok(Some(record)) => {
+                let headers = wire::parse(record.link, record.data, record.wire_len);
+                let verified = wire::verify(record.data, &headers);
+                checksums.add(verified);
+                analysis.packet(&headers, record.wire_len, record.time_ns);
+                let stamp = stamper.stamp(record.time_ns);
+                let is_believed = !verifies || !matches!(verified, wire::Checksums::Wrong { .. });
+                if is_believed && let Some(fragment) = wire::fragment(record.data, &headers) {
+                    let refused = tracker.check(&fragment, stamp.time_ns);
+                    refused.iter().for_each(|why| *fragments.entry(why.name().to_owned()).or_default() += 1);
+                }
+                oddities.has_ip |= headers.is_ip() || !headers.is_well_formed();
+                oddities.mapped += u64::from(headers.malformed_code == Malformed::MappedAddress as u8);
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+        progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
+        bar.packet(packets, &progress);
+        packets += 1;
+    };
+    oddities = Oddities { packets, remarks: reader.remarks(), ran_back: stamper.ran_back(), ..oddities };
+    Analysed { profile: analysis.profile(), oddities, checksums, fragments, error }
+}

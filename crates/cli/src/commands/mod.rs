@@ -1,0 +1,121 @@
+//! What the program can do. A command is a file or a folder here, with its arguments and its work, and a line in the
+//! list below. Commands do not use each other: what several need stands beside this folder and knows no command.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use engine::Registry;
+
+use crate::failure::Failure;
+
+/// An enumeration of commands for clap: of each its help, its name, and its module's type of arguments. The module's
+/// function `command` does the work.
+macro_rules! commands {
+    ($(#[$about:meta])* pub enum $List:ident {
+        $($(#[$help:meta])* $Name:ident($module:ident::$Args:ident),)*
+    }) => {
+        $(#[$about])*
+        #[derive(clap::Subcommand)]
+        pub enum $List {
+            $($(#[$help])* $Name(Box<$module::$Args>),)*
+        }
+
+        impl $List {
+            /// Does what was asked for, and returns the exit status.
+            pub fn run(&self, registry: &engine::Registry) -> Result<ExitCode, Failure> {
+                match self {
+                    $($List::$Name(args) => $module::command(args, registry),)*
+                }
+            }
+        }
+    };
+}
+
+pub mod bench;
+pub mod emulate;
+pub mod generate;
+pub mod inspect;
+pub mod nfs;
+pub mod p4;
+pub mod plan;
+pub mod run;
+pub mod sequence;
+pub mod sweep;
+pub mod top;
+pub mod verify;
+
+/// Stateful packet processing on many cores, proved equal to one core.
+///
+/// A chain of network functions is a TOML file (see examples/). `run` takes a capture through it,
+/// `verify` shows that many cores give the answer of one.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+impl Cli {
+    /// Does what was asked for, and returns the exit status.
+    pub fn run(&self, registry: &Registry) -> Result<ExitCode, Failure> {
+        self.command.run(registry)
+    }
+}
+
+commands! {
+    /// What to do.
+    pub enum Command {
+        /// Run a chain over a capture
+        Run(run::RunArgs),
+        /// Show that a strategy on many cores gives the answer of a single core
+        Verify(verify::VerifyArgs),
+        /// Verify over many captures, chains, strategies and table sizes, and make each difference small
+        Sweep(sweep::SweepArgs),
+        /// Watch a run that was started with --metrics, on a terminal
+        Top(top::TopArgs),
+        /// Show what is in a capture: flows, skew, and how often packets of one flow come close
+        Inspect(inspect::InspectArgs),
+        /// Generate traffic by a model: skewed flows, whole TCP connections, attacks
+        Generate(generate::GenerateArgs),
+        /// Put history before the packets of a capture, for replicas: one file for each core
+        Sequence(sequence::SequenceArgs),
+        /// List the network functions with their options, keys and sizes
+        Nfs(nfs::NfsArgs),
+        /// Say which strategy to use on how many cores: measures what a packet costs here, and predicts
+        Plan(plan::PlanArgs),
+        /// Check, compile and run programs in P4-16 with tables that the data plane writes
+        P4(p4::P4Args),
+        /// Emulate stateful pipelines in hardware, cycle by cycle
+        Emulate(emulate::EmulateArgs),
+        /// Measure on this machine
+        Bench(bench::BenchArgs),
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  paceline run examples/edge.toml --pcap captures/edge.pcap
+  paceline run examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 2 --out out.pcap
+  paceline verify examples/edge.toml --pcap captures/edge.pcap --strategy rss --cores 4
+  paceline sweep captures --chains examples/edge.toml examples/nat.toml --mutate 20 --out sweep
+  paceline run examples/edge.toml --pcap captures/edge.pcap --speed 1 --metrics 127.0.0.1:9100
+  paceline top 127.0.0.1:9100
+  paceline inspect --pcap captures/edge.pcap
+  paceline generate datacenter --packets 100000 --out dc.pcap
+  paceline sequence examples/perimeter.toml --pcap captures/edge.pcap --cores 4 --out-dir cores
+  paceline verify examples/perimeter.toml --pcap-dir cores --strategy scr --sequencer external --loss 0.01
+  paceline nfs conntrack
+  paceline plan examples/ddos.toml --traffic university --cores 16
+  paceline p4 run examples/p4/port_knocking.p4 --stf examples/p4/port_knocking.stf
+
+Exit status:
+  0    fine
+  1    a difference: verify found one, or a test file or the reference expects something else
+  2    wrong usage or configuration, an input of which nothing can be read, or an output that cannot
+       be written
+  3    nothing was compared: the input has no packets, or nothing is promised of this chain under this
+       strategy; or no rate was found
+  4    the input is cut short or damaged after whole packets; what the report says is of these, and
+       verify found no difference in them
+  101  a defect of Paceline: please report it
+  130  interrupted, by Ctrl-C or a request to terminate";

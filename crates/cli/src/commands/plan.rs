@@ -1,0 +1,150 @@
+//! `paceline plan`: what a packet costs on this machine, what that gives on more cores, and which strategy to use.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use engine::{MAX_CORES, Registry};
+use measure::{Check, CostQuestion, Forecast, ForecastPoint, ForecastQuestion, Spread};
+use strategy::INDIRECTION_ENTRIES;
+
+use crate::args::{ReplayArgs, indirection_size, number};
+use crate::costs;
+use crate::failure::{Failure, INTERRUPTED};
+use crate::machine::{labels, last_level_cache_bytes};
+use crate::output::{Reports, count, heading, item, percent, plural, table, wrapped};
+use crate::progress::interruptible;
+
+const MODEL: &str = "\
+The model is State-Compute Replication's (NSDI'25, App. A): k cores take k / (d + c1 + (k - 1) c2) packets under scr,
+where d is receiving and sending a packet, c1 the chain on it, and c2 stepping it on a core that does not have it.
+Where packets are sharded, the busiest core is the bound. docs/scr.md says more.";
+
+#[derive(Args)]
+#[command(after_help = MODEL)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    replay: ReplayArgs,
+    /// Time that receiving and sending a packet takes beside what it takes here, from memory: that of the backend to
+    /// plan for
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub dispatch_ns: u64,
+    /// Predict up to this many cores, and name the fastest strategy on as many
+    #[arg(long = "cores", alias = "max-cores", value_name = "N", default_value_t = 32, value_parser = number(1..=MAX_CORES as u64))]
+    pub max_cores: usize,
+    /// Entries of the card's indirection table: 128 or 512
+    #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
+    pub indirection_entries: usize,
+    /// Packets of each measurement
+    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    pub packets: u32,
+    /// How often each is measured; medians are shown
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
+    pub rounds: usize,
+    /// Write the figures and the advice as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Numbers of cores that the table shows, beside the one advised and the most.
+const SHOWN_CORES: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+
+pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
+    let chain = args.replay.chain(registry)?;
+    let source = args.replay.source()?;
+    let question = ForecastQuestion {
+        costs: CostQuestion {
+            cores: costs::REPLAY_CORES.into(),
+            unseen_cores: Vec::new(),
+            packets: args.packets,
+            rounds: args.rounds,
+        },
+        added_dispatch_ns: args.dispatch_ns as f64,
+        max_cores: args.max_cores,
+        indirection_entries: args.indirection_entries,
+        cache_bytes: last_level_cache_bytes(),
+    };
+    let progress = interruptible(None);
+    match measure::forecast(&chain, &source.trace, &question, labels(source.name), &progress.stop) {
+        Ok(forecast) => reports.write(&forecast, &render(&forecast)).map(|()| ExitCode::SUCCESS),
+        Err(error) => costs::interrupted(error).map(|()| ExitCode::from(INTERRUPTED)),
+    }
+}
+
+fn render(forecast: &Forecast) -> String {
+    let trace = &forecast.trace;
+    let over = format!(
+        "over {}: {}, {}, {} of the packets in the biggest flow",
+        trace.source,
+        plural(trace.packets, "packet"),
+        plural(trace.flows, "flow"),
+        percent(trace.top1_share)
+    );
+    let mut text = wrapped(&format!("{}: {}", forecast.chain, forecast.functions.join(", ")), "", "  ");
+    text += &wrapped(&over, "", "  ");
+    text += &heading("Advice");
+    forecast.advice.sentences.iter().for_each(|sentence| text += &item(sentence));
+    text += &(costs(forecast) + &rates(forecast) + &checks(&forecast.checks));
+    text + "\n" + &wrapped(&format!("on {}", forecast.machine), "", "  ")
+}
+
+fn costs(forecast: &Forecast) -> String {
+    let measured = &forecast.measured;
+    let row = |name: &str, spread: &Spread| {
+        vec![
+            name.to_owned(),
+            tenths(spread.median),
+            format!("{} to {}", tenths(spread.lowest), tenths(spread.highest)),
+        ]
+    };
+    let mut rows = vec![row("d: receive, parse, send", &measured.dispatch_ns)];
+    if forecast.added_dispatch_ns > 0.0 {
+        let added = forecast.added_dispatch_ns;
+        rows.push(vec!["   added by --dispatch-ns".to_owned(), tenths(added), String::new()]);
+    }
+    rows.push(row("c1: the chain", &measured.compute_ns));
+    rows.extend(measured.replay_ns.as_ref().map(|replay| row("c2: replay of another core's packet", replay)));
+    rows.extend(
+        measured.carry_ns.as_ref().map(|carry| row("   once for all replay, on several cores", carry)),
+    );
+    heading("What a packet costs a core, ns") + &table(&["", "median", "least to most"], &rows, 1)
+}
+
+fn rates(forecast: &Forecast) -> String {
+    let most = forecast.points.len();
+    let is_shown = |point: &&ForecastPoint| {
+        SHOWN_CORES.contains(&point.cores) || [most, forecast.advice.cores].contains(&point.cores)
+    };
+    let mpps = |rate: Option<f64>| rate.map_or("-".to_owned(), tenths);
+    let row = |point: &ForecastPoint| {
+        let mark = if point.cores == forecast.advice.cores { " *" } else { "" };
+        let mut row = vec![format!("{}{mark}", point.cores)];
+        row.extend([point.scr_mpps, point.rss_mpps, point.rsspp_mpps].map(mpps));
+        row.push(count(point.history_bytes as u64));
+        row.push(tenths(point.replica_bytes as f64 / f64::from(1 << 20)));
+        row
+    };
+    let rows: Vec<_> = forecast.points.iter().filter(is_shown).map(row).collect();
+    let header = ["cores", "scr", "rss", "rsspp", "history bytes", "replicas, MiB"];
+    heading("Predicted rates, Mpps") + &table(&header, &rows, 1)
+}
+
+fn checks(checks: &[Check]) -> String {
+    let row = |check: &Check| {
+        let off = (check.predicted_mpps / check.measured_mpps - 1.0) * 100.0;
+        vec![
+            check.cores.to_string(),
+            tenths(check.predicted_mpps),
+            tenths(check.measured_mpps),
+            format!("{off:+.1}%"),
+        ]
+    };
+    let rows: Vec<_> = checks.iter().map(row).collect();
+    heading("Prediction against measurement, scr on virtual cores, Mpps")
+        + &table(&["cores", "predicted", "measured", "off"], &rows, 0)
+}
+
+fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}

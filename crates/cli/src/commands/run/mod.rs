@@ -1,0 +1,246 @@
+//! `paceline run`: a chain over a capture.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use engine::report::RunReport;
+use engine::{
+    Egress, ExternalInput, Input, Registry, RunError, RunOutcome, Seen, Speed, replay_capture,
+    replay_external,
+};
+use io::Fate;
+use io::capture::CaptureWriter;
+use telemetry::{MetricsServer, Telemetry};
+use wire::LinkType;
+
+use crate::args::{
+    self, Address, CardArgs, ChainArgs, HistoryArgs, Packets, Setting, StrategyArg, TableArgs,
+};
+use crate::failure::{Failure, INTERRUPTED};
+use crate::input::open_capture;
+use crate::output::{Reports, plural};
+use crate::progress::{Bar, interruptible};
+
+const RUNNING: &str = "Pace, order and watching";
+
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub chain: ChainArgs,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
+    pub strategy: StrategyArg,
+    /// Write the packets that leave (forwarded or sent back), in the order of --egress, to this pcap; `-` is
+    /// standard output, and the report then goes to standard error. A run that does not reach the end
+    /// of its input leaves them in OUT.pcap.partial
+    #[arg(long, value_name = "OUT.pcap")]
+    pub out: Option<PathBuf>,
+    /// Write the report as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// In which order packets leave
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]
+    pub egress: EgressArg,
+    /// Replay in the capture's own time (1), or so many times as fast, 0.001 to 1000 [default: as fast as it
+    /// goes]
+    #[arg(long, value_name = "X", help_heading = RUNNING)]
+    pub speed: Option<Speed>,
+    /// Tell Prometheus and `paceline top` how the run goes on, at http://HOST:PORT/metrics, while it does;
+    /// port 0 is any that is free
+    #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
+    pub metrics: Option<Address>,
+    #[command(flatten)]
+    pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
+}
+
+/// [`Egress`] as clap sees it.
+#[derive(Clone, Copy, Default)]
+pub struct EgressArg(pub Egress);
+
+impl ValueEnum for EgressArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        const { &[EgressArg(Egress::ALL[0]), EgressArg(Egress::ALL[1])] }
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}
+
+pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let Setting { chain, mut plan, packets } = args::prepare(
+        &args.chain,
+        &args.history,
+        args.strategy.0,
+        &args.card,
+        &TableArgs::default(),
+        registry,
+    )?;
+    plan.egress = args.egress.0;
+    let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
+    let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
+    let source = Source::open(&packets, args.speed)?;
+    let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
+    let server = args.metrics.as_ref().zip(telemetry.as_ref());
+    // Ends with the run.
+    let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
+    let progress = interruptible(telemetry);
+    let bar = Bar::new(&chain.name, source.size_bytes());
+    let mut out = args.out.as_deref().map(Output::new);
+    let mut see = |seen: &Seen<'_>| {
+        bar.packet(seen.stamp.seq, &progress);
+        match &mut out {
+            Some(out) => out.packet(seen),
+            None => Ok(()),
+        }
+    };
+    let outcome = match source {
+        Source::Capture(input) => replay_capture(&chain, &plan, input, &progress, &mut see),
+        Source::External(input) => replay_external(&chain, &plan, input, &progress, &mut see),
+    };
+    drop(bar);
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            if let Some(kept) = out.and_then(Output::keep) {
+                eprintln!("note: {kept}");
+            }
+            return Err(match error {
+                RunError::Seen(failure) => failure,
+                memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
+                error => Failure::defect(error),
+            });
+        }
+    };
+    if outcome.packets == 0 && outcome.input_error.is_some() {
+        // Not one packet could be read: there is nothing to report.
+        return outcome.input_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(Failure::usage(error)));
+    }
+    let written = match out {
+        None => None,
+        // The output is for whole answers: an older one is not overwritten by a part of one.
+        Some(out) if outcome.input_error.is_some() || outcome.stopped => out.keep(),
+        Some(out) => Some(out.finish()?),
+    };
+
+    let report = RunReport::new(&chain, &plan, &outcome);
+    if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
+        eprintln!("note: {written}");
+    }
+    reports.write(&report, &report.text(written.as_deref()))?;
+    exit_status(outcome)
+}
+
+fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
+    match outcome.input_error {
+        Some(error) => Err(Failure::cut_short(error)),
+        None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Tells metrics at `address` as long as what it returns is held, and says where.
+pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
+    let server = MetricsServer::start(address.first(), Arc::clone(telemetry)).map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "Another program listens there. Choose another port, or 0 for any that is free."
+            }
+            _ => "Give an address of this machine, such as 127.0.0.1:9100.",
+        };
+        Failure::usage(format!("cannot tell metrics at {address}: {error}\n{help}"))
+    })?;
+    eprintln!("metrics at http://{}/metrics", server.address());
+    Ok(server)
+}
+
+/// Opened packets.
+enum Source {
+    Capture(Input),
+    External(ExternalInput),
+}
+
+impl Source {
+    fn open(packets: &Packets, speed: Option<Speed>) -> Result<Source, Failure> {
+        Ok(match packets {
+            Packets::Capture(path) => Source::Capture(Input { reader: open_capture(path)?, speed }),
+            Packets::External(external) => Source::External(external.open(speed).map_err(Failure::usage)?),
+        })
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        match self {
+            Source::Capture(input) => input.reader.size_bytes(),
+            Source::External(input) => args::size_bytes(input),
+        }
+    }
+}
+
+/// The capture of packets that leave.
+struct Output<'a> {
+    path: &'a Path,
+    writer: Option<(CaptureWriter, LinkType)>,
+    packets: u64,
+}
+
+impl<'a> Output<'a> {
+    fn new(path: &'a Path) -> Output<'a> {
+        Output { path, writer: None, packets: 0 }
+    }
+
+    fn packet(&mut self, seen: &Seen<'_>) -> Result<(), Failure> {
+        let (writer, link) = match &mut self.writer {
+            Some(opened) => opened,
+            none => {
+                none.insert((CaptureWriter::create(self.path, seen.link).map_err(Failure::usage)?, seen.link))
+            }
+        };
+        if !matches!(seen.fate, Fate::Forward | Fate::TransmitBack) {
+            return Ok(());
+        }
+        if *link != seen.link {
+            return Err(Failure::usage(format!(
+                "packet {} has link type {:?} and those before it {link:?}: a pcap file holds one\n\
+                 Split the input by interface first, or run without --out.",
+                seen.stamp.seq + 1,
+                seen.link
+            )));
+        }
+        writer.write(seen.stamp.time_ns, seen.wire_len, seen.bytes).map_err(Failure::usage)?;
+        self.packets += 1;
+        Ok(())
+    }
+
+    /// Gives the output its name, and says what was written.
+    fn finish(self) -> Result<String, Failure> {
+        let writer = match self.writer {
+            Some((writer, _)) => writer,
+            None => CaptureWriter::create(self.path, LinkType::Ethernet).map_err(Failure::usage)?,
+        };
+        writer.finish().map_err(Failure::usage)?;
+        Ok(format!("{} written to {}", plural(self.packets, "packet"), name_of_output(self.path)))
+    }
+
+    /// Leaves the output as it was and the packets of a run that did not reach its end beside it, and
+    /// says where. `None` where nothing was begun, or has failed and told so itself.
+    fn keep(self) -> Option<String> {
+        let (mut writer, _) = self.writer?;
+        writer.flush().ok()?;
+        let packets = plural(self.packets, "packet");
+        let name = name_of_output(self.path);
+        Some(match writer.partial() {
+            None => format!("{packets} written to {name}"),
+            Some(_) if self.packets == 0 => format!("no packet for {name}, which is left as it was"),
+            Some(partial) => format!("{packets} kept in {}; {name} is left as it was", partial.display()),
+        })
+    }
+}
+
+fn name_of_output(path: &Path) -> String {
+    if path == "-" { "standard output".to_owned() } else { path.display().to_string() }
+}

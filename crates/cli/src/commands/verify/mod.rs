@@ -1,0 +1,79 @@
+//! `paceline verify`: a strategy on many cores against one.
+
+mod outcome;
+mod report;
+mod text;
+mod words;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use engine::{Registry, RunError, VerifyError, verify, verify_external};
+use io::capture::CaptureReader;
+
+use self::outcome::Outcome;
+pub use self::report::VerifyReport;
+use crate::args::{self, CardArgs, ChainArgs, HistoryArgs, Packets, Setting, StrategyArg, TableArgs};
+use crate::failure::Failure;
+use crate::output::Reports;
+use crate::progress::interruptible;
+
+#[derive(Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    pub chain: ChainArgs,
+    /// The strategy to compare with a single core
+    #[arg(long, value_enum, default_value_t = StrategyArg::Rss)]
+    pub strategy: StrategyArg,
+    /// Write the result as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub tables: TableArgs,
+    #[command(flatten)]
+    pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
+}
+
+pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let Setting { chain, plan, packets } =
+        args::prepare(&args.chain, &args.history, args.strategy.0, &args.card, &args.tables, registry)?;
+    let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if let Some(path) = packets.paths().into_iter().find(|path| *path == "-" || is_pipe(path)) {
+        return Err(Failure::usage(format!(
+            "verify reads its input more than once\nGive a file instead of `{}`.",
+            path.display()
+        )));
+    }
+    let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
+    let reports = Reports::open(&inputs, None, args.json.as_deref())?;
+    let progress = interruptible(None);
+    let verified = match &packets {
+        Packets::Capture(path) => verify(&chain, &plan, &|| CaptureReader::open(path), &progress),
+        Packets::External(external) => verify_external(&chain, &plan, &|| external.open(None), &progress),
+    };
+    let mut verified = verified.map_err(|error| match error {
+        VerifyError::Plan(error) => Failure::usage(error),
+        VerifyError::Input(error) => Failure::usage(error),
+        VerifyError::Run(memory @ RunError::OutOfMemory { .. }) => Failure::usage(memory),
+        VerifyError::Run(defect) => Failure::defect(defect),
+        packets @ VerifyError::Packets { .. } => Failure::difference(packets),
+    })?;
+    let nothing_read = verified.packets == 0 && !verified.stopped;
+    if let Some(error) = verified.input_error.take_if(|_| nothing_read) {
+        return Err(Failure::usage(error));
+    }
+    reports.write(&VerifyReport::new(&chain, &plan, &verified), &text::render(&chain, &plan, &verified))?;
+    let outcome = Outcome::of(&verified);
+    match verified.input_error {
+        Some(error) if outcome == Outcome::CutShort => Err(Failure::cut_short(error)),
+        Some(error) if !verified.stopped => {
+            eprintln!("note: {error}");
+            Ok(outcome.exit_code())
+        }
+        _ => Ok(outcome.exit_code()),
+    }
+}

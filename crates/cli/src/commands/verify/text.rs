@@ -1,0 +1,227 @@
+//! What was found, for the terminal.
+
+use engine::Moves;
+use engine::report::{HistoryReport, hex};
+use engine::strategies::SCR;
+use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
+
+use super::words::{describe, promise};
+use crate::output::{count, plural, table};
+
+/// The outcome, what differs, what is not promised, and each function's state.
+pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
+    let strategy = plan.strategy.name();
+    let on_cores = format!("{strategy} on {}", plural(plan.cores as u64, "core"));
+    if verified.stopped {
+        let compared = match verified.packets {
+            0 => "no packet was compared".to_owned(),
+            packets => format!(
+                "of {} compared, {} had another answer",
+                plural(packets, "packet"),
+                if verified.different == 0 { "none".to_owned() } else { count(verified.different) }
+            ),
+        };
+        return format!("{}: {on_cores} INTERRUPTED: nothing is proved; {compared}\n", chain.name);
+    }
+    if verified.packets == 0 {
+        let cores = verified.history.iter().flat_map(|check| &check.outcome.cores);
+        let why = match (verified.oddities.lost, cores.flat_map(|core| core.rejected).sum()) {
+            (1.., _) => "every packet was lost on the way, as --loss asks",
+            (0, 0_u64) => "the input has no packets",
+            _ => "every packet was dropped for its history",
+        };
+        return format!("{}: nothing to compare: {why}\n", chain.name);
+    }
+    if !verified.has_compared() && verified.is_same() {
+        return format!(
+            "{}: {on_cores}: nothing to compare with single\n\n{}",
+            chain.name,
+            shared_rows(plan, verified)
+        );
+    }
+    let is_same = verified.is_same();
+    let up_to = up_to(plan, verified);
+    let partly = match &verified.input_error {
+        Some(_) => " up to the end of the input, which is cut short",
+        None => "",
+    };
+    let mut text = format!(
+        "{}: {on_cores} {} single{}{partly}\n",
+        chain.name,
+        if is_same { "EQUALS" } else { "DIFFERS FROM" },
+        if is_same { &*up_to } else { "" },
+    );
+    text += &match verified.different {
+        0 => format!(
+            " {}: every verdict and every byte sent is the same{}\n",
+            plural(verified.packets, "packet"),
+            if up_to.is_empty() { "" } else { ", but for that" }
+        ),
+        different => {
+            format!(" {} of {} have another answer\n", count(different), plural(verified.packets, "packet"))
+        }
+    };
+    if let Some(first) = &verified.first {
+        text += &mismatch(chain, strategy, first);
+    }
+    text += &order(plan, verified);
+    text += &verified.history.as_ref().map(history).unwrap_or_default();
+    text += &full(plan, verified);
+    for oddity in verified.oddities.sentences() {
+        text += &format!(" note: {oddity}\n");
+    }
+    for Broken { function, strategy, message } in &verified.broken {
+        text += &format!(" BROKEN under {strategy}: {function}: {message}\n");
+    }
+    if !verified.shared.is_empty() {
+        text += &format!("\n{}", shared_rows(plan, verified));
+    }
+    let rows: Vec<_> = verified
+        .digests
+        .iter()
+        .map(|(name, single, other)| {
+            let same = if single == other { "same" } else { "DIFFERENT" };
+            vec![name.clone(), hex(*single), hex(*other), same.to_owned()]
+        })
+        .collect();
+    if rows.is_empty() {
+        return text;
+    }
+    text + "\n" + &table(&["state of", "single", strategy, ""], &rows, 4)
+}
+
+/// Tables that were full and pools that were empty: what that means for the comparison.
+fn full(plan: &Plan, verified: &Verified) -> String {
+    let is_replicated = plan.strategy == SCR;
+    let note = |names: &[String], what: &str, help: &str| match names {
+        [] => String::new(),
+        // Each replica's table is full, and its pool empty, when the single core's is.
+        _ if is_replicated => {
+            format!(" note: {what}; what it turned away was held to be the same\n")
+        }
+        _ => format!(
+            " note: {what}; what it turns away differs between strategies, and is not held to anything: {help}\n"
+        ),
+    };
+    let table = format!("the table of {} was full at some time", verified.filled.join(", "));
+    let ports = format!("{} ran out of ports at some time", verified.exhausted.join(", "));
+    note(&verified.filled, &table, "raise `flows`")
+        + &note(
+            &verified.exhausted,
+            &ports,
+            "each core has its share; give it more ports, or more addresses in `external`",
+        )
+}
+
+/// What was checked of functions that are not compared packet by packet.
+fn shared_rows(plan: &Plan, verified: &Verified) -> String {
+    let row = |check: &SharedCheck| {
+        let found = match &check.failure {
+            None => promise(plan, check),
+            Some(failure) => format!("BROKEN: {failure}"),
+        };
+        vec![check.function.clone(), found]
+    };
+    let rows: Vec<_> = verified.shared.iter().map(row).collect();
+    table(&["shared by all cores", "what holds"], &rows, 2)
+}
+
+/// In what the answers may differ and be right.
+fn up_to(plan: &Plan, verified: &Verified) -> String {
+    let named = |names: Vec<String>| -> String {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let mut parts = Vec::new();
+    if !verified.allocated.is_empty() {
+        let names = verified.allocated.iter().map(|(name, _)| name.clone()).collect();
+        parts.push(format!("allocation by {}", named(names)));
+    }
+    if !plan.shared.is_empty() {
+        let names = verified.shared.iter().map(|check| check.function.clone()).collect();
+        parts.push(format!("what cores share in {}", named(names)));
+    }
+    if parts.is_empty() { String::new() } else { format!(" up to {}", parts.join(" and ")) }
+}
+
+fn mismatch(chain: &Chain, strategy: &str, first: &Mismatch) -> String {
+    let flow = first.flow.map_or("not IP, or malformed".to_owned(), |flow| flow.to_string());
+    let width = strategy.len().max("single".len());
+    format!(
+        " first: packet {} of the capture, {flow}\n  {:width$}  {}\n  {strategy:width$}  {}\n",
+        count(first.number),
+        "single",
+        describe(chain, &first.single, &first.other),
+        describe(chain, &first.other, &first.single),
+    )
+}
+
+/// What was lost of packets that came with history, and what the replicas did about it.
+fn history(check: &HistoryCheck) -> String {
+    let mut text = String::new();
+    if check.lost_to_all > 0 {
+        text += &format!(" {} lost to all cores, and stepped by none\n", plural(check.lost_to_all, "packet"));
+    }
+    if check.diverged() > 0 {
+        text += &format!(
+            " REPLICAS DIVERGED: {} missed by a core and stepped by another; recovery is off\n",
+            plural(check.diverged(), "packet")
+        );
+    }
+    text + &HistoryReport::new(&check.outcome).to_string()
+}
+
+/// The order in which packets left, and what went from core to core.
+fn order(plan: &Plan, verified: &Verified) -> String {
+    let mut text = match verified.out_of_order {
+        Some(0) => " of each flow, packets left in the order in which they came\n".to_owned(),
+        Some(packets) => format!(" {} left after a later one of their flow\n", plural(packets, "packet")),
+        None => String::new(),
+    };
+    if plan.rebalancing.is_some() {
+        let Moves { entries_out, waited_packets, .. } = verified.moves;
+        text += &format!(
+            " flows changed cores: {} of an entry with its flows; {} waited for theirs\n",
+            plural(entries_out, "move"),
+            plural(waited_packets, "packet")
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Registry;
+
+    use super::super::report::VerifyReport;
+    use super::*;
+
+    #[test]
+    fn an_interrupted_comparison_proves_nothing() {
+        let chain =
+            Chain::parse("a.toml", "[[function]]\nuse = \"ddos\"\n", &Registry::stock()).expect("a chain");
+        let plan = Plan::new(&chain, engine::strategies::RSS, 2).expect("a plan");
+        for different in [0, 3] {
+            let verified = Verified {
+                packets: 9,
+                different,
+                first: None,
+                digests: Vec::new(),
+                shared: Vec::new(),
+                allocated: Vec::new(),
+                broken: Vec::new(),
+                filled: Vec::new(),
+                exhausted: Vec::new(),
+                oddities: engine::Oddities::default(),
+                out_of_order: Some(0),
+                moves: Moves::default(),
+                input_error: None,
+                stopped: true,
+                history: None,
+            };
+            let text = render(&chain, &plan, &verified);
+            assert!(text.contains("INTERRUPTED: nothing is proved; of 9 packets compared, "), "{text}");
+            assert!(!text.contains("EQUALS") && !text.contains("DIFFERS"), "{text}");
+            assert!(!VerifyReport::new(&chain, &plan, &verified).holds);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Promises and answers in words.
+
+use engine::{Answer, Chain, Plan, SharedCheck};
+use io::{EngineDrop, Fate};
+use nf::WhenShared;
+
+/// What a function promises that is not compared packet by packet, in words.
+pub fn promise(plan: &Plan, check: &SharedCheck) -> String {
+    match (check.promise, &check.behind) {
+        (Some(WhenShared::Totals), _) => "totals equal".to_owned(),
+        (Some(WhenShared::Bound { .. }), _) => "never above the rate".to_owned(),
+        (None, Some(editor)) => format!("not compared: it sees what `{editor}` edits, which is not promised"),
+        (None, None) => format!("not compared: {} promises nothing of it", plan.strategy.name()),
+    }
+}
+
+/// An answer in words; where only bytes differ, the first of them.
+pub fn describe(chain: &Chain, answer: &Answer, other: &Answer) -> String {
+    let fate = fate(chain, answer.fate);
+    if answer.fate != other.fate {
+        return fate;
+    }
+    let (a, b) = (&answer.bytes, &other.bytes);
+    let differs = a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
+    let end = a.len().min(differs + 8);
+    let shown: Vec<_> = a[differs..end].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{fate}, {} bytes, from byte {differs}: {}", a.len(), shown.join(" "))
+}
+
+fn fate(chain: &Chain, fate: Fate) -> String {
+    match fate {
+        Fate::Forward => "forward".to_owned(),
+        Fate::TransmitBack => "transmit back".to_owned(),
+        Fate::Host => "pass to the host".to_owned(),
+        Fate::Drop(EngineDrop::Malformed) => "drop: malformed".to_owned(),
+        Fate::Drop(EngineDrop::NoRoom) => "drop: no room for its edits".to_owned(),
+        Fate::Drop(EngineDrop::NotTaken) => "drop: its history was not taken".to_owned(),
+        Fate::Drop(EngineDrop::Overtaken) => "drop: its core went on with the state of another".to_owned(),
+        Fate::DropBy { function, reason } => {
+            let spec = chain.functions.get(usize::from(function));
+            let name = spec.map_or("?", |spec| spec.name.as_str());
+            let reasons = spec.map_or(&[][..], |spec| spec.function.info().drop_reasons);
+            format!("drop by {name}: {}", reasons.get(usize::from(reason)).unwrap_or(&"unnamed"))
+        }
+    }
+}

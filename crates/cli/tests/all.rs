@@ -1,0 +1,34 @@
+//! All tests of the program, as one: each test program links the whole engine. A new file is named here.
+
+#[path = "bench.rs"]
+mod bench;
+#[path = "cli.rs"]
+mod cli;
+#[path = "egress.rs"]
+mod egress;
+#[path = "emulate.rs"]
+mod emulate;
+#[path = "emulate_run.rs"]
+mod emulate_run;
+#[path = "exit_status.rs"]
+mod exit_status;
+#[path = "external.rs"]
+mod external;
+#[path = "meant.rs"]
+mod meant;
+#[path = "oddities.rs"]
+mod oddities;
+#[path = "own_function.rs"]
+mod own_function;
+#[path = "p4.rs"]
+mod p4;
+#[path = "plan.rs"]
+mod plan;
+#[path = "ports.rs"]
+mod ports;
+#[path = "report.rs"]
+mod report;
+#[path = "signals.rs"]
+mod signals;
+#[path = "sweep.rs"]
+mod sweep;

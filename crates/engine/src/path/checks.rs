@@ -1,0 +1,89 @@
+//! What is checked of each packet beside its headers: checksums, and whether it is a fragment.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use wire::{Headers, LinkType, Malformed};
+
+use crate::path::sides::Sides;
+
+/// What becomes of fragments. Atomic fragments of IPv6 are whole packets (RFC 6946).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fragments {
+    /// They go on, each for itself.
+    #[default]
+    Pass,
+    /// They are malformed.
+    Drop,
+    /// A [`FragmentTracker`](crate::FragmentTracker) says which are malformed.
+    Track,
+}
+
+/// What a chain checks of each packet: the same wherever packets are parsed, so that all cores see the same packet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Checks {
+    /// If the chain has two directions.
+    pub(crate) sides: Option<Arc<Sides>>,
+    /// Whether packets with wrong checksums are malformed.
+    pub(crate) verifies_checksums: bool,
+    pub(crate) fragments: Fragments,
+}
+
+impl Checks {
+    /// Whether a packet that can be parsed may still be malformed.
+    #[inline]
+    pub(crate) fn is_needed(&self) -> bool {
+        self.verifies_checksums || self.fragments != Fragments::Pass
+    }
+
+    /// A packet's headers, with the side that it comes from; unchecked.
+    #[inline]
+    pub(crate) fn parse(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
+        parse(self.sides.as_deref(), link, frame, wire_len)
+    }
+
+    /// A packet's headers, checked; `refused` is what was found where it entered.
+    pub(crate) fn headers(
+        &self,
+        link: LinkType,
+        frame: &[u8],
+        wire_len: u32,
+        refused: Option<Malformed>,
+    ) -> Headers {
+        let mut headers = self.parse(link, frame, wire_len);
+        self.refuse(refused, &mut headers);
+        self.verify(frame, &mut headers);
+        headers
+    }
+
+    /// Finds a fragment malformed that the chain drops, or that was refused where it entered.
+    #[inline]
+    pub(crate) fn refuse(&self, refused: Option<Malformed>, headers: &mut Headers) {
+        let is_dropped = self.fragments == Fragments::Drop && headers.is_fragment();
+        let reason = refused.or(is_dropped.then_some(Malformed::Fragment));
+        if let Some(reason) = reason
+            && headers.is_well_formed()
+        {
+            headers.malformed_code = reason as u8;
+        }
+    }
+
+    /// Finds a packet with a wrong checksum malformed, if the chain verifies checksums.
+    pub(crate) fn verify(&self, frame: &[u8], headers: &mut Headers) {
+        if self.verifies_checksums {
+            wire::verify_into(frame, headers);
+        }
+    }
+}
+
+/// A packet's headers, with the side that it comes from, if there are sides; unchecked.
+#[inline]
+pub(crate) fn parse(sides: Option<&Sides>, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
+    let mut headers = wire::parse(link, frame, wire_len);
+    if let Some(sides) = sides {
+        sides.mark(&mut headers);
+    }
+    headers
+}

@@ -1,0 +1,24 @@
+//! All tests over whole P4 programs, as one test program. A new file is named here.
+
+#[path = "calls.rs"]
+mod calls;
+#[path = "calls_random.rs"]
+mod calls_random;
+#[path = "examples.rs"]
+mod examples;
+#[path = "expressions.rs"]
+mod expressions;
+#[path = "golden.rs"]
+mod golden;
+#[path = "late.rs"]
+mod late;
+#[path = "mistakes.rs"]
+mod mistakes;
+#[path = "robust.rs"]
+mod robust;
+#[path = "spans.rs"]
+mod spans;
+#[path = "stages.rs"]
+mod stages;
+#[path = "uses.rs"]
+mod uses;

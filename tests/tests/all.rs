@@ -1,0 +1,50 @@
+//! All tests of the engine over captures, as one program: each program links the whole engine.
+//!
+//! A new file is named here. `no_alloc` and `flood` are programs of their own, since memory is the whole process's.
+
+#[path = "balancer.rs"]
+mod balancer;
+#[path = "batches.rs"]
+mod batches;
+#[path = "capture.rs"]
+mod capture;
+#[path = "checksums.rs"]
+mod checksums;
+#[path = "contract.rs"]
+mod contract;
+#[path = "egress.rs"]
+mod egress;
+#[path = "external.rs"]
+mod external;
+#[path = "gateway.rs"]
+mod gateway;
+#[path = "mixed_keys.rs"]
+mod mixed_keys;
+#[path = "nat.rs"]
+mod nat;
+#[path = "nat_deadlines.rs"]
+mod nat_deadlines;
+#[path = "own_strategy.rs"]
+mod own_strategy;
+#[path = "reports.rs"]
+mod reports;
+#[path = "rsspp.rs"]
+mod rsspp;
+#[path = "scr.rs"]
+mod scr;
+#[path = "scr_simulation.rs"]
+mod scr_simulation;
+#[path = "shared.rs"]
+mod shared;
+#[path = "shared_time.rs"]
+mod shared_time;
+#[path = "small_tables.rs"]
+mod small_tables;
+#[path = "sweep.rs"]
+mod sweep;
+#[path = "telemetry.rs"]
+mod telemetry;
+#[path = "undeclared.rs"]
+mod undeclared;
+#[path = "verify.rs"]
+mod verify;
