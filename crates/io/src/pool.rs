@@ -158,7 +158,7 @@ impl Pool {
         }
         let first_line = self.free.pop()?;
         let place = self.place(first_line, data.len() as u32);
-        let mut frame = Frame { stamp, wire_len, link, entry: 0, place };
+        let mut frame = Frame { stamp, wire_len, link, entry: 0, refused: None, place };
         let at = frame.data();
         self.buffer_mut(&mut frame)[at].copy_from_slice(data);
         Some(frame)
