@@ -16,6 +16,8 @@ mod contract;
 mod egress;
 #[path = "external.rs"]
 mod external;
+#[path = "fragments.rs"]
+mod fragments;
 #[path = "gateway.rs"]
 mod gateway;
 #[path = "mixed_keys.rs"]
@@ -24,8 +26,6 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
-#[path = "own_strategy.rs"]
-mod own_strategy;
 #[path = "reports.rs"]
 mod reports;
 #[path = "rsspp.rs"]
@@ -40,6 +40,8 @@ mod shared;
 mod shared_time;
 #[path = "small_tables.rs"]
 mod small_tables;
+#[path = "own_strategy.rs"]
+mod strategy_from_outside;
 #[path = "sweep.rs"]
 mod sweep;
 #[path = "telemetry.rs"]

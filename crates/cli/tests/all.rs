@@ -14,12 +14,14 @@ mod emulate_run;
 mod exit_status;
 #[path = "external.rs"]
 mod external;
+#[path = "fragments.rs"]
+mod fragments;
+#[path = "own_function.rs"]
+mod function_from_outside;
 #[path = "meant.rs"]
 mod meant;
 #[path = "oddities.rs"]
 mod oddities;
-#[path = "own_function.rs"]
-mod own_function;
 #[path = "p4.rs"]
 mod p4;
 #[path = "plan.rs"]

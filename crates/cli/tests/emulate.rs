@@ -121,3 +121,12 @@ fn what_cannot_be_swept_is_refused() {
         assert!(stderr(&refused).contains(message), "{args:?}: {}", stderr(&refused));
     }
 }
+
+/// The message names what was given, and not all that could have been.
+#[test]
+fn a_figure_with_an_option_of_the_grid_is_refused() {
+    let refused = by_line("emulate sweep --figure 13 --rb 4");
+    assert_eq!(refused.status.code(), Some(2));
+    let text = stderr(&refused);
+    assert!(text.contains("cannot be used with '--rb <N,...>'") && !text.contains("--models"), "{text}");
+}

@@ -1,7 +1,9 @@
 //! Strategies on the command line: their names, defaults and help.
 
+use std::sync::LazyLock;
+
 use clap::ValueEnum;
-use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::strategies::{ALL, RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 
 /// [`Strategy`] as clap sees it.
 #[derive(Clone, Copy)]
@@ -18,13 +20,8 @@ impl StrategyArg {
 
 impl ValueEnum for StrategyArg {
     fn value_variants<'a>() -> &'a [Self] {
-        &[
-            StrategyArg::Single,
-            StrategyArg::Shared,
-            StrategyArg::Rss,
-            StrategyArg::RssPlusPlus,
-            StrategyArg::Scr,
-        ]
+        static EACH: LazyLock<[StrategyArg; ALL.len()]> = LazyLock::new(|| ALL.map(StrategyArg));
+        &*EACH
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgGroup, Args};
 use pipeline::Model;
 
 use super::super::values::{Level, Threshold, size, threshold};
@@ -34,11 +34,8 @@ Examples:
 const BUFFERS: &str = "Buffers of the models";
 const CHARTS: &str = "Charts";
 
-/// What sets the grid, which figures set themselves.
-const GRID: &str = "grid";
-
 #[derive(Args)]
-#[command(after_help = NOTES, group = ArgGroup::new(GRID).multiple(true))]
+#[command(after_help = NOTES)]
 pub struct SweepArgs {
     /// Packets by a model of traffic. May be given several times, which makes an axis [default: trace-2]
     #[arg(long, value_name = "MODEL")]
@@ -49,15 +46,15 @@ pub struct SweepArgs {
     /// Figures of RAPID (NSDI'24): the grids that show them. What --traffic and --pcap give stands for the real
     /// traces of figures 3 and 12
     #[arg(long = "figure", value_name = "N,...", value_delimiter = ',', value_parser = figure_parser(),
-          conflicts_with = GRID)]
+          conflicts_with_all = GRID)]
     figures: Vec<String>,
     /// Models [default: rapid,blocking]
-    #[arg(group = GRID, long, value_name = "NAME,...", value_delimiter = ',',
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(Model::NAMES))]
     models: Vec<String>,
     /// Instead of --traffic, so many flows that take turns: packets of one come N packets of 64 bytes apart, and update
     /// evenly
-    #[arg(group = GRID, long, value_name = "N,...", value_delimiter = ',', conflicts_with_all = ["traffic", "pcap"],
+    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with_all = ["traffic", "pcap"],
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     gaps: Vec<u64>,
     /// Packets: of what is generated [default: 50000], or the first of a capture [default: all]
@@ -65,72 +62,72 @@ pub struct SweepArgs {
     packets: Vec<u64>,
     /// Bytes of every packet; 64 is a packet in each cycle. trace-1 to trace-6 keep their spacing in cycles [default:
     /// own]
-    #[arg(group = GRID, long, value_name = "N|own,...", value_delimiter = ',', value_parser = packet_bytes)]
+    #[arg(long, value_name = "N|own,...", value_delimiter = ',', value_parser = packet_bytes)]
     packet_bytes: Vec<Bytes>,
     /// What the traces and the packets that update are drawn with [default: 1]
-    #[arg(group = GRID, long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
     seeds: Vec<u64>,
     /// Packets that update their flow's state, percent [default: 30]
-    #[arg(group = GRID, long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=100))]
     update_rates: Vec<u32>,
     /// Stages of the function [default: 2,3,4]
-    #[arg(group = GRID, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=16))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=16))]
     stages: Vec<usize>,
     /// Cycles of a stage [default: those of the model's prototype]
-    #[arg(group = GRID, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=256))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=256))]
     stage_cycles: Vec<usize>,
     /// What rapid promises: strict, weak, or bsK, after an update K stale packets at most [default: strict]
-    #[arg(group = GRID, long, value_name = "LEVEL,...", value_delimiter = ',')]
+    #[arg(long, value_name = "LEVEL,...", value_delimiter = ',')]
     consistency: Vec<Level>,
     /// Load in percent of the line's rate [default: 100]
-    #[arg(group = GRID, long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
     loads: Vec<u32>,
     /// Find the highest load at which no more than this share is lost: 0 if none is given; 0.001 is 0.1%
-    #[arg(group = GRID, long, value_name = "SHARE,...", value_delimiter = ',', value_parser = share, num_args = 0..,
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = share, num_args = 0..,
           default_missing_value = "0", require_equals = true, conflicts_with = "loads")]
     search: Vec<f64>,
     /// rapid: packets in the buffer for those sent back [default: 16]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     rb: Vec<usize>,
     /// rapid: packets in the PHV buffer [default: 32]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     pb: Vec<usize>,
     /// rapid: flows in dTable [default: 64]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=8_192))]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=8_192))]
     dtable: Vec<usize>,
     /// rapid: flows in the Block queue [default: as many as in dTable]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     block_queue: Vec<usize>,
     /// rapid: flows in the Suspend queue [default: as many as in dTable]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     suspend_queue: Vec<usize>,
     /// rapid: flows in the Schedule queue [default: as many as in dTable]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     schedule_queue: Vec<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_buffer: Vec<usize>,
     /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_from_pipeline: Vec<usize>,
     /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     ring_from_ring: Vec<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N|never,...", value_delimiter = ',', value_parser = threshold)]
+    #[arg(help_heading = BUFFERS, long, value_name = "N|never,...", value_delimiter = ',', value_parser = threshold)]
     blocking_threshold: Vec<Threshold>,
     /// blocking, flowblaze: flow queues [default: 4]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=4_096))]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=4_096))]
     queues: Vec<usize>,
     /// blocking, flowblaze: packets in a flow queue [default: 32, flowblaze 64]
-    #[arg(group = GRID, help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
     queue_depth: Vec<usize>,
     /// Packets for which there is no room wait, and what is behind them with them, instead of being lost
-    #[arg(group = GRID, long)]
+    #[arg(long)]
     lossless: bool,
     /// The axis of the grid that charts have as theirs [default: the first of update-rate, stages, stage-cycles,
     /// traffic and so on that varies]
-    #[arg(group = GRID, help_heading = CHARTS, long, value_name = "AXIS", value_enum)]
+    #[arg(help_heading = CHARTS, long, value_name = "AXIS", value_enum)]
     x: Option<Axis>,
     /// What charts show [default: load with --search, else throughput; and mean]
     #[arg(help_heading = CHARTS, long, value_name = "MEASURE,...", value_enum, value_delimiter = ',')]
@@ -152,6 +149,34 @@ pub struct SweepArgs {
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 }
+
+/// What sets the grid, which figures set themselves. No group: an error would name all of them.
+const GRID: [&str; 24] = [
+    "models",
+    "gaps",
+    "packet_bytes",
+    "seeds",
+    "update_rates",
+    "stages",
+    "stage_cycles",
+    "consistency",
+    "loads",
+    "search",
+    "rb",
+    "pb",
+    "dtable",
+    "block_queue",
+    "suspend_queue",
+    "schedule_queue",
+    "ring_buffer",
+    "ring_from_pipeline",
+    "ring_from_ring",
+    "blocking_threshold",
+    "queues",
+    "queue_depth",
+    "lossless",
+    "x",
+];
 
 /// Bytes of every packet, or their own.
 #[derive(Clone, Debug)]
