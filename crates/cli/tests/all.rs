@@ -32,5 +32,6 @@ mod ports;
 mod report;
 #[path = "signals.rs"]
 mod signals;
+mod support;
 #[path = "sweep.rs"]
 mod sweep;

@@ -1,9 +1,7 @@
 //! `paceline bench mlffr` and `bench compare` as a user meets them. No figure is expected: only what holds of all.
 
+use crate::support::{by_line, stdout};
 use serde_json::Value;
-use support::{by_line, stdout};
-
-mod support;
 
 fn json(args: &str) -> Value {
     let output = by_line(args);

@@ -4,9 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-use support::{Folder, Scratch, by_line, json, paceline, root, start, stderr, stdout};
-
-mod support;
+use crate::support::{Folder, Scratch, by_line, json, paceline, root, start, stderr, stdout};
 
 const EDGE: &str = "examples/edge.toml";
 const CAPTURE: &str = "captures/edge.pcap";

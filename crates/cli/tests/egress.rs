@@ -1,9 +1,7 @@
 //! `--egress` and `paceline bench egress` as a user meets them.
 
+use crate::support::{Scratch, json, paceline, stderr, stdout};
 use io::capture::CaptureReader;
-use support::{Scratch, json, paceline, stderr, stdout};
-
-mod support;
 
 const RUN: [&str; 4] = ["run", "examples/perimeter.toml", "--pcap", "captures/edge.pcap"];
 

@@ -2,9 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use support::{Folder, by_line, json, paceline, root, stderr, stdout};
-
-mod support;
+use crate::support::{Folder, by_line, json, paceline, root, stderr, stdout};
 
 #[test]
 fn a_sweep_writes_what_it_found() {

@@ -1,8 +1,6 @@
 //! `paceline emulate` with one program, as a user meets it.
 
-use support::{Folder, json, paceline, stderr, stdout};
-
-mod support;
+use crate::support::{Folder, json, paceline, stderr, stdout};
 
 const KNOCKING: &str = "examples/p4/port_knocking.p4";
 const CAPTURE: [&str; 2] = ["--pcap", "captures/edge.pcap"];
@@ -82,7 +80,7 @@ fn no_packet_is_missing() {
 fn other_orders_are_warned_of() {
     let folder = Folder::new("emulate-order");
     let path = folder.file("two.p4");
-    let firewall = std::fs::read_to_string(support::root().join("examples/p4/stateful_firewall.p4"))
+    let firewall = std::fs::read_to_string(crate::support::root().join("examples/p4/stateful_firewall.p4"))
         .expect("an example");
     let two = firewall
         .replacen(

@@ -1,11 +1,9 @@
 //! What the exit status says: 0 equal, 1 a difference, 2 usage, 3 nothing compared, 4 an input cut short.
 
-mod support;
-
 use std::fs;
 use std::process::Output;
 
-use support::{Scratch, json, paceline, root, stderr, stdout};
+use crate::support::{Scratch, json, paceline, root, stderr, stdout};
 
 const EDGE: &str = "examples/edge.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -56,7 +54,7 @@ fn an_input_cut_short_is_status_4_and_what_was_compared_is_said() {
     let report = json(&paceline(&[&verify[..], &["--json", "-"]].concat()));
     assert_eq!((&report["outcome"], &report["same"]), (&"cut-short".into(), &true.into()));
 
-    let folder = support::Folder::new("status-cut");
+    let folder = crate::support::Folder::new("status-cut");
     let others: [&[&str]; 5] = [
         &["run", EDGE, "--pcap", cut.path()],
         &["inspect", "--pcap", cut.path()],

@@ -4,9 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use support::{Folder, by_line, json, paceline, stderr, stdout};
-
-mod support;
+use crate::support::{Folder, by_line, json, paceline, stderr, stdout};
 
 const CHAIN: &str = "examples/perimeter.toml";
 const CAPTURE: &str = "captures/edge.pcap";

@@ -1,15 +1,13 @@
 //! `fragments` of the chain file, as a user meets it.
 
-mod support;
-
-use support::{Folder, Scratch, json, paceline, stderr, stdout};
+use crate::support::{Folder, Scratch, json, paceline, stderr, stdout};
 
 /// A fragment of a UDP datagram of 48 bytes, in an Ethernet frame; IPv4, its header checksum right.
 fn piece(offset: u16, has_more: bool, len: u16) -> Vec<u8> {
     let mut ip = vec![0x45, 0];
     ip.extend((20 + len).to_be_bytes());
     ip.extend([0, 7]);
-    ip.extend((offset / 8 | u16::from(has_more) << 13).to_be_bytes());
+    ip.extend(((offset / 8) | (u16::from(has_more) << 13)).to_be_bytes());
     ip.extend([64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1]);
     let sum: u32 = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
     let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;

@@ -1,8 +1,6 @@
 //! Mistakes of which it can be told what was meant, and what refusals offer instead.
 
-mod support;
-
-use support::{Scratch, json, paceline, stderr, stdout};
+use crate::support::{Scratch, json, paceline, stderr, stdout};
 
 const EDGE: &str = "examples/edge.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -90,7 +88,7 @@ fn scr_is_not_offered_where_it_cannot_run() {
 /// Lines of the release before: the same on standard output, and a warning beside it.
 #[test]
 fn old_names_work_and_warn() {
-    let folder = support::Folder::new("old-names");
+    let folder = crate::support::Folder::new("old-names");
     let report = |output: &std::process::Output| {
         let mut report = json(output);
         ["seconds", "command"]

@@ -1,8 +1,6 @@
 //! What is odd about an input is said, in `run`, `verify` and `inspect`.
 
-mod support;
-
-use support::{Scratch, json, paceline, stderr, stdout};
+use crate::support::{Scratch, json, paceline, stderr, stdout};
 
 const EDGE: &str = "examples/edge.toml";
 
@@ -98,7 +96,7 @@ fn packets_of_an_unsupported_link_are_skipped_and_counted() {
     let report = json(&paceline(&["run", EDGE, "--pcap", file.path(), "--json", "-"]));
     assert_eq!(report["skipped"]["IEEE 802.11 (105)"], 2);
     // Commands whose reports are of something else say it beside them.
-    let folder = support::Folder::new("skipped");
+    let folder = crate::support::Folder::new("skipped");
     let sequence =
         paceline(&["sequence", EDGE, "--pcap", file.path(), "--cores", "2", "--out-dir", folder.path()]);
     assert!(stderr(&sequence).contains("2 packets were skipped"), "{}", stderr(&sequence));

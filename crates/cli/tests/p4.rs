@@ -1,8 +1,6 @@
 //! `paceline p4` as a user meets it.
 
-use support::{Scratch, json, paceline, stderr, stdout};
-
-mod support;
+use crate::support::{Scratch, json, paceline, stderr, stdout};
 
 const CAPTURE: &str = "captures/edge.pcap";
 

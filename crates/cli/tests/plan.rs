@@ -2,10 +2,8 @@
 
 use std::process::Output;
 
+use crate::support::{by_line, stdout};
 use serde_json::Value;
-use support::{by_line, stdout};
-
-mod support;
 
 fn plan(args: &str) -> Output {
     by_line(&format!("plan {args}"))

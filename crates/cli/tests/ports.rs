@@ -1,8 +1,6 @@
 //! Packets of a capture that come in by several ports, as a user meets it.
 
-use support::{Folder, json, paceline, stderr};
-
-mod support;
+use crate::support::{Folder, json, paceline, stderr};
 
 const FIREWALL: &str = "examples/p4/stateful_firewall.p4";
 const CLIENT: [u8; 4] = [192, 0, 2, 1];

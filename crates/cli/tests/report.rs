@@ -7,16 +7,19 @@ use engine::strategies::SINGLE;
 use engine::{Chain, Plan, Progress, Registry, Seen, replay_capture};
 use io::capture::CaptureReader;
 
-mod support;
-
 #[test]
 fn a_report_prints_as_the_program_prints_it() {
-    let printed =
-        support::stdout(&support::paceline(&["run", "examples/edge.toml", "--pcap", "captures/edge.pcap"]));
-    let chain = std::fs::read_to_string(support::root().join("examples/edge.toml")).expect("an example");
+    let printed = crate::support::stdout(&crate::support::paceline(&[
+        "run",
+        "examples/edge.toml",
+        "--pcap",
+        "captures/edge.pcap",
+    ]));
+    let chain =
+        std::fs::read_to_string(crate::support::root().join("examples/edge.toml")).expect("an example");
     let chain = Chain::parse("edge.toml", &chain, &Registry::stock()).expect("a chain");
     let plan = Plan::new(&chain, SINGLE, 1).expect("one core");
-    let capture = CaptureReader::open(support::root().join("captures/edge.pcap")).expect("a capture");
+    let capture = CaptureReader::open(crate::support::root().join("captures/edge.pcap")).expect("a capture");
     let mut see = |_: &Seen<'_>| Ok::<(), Infallible>(());
     let outcome = replay_capture(&chain, &plan, capture, &Progress::default(), &mut see).expect("runs");
     let report = format!("{}\n", RunReport::new(&chain, &plan, &outcome));

@@ -1,12 +1,10 @@
 //! Long commands end on Ctrl-C and on a request to terminate: soon, or at the second one.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStderr, Command};
 use std::time::{Duration, Instant};
 
-use support::{Folder, paceline, root, start, stderr};
+use crate::support::{Folder, paceline, root, start, stderr};
 
 const EDGE: &str = "examples/edge.toml";
 

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use support::{Folder, json, paceline, stderr, stdout};
-
-mod support;
+use crate::support::{Folder, json, paceline, stderr, stdout};
 
 const QUICK: [&str; 10] = [
     "--chains",

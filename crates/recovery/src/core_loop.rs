@@ -154,6 +154,7 @@ impl Core {
         true
     }
 
+    #[cfg(not(feature = "loom"))]
     pub(crate) fn next(&self) -> u64 {
         self.replica.next()
     }

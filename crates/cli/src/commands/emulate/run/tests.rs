@@ -5,7 +5,8 @@ use pipeline::{Latency, Report};
 use roxmltree::{Document, ParsingOptions};
 
 use super::latencies::{Step, steps};
-use super::report::{Departures, Emulation, Place, render_html, render_text};
+use super::render::{render_html, render_text};
+use super::report::{Departures, Emulation, Place};
 
 fn sample(latencies: &[u64]) -> Emulation {
     let mut taken = Histogram::new(3).expect("digits");

@@ -9,6 +9,7 @@ use pipeline::{
 };
 use roxmltree::Document;
 
+use super::super::values::Level;
 use super::args::SweepArgs;
 use super::charts::{Look, draw};
 use super::figures::{Figure, Study};
@@ -17,7 +18,7 @@ use super::metric::Metric;
 use super::page::{Sheet, render_html, render_svg};
 use super::rows::{Row, Sweep, render_csv};
 use super::runs::{Loaded, check, run_all};
-use super::settings::{Axis, Level, Load, Settings};
+use super::settings::{Axis, Load, Settings};
 use super::traffic::Traffic;
 use super::{Task, different, run};
 use crate::commands::Cli;
