@@ -17,7 +17,7 @@ use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
 use table::{FlowTable, Layout, Slot, WhenFull};
-use wire::{Edits, Headers, LinkType, Stamp};
+use wire::{Edits, LinkType, Stamp};
 use zerocopy::IntoBytes;
 
 #[library_benchmark]

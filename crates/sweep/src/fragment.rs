@@ -158,8 +158,9 @@ mod tests {
             let pieces = pieces(&frame, &mut draw).expect("data enough");
             let mut data: Vec<u8> = Vec::new();
             for piece in &pieces {
-                let headers = wire::parse(LinkType::Ethernet, piece, piece.len() as u32);
-                assert_ne!(wire::verify(piece, &headers), wire::verify(&frame, &headers), "its own checksum");
+                let words = piece[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+                let sum: u32 = words.sum();
+                assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "its own checksum (RFC 1071)");
                 data.extend(&piece[34..]);
             }
             whole += usize::from(data == frame[34..]);

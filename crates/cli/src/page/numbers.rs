@@ -2,6 +2,7 @@
 
 // Sentences are written where figures are measured: both have the same digits.
 pub use measure::decimal;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A share as a percentage; small ones with the places that they need, so that a loss never looks like none.
 pub fn percent(share: f64) -> String {
@@ -16,12 +17,19 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// The first `most` characters, with an ellipsis for what is left out.
+/// The first characters, `most` columns of a terminal wide, with an ellipsis for what is left out.
 pub fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if text.width() <= most {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    let mut room = most.saturating_sub(1);
+    let fits = |c: &char| {
+        let width = c.width().unwrap_or(0);
+        let fits = width <= room;
+        room = room.saturating_sub(width);
+        fits
+    };
+    let kept: String = text.chars().take_while(fits).collect();
     kept + "…"
 }
 

@@ -13,7 +13,7 @@ use wire::{Fields, Headers, Stamp};
 
 use crate::path::group::{Stage, StageSpec};
 use crate::path::parcel::{CorePools, Pool};
-use crate::path::step::{Pools, Runner};
+use crate::path::step::{Pools, Stepper};
 use crate::store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 use crate::store::follow::{End, FollowGroup};
 use crate::store::function::FunctionMember;
@@ -226,7 +226,7 @@ impl Registry {
 struct Configured<F>(Arc<F>);
 
 impl<F: NetworkFunction> Configured<F> {
-    fn runner(&self, spec: StageSpec, pools: CorePools) -> Runner<F> {
+    fn stepper(&self, spec: StageSpec, pools: CorePools) -> Stepper<F> {
         let typed = |pool: Pool| -> F::Pool { *pool.0.downcast().expect("made by this function's `pools`") };
         let pools = match pools {
             CorePools::One(pool) => Pools::one(typed(pool)),
@@ -234,7 +234,7 @@ impl<F: NetworkFunction> Configured<F> {
                 Pools::by_entry(pools.into_iter().map(|pool| pool.map(typed)).collect())
             }
         };
-        Runner::new(Arc::clone(&self.0), pools, spec)
+        Stepper::new(Arc::clone(&self.0), pools, spec)
     }
 
     /// The records that have ended on any of the cores.
@@ -244,7 +244,7 @@ impl<F: NetworkFunction> Configured<F> {
         if let Some(member) = stages.first().and_then(shared::<F>) {
             member.states().add_ended(&mut ended);
         }
-        stages.iter().filter_map(runner_of::<F>).filter_map(Runner::ended).for_each(|own| ended.merge(own));
+        stages.iter().filter_map(stepper_of::<F>).filter_map(Stepper::ended).for_each(|own| ended.merge(own));
         ended
     }
 }
@@ -290,15 +290,15 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn join(&self, group: Option<GroupBuilder>, spec: StageSpec, pools: CorePools) -> GroupBuilder {
-        let runner = self.runner(spec, pools);
+        let stepper = self.stepper(spec, pools);
         if F::Key::SHARDING.is_stateless() {
             debug_assert!(group.is_none(), "a function without state is a group of its own");
-            return GroupBuilder::new(StatelessGroup(runner));
+            return GroupBuilder::new(StatelessGroup(stepper));
         }
         GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<F::Key>| {
             let part = builder.layout.add::<F::State>();
             builder.in_order |= (F::EXTRAS.pool.steps_in_order)(&self.0);
-            Box::new(FunctionMember::new(runner, part))
+            Box::new(FunctionMember::new(stepper, part))
         })
     }
 
@@ -318,11 +318,11 @@ impl<F: NetworkFunction> Function for Configured<F> {
         pools: CorePools,
         shared: &SharedOn,
     ) -> GroupBuilder {
-        let runner = self.runner(spec, pools);
+        let stepper = self.stepper(spec, pools);
         let states = Arc::clone(&shared.states.0).downcast().expect("made by this function's `share`");
         GroupBuilder::with_member(group, |builder: &mut KeyGroupBuilder<FiveTuple>| {
             let part = builder.layout.add();
-            Box::new(SharedMember::<F>::new(runner, part, states, shared.core, shared.is_watched))
+            Box::new(SharedMember::<F>::new(stepper, part, states, shared.core, shared.is_watched))
         })
     }
 
@@ -338,7 +338,7 @@ impl<F: NetworkFunction> Function for Configured<F> {
             let part = builder.layout.add::<F::State>();
             builder.pool = shared_pool.or(builder.pool.take());
             for (members, pool) in builder.members.iter_mut().zip(pools) {
-                let member = FunctionMember::new(self.runner(spec, CorePools::One(pool)), part);
+                let member = FunctionMember::new(self.stepper(spec, CorePools::One(pool)), part);
                 members.push(match is_watched && F::EXTRAS.guarantees.when_shared.is_some() {
                     true => Box::new(WatchedMember::new(member)),
                     false => Box::new(member),
@@ -348,7 +348,7 @@ impl<F: NetworkFunction> Function for Configured<F> {
     }
 
     fn follow(&self, spec: StageSpec, pools: CorePools, ends: &Arc<Vec<End>>) -> GroupBuilder {
-        GroupBuilder::new(FollowGroup::new(self.runner(spec, pools), Arc::clone(ends)))
+        GroupBuilder::new(FollowGroup::new(self.stepper(spec, pools), Arc::clone(ends)))
     }
 
     fn totals(&self, stages: &[Stage<'_>]) -> u64 {
@@ -405,12 +405,12 @@ fn watched<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a WatchedMembe
 }
 
 /// What steps the stage's function, if it is an `F` with flows in the group's table.
-fn runner_of<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a Runner<F>> {
+fn stepper_of<'a, F: NetworkFunction>(stage: &Stage<'a>) -> Option<&'a Stepper<F>> {
     if let Some(group) = striped::<F>(stage) {
-        return group.function::<F>(stage.member).map(FunctionMember::runner);
+        return group.function::<F>(stage.member).map(FunctionMember::stepper);
     }
     let group = stage.group.as_any().downcast_ref::<KeyGroup<F::Key>>()?;
-    group.member::<FunctionMember<F>>(stage.member).map(FunctionMember::runner)
+    group.member::<FunctionMember<F>>(stage.member).map(FunctionMember::stepper)
 }
 
 /// The live flows of a function, if its stages' cores share them.

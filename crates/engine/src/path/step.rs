@@ -98,7 +98,7 @@ fn has_begun_anew<F: NetworkFunction>(
 }
 
 /// What every function on a core has, with a table or without.
-pub(crate) struct Runner<F: NetworkFunction> {
+pub(crate) struct Stepper<F: NetworkFunction> {
     pub(crate) function: Arc<F>,
     pub(crate) pools: Pools<F::Pool>,
     /// The records that have ended on this core, if the function reports them.
@@ -121,9 +121,9 @@ pub(crate) struct Runner<F: NetworkFunction> {
     host: u64,
 }
 
-impl<F: NetworkFunction> Runner<F> {
+impl<F: NetworkFunction> Stepper<F> {
     pub(crate) fn new(function: Arc<F>, pools: Pools<F::Pool>, spec: StageSpec) -> Self {
-        Runner {
+        Stepper {
             ended: room_for_ended(&*function),
             function,
             pools,
@@ -190,11 +190,11 @@ impl<F: NetworkFunction> Runner<F> {
 
     /// What steps packets that other cores have, from number `seq` on.
     #[inline(always)]
-    pub(crate) fn replay(&mut self, seq: u64) -> Replay<'_, F> {
-        let Runner { function, pools, ended, events, no_edits, seed, .. } = self;
+    pub(crate) fn replay(&mut self, seq: u64) -> HistorySteps<'_, F> {
+        let Stepper { function, pools, ended, events, no_edits, seed, .. } = self;
         let stamp = Stamp { seq, time_ns: 0 };
         let cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
-        Replay { function, ended, cx }
+        HistorySteps { function, ended, cx }
     }
 
     /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. `meta` is the entry's.
@@ -248,14 +248,14 @@ impl<F: NetworkFunction> Runner<F> {
         (F::EXTRAS.full_table.rejected)(&self.function, state, meta, &mut cx)
     }
 
-    /// Notes what a step that [`Runner::reject`] takes back would change.
+    /// Notes what a step that [`Stepper::reject`] takes back would change.
     pub(crate) fn mark(&mut self, packet: usize, batch: &Batch) -> EditsMark {
         self.events_before.copy_from_slice(&self.events);
         batch.edits[packet].mark()
     }
 
     /// Takes over the pools of the same function of another replica, and its records that have ended.
-    pub(crate) fn copy_from(&mut self, other: &Runner<F>) {
+    pub(crate) fn copy_from(&mut self, other: &Stepper<F>) {
         self.pools.0.clone_from(&other.pools.0);
         self.ended.clone_from(&other.ended);
     }
@@ -379,14 +379,14 @@ impl<F: NetworkFunction> Runner<F> {
 }
 
 /// Steps packets that other cores have: nothing comes of it but the state.
-pub(crate) struct Replay<'a, F: NetworkFunction> {
+pub(crate) struct HistorySteps<'a, F: NetworkFunction> {
     function: &'a F,
     ended: &'a mut Option<Box<EndedOf<F>>>,
     cx: Cx<'a, F::Pool>,
 }
 
-impl<F: NetworkFunction> Replay<'_, F> {
-    /// Packets that are alike: see [`Runner::follow`].
+impl<F: NetworkFunction> HistorySteps<'_, F> {
+    /// Packets that are alike: see [`Stepper::follow`].
     #[inline(always)]
     fn steps(
         &mut self,

@@ -4,11 +4,11 @@ use std::fmt;
 use std::iter;
 
 use crate::path::checks::Fragments;
+use crate::report::history::{CoreHistory, HistoryReport, ReorderingReport};
 use crate::report::words::percent;
 use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
 use crate::report::{
-    ChecksumReport, CoreHistory, CoreReport, FragmentReport, FunctionSummary, HistoryReport,
-    ReorderingReport, RunReport, SharedFunction, Verdicts,
+    ChecksumReport, CoreReport, FragmentReport, FunctionSummary, RunReport, SharedFunction, Verdicts,
 };
 
 impl RunReport {

@@ -13,7 +13,7 @@ use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::group::Group;
 use crate::path::laps::{Lap, Laps};
 use crate::path::packets::bits;
-use crate::path::step::Runner;
+use crate::path::step::Stepper;
 use crate::store::shared_states::weigh;
 
 /// What became of a run's packets, by sequence number.
@@ -51,7 +51,7 @@ impl End {
 /// A function that answers what it answered where cores shared its states, so that what comes behind it can be
 /// compared; if it promises something, it steps as on one core before. For `verify`: plain code, and its own table.
 pub(crate) struct FollowGroup<F: NetworkFunction> {
-    runner: Runner<F>,
+    stepper: Stepper<F>,
     ends: Arc<Ends>,
     flows: HashMap<Vec<u8>, Followed<F::State>>,
     created: u64,
@@ -67,13 +67,13 @@ struct Followed<S> {
 impl<F: NetworkFunction> FollowGroup<F> {
     const ADDS_UP: bool = matches!(F::EXTRAS.guarantees.when_shared, Some(WhenShared::Totals));
 
-    pub(crate) fn new(runner: Runner<F>, ends: Arc<Ends>) -> Self {
-        FollowGroup { runner, ends, flows: HashMap::new(), created: 0 }
+    pub(crate) fn new(stepper: Stepper<F>, ends: Arc<Ends>) -> Self {
+        FollowGroup { stepper, ends, flows: HashMap::new(), created: 0 }
     }
 
     /// See [`SharedStates::totals`](crate::store::shared_states::SharedStates::totals).
     pub(crate) fn totals(&self) -> u64 {
-        let totals = |state: &F::State| (F::EXTRAS.records.totals)(&self.runner.function, state);
+        let totals = |state: &F::State| (F::EXTRAS.records.totals)(&self.stepper.function, state);
         let of_key = |(key, flow): (&Vec<u8>, &Followed<F::State>)| {
             let live = flow.live.map_or([0; 2], |(state, _)| totals(&state));
             weigh(hash_bytes(key, 0), sum(flow.departed, live))
@@ -86,7 +86,7 @@ impl<F: NetworkFunction> FollowGroup<F> {
     fn answer(&self, seq: u64) -> Verdict {
         let may_send = F::EXTRAS.guarantees.when_shared.is_none() && !F::Key::SHARDING.is_stateless();
         match self.ends.get(seq as usize) {
-            Some(End::Drop { function, reason }) if usize::from(*function) == self.runner.index() => {
+            Some(End::Drop { function, reason }) if usize::from(*function) == self.stepper.index() => {
                 Verdict::Drop(*reason)
             }
             Some(End::TransmitBack) if may_send => Verdict::TransmitBack,
@@ -102,8 +102,8 @@ impl<F: NetworkFunction> FollowGroup<F> {
         let flow = self.flows.entry(key.as_bytes().to_vec()).or_insert_with(new);
         let before = flow.live.filter(|(_, deadline_ns)| *deadline_ns > now_ns).map(|(state, _)| state);
         let mut state = before;
-        let verdict = self.runner.step(&mut state, meta, packet, batch);
-        let function = &*self.runner.function;
+        let verdict = self.stepper.step(&mut state, meta, packet, batch);
+        let function = &*self.stepper.function;
         let totals = |state: &F::State| (F::EXTRAS.records.totals)(function, state);
         if Self::ADDS_UP {
             let [before, after] = [before, state].map(|state| state.map(|state| totals(&state)));
@@ -130,19 +130,19 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
             let Some(meta) = F::project(&batch.headers[packet]) else {
                 // Behind edits that nobody can tell, it was a packet for it there.
                 if verdict != Verdict::Forward {
-                    self.runner.skip(packet, batch);
-                    self.runner.end(packet, verdict, batch);
+                    self.stepper.skip(packet, batch);
+                    self.stepper.end(packet, verdict, batch);
                 }
                 continue;
             };
             // What is promised of it is about its steps; else they tell nothing.
             match F::EXTRAS.guarantees.when_shared.is_some() {
                 true => _ = self.step(packet, &meta, batch),
-                false => self.runner.skip(packet, batch),
+                false => self.stepper.skip(packet, batch),
             }
-            self.runner.conclude(packet, verdict, &meta, batch, port);
+            self.stepper.conclude(packet, verdict, &meta, batch, port);
         }
-        laps.lap(Lap::Function(self.runner.index()), batch);
+        laps.lap(Lap::Function(self.stepper.index()), batch);
     }
 
     fn settle(&mut self, _: Horizon) {}
@@ -156,7 +156,7 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
     }
 
     fn counters(&self, _: usize) -> StageCounters<'_> {
-        self.runner.counters(FlowCounters { created: self.created, ..FlowCounters::default() })
+        self.stepper.counters(FlowCounters { created: self.created, ..FlowCounters::default() })
     }
 
     fn as_any(&self) -> &dyn Any {

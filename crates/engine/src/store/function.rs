@@ -12,12 +12,12 @@ use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::followers::Alike;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
-use crate::path::step::Runner;
+use crate::path::step::Stepper;
 use crate::store::member::{Block, Member, Steps, Way};
 
 /// A function with its part of the group's blocks.
 pub(crate) struct FunctionMember<F: NetworkFunction> {
-    runner: Runner<F>,
+    stepper: Stepper<F>,
     part: Part<F::State>,
     flows: FlowCounters,
     /// Sum of a hash of every flow that has left.
@@ -35,9 +35,9 @@ struct Waiting<S> {
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
-    pub(crate) fn new(runner: Runner<F>, part: Part<F::State>) -> Self {
+    pub(crate) fn new(stepper: Stepper<F>, part: Part<F::State>) -> Self {
         FunctionMember {
-            runner,
+            stepper,
             part,
             flows: FlowCounters::default(),
             departed: 0,
@@ -50,12 +50,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.part
     }
 
-    pub(crate) fn runner(&self) -> &Runner<F> {
-        &self.runner
+    pub(crate) fn stepper(&self) -> &Stepper<F> {
+        &self.stepper
     }
 
     pub(crate) fn function(&self) -> &F {
-        &self.runner.function
+        &self.stepper.function
     }
 
     /// One packet of a flow that has a block.
@@ -84,14 +84,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
         }
         let mut flow = cell.state().copied();
         let was_none = flow.is_none();
-        let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
-        self.runner.note_step(&meta, cell.state(), flow.as_ref());
+        let verdict = self.stepper.step(&mut flow, &meta, packet, steps.batch);
+        self.stepper.note_step(&meta, cell.state(), flow.as_ref());
         let mut followed = 0;
         if let Some(state) = &flow {
             self.flows.created += u64::from(was_none);
-            let mut deadline_ns = now_ns.saturating_add(self.runner.function.idle_timeout_ns(state));
+            let mut deadline_ns = now_ns.saturating_add(self.stepper.function.idle_timeout_ns(state));
             if !followers.is_empty() {
-                followed = self.runner.follow(
+                followed = self.stepper.follow(
                     &mut flow,
                     &mut deadline_ns,
                     Some(&meta),
@@ -110,7 +110,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let deadline_ns = cell.deadline_ns();
             self.remove(slot, deadline_ns, steps.table);
         }
-        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
         followed
     }
 
@@ -150,7 +150,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         }
         let meta = F::project(&steps.batch.headers[packet]);
         let followed =
-            self.runner.follow(&mut flow, &mut deadline_ns, meta.as_ref(), packet, span, steps.batch);
+            self.stepper.follow(&mut flow, &mut deadline_ns, meta.as_ref(), packet, span, steps.batch);
         match flow {
             Some(state) => cell.set(state, deadline_ns),
             None => self.remove(slot, deadline_ns, steps.table),
@@ -160,7 +160,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     #[inline]
     fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
-        let idle_timeout_ns = self.runner.function.idle_timeout_ns(&state);
+        let idle_timeout_ns = self.stepper.function.idle_timeout_ns(&state);
         cell.set(state, now_ns.saturating_add(idle_timeout_ns));
     }
 
@@ -185,8 +185,8 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let cell = table.cell(slot, self.part);
         let Some(state) = cell.state() else { return };
         let key = table.key(slot);
-        self.runner.end_record(key, state);
-        let Runner { function, pools, .. } = &mut self.runner;
+        self.stepper.end_record(key, state);
+        let Stepper { function, pools, .. } = &mut self.stepper;
         match pools.get_mut(entry) {
             Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
             None => self.gone.push((entry, *key, *state)),
@@ -208,12 +208,12 @@ pub(crate) fn hash_state<F: NetworkFunction>(function: &F, state: &F::State, see
 
 impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     fn index(&self) -> usize {
-        self.runner.index()
+        self.stepper.index()
     }
 
     fn prefetch(&self, packets: u64, steps: &Steps<'_, F::Key>) {
         let Some(prefetch) = (const { F::EXTRAS.prefetch }) else { return };
-        let Runner { function, pools, .. } = &self.runner;
+        let Stepper { function, pools, .. } = &self.stepper;
         for packet in bits(packets & steps.batch.live) {
             let Some(meta) = F::project(&steps.batch.headers[packet]) else { continue };
             let Some(pool) = pools.peek(steps.batch.frames[packet].entry) else { continue };
@@ -234,7 +234,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
-        let mut replay = self.runner.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
+        let mut replay = self.stepper.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
         let mut done = 0;
         for Alike { headers, times_ns } in batch.followers(packet, span) {
             let meta = F::project(headers.unwrap_or(&batch.headers[packet]));
@@ -249,16 +249,16 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
-        let edits_before = self.runner.mark(packet, steps.batch);
+        let edits_before = self.stepper.mark(packet, steps.batch);
         let mut flow = None;
-        let verdict = self.runner.step(&mut flow, &meta, packet, steps.batch);
+        let verdict = self.stepper.step(&mut flow, &meta, packet, steps.batch);
         match flow {
             Some(state) => {
                 self.waiting = Some(Waiting { state, verdict, edits_before });
                 true
             }
             None => {
-                self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+                self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
                 false
             }
         }
@@ -274,9 +274,9 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             self.set(steps.table.cell_mut(slot, self.part), state, now_ns);
         } else {
             self.flows.rejected += 1;
-            verdict = self.runner.reject(&state, &meta, packet, &edits_before, steps.batch);
+            verdict = self.stepper.reject(&state, &meta, packet, &edits_before, steps.batch);
         }
-        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
     fn leave(&mut self, Block { slot, entry }: Block, horizon: Horizon, table: &mut FlowTable<F::Key>) {
@@ -309,8 +309,8 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         let Some(state) = cell.state() else { return };
         self.flows.moved_in += 1;
         self.flows.evicted += 1;
-        self.runner.end_record(key, state);
-        let Runner { function, pools, .. } = &mut self.runner;
+        self.stepper.end_record(key, state);
+        let Stepper { function, pools, .. } = &mut self.stepper;
         match pools.get_mut(entry) {
             Some(pool) => (F::EXTRAS.pool.gone)(function, key, state, pool),
             None => self.gone.push((entry, *key, *state)),
@@ -318,12 +318,12 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn take_pool(&mut self, entry: u16) -> Option<Pool> {
-        self.runner.pools.take(entry).map(|pool| Pool(Box::new(pool)))
+        self.stepper.pools.take(entry).map(|pool| Pool(Box::new(pool)))
     }
 
     fn put_pool(&mut self, entry: u16, pool: Pool) {
-        self.runner.put_pool(entry, pool);
-        let Runner { function, pools, .. } = &mut self.runner;
+        self.stepper.put_pool(entry, pool);
+        let Stepper { function, pools, .. } = &mut self.stepper;
         for (_, key, state) in self.gone.extract_if(.., |(of, ..)| *of == entry) {
             (F::EXTRAS.pool.gone)(function, &key, &state, pools.of(entry));
         }
@@ -331,7 +331,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
 
     fn swap_pool(&mut self, pool: &mut Option<Pool>) {
         if let Some(pool) = pool.as_mut().and_then(|Pool(pool)| pool.downcast_mut()) {
-            mem::swap(pool, self.runner.pools.of(0));
+            mem::swap(pool, self.stepper.pools.of(0));
         }
     }
 
@@ -340,7 +340,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn digest(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
-        let function = &*self.runner.function;
+        let function = &*self.stepper.function;
         table
             .live(self.part, now.time_ns)
             .map(|flow| hash_state(function, flow.state, hash_bytes(flow.key.as_bytes(), 0)))
@@ -354,12 +354,12 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn counters(&self) -> StageCounters<'_> {
-        self.runner.counters(self.flows)
+        self.stepper.counters(self.flows)
     }
 
     fn copy_from(&mut self, other: &dyn Member<F::Key>) {
         let other = other.as_any().downcast_ref::<Self>().expect("the same function");
-        self.runner.copy_from(&other.runner);
+        self.stepper.copy_from(&other.stepper);
         // Each replica counts all flows, and its own packets alone.
         (self.flows, self.departed) = (other.flows, other.departed);
         self.gone.clone_from(&other.gone);

@@ -6,7 +6,7 @@ use nf::{NetworkFunction, WhenShared};
 use wire::Stamp;
 use zerocopy::IntoBytes;
 
-use crate::path::step::Runner;
+use crate::path::step::Stepper;
 
 /// What passed of each key on one core.
 pub(crate) type Passed<K> = HashMap<Vec<u8>, PassedOf<K>>;
@@ -64,9 +64,9 @@ pub(crate) fn check_passed<'a, F: NetworkFunction>(
 
 /// How many packets were over what may pass.
 #[inline]
-pub(crate) fn over<F: NetworkFunction>(runner: &Runner<F>) -> u64 {
+pub(crate) fn over<F: NetworkFunction>(stepper: &Stepper<F>) -> u64 {
     match F::EXTRAS.guarantees.when_shared {
-        Some(WhenShared::Bound { over: Some(over) }) => runner.events()[over],
+        Some(WhenShared::Bound { over: Some(over) }) => stepper.events()[over],
         _ => 0,
     }
 }

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::packets::bits;
-use crate::path::step::Runner;
+use crate::path::step::Stepper;
 use crate::store::function::hash_state;
 use crate::store::member::{Block, Member, Steps};
 use crate::store::passed;
@@ -24,7 +24,7 @@ use crate::store::shared_states::SharedStates;
 /// A reference is good until it is released: that it outlives its state, or its own deadline, does no harm.
 /// Where the table has no room for it, the next packet searches again, and no answer changes.
 pub(crate) struct SharedMember<F: NetworkFunction> {
-    runner: Runner<F>,
+    stepper: Stepper<F>,
     part: Part<Slot>,
     states: Arc<SharedStates<F>>,
     /// This core's number; core 0 speaks for the states.
@@ -48,13 +48,13 @@ struct Waiting {
 
 impl<F: NetworkFunction> SharedMember<F> {
     pub(crate) fn new(
-        runner: Runner<F>,
+        stepper: Stepper<F>,
         part: Part<Slot>,
         states: Arc<SharedStates<F>>,
         core: usize,
         is_watched: bool,
     ) -> Self {
-        SharedMember { runner, part, states, core, waiting: None, passed: is_watched.then(HashMap::new) }
+        SharedMember { stepper, part, states, core, waiting: None, passed: is_watched.then(HashMap::new) }
     }
 
     pub(crate) fn states(&self) -> &SharedStates<F> {
@@ -93,7 +93,7 @@ impl<F: NetworkFunction> SharedMember<F> {
         if let Some(Reference { state, deadline_ns }) = reference {
             steps.table.cell_mut(slot, self.part).set(state, deadline_ns);
         }
-        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
     /// A packet whose flow has no reference yet: finds the state. Returns a reference, if there is a state
@@ -113,13 +113,13 @@ impl<F: NetworkFunction> SharedMember<F> {
 
     #[inline]
     fn step(&mut self, state: Slot, meta: &F::Meta, packet: usize, batch: &mut Batch) -> (Verdict, u64) {
-        let Self { runner, states, .. } = self;
-        let over = passed::over::<F>(runner);
+        let Self { stepper, states, .. } = self;
+        let over = passed::over::<F>(stepper);
         let own = batch.frames[packet].stamp;
         let (verdict, deadline_ns) =
-            states.step(state, own, |flow, stamp| runner.step_at(stamp, flow, meta, packet, batch));
+            states.step(state, own, |flow, stamp| stepper.step_at(stamp, flow, meta, packet, batch));
         if let Some(passed) = &mut self.passed {
-            let has_passed = verdict == Verdict::Forward && passed::over::<F>(runner) == over;
+            let has_passed = verdict == Verdict::Forward && passed::over::<F>(stepper) == over;
             passed::watch::<F>(passed, meta, own, has_passed);
         }
         (verdict, deadline_ns)
@@ -128,12 +128,12 @@ impl<F: NetworkFunction> SharedMember<F> {
     /// No room for the state of a new flow.
     #[cold]
     fn without_room(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch) -> Verdict {
-        let edits_before = self.runner.mark(packet, batch);
+        let edits_before = self.stepper.mark(packet, batch);
         let mut flow = None;
-        let mut verdict = self.runner.step(&mut flow, meta, packet, batch);
+        let mut verdict = self.stepper.step(&mut flow, meta, packet, batch);
         if let Some(state) = flow {
             self.states.reject();
-            verdict = self.runner.reject(&state, meta, packet, &edits_before, batch);
+            verdict = self.stepper.reject(&state, meta, packet, &edits_before, batch);
         }
         verdict
     }
@@ -149,7 +149,7 @@ impl<F: NetworkFunction> SharedMember<F> {
 
 impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
     fn index(&self) -> usize {
-        self.runner.index()
+        self.stepper.index()
     }
 
     fn prefetch(&self, packets: u64, steps: &Steps<'_, FiveTuple>) {
@@ -179,7 +179,7 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
                 true
             }
             (verdict, None) => {
-                self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+                self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
                 false
             }
         }
@@ -195,7 +195,7 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
             // The step has happened, and its state is kept; only the way to it is not.
             false => self.states.release(state),
         }
-        self.runner.conclude(packet, verdict, &meta, steps.batch, steps.port);
+        self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
     fn leave(&mut self, Block { slot, .. }: Block, _: Horizon, table: &mut FlowTable<FiveTuple>) {
@@ -222,7 +222,7 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
             return 0;
         }
         let hash = |(key, state): &(F::Key, F::State)| {
-            hash_state(&*self.runner.function, state, hash_bytes(key.as_bytes(), 0))
+            hash_state(&*self.stepper.function, state, hash_bytes(key.as_bytes(), 0))
         };
         self.states.live(now).iter().map(hash).fold(0, u64::wrapping_add)
     }
@@ -234,7 +234,7 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
 
     fn counters(&self) -> StageCounters<'_> {
         let flows = if self.core == 0 { self.states.counters() } else { FlowCounters::default() };
-        StageCounters { capacity: self.states.capacity(), ..self.runner.counters(flows) }
+        StageCounters { capacity: self.states.capacity(), ..self.stepper.counters(flows) }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -10,10 +10,10 @@ use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::group::Group;
 use crate::path::laps::{Lap, Laps};
 use crate::path::packets::bits;
-use crate::path::step::Runner;
+use crate::path::step::Stepper;
 
 /// A function that keeps no state: it has no table.
-pub(crate) struct StatelessGroup<F: NetworkFunction>(pub(crate) Runner<F>);
+pub(crate) struct StatelessGroup<F: NetworkFunction>(pub(crate) Stepper<F>);
 
 impl<F: NetworkFunction> Group for StatelessGroup<F> {
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {

@@ -74,9 +74,9 @@ impl<F: NetworkFunction> WatchedMember<F> {
     /// One packet of a flow that has a block.
     fn hit(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) {
         let (slot, over_before) = (steps.located.slot(packet), self.over());
-        let (before, packets_before) = (self.state(slot, steps.table), self.inner.runner().packets());
+        let (before, packets_before) = (self.state(slot, steps.table), self.inner.stepper().packets());
         self.inner.hits(1 << packet, steps);
-        let has_stepped = self.inner.runner().packets() > packets_before;
+        let has_stepped = self.inner.stepper().packets() > packets_before;
         if let (true, Some(before)) = (has_stepped, before) {
             let totals = |state: &F::State| (F::EXTRAS.records.totals)(self.inner.function(), state);
             let after = self.state(slot, steps.table);
@@ -96,7 +96,7 @@ impl<F: NetworkFunction> WatchedMember<F> {
     }
 
     fn over(&self) -> u64 {
-        passed::over::<F>(self.inner.runner())
+        passed::over::<F>(self.inner.stepper())
     }
 }
 

@@ -17,8 +17,8 @@ use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
 
 use super::clock::Clock;
+use super::offer::{AHEAD_PACKETS, Offer};
 use super::queue::Queue;
-use super::{AHEAD_PACKETS, Offer};
 use crate::packets::{Arrival, Packets};
 use crate::{Frame, Received};
 

@@ -166,7 +166,7 @@ fn missing(comparison: &Comparison, rows: &[Vec<String>]) -> Vec<String> {
             for load in &point.loads {
                 want(begin, &[load.share, load.busy, load.loss].map(percent));
             }
-            for sequencer in &point.sequencer {
+            if let Some(sequencer) = &point.sequencer {
                 let SequencerLoad { busy, loss, packet_ns } = *sequencer;
                 want(begin, &[percent(busy), percent(loss), decimal(packet_ns)]);
             }
