@@ -20,10 +20,9 @@
 
 mod clock;
 mod front;
+mod offer;
 mod pace;
 mod queue;
-
-use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 use wire::Stamp;
@@ -31,21 +30,12 @@ use wire::Stamp;
 pub use self::clock::{Clock, VirtualClock, WallClock};
 use self::front::Passed;
 pub use self::front::{BEHIND_PACKETS, Behind, Front, Full, front};
+use self::offer::AHEAD_PACKETS;
+pub use self::offer::Offer;
 pub use self::pace::{Pace, Shape};
 use self::queue::Queue;
 use crate::pool::Pool;
 use crate::{Closed, Fate, Foreign, Frame, Packets, Port, Received};
-
-/// What is offered to a card in one trial, the same for all its queues.
-#[derive(Clone)]
-pub struct Offer {
-    /// The packets, over and over: number *n* is packet *n* modulo how many there are.
-    pub packets: Arc<Packets>,
-    /// When they arrive.
-    pub pace: Pace,
-    /// The stamp of number 0.
-    pub origin: Stamp,
-}
 
 /// One queue of a simulated card.
 pub struct NicPort<C> {
@@ -71,9 +61,6 @@ struct Latency {
     /// Arrival times of what was sent since the clock was read.
     sent_ns: Vec<u64>,
 }
-
-/// How far ahead of the packets that arrive the trace is asked for.
-const AHEAD_PACKETS: usize = 64;
 
 /// The longest latency told apart, ns; longer ones count as this.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
