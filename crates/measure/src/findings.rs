@@ -50,7 +50,7 @@ pub enum Finding {
         /// Who.
         rates: Vec<Rate>,
     },
-    /// The sequencer was busier than any core behind it, and had no time left: another core does not help.
+    /// The sequencer had no time left: another core behind it does not help.
     SequencerBounds {
         /// Where.
         place: Place,

@@ -17,9 +17,9 @@ use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
 
 use super::clock::Clock;
-use super::offer::{AHEAD_PACKETS, Offer};
+use super::offer::Offer;
 use super::queue::Queue;
-use crate::packets::{Arrival, Packets};
+use crate::packets::Arrival;
 use crate::{Frame, Received};
 
 /// Packets between the front and one core behind it: as many as in a run over a capture.
@@ -195,23 +195,4 @@ pub struct Full {
     pub core: usize,
     /// Whether it will never have any again.
     pub is_gone: bool,
-}
-
-impl Packets {
-    /// Of number `number` of a trial, which goes over the packets round and round.
-    #[inline]
-    pub(super) fn of_number(&self, number: u32) -> &Arrival {
-        let (arrivals, count) = (self.arrivals(), self.len());
-        match (number as usize) < count {
-            true => &arrivals[number as usize],
-            false => &arrivals[number as usize % count],
-        }
-    }
-
-    /// Asks for what will be read at a trial's numbers some way behind this one, as DMA has it in the cache.
-    #[inline]
-    fn ahead(&self, number: usize) {
-        Packets::prefetch_arrival(self.of_number((number + 2 * AHEAD_PACKETS) as u32), 0);
-        self.prefetch_bytes(self.of_number((number + AHEAD_PACKETS) as u32), 0);
-    }
 }

@@ -24,7 +24,6 @@ mod offer;
 mod pace;
 mod queue;
 
-
 use hdrhistogram::Histogram;
 use wire::Stamp;
 

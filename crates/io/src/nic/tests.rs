@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use wire::LinkType;
 
 use super::*;

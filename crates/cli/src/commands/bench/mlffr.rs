@@ -207,10 +207,13 @@ fn loads(point: &Point) -> String {
     if let Some(SequencerLoad { busy, loss, packet_ns }) = point.sequencer {
         rows.insert(0, vec!["sequencer".into(), bar(busy), percent(busy), percent(1.0), percent(loss)]);
         text += &table(&header, &rows, 2);
-        let bound = if point.is_bound_by_sequencer() { "it" } else { "not it but a core behind it" };
+        let left = match point.is_bound_by_sequencer() {
+            true => "it has no time left, and bounds the rate",
+            false => "it has time left",
+        };
         return text
             + &format!(
-                "the sequencer is a core more, in front of the others: {packet_ns:.1} ns a packet; {bound} bounds the rate\n"
+                "the sequencer is a core more, in front of the others: {packet_ns:.1} ns a packet; {left}\n"
             );
     }
     text + &table(&header, &rows, 2)
