@@ -4,6 +4,7 @@
 mod calls;
 #[path = "calls_random.rs"]
 mod calls_random;
+mod common;
 #[path = "examples.rs"]
 mod examples;
 #[path = "expressions.rs"]

@@ -1,6 +1,6 @@
 //! Arguments are copied in when a call begins and copied out when it ends (P4-16 §6.8), whatever ends it.
 
-mod common;
+use super::common;
 
 use paceline_p4::interpret::Machine;
 use paceline_p4::ir::Program;

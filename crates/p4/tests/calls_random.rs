@@ -1,7 +1,7 @@
 //! Random programs of controls and actions that call each other, beside an evaluator of their own text: environments of
 //! variables, each call with copies of its arguments (P4-16 §6.8).
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! Expressions as programs give them, beside big integers without widths.
 
-mod common;
+use super::common;
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;

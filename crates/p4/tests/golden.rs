@@ -1,6 +1,6 @@
 //! What each pass makes of a small program, as text. `UPDATE_GOLDEN=1` writes the files anew.
 
-mod common;
+use super::common;
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,6 +1,6 @@
 //! Tables of flow states are read late: behind what flows share, and no earlier than what is made of the state needs.
 
-mod common;
+use super::common;
 
 use common::{agrees, lowered, program};
 use paceline_p4::ir::{MuPlace, Program};

@@ -1,6 +1,6 @@
 //! Mistakes: what is said, where, and what to do about it.
 
-mod common;
+use super::common;
 
 use common::findings;
 

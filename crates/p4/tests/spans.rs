@@ -1,6 +1,6 @@
 //! Functions of several stages in one program are laid one behind the other, wherever that can be.
 
-mod common;
+use super::common;
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Stages, one after the other, do what the program does; and a packet that is done over finds none of its edits.
 
-mod common;
+use super::common;
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What no pipeline can do is found, by name; what one can is not.
 
-mod common;
+use super::common;
 
 use common::{lowered, program};
 use paceline_p4::passes;
