@@ -1,17 +1,16 @@
-//! Paceline's data path: chains of network functions over batches of packets, on many cores.
+//! Paceline's engine: chains of network functions over batches of packets, on many cores.
 //!
-//! | module | what it is |
+//! The code is in seven rooms. Each uses those before it in this list, and none behind it.
+//!
+//! | room | what it holds |
 //! |---|---|
-//! | [`run`](mod@run) | the way of a packet, on one page: start reading here |
-//! | [`Batch`], [`Stage`] | a batch of packets, and one function of a chain on one core |
-//! | [`Chain`], [`Registry`] | a chain as its TOML file states it, and the functions it may name |
-//! | [`replay_capture`] | a chain over a capture with real threads |
-//! | [`Sequencing`] | history put before the packets of a capture, for cores that get it from outside |
-//! | [`replay_external()`] | a chain on cores that get their history from outside, losses included |
-//! | [`verify()`] | the same under two strategies, compared packet by packet |
-//! | [`Egress`], [`Reordering`] | in which order packets leave, and how far that is from the one they came in |
-//! | [`Publisher`] | a core's counters, told while it works |
-//! | [`report`] | what a run has to tell, as data |
+//! | `path` | a packet's way on one core: [`run`], [`turn`], [`Batch`], [`Intake`] |
+//! | `store` | where states are: tables on each core, tables and states that cores share |
+//! | `chain` | what a chain file says: [`Chain`], [`Registry`] |
+//! | [`strategies`] | a folder for each strategy: who gets a packet, and what goes on beside its way |
+//! | `executor` | one way to run cores: [`replay_capture`], [`replay_external()`], packets as they leave |
+//! | `verify` | the oracle: [`verify()`] compares a strategy with one core, packet by packet |
+//! | [`report`] | what people and programs are told |
 
 mod chain;
 mod executor;

@@ -49,7 +49,7 @@ impl Chain {
         }
     }
 
-    /// The bytes of [`Headers`] that an item of history holds: bit *i* for byte *i*.
+    /// The bytes of [`wire::Headers`] that an item of history holds: bit *i* for byte *i*.
     pub fn history_bytes(&self) -> u64 {
         self.reads().header_bytes()
     }

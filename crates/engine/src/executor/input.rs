@@ -15,7 +15,7 @@ pub struct Progress {
     pub stop: AtomicBool,
     /// Bytes of the input file read so far.
     pub read_bytes: AtomicU64,
-    /// Where the cores tell what they count, if anyone wants to know: as [`Plan::telemetry`] makes it.
+    /// Where the cores tell what they count, if anyone wants to know: as [`Plan::telemetry`](crate::Plan::telemetry) makes it.
     pub telemetry: Option<Arc<Telemetry>>,
 }
 

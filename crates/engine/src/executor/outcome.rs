@@ -27,7 +27,7 @@ pub struct RunOutcome {
     pub cores: Vec<(CoreCounters, ChainCore)>,
     /// Why the input ended early, if it did. Everything whole before that was processed.
     pub input_error: Option<InputError>,
-    /// Whether [`Progress::stop`] ended the run before the input did.
+    /// Whether [`Progress::stop`](crate::Progress::stop) ended the run before the input did.
     pub stopped: bool,
     /// How far arrival times ran back, which stamps do not.
     pub ran_back: RanBack,

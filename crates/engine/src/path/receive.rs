@@ -45,7 +45,7 @@ pub struct IntakeCounters {
     pub moves: Moves,
     /// Packets of other cores that were stepped here.
     pub replayed: u64,
-    /// Own packets that came when the state was past them: see [`EngineDrop::Overtaken`].
+    /// Own packets that came when the state was past them: see [`io::EngineDrop::Overtaken`].
     pub overtaken: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::strategies::dispatch::Dispatcher;
 use crate::strategies::fragments::FragmentTracker;
 
 /// Sees every packet once, in order of arrival: follows the fragments of datagrams, and finds what cores are told of
-/// each other's packets. Each core checks its own packets by the same [`Checks`], a batch at a time.
+/// each other's packets. Each core checks its own packets by the same checks, a batch at a time.
 pub struct Ingress {
     checks: Checks,
     /// Whether anybody looks at what it finds.

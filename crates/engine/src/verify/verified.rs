@@ -45,7 +45,7 @@ pub struct Verified {
     pub moves: Moves,
     /// Why the input ended early, if it did. What came before is compared.
     pub input_error: Option<InputError>,
-    /// Whether [`Progress::stop`] ended it.
+    /// Whether [`Progress::stop`](crate::Progress::stop) ended it.
     pub stopped: bool,
     /// What became of packets because of their history, where they came with one.
     pub history: Option<HistoryCheck>,
