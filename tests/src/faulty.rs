@@ -1,5 +1,6 @@
 //! A function that can be told to go wrong, to see that `verify` finds it.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nf::{
@@ -10,7 +11,11 @@ use wire::{Fields, Headers};
 
 /// A bucket of bytes for each destination, or, behind it, a counter of each flow's packets, that can be told
 /// to go wrong in the run that shares.
-pub struct Faulty<K, const FAULT: u8>(std::marker::PhantomData<fn() -> K>);
+pub struct Faulty<K, const FAULT: u8> {
+    /// Steps so far, on all cores of both runs: the run that shares comes first.
+    steps: AtomicU64,
+    key: PhantomData<fn() -> K>,
+}
 
 /// No fault: a bucket.
 pub const WELL: u8 = 0;
@@ -24,9 +29,6 @@ pub const COUNTS_TWICE: u8 = 3;
 pub const DRIFTS: u8 = 4;
 /// One packet of a flow is dropped.
 pub const DROPS: u8 = 5;
-
-/// Steps so far, of destinations and of flows, for each fault: the run that shares comes first.
-static STEPS: [[AtomicU64; 6]; 2] = [const { [const { AtomicU64::new(0) }; 6] }; 2];
 
 const RATE_BYTES_PER_S: u64 = 20_000;
 const BURST_BYTES: u64 = 5_000;
@@ -81,7 +83,7 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
     type Options = NoOptions;
 
     fn new(_: NoOptions) -> Result<Self, OptionError> {
-        Ok(Faulty(std::marker::PhantomData))
+        Ok(Faulty { steps: AtomicU64::new(0), key: PhantomData })
     }
 
     fn project(headers: &Headers) -> Option<Meta> {
@@ -95,8 +97,7 @@ impl<K: FlowKey, const FAULT: u8> NetworkFunction for Faulty<K, FAULT> {
 
     fn step(&self, flow: &mut Option<Bucket>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
         let now_ns = cx.stamp.time_ns;
-        let steps = &STEPS[usize::from(Self::IS_SHARED)][usize::from(FAULT)];
-        let step = steps.fetch_add(1, Ordering::Relaxed);
+        let step = self.steps.fetch_add(1, Ordering::Relaxed);
         let is_hit = step == 500;
         // Not one alone: a record whose second packet leaves no trace, and is as long as the first, adds up as if it
         // had ended and begun anew, which it may. Which packet comes when depends on the threads.
