@@ -439,7 +439,7 @@ impl Replicating {
         // The log holds them all: the core is as far behind as it may be.
         (0..ROUNDS).for_each(|_| dispatching.round());
         // The last batch of each round may reach into the next one.
-        dispatching.some(ROUNDS * engine::BATCH_PACKETS);
+        dispatching.some(ROUNDS * engine::BATCH_PACKETS * cores as usize);
         let (intake, batch) = (dispatching.intakes.remove(0), engine::Batch::new());
         let mut replicating = Replicating { core, port, batch, intake, _dispatching: dispatching };
         replicating.turns();
