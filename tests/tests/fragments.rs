@@ -3,8 +3,8 @@
 
 use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 use engine::{
-    Chain, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress, Recovery, Registry,
-    Seen,
+    Chain, Checksums, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress,
+    Recovery, Registry, Seen,
 };
 use engine::{replay_capture, replay_external, verify_external};
 use io::capture::CaptureReader;
@@ -234,7 +234,8 @@ fn verdicts_do_not_depend_on_strategies() {
                 assert_eq!(of_cores.malformed, counters.malformed, "{name}: {setting} {strategy:?} {cores}");
             }
             let plan = Plan::new(&chain, SCR, 3).expect("a plan");
-            let frames = sequenced(&as_decided(&chain), capture.open(), 3);
+            let decided = as_decided(&chain, &capture);
+            let frames = sequenced(&decided, capture.open(), 3);
             let open_files = files(&frames);
             let of_capture = || ExternalInput {
                 packets: ExternalPackets::Capture(capture.open()),
@@ -248,13 +249,13 @@ fn verdicts_do_not_depend_on_strategies() {
                         true => open_files(None, recovery).expect("whole"),
                         false => ExternalInput { recovery, ..of_capture() },
                     };
-                    let chain = if from_files { as_decided(&chain) } else { chain.clone() };
+                    let chain = if from_files { &decided } else { &chain };
                     let mut fates = Vec::new();
                     let mut see = |seen: &Seen<'_>| {
                         fates.push(seen.fate);
                         Ok::<_, ()>(())
                     };
-                    replay_external(&chain, &plan, input, &Progress::default(), &mut see).expect("runs");
+                    replay_external(chain, &plan, input, &Progress::default(), &mut see).expect("runs");
                     assert_eq!(fates, expected, "{name}: {setting} {recovery:?}, files: {from_files}");
                 }
             }
@@ -273,9 +274,11 @@ fn verdicts_do_not_depend_on_strategies() {
     );
 }
 
-/// What `checksums = "auto"` decides on these captures, for files, which do not say.
-fn as_decided(chain: &Chain) -> Chain {
-    Chain { checksums: engine::Checksums::Verify, ..chain.clone() }
+/// What `checksums = "auto"` decides on this capture, for files, which do not say.
+fn as_decided(chain: &Chain, capture: &Pcap) -> Chain {
+    let sample = chain.checksums.decide(&mut capture.open());
+    let checksums = if sample.verified { Checksums::Verify } else { Checksums::Ignore };
+    Chain { checksums, ..chain.clone() }
 }
 
 /// The planted fault: where each core follows datagrams by itself, as it would if the tracker were part of the chain,
@@ -308,8 +311,8 @@ fn trackers_on_cores_would_judge_otherwise() {
 /// their history, so replicas come to differ.
 #[test]
 fn a_core_that_is_not_told_answers_otherwise() {
-    let chain = as_decided(&with("track", "[[function]]\nuse = \"flow-statistics\"\nflows = 8192"));
     let (_, capture) = inputs(2_000).remove(0);
+    let chain = as_decided(&with("track", "[[function]]\nuse = \"flow-statistics\"\nflows = 8192"), &capture);
     let plan = Plan::new(&chain, SCR, 3).expect("a plan");
     let holds = |forget: bool| {
         let mut frames = sequenced(&chain, capture.open(), 3);
