@@ -21,10 +21,10 @@ pub struct NfsArgs {
 }
 
 pub fn command(args: &NfsArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let wanted = |info: &&FunctionInfo| args.name.as_deref().is_none_or(|name| name == info.name);
+    let wanted = |info: &&FunctionInfo| args.name.as_deref().is_none_or(|name| name == info.about.name);
     let infos: Vec<&FunctionInfo> = registry.functions().filter(wanted).collect();
     if infos.is_empty() {
-        let all: Vec<_> = registry.functions().map(|info| info.name).collect();
+        let all: Vec<_> = registry.functions().map(|info| info.about.name).collect();
         let name = args.name.as_deref().unwrap_or_default();
         let near = registry.nearest(name).map_or(String::new(), |near| format!("Did you mean `{near}`? "));
         return Err(Failure::usage(format!(
@@ -40,7 +40,7 @@ pub fn command(args: &NfsArgs, registry: &Registry) -> Result<ExitCode, Failure>
 
 fn render(infos: &[&FunctionInfo]) -> String {
     let row = |info: &&FunctionInfo| {
-        let mut row = vec![info.name.to_owned(), key(info)];
+        let mut row = vec![info.about.name.to_owned(), key(info)];
         let bytes = [info.item_bytes(), info.meta_bytes, info.key_bytes, info.state_bytes];
         row.extend(bytes.map(|bytes| bytes.to_string()));
         row
@@ -50,12 +50,13 @@ fn render(infos: &[&FunctionInfo]) -> String {
     let mut text = table(&header, &rows, 2);
     text += ITEM;
     for info in infos {
-        text += &heading(&format!("{}: {}\n  from {}", info.name, info.summary, info.spec));
+        text += &heading(&format!("{}: {}\n  from {}", info.about.name, info.about.summary, info.about.spec));
         text += &format!("  reads: {}\n", names(info.reads));
         if !info.edits.is_empty() {
             text += &format!("  edits: {}\n", names(info.edits));
         }
         let rows: Vec<_> = info
+            .about
             .options
             .iter()
             .map(|option| vec![option.name.to_owned(), option.default.to_owned(), option.help.to_owned()])
@@ -63,11 +64,11 @@ fn render(infos: &[&FunctionInfo]) -> String {
         if !rows.is_empty() {
             text += &table(&["option", "default", "what it does"], &rows, 3);
         }
-        if !info.drop_reasons.is_empty() {
-            text += &format!("  drops: {}\n", info.drop_reasons.join(", "));
+        if !info.about.drop_reasons.is_empty() {
+            text += &format!("  drops: {}\n", info.about.drop_reasons.join(", "));
         }
-        if !info.events.is_empty() {
-            text += &format!("  counts: {}\n", info.events.join(", "));
+        if !info.about.events.is_empty() {
+            text += &format!("  counts: {}\n", info.about.events.join(", "));
         }
     }
     text + &FOR_ALL.replace("MAX_FLOWS", &table::MAX_FLOWS.to_string())
@@ -153,9 +154,9 @@ struct FunctionOption {
 
 fn as_json(info: &FunctionInfo) -> FunctionEntry {
     FunctionEntry {
-        name: info.name,
-        summary: info.summary,
-        spec: info.spec,
+        name: info.about.name,
+        summary: info.about.summary,
+        spec: info.about.spec,
         key_fields: info.sharding.fields.names().collect(),
         symmetric: info.sharding.symmetric,
         key_bytes: info.key_bytes,
@@ -164,12 +165,13 @@ fn as_json(info: &FunctionInfo) -> FunctionEntry {
         meta_bytes: info.meta_bytes,
         state_bytes: info.state_bytes,
         options: info
+            .about
             .options
             .iter()
             .map(|option| FunctionOption { name: option.name, default: option.default, help: option.help })
             .collect(),
-        drop_reasons: info.drop_reasons.to_vec(),
-        events: info.events.to_vec(),
+        drop_reasons: info.about.drop_reasons.to_vec(),
+        events: info.about.events.to_vec(),
         edits: info.edits.names().collect(),
     }
 }
@@ -192,7 +194,7 @@ mod tests {
             .map(|info| {
                 let addresses = (info.reads & Fields::ADDRS).iter().count();
                 let bytes = [info.item_bytes(), info.item_bytes() - 12 * addresses];
-                [&[info.name.to_owned()][..], &bytes.map(|bytes| bytes.to_string())].concat()
+                [&[info.about.name.to_owned()][..], &bytes.map(|bytes| bytes.to_string())].concat()
             })
             .collect();
         let documented: Vec<_> = rows.iter().map(|row| vec![row[1], row[3], row[4]]).collect();

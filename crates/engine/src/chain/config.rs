@@ -134,7 +134,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for table in tables {
         let mut spec = parse_function(table, registry)?;
-        let count = seen.entry(spec.function.info().name).or_insert(0);
+        let count = seen.entry(spec.function.info().about.name).or_insert(0);
         *count += 1;
         if *count > 1 {
             spec.name += &format!("#{count}");
@@ -176,7 +176,7 @@ fn function_tables<'i>(
 ) -> Result<Vec<Spanned<DeValue<'i>>>, Mistake> {
     let how = format!(
         "begin each function with a line `[[function]]`, then `use = \"…\"`: {}",
-        names(registry.functions().map(|info| info.name))
+        names(registry.functions().map(|info| info.about.name))
     );
     let Some(value) = value else {
         return Err(mistake(0..0, "the chain has no functions", "no `[[function]]` in this file").help(how));
@@ -198,7 +198,7 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         return Err(mistake(span, "a function is a table of options", "this is something else"));
     };
     let mut fields = Fields::new(Spanned::new(span.clone(), table));
-    let choices = names(registry.functions().map(|info| info.name));
+    let choices = names(registry.functions().map(|info| info.about.name));
     let Some((use_span, name)) = fields.take_spanned::<String>("use")? else {
         let message = "this function does not say which function it is";
         return Err(mistake(span, message, "`use` is missing").help(format!("add `use = \"…\"`: {choices}")));
@@ -242,7 +242,7 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
 impl Registry {
     /// The function that `name` was probably meant to be.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
-        nearest(name, self.functions().map(|info| info.name))
+        nearest(name, self.functions().map(|info| info.about.name))
     }
 }
 
@@ -253,8 +253,8 @@ fn wrong_option(
     name: &str,
     registry: &Registry,
 ) -> Mistake {
-    let info = registry.functions().find(|info| info.name == name);
-    let options = info.map_or(&[][..], |info| info.options);
+    let info = registry.functions().find(|info| info.about.name == name);
+    let options = info.map_or(&[][..], |info| info.about.options);
     let all = || options.iter().map(|option| option.name).chain(["flows", "table_full"]);
     let list = format!("options of `{name}`: {}", names(all()));
     let span = error.span().unwrap_or(0..0);

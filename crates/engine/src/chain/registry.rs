@@ -3,8 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nf::{
-    EndedOf, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionDoc, OptionError, Sharding,
-    WhenShared,
+    About, EndedOf, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionError, Sharding, WhenShared,
 };
 use serde::Deserialize;
 use table::OutOfMemory;
@@ -31,7 +30,7 @@ use crate::store::watched_member::WatchedMember;
 /// # use paceline_engine as engine;
 /// use engine::Registry;
 ///
-/// let names: Vec<&str> = Registry::stock().functions().map(|info| info.name).collect();
+/// let names: Vec<&str> = Registry::stock().functions().map(|info| info.about.name).collect();
 /// assert!(names.contains(&"conntrack"));
 /// ```
 #[derive(Clone)]
@@ -42,18 +41,8 @@ pub struct Registry {
 /// What is known of a function before it has options.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionInfo {
-    /// [`nf::About::name`].
-    pub name: &'static str,
-    /// [`nf::About::summary`].
-    pub summary: &'static str,
-    /// [`nf::About::spec`].
-    pub spec: &'static str,
-    /// [`nf::About::options`].
-    pub options: &'static [OptionDoc],
-    /// [`nf::About::drop_reasons`].
-    pub drop_reasons: &'static [&'static str],
-    /// [`nf::About::events`].
-    pub events: &'static [&'static str],
+    /// [`NetworkFunction::ABOUT`].
+    pub about: About,
     /// [`NetworkFunction::READS`].
     pub reads: Fields,
     /// [`NetworkFunction::EDITS`].
@@ -202,7 +191,7 @@ impl Registry {
 
     /// Adds a function of your own; it replaces one of the same name.
     pub fn add<F: NetworkFunction>(&mut self) {
-        self.makers.retain(|maker| maker.info.name != F::ABOUT.name);
+        self.makers.retain(|maker| maker.info.about.name != F::ABOUT.name);
         self.makers.push(Maker { info: info::<F>(), make: make::<F> });
     }
 
@@ -217,7 +206,7 @@ impl Registry {
         name: &str,
         options: ValueDeserializer<'_>,
     ) -> Option<Result<Arc<dyn Function>, MakeError>> {
-        let maker = self.makers.iter().find(|maker| maker.info.name == name)?;
+        let maker = self.makers.iter().find(|maker| maker.info.about.name == name)?;
         Some((maker.make)(options))
     }
 }
@@ -441,12 +430,7 @@ fn make<F: NetworkFunction>(options: ValueDeserializer<'_>) -> Result<Arc<dyn Fu
 fn info<F: NetworkFunction>() -> FunctionInfo {
     const { nf::assert_reads_key::<F>() };
     FunctionInfo {
-        name: F::ABOUT.name,
-        summary: F::ABOUT.summary,
-        spec: F::ABOUT.spec,
-        options: F::ABOUT.options,
-        drop_reasons: F::ABOUT.drop_reasons,
-        events: F::ABOUT.events,
+        about: F::ABOUT,
         reads: F::READS,
         edits: F::EDITS,
         inspects: F::EXTRAS.inspect.is_some(),

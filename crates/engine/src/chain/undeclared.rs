@@ -46,8 +46,8 @@ pub(crate) fn check_declared<'a>(
             if let Some(used) = stage.counters().undeclared {
                 let info = spec.function.info();
                 let declared = match used {
-                    Undeclared::Drop(_) => info.drop_reasons,
-                    Undeclared::Event(_) => info.events,
+                    Undeclared::Drop(_) => info.about.drop_reasons,
+                    Undeclared::Event(_) => info.about.events,
                 };
                 return Err(UndeclaredError { function: spec.name.clone(), used, declared });
             }

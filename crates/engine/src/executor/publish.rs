@@ -116,8 +116,8 @@ impl Plan {
             let info = function.info();
             FunctionLayout {
                 name: name.clone(),
-                drop_reasons: owned(info.drop_reasons.iter().copied().chain([UNNAMED])),
-                events: owned(info.events.iter().copied()),
+                drop_reasons: owned(info.about.drop_reasons.iter().copied().chain([UNNAMED])),
+                events: owned(info.about.events.iter().copied()),
             }
         };
         let layout = Layout {

@@ -172,9 +172,9 @@ fn function_summary(chain: &Chain, outcome: &RunOutcome, index: usize, digest: u
             transmit_back: counters.transmit_back,
             host: counters.host,
         });
-        let reasons = info.drop_reasons.iter().copied().chain([UNNAMED]);
+        let reasons = info.about.drop_reasons.iter().copied().chain([UNNAMED]);
         add_named(&mut drops, reasons, counters.drops);
-        add_named(&mut events, info.events.iter().copied(), counters.events);
+        add_named(&mut events, info.about.events.iter().copied(), counters.events);
     }
     whole(outcome, index).for_each(|stage| add_flows(&mut flows, &stage.counters()));
     let hint = function.hint(packets, &drops);

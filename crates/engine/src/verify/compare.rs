@@ -79,7 +79,7 @@ pub(super) fn traces(chain: &Chain, outcome: &RunOutcome, index: usize) -> Vec<u
             sum(states, &|stage| stage.counters().flows.created),
             sum(states, &|stage| stage.counters().flows.removed),
         ];
-        let events = chain.functions[index].function.info().events.len();
+        let events = chain.functions[index].function.info().about.events.len();
         parts.extend((0..events).map(|event| sum(&all, &|stage| stage.counters().events[event])));
         parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
     };

@@ -212,10 +212,6 @@ struct Late {
 }
 
 impl Dispatcher for Late {
-    fn reads_headers(&self) -> bool {
-        true
-    }
-
     fn tells_headers(&self) -> bool {
         true
     }
@@ -245,10 +241,6 @@ fn a_packet_ahead_of_its_history_is_found() {
 struct Lopsided(Box<dyn Dispatcher>);
 
 impl Dispatcher for Lopsided {
-    fn reads_headers(&self) -> bool {
-        true
-    }
-
     fn tells_headers(&self) -> bool {
         true
     }

@@ -320,7 +320,7 @@ fn summarise(chain: &Chain, plan: &Plan, cores: &[CoreTime], steal_share: Option
 fn drop_reasons(chain: &Chain, cores: &[CoreTime]) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (index, spec) in chain.functions.iter().enumerate() {
-        let reasons = spec.function.info().drop_reasons;
+        let reasons = spec.function.info().about.drop_reasons;
         for core in cores {
             for (reason, packets) in reasons.iter().zip(core.chain.stage(index).counters().drops) {
                 *sums.entry(format!("{}/{reason}", spec.name)).or_insert(0) += packets;

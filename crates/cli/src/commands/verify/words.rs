@@ -39,7 +39,7 @@ fn fate(chain: &Chain, fate: Fate) -> String {
         Fate::DropBy { function, reason } => {
             let spec = chain.functions.get(usize::from(function));
             let name = spec.map_or("?", |spec| spec.name.as_str());
-            let reasons = spec.map_or(&[][..], |spec| spec.function.info().drop_reasons);
+            let reasons = spec.map_or(&[][..], |spec| spec.function.info().about.drop_reasons);
             format!("drop by {name}: {}", reasons.get(usize::from(reason)).unwrap_or(&"unnamed"))
         }
     }

@@ -161,11 +161,11 @@ fn difference(toml: &str, kept: Fields, packets: &[Headers], rest: &Headers) -> 
         }
         for (index, info) in infos.iter().enumerate() {
             if headers.only(info.reads) != history.only(info.reads) {
-                return Some(format!("{} does not read the same of packet {seq}", info.name));
+                return Some(format!("{} does not read the same of packet {seq}", info.about.name));
             }
             let (verdict, edits) = own[index].step(stamp, &headers);
             if (verdict, edits) != replica[index].step(stamp, &history) {
-                return Some(format!("{} does not answer the same to packet {seq}", info.name));
+                return Some(format!("{} does not answer the same to packet {seq}", info.about.name));
             }
             if verdict != Verdict::Forward {
                 break;
@@ -175,7 +175,7 @@ fn difference(toml: &str, kept: Fields, packets: &[Headers], rest: &Headers) -> 
         }
     }
     let differ = own.iter().zip(&replica).position(|(own, replica)| own.states() != replica.states());
-    differ.map(|index| format!("states of {} differ", infos[index].name))
+    differ.map(|index| format!("states of {} differ", infos[index].about.name))
 }
 
 const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/24\", \"192.0.2.0/24\"]
