@@ -69,7 +69,7 @@ stock_functions!(alone);
 #[test]
 fn every_stock_function_is_above() {
     for info in Registry::stock().functions() {
-        assert!(ALONE.iter().any(|(name, _)| *name == info.name), "{} is not tested", info.name);
+        assert!(ALONE.iter().any(|(name, _)| *name == info.about.name), "{} is not tested", info.about.name);
     }
 }
 

@@ -54,7 +54,7 @@ fn assert_replicas_equal(chain: &Chain) {
         assert!(compared.verified.filled.is_empty(), "{compared}: {:?} filled up", compared.verified.filled);
     });
     // Few knock.
-    let keeps_few = |info: FunctionInfo| info.sharding.is_stateless() || info.name == "port-knock";
+    let keeps_few = |info: FunctionInfo| info.sharding.is_stateless() || info.about.name == "port-knock";
     let keeps_flows = chain.functions.iter().any(|spec| !keeps_few(spec.function.info()));
     for crowded in CROWDED {
         let mut filled = 0;

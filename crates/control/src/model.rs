@@ -2,7 +2,7 @@
 //! in every order that the memory model allows. Run with
 //!
 //! ```sh
-//! cargo test -p paceline-control --features loom --lib
+//! cargo test -p paceline-control-model
 //! ```
 //!
 //! Packets and mail go through [`ring`], which is modelled, too. Bounds: threads are interrupted where they could

@@ -2,7 +2,7 @@
 //! the memory model allows. Run with
 //!
 //! ```sh
-//! cargo test -p paceline-recovery --features loom --lib
+//! cargo test -p paceline-recovery-model
 //! ```
 //!
 //! The log is checked without a bound. In the models of the protocol three cores lose packets in every pattern;

@@ -2,7 +2,7 @@
 //! allows, and looks at every access to a slot. Run them with
 //!
 //! ```sh
-//! cargo test -p paceline-ring --features loom --lib
+//! cargo test -p paceline-ring-model
 //! ```
 //!
 //! Four items through two slots are checked with three preemptions at most; all other models without a

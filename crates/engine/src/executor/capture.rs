@@ -95,7 +95,7 @@ fn feed_all(
         let sent = feeder.take(&record).and_then(|mut frame| {
             // What a card does in hardware: parse and hash, to pick the queue.
             let (headers, refused) =
-                ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, record.time_ns);
+                ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, frame.stamp.time_ns);
             frame.refused = refused;
             let core = dispatcher.dispatch(&headers, &mut frame, feeder)?;
             feeder.send(core, frame)

@@ -109,9 +109,7 @@ impl ChainCore {
     pub fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
         (0..self.places.len()).map(|index| self.stage(index))
     }
-}
 
-impl ChainCore {
     /// Notes in the headers of a core's own packets which side they come from; says how many come from outside.
     #[inline]
     pub(crate) fn mark_sides(&self, batch: &mut Batch) -> u64 {

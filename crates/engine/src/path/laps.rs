@@ -17,7 +17,7 @@ pub enum Lap {
     OneByOne,
     /// Past some blocks to see whether their flows are dead, once in a while.
     Sweep,
-    /// Edits applied, checksums mended.
+    /// Edits applied, checksums updated.
     Edit,
     /// Counted.
     Count,

@@ -6,8 +6,8 @@
 //!                                                  apply edits -> send  <-----------+
 //! ```
 //!
-//! Packets arrive stamped and already on the right core: a port's business (see `io`) with a
-//! strategy's advice (see `strategy`). The middle of the path, from project to step, is `group.rs`.
+//! Packets arrive stamped and already on the right core: a port's business (see `io`), as the strategy's dispatcher says
+//! (see `strategies`). The middle of the path, from hash to step, is `store/private.rs`.
 
 use std::time::Instant;
 

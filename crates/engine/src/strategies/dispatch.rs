@@ -26,7 +26,9 @@ impl Team {
 /// Dropped at the end of the packets, before the cores' queues end.
 pub trait Dispatcher: Send {
     /// Whether it looks at headers; if not, nobody need parse for it.
-    fn reads_headers(&self) -> bool;
+    fn reads_headers(&self) -> bool {
+        true
+    }
 
     /// Whether it tells other cores what the headers are, so that it must know of wrong checksums.
     fn tells_headers(&self) -> bool {

@@ -28,7 +28,7 @@ pub(crate) fn rss(plan: &Plan) -> Rss {
 }
 
 /// What to hash, and which functions' states to share.
-pub(crate) fn derive(chain: &Chain, strategy: &'static str) -> Result<(HashFields, Vec<usize>), PlanError> {
+fn derive(chain: &Chain, strategy: &'static str) -> Result<(HashFields, Vec<usize>), PlanError> {
     let all: Vec<usize> = (0..chain.functions.len()).collect();
     hash_and_share(chain, &all).map_err(|conflict| {
         // Without either of the two the rest may still conflict: only promise what was checked.

@@ -11,33 +11,30 @@ use crate::strategies::fragments::FragmentTracker;
 /// each other's packets. Each core checks its own packets by the same checks, a batch at a time.
 pub struct Ingress {
     checks: Checks,
-    /// Whether anybody looks at what it finds.
-    is_asked: bool,
+    /// Whether the dispatcher looks at headers.
+    is_read: bool,
     /// Whether cores are told of packets that others get, and so of what is wrong with them.
     tells: bool,
     tracker: Option<FragmentTracker>,
-    /// The latest time so far, ns.
-    now_ns: u64,
 }
 
 impl Ingress {
     /// Ahead of a dispatcher, in a chain of which all cores have a part. Takes all memory that it will need.
     pub fn new(chain: &Chain, dispatcher: &dyn Dispatcher) -> Ingress {
-        let ingress = Ingress::telling(chain, dispatcher.tells_headers());
-        let is_asked = dispatcher.reads_headers() || ingress.tells || ingress.tracker.is_some();
-        Ingress { is_asked, ..ingress }
+        let is_read = dispatcher.reads_headers();
+        Ingress { is_read, ..Ingress::telling(chain, dispatcher.tells_headers()) }
     }
 
     /// For a chain whose cores are told of packets that others get, or are not.
     pub(crate) fn telling(chain: &Chain, tells: bool) -> Ingress {
         let checks = chain.checks();
         let tracker = (checks.fragments == Fragments::Track).then(FragmentTracker::new);
-        Ingress { checks, is_asked: true, tells, tracker, now_ns: 0 }
+        Ingress { checks, is_read: true, tells, tracker }
     }
 
     /// The next packet's headers, and why it is refused for a reason that its core cannot find: that has to go with it.
     /// Checked are those alone that somebody else is told of; what else may be wrong the packet's core finds. A dispatcher
-    /// that looks at no headers is told of none.
+    /// that looks at no headers is told of none. `time_ns` is the packet's stamp, which never runs back.
     #[inline]
     pub fn headers(
         &mut self,
@@ -49,7 +46,7 @@ impl Ingress {
         if self.tells || self.tracker.is_some() {
             return self.checked_headers(link, frame, wire_len, time_ns);
         }
-        if !self.is_asked {
+        if !self.is_read {
             return (Headers::default(), None);
         }
         (self.checks.parse(link, frame, wire_len), None)
@@ -62,7 +59,6 @@ impl Ingress {
         wire_len: u32,
         time_ns: u64,
     ) -> (Headers, Option<Malformed>) {
-        self.now_ns = self.now_ns.max(time_ns);
         let mut headers = self.checks.parse(link, frame, wire_len);
         if !self.tells && !headers.is_fragment() {
             return (headers, None);
@@ -72,7 +68,7 @@ impl Ingress {
         let Some(tracker) = &mut self.tracker else { return (headers, None) };
         // What is malformed by itself nobody puts together with others.
         let fragment = wire::fragment(frame, &headers);
-        let refused = fragment.and_then(|fragment| tracker.check(&fragment, self.now_ns));
+        let refused = fragment.and_then(|fragment| tracker.check(&fragment, time_ns));
         self.checks.refuse(refused, &mut headers);
         (headers, refused)
     }

@@ -20,8 +20,9 @@ use crate::strategies::refusal::PlanError;
 /// A way to run one chain on several cores. A strategy is a folder of its own, and a line in
 /// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other.
 ///
-/// It says three things, in the order in which they are asked: where states are ([`Strategy::layout`]), which core
-/// gets a packet ([`Strategy::assign`]), and what goes on beside the packet's way ([`Strategy::team`]).
+/// It says where states are ([`Strategy::layout`]), which core gets a packet ([`Strategy::assign`]), which core has each
+/// entry of the indirection table at first if flows migrate ([`Strategy::owners`]), and which parts there are beside the
+/// chains ([`Strategy::team`]).
 pub trait Strategy: Send + Sync {
     /// What command lines and reports call it. No two have the same.
     fn name(&self) -> &'static str;

@@ -64,10 +64,6 @@ struct Migrating {
 }
 
 impl Dispatcher for Migrating {
-    fn reads_headers(&self) -> bool {
-        true
-    }
-
     #[inline]
     fn dispatch(
         &mut self,

@@ -12,7 +12,7 @@ pub(crate) mod outside;
 pub(crate) mod replicator;
 
 use io::{Closed, Frame};
-use strategy::{Assign, Single, Spray};
+use strategy::{Assign, Spray};
 use wire::Headers;
 
 use crate::chain::Chain;
@@ -37,16 +37,18 @@ impl Strategy for Scr {
         "state-compute replication: packets go to cores in turn, and each core steps the history of all"
     }
 
+    /// As many as a sequencer serves.
+    fn max_cores(&self) -> usize {
+        sequencer::MAX_CORES
+    }
+
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
         replicable(chain, cores)?;
         Ok(Layout { states: States::Replicated, ..Layout::default() })
     }
 
     fn assign(&self, _: &Chain, plan: &Plan) -> Box<dyn Assign> {
-        match plan.cores {
-            1 => Box::new(Single),
-            cores => Box::new(Spray::new(cores)),
-        }
+        Box::new(Spray::new(plan.cores))
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
@@ -74,10 +76,6 @@ struct Recording {
 }
 
 impl Dispatcher for Recording {
-    fn reads_headers(&self) -> bool {
-        true
-    }
-
     fn tells_headers(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
 //! Packets go to the cores in turn, and all cores share each flow's state, under locks.
 
-use strategy::{Assign, Single, Spray};
+use strategy::{Assign, Spray};
 
 use crate::chain::Chain;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
@@ -27,9 +27,6 @@ impl Strategy for Shared {
     }
 
     fn assign(&self, _: &Chain, plan: &Plan) -> Box<dyn Assign> {
-        match plan.cores {
-            1 => Box::new(Single),
-            cores => Box::new(Spray::new(cores)),
-        }
+        Box::new(Spray::new(plan.cores))
     }
 }

@@ -64,12 +64,12 @@ impl Sequencing {
     /// The next packet.
     pub fn next(&mut self, record: &Record<'_>) -> Sequenced<'_> {
         let Record { link, data, wire_len, time_ns } = *record;
-        // Why the packet is refused goes into its prefix.
-        let (headers, _) = self.ingress.headers(link, data, wire_len, time_ns);
-        let placed = self.sequencer.next(&headers, record.time_ns);
+        // As the sequencer will stamp it. Why the packet is refused goes into its prefix.
+        let (headers, _) = self.ingress.headers(link, data, wire_len, time_ns.max(self.stamp.time_ns));
+        let placed = self.sequencer.next(&headers, time_ns);
         (self.core, self.stamp) = (placed.core, placed.stamp);
-        self.put_together(record.link, record.data);
-        self.wire_len = record.wire_len.saturating_add(self.prefix_bytes() as u32);
+        self.put_together(link, data);
+        self.wire_len = wire_len.saturating_add(self.prefix_bytes() as u32);
         self.last()
     }
 
