@@ -1,0 +1,181 @@
+//! A network interface of this machine, as the kernel describes it.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::LiveError;
+
+/// An Ethernet interface of this network namespace, as it was when it was looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, as `ip link` shows it.
+    pub name: String,
+    /// Its index in this namespace.
+    pub index: u32,
+    /// The longest packet that it carries without the Ethernet header, bytes.
+    pub mtu: usize,
+    /// Its Ethernet address.
+    pub address: [u8; 6],
+    /// The name of its driver; empty where the kernel tells none.
+    pub driver: String,
+    /// How many receive queues it has.
+    pub queues: u32,
+}
+
+impl Interface {
+    /// Looks an interface up.
+    ///
+    /// # Errors
+    /// [`LiveError`] if there is none of that name, it is down, or it is not Ethernet.
+    pub fn open(name: &str) -> Result<Interface, LiveError> {
+        let socket = control_socket()?;
+        let missing = || LiveError::NoInterface { name: name.to_owned(), there: names() };
+        // SAFETY: all bytes 0 is a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        let bytes = c_name.as_bytes_with_nul();
+        if bytes.len() == 1 || bytes.len() > request.ifr_name.len() {
+            return Err(missing());
+        }
+        request.ifr_name.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte as libc::c_char);
+        let ask = |code, what: &str| ask(&socket, code, request, what, name);
+
+        let index = match ask(libc::SIOCGIFINDEX, "look up") {
+            // SAFETY: the kernel has filled in this field of the union.
+            Ok(answer) => unsafe { answer.ifr_ifru.ifru_ifindex as u32 },
+            Err(_) => return Err(missing()),
+        };
+        let answer = ask(libc::SIOCGIFFLAGS, "read the flags of")?;
+        // SAFETY: as above.
+        let flags = libc::c_int::from(unsafe { answer.ifr_ifru.ifru_flags });
+        let answer = ask(libc::SIOCGIFHWADDR, "read the address of")?;
+        // SAFETY: as above.
+        let hardware = unsafe { answer.ifr_ifru.ifru_hwaddr };
+        if hardware.sa_family != libc::ARPHRD_ETHER && flags & libc::IFF_LOOPBACK == 0 {
+            return Err(LiveError::NotEthernet { name: name.to_owned(), hardware: hardware.sa_family });
+        }
+        if flags & libc::IFF_UP == 0 {
+            return Err(LiveError::Down { name: name.to_owned() });
+        }
+        let answer = ask(libc::SIOCGIFMTU, "read the MTU of")?;
+        // SAFETY: as above.
+        let mtu = unsafe { answer.ifr_ifru.ifru_mtu }.max(0) as usize;
+        let mut address = [0; 6];
+        address.iter_mut().zip(hardware.sa_data).for_each(|(to, byte)| *to = byte as u8);
+        let driver = driver(&socket, request).unwrap_or_default();
+        let queues = queues(&socket, request).unwrap_or(1).max(1);
+        Ok(Interface { name: name.to_owned(), index, mtu, address, driver, queues })
+    }
+}
+
+fn control_socket() -> Result<OwnedFd, LiveError> {
+    // SAFETY: the arguments are plain numbers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(LiveError::last("cannot open a socket to ask for interfaces"));
+    }
+    // SAFETY: it was just opened, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn ask(
+    socket: &OwnedFd,
+    code: libc::c_ulong,
+    mut request: libc::ifreq,
+    what: &str,
+    name: &str,
+) -> Result<libc::ifreq, LiveError> {
+    // SAFETY: these requests read and write one `ifreq`, which outlives the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), code as _, &mut request) } {
+        0 => Ok(request),
+        _ => Err(LiveError::last(format!("cannot {what} interface `{name}`"))),
+    }
+}
+
+/// The names of all interfaces.
+fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: the list is read up to its end, which has index 0, and freed once.
+    unsafe {
+        let list = libc::if_nameindex();
+        if list.is_null() {
+            return names;
+        }
+        let mut at = list;
+        while (*at).if_index != 0 {
+            names.push(CStr::from_ptr((*at).if_name).to_string_lossy().into_owned());
+            at = at.add(1);
+        }
+        libc::if_freenameindex(list);
+    }
+    names
+}
+
+/// `struct ethtool_drvinfo` of linux/ethtool.h, up to the driver's name.
+#[repr(C)]
+struct DriverInfo {
+    cmd: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+/// `struct ethtool_channels` of linux/ethtool.h.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    cmd: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+const ETHTOOL_GDRVINFO: u32 = 0x3;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+fn driver(socket: &OwnedFd, request: libc::ifreq) -> io::Result<String> {
+    let mut info = DriverInfo { cmd: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
+    ethtool(socket, request, &mut info)?;
+    let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
+    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+}
+
+fn queues(socket: &OwnedFd, request: libc::ifreq) -> io::Result<u32> {
+    let mut channels = Channels { cmd: ETHTOOL_GCHANNELS, ..Channels::default() };
+    ethtool(socket, request, &mut channels)?;
+    Ok(channels.rx + channels.combined)
+}
+
+fn ethtool<T>(socket: &OwnedFd, mut request: libc::ifreq, value: &mut T) -> io::Result<()> {
+    request.ifr_ifru.ifru_data = (value as *mut T).cast();
+    // SAFETY: `value` is the kernel's structure for its command, and outlives the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_there() {
+        let loopback = Interface::open("lo").expect("each namespace has one");
+        assert_eq!((loopback.name.as_str(), loopback.address), ("lo", [0; 6]));
+        assert!(loopback.index > 0 && loopback.mtu >= 1_280 && loopback.queues > 0, "{loopback:?}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_what_is() {
+        for name in ["", "no-such-interface-of-anyone", "a\0b"] {
+            let error = Interface::open(name).expect_err("no such interface").to_string();
+            assert!(error.contains(name) && error.contains("lo"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Packets of network interfaces.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`Interface`] | an interface of this machine: what the kernel says of it |
+//! | [`LiveError`] | why an interface cannot be used, and what to do |
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("packets of network interfaces need Linux");
+
+mod error;
+mod interface;
+
+pub use error::LiveError;
+pub use interface::Interface;
