@@ -7,6 +7,7 @@
 //! | [`Pool`] | the frames of a port, which other ports may send |
 //! | [`contract`] | a test that holds a port to the contract |
 //! | [`replay()`] | a port with several queues that is fed packet by packet |
+//! | [`Relay`] | rings between a core that has ports and cores behind it that have none |
 //! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |
 //! | [`nic`] | a simulated network card: packets of a trace at an offered rate, descriptors, drops |
 
@@ -18,6 +19,7 @@ pub mod nic;
 mod packets;
 mod pool;
 mod port;
+mod relay;
 mod replay;
 mod trace;
 mod waiting;
@@ -25,8 +27,9 @@ mod waiting;
 pub use frame::Frame;
 pub use memory_port::MemoryPort;
 pub use packets::Packets;
-pub use pool::Pool;
+pub use pool::{Lent, Pool};
 pub use port::{Closed, Done, EngineDrop, Fate, Foreign, Port, Queue, Received};
+pub use relay::{Relay, RelayPort};
 pub use replay::{
     Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, replay, replay_as_ready,
     replay_in_any_order, replay_restamped,

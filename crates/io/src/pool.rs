@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code)]
 
+mod chunks;
+
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use wire::{LinkType, Stamp};
 use crate::frame::{HEADROOM_BYTES, Place, new_pool_id};
 use crate::packets::{Arrival, Packets};
 use crate::{Foreign, Frame};
+
+pub use chunks::Lent;
 
 /// Lines before a packet in its frame.
 const HEADROOM_LINES: usize = HEADROOM_BYTES / LINE_BYTES;
@@ -38,6 +42,8 @@ pub struct Pool {
     foreign: usize,
     /// To and from each other pool of the memory, by number; a pool that is alone has none.
     links: Vec<Option<Link>>,
+    /// By chunk, whether a kernel or a card has it; empty where nothing is lent.
+    lent: Box<[bool]>,
 }
 
 // SAFETY: `start` points into the memory, which is shared as `Memory` says.
@@ -89,7 +95,7 @@ impl Pool {
             free.reverse();
             let (memory, id) = (Arc::clone(&memory), memory.id);
             let links = if pools == 1 { Vec::new() } else { (0..pools).map(|_| None).collect() };
-            Pool { memory, id, start, frame_lines, free, number, foreign: 0, links }
+            Pool { memory, id, start, frame_lines, free, number, foreign: 0, links, lent: Box::default() }
         };
         let mut all: Vec<Pool> = (0..pools).map(pool).collect();
         for a in 0..pools {

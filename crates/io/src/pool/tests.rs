@@ -103,3 +103,67 @@ fn a_frame_of_another_memory_does_not_come_back() {
     let frame = packet(&mut Pool::new(1, 10), 0, &[1]).expect("a frame");
     Pool::new(1, 10).give_back([frame].into_iter());
 }
+
+const CHUNK: usize = 2_048;
+
+/// As a kernel would: takes chunks, writes a packet into each, gives them back as packets.
+fn receive(pool: &mut Pool, lent: &mut Vec<u64>, packet: Lent) -> Option<Frame> {
+    lent.retain(|chunk| *chunk != packet.address / CHUNK as u64 * CHUNK as u64);
+    pool.receive_lent(Stamp::default(), LinkType::Ethernet, packet)
+}
+
+#[test]
+fn lent_chunks_come_back_as_packets_and_go_again() {
+    let (mut pool, guests) = Pool::chunks(8, CHUNK, 0);
+    assert!(guests.is_empty());
+    let frames = pool.free();
+    let (start, bytes) = pool.memory();
+    assert_eq!((start.as_ptr() as usize % 4_096, bytes, pool.chunk_bytes()), (0, frames * CHUNK, CHUNK));
+    let mut lent = Vec::new();
+    pool.lend(frames + 1, &mut lent);
+    assert_eq!((lent.len(), pool.free(), pool.lent()), (frames, 0, frames));
+    let address = lent[3] + 256;
+    let frame = receive(&mut pool, &mut lent, Lent { address, len: 60 }).expect("it was lent");
+    assert_eq!((frame.data(), pool.bytes(&frame).len(), pool.lent()), (256..316, 60, frames - 1));
+    assert_eq!(pool.lend_frame(frame), Lent { address, len: 60 });
+    assert!(pool.take_back(address), "it was sent");
+    lent.into_iter().for_each(|address| assert!(pool.take_back(address)));
+    assert_eq!((pool.free(), pool.lent()), (frames, 0));
+}
+
+/// The planted fault: a kernel that gives a chunk back twice, or one that it never had, or a packet that reaches out of
+/// its chunk.
+#[test]
+fn what_was_not_lent_does_not_come_back() {
+    let (mut pool, _) = Pool::chunks(1, CHUNK, 0);
+    let frames = pool.free();
+    let mut lent = Vec::new();
+    pool.lend(1, &mut lent);
+    let mut receive =
+        |address, len| pool.receive_lent(Stamp::default(), LinkType::Ethernet, Lent { address, len });
+    assert!(receive(lent[0] + 2_000, 60).is_none(), "it reaches out of its chunk");
+    assert!(receive(lent[0] + CHUNK as u64, 60).is_none(), "another chunk, which is free");
+    assert!(
+        receive(u64::MAX, 60).is_none() && receive((frames * CHUNK) as u64, 60).is_none(),
+        "no chunk at all"
+    );
+    let frame = receive(lent[0], 60).expect("it was lent");
+    assert!(receive(lent[0], 60).is_none(), "its frame is out");
+    assert!(!pool.take_back(lent[0]), "it is not lent any more");
+    pool.give_back([frame].into_iter());
+    assert_eq!((pool.free(), pool.lent()), (frames, 0));
+}
+
+#[test]
+fn guests_reach_frames_and_send_them_home() {
+    let (mut pool, guests) = Pool::chunks(1, CHUNK, 2);
+    let frames = pool.free();
+    for mut guest in guests {
+        assert_eq!(guest.free(), 0);
+        let frame = packet(&mut pool, 7, &[7; 60]).expect("a frame");
+        guest.take_over(std::slice::from_ref(&frame)).expect("of one memory");
+        assert_eq!(guest.bytes(&frame), [7; 60]);
+        guest.give_back([frame].into_iter());
+        assert_eq!((guest.foreign, guest.free(), pool.free()), (0, 0, frames));
+    }
+}

@@ -1,0 +1,155 @@
+//! Frames that a kernel or a card fills and sends by itself: they are lent to it, by their addresses.
+//!
+//! ```text
+//!              lend ───► lent ───► receive_lent ───► a frame
+//!   free  ◄── take_back ── lent ◄─── lend_frame ◄───────┘
+//! ```
+//!
+//! An address is an offset in the memory, bytes. The pool knows which chunks are lent: what comes back that is not is
+//! refused, so a kernel that errs cannot make two tokens for a buffer.
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use memory::{Array, LINE_BYTES, Line};
+use ring::ring;
+use wire::{LinkType, Stamp};
+
+use super::{Link, Memory, Pool};
+use crate::Frame;
+use crate::frame::{Place, new_pool_id};
+
+/// The smallest memory that begins on a page: a huge one.
+const LEAST_BYTES: usize = 2 << 20;
+
+/// A packet in a lent chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lent {
+    /// Where it begins in the memory, bytes.
+    pub address: u64,
+    /// Its bytes.
+    pub len: u32,
+}
+
+impl Pool {
+    /// A pool of `frames` chunks of `chunk_bytes`, a power of two, in memory that begins on a page; and `guests` pools
+    /// without frames, for ports that step frames of the first.
+    ///
+    /// There are more frames than asked for where they would fill less than 2 MiB.
+    ///
+    /// # Panics
+    /// If a chunk is not a power of two from 128 to 65,536 bytes, or there is no memory.
+    pub fn chunks(frames: usize, chunk_bytes: usize, guests: usize) -> (Pool, Vec<Pool>) {
+        let is_chunk = chunk_bytes.is_power_of_two() && (128..=1 << 16).contains(&chunk_bytes);
+        assert!(is_chunk, "chunks of {chunk_bytes} bytes");
+        let frames = frames.max(LEAST_BYTES / chunk_bytes);
+        let frame_lines = chunk_bytes / LINE_BYTES;
+        let pool_lines = frame_lines * frames;
+        assert!(u32::try_from(pool_lines).is_ok(), "less than 256 GiB of frames");
+        let mut lines = Array::filled(Line::ZERO, pool_lines).expect("memory for frames");
+        let start = NonNull::from(&mut *lines).cast::<Line>();
+        let memory = Arc::new(Memory { id: new_pool_id(), _lines: lines, pool_lines });
+        let mut free: Vec<u32> = (0..pool_lines as u32).step_by(frame_lines).collect();
+        free.reverse();
+        let pool = |number: usize, free: Vec<u32>, links: Vec<Option<Link>>| Pool {
+            id: memory.id,
+            start,
+            frame_lines: frame_lines as u16,
+            free,
+            number,
+            foreign: 0,
+            links,
+            lent: vec![false; if number == 0 { frames } else { 0 }].into(),
+            memory: Arc::clone(&memory),
+        };
+        let mut links = vec![None];
+        let mut all_guests = Vec::new();
+        for number in 1..=guests {
+            let (home, at_home) = ring(frames);
+            // Nothing goes this way: a guest has no frames.
+            let (away, back) = ring(1);
+            links.push(Some(Link { home: away, back: at_home }));
+            all_guests.push(pool(number, Vec::new(), vec![Some(Link { home, back })]));
+        }
+        let links = if guests == 0 { Vec::new() } else { links };
+        (pool(0, free, links), all_guests)
+    }
+
+    /// Where the memory of all frames begins, and its bytes: to be told to a kernel or a card. It is there as long as
+    /// [`Pool::owner`] is.
+    pub fn memory(&self) -> (NonNull<u8>, usize) {
+        (self.start.cast(), self.memory.pool_lines * LINE_BYTES)
+    }
+
+    /// Keeps the memory.
+    pub fn owner(&self) -> Arc<dyn Any + Send + Sync> {
+        let memory: Arc<Memory> = Arc::clone(&self.memory);
+        memory
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk_bytes(&self) -> usize {
+        usize::from(self.frame_lines) * LINE_BYTES
+    }
+
+    /// Lends up to `most` free chunks: appends their addresses.
+    pub fn lend(&mut self, most: usize, chunks: &mut Vec<u64>) {
+        let count = most.min(self.free());
+        for line in self.free.drain(self.free.len() - count..).rev() {
+            self.lent[line as usize / usize::from(self.frame_lines)] = true;
+            chunks.push(u64::from(line) * LINE_BYTES as u64);
+        }
+    }
+
+    /// A packet that was received into a lent chunk, as a frame; `None` if it is in no chunk that is lent, or reaches
+    /// out of it.
+    #[inline]
+    pub fn receive_lent(
+        &mut self,
+        stamp: Stamp,
+        link: LinkType,
+        Lent { address, len }: Lent,
+    ) -> Option<Frame> {
+        let (first_line, offset) = self.end_loan(address, len)?;
+        let place = Place { pool: self.id, first_line, lines: self.frame_lines, offset, len };
+        Some(Frame { stamp, wire_len: len, link, entry: 0, refused: None, place })
+    }
+
+    /// Lends a frame of this pool, to be sent.
+    ///
+    /// # Panics
+    /// If it is another pool's.
+    #[inline]
+    pub fn lend_frame(&mut self, frame: Frame) -> Lent {
+        let Place { pool, first_line, offset, len, .. } = frame.place;
+        assert!(pool == self.id, "a frame of another port");
+        self.lent[first_line as usize / usize::from(self.frame_lines)] = true;
+        Lent { address: u64::from(first_line) * LINE_BYTES as u64 + u64::from(offset), len }
+    }
+
+    /// A lent chunk comes back, by any address in it; `false` if it was not lent.
+    #[inline]
+    pub fn take_back(&mut self, address: u64) -> bool {
+        let Some((first_line, _)) = self.end_loan(address, 0) else { return false };
+        self.free.push(first_line);
+        true
+    }
+
+    /// How many chunks are lent. O(chunks).
+    pub fn lent(&self) -> usize {
+        self.lent.iter().filter(|is_lent| **is_lent).count()
+    }
+
+    #[inline]
+    fn end_loan(&mut self, address: u64, len: u32) -> Option<(u32, u16)> {
+        // A power of two, but the compiler does not know.
+        let shift = (usize::from(self.frame_lines) * LINE_BYTES).trailing_zeros();
+        let (index, offset) = (address >> shift, address & ((1 << shift) - 1));
+        if offset + u64::from(len) > 1 << shift {
+            return None;
+        }
+        let is_lent = self.lent.get_mut(usize::try_from(index).ok()?)?;
+        std::mem::take(is_lent).then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
+    }
+}

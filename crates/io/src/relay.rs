@@ -1,0 +1,250 @@
+//! Rings between a core that has ports and cores behind it that have none.
+//!
+//! ```text
+//!   interfaces ──► the front's port ──► Relay ──► ring ──► RelayPort ──► core 0
+//!        ▲                                │  ▲               │
+//!        └──────── transmit ◄─────────────┼──┴──── ring ◄────┘
+//!                                         └──────► ring ──► RelayPort ──► core 1 ...
+//! ```
+//!
+//! Frames go to a core and come back with their fates; bytes stay where they are. A ring to a core takes as many as its
+//! share, and the front waits beyond that; the ring back has room for all frames, so a core never waits for the front.
+
+use ring::{Consumer, Producer, ring};
+
+use crate::{Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received};
+
+/// Frames on their way to one core, at most: as in a run over a capture.
+const RING_FRAMES: usize = QUEUE_FRAMES_MAX / 2;
+
+/// The front's end. Gone with it, the cores' packets end.
+pub struct Relay {
+    to: Vec<Producer<Frame>>,
+    back: Vec<Consumer<(Frame, Fate)>>,
+    /// By core, frames passed on so far.
+    sent: Vec<u64>,
+    /// Frames that cores have in hand, or rings.
+    out: usize,
+}
+
+/// A core's end: what the front passes on is received, and what is sent goes back to the front.
+pub struct RelayPort {
+    pool: Pool,
+    receive: Consumer<Frame>,
+    back: Producer<(Frame, Fate)>,
+    received: u64,
+    waited: usize,
+}
+
+impl Relay {
+    /// For the cores that have these pools, guests of a pool with so many `frames`.
+    ///
+    /// # Panics
+    /// If there are no frames.
+    pub fn new(guests: Vec<Pool>, frames: usize) -> (Relay, Vec<RelayPort>) {
+        let cores = guests.len();
+        let mut relay = Relay { to: Vec::new(), back: Vec::new(), sent: vec![0; cores], out: 0 };
+        let port = |pool| {
+            let (to, receive) = ring(RING_FRAMES);
+            let (back, at_front) = ring(frames);
+            relay.to.push(to);
+            relay.back.push(at_front);
+            RelayPort { pool, receive, back, received: 0, waited: 0 }
+        };
+        let ports = guests.into_iter().map(port).collect();
+        (relay, ports)
+    }
+
+    /// Passes a frame on to a core.
+    ///
+    /// # Errors
+    /// The frame, if there is no room now: [collect](Relay::collect) and try again.
+    ///
+    /// # Panics
+    /// If there is no such core.
+    #[inline]
+    pub fn pass(&mut self, core: usize, frame: Frame) -> Result<(), Frame> {
+        self.to[core].push(frame)?;
+        self.sent[core] += 1;
+        self.out += 1;
+        Ok(())
+    }
+
+    /// Appends what cores have done, up to `most` frames of each.
+    #[inline]
+    pub fn collect(&mut self, most: usize, done: &mut Vec<(Frame, Fate)>) {
+        for back in &mut self.back {
+            self.out -= back.pop_into(done, most);
+        }
+    }
+
+    /// By core, frames passed on so far.
+    pub fn sent(&self, core: usize) -> u64 {
+        self.sent[core]
+    }
+
+    /// Frames that were passed on and have not been collected.
+    pub fn out(&self) -> usize {
+        self.out
+    }
+
+    /// Whether a core is gone, with the frames that it had.
+    pub fn is_broken(&self) -> bool {
+        self.back.iter().any(Consumer::is_abandoned)
+    }
+
+    /// Nothing more is passed on: cores see the end behind the last frame.
+    pub fn end(&mut self) {
+        self.to.clear();
+    }
+}
+
+impl Port for RelayPort {
+    #[inline]
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        // Before the ring is looked at: what came before the end is seen then.
+        let is_over = self.receive.is_abandoned();
+        let before = frames.len();
+        self.waited = self.receive.len();
+        let count = self.receive.pop_into(frames, max);
+        self.received += count as u64;
+        let of_front = self.pool.take_over(&frames[before..]);
+        debug_assert!(of_front.is_ok(), "the front passes on frames of its pool");
+        match count {
+            0 if is_over => Received::End,
+            0 => Received::Idle,
+            _ => Received::Frames,
+        }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.received
+    }
+
+    #[inline]
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.pool.bytes(frame)
+    }
+
+    #[inline]
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.pool.buffer_mut(frame)
+    }
+
+    #[inline]
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        assert_eq!(frames.len(), fates.len(), "a fate for each frame");
+        if self.back.is_abandoned() {
+            return Err(Closed);
+        }
+        let taken = self.back.room_for(frames.len()).min(frames.len());
+        self.pool.hand_over(&frames[..taken]);
+        self.back.push_from(&mut frames.drain(..taken).zip(fates.iter().copied()));
+        Ok(taken)
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.pool.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.pool.hand_over(frames);
+    }
+
+    /// The front waits while the ring is full: nothing is lost here.
+    fn queue(&self) -> Queue {
+        Queue { depth: Some(self.waited as u32), lost: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{LinkType, Stamp};
+
+    use super::*;
+    use crate::contract::{Lab, port_contract};
+
+    /// A front that fills frames itself, and the two cores behind it.
+    struct Front {
+        pool: Pool,
+        relay: Option<Relay>,
+        ports: Vec<RelayPort>,
+        seq: u64,
+        left: u64,
+        frames: usize,
+    }
+
+    impl Front {
+        fn new() -> Front {
+            let (mut pool, guests) = Pool::chunks(1, 1 << 16, 2);
+            let frames = pool.free();
+            let (relay, ports) = Relay::new(guests, frames);
+            Front { pool, relay: Some(relay), ports, seq: 0, left: 0, frames }
+        }
+    }
+
+    impl Lab for Front {
+        fn port(&mut self, number: usize) -> &mut dyn Port {
+            &mut self.ports[number]
+        }
+
+        fn arrive(&mut self, number: usize, packets: usize) {
+            let Some(relay) = &mut self.relay else { return };
+            for _ in 0..packets {
+                let stamp = Stamp { seq: self.seq, time_ns: self.seq };
+                let Some(frame) = self.pool.fill(stamp, LinkType::Ethernet, 60, &[self.seq as u8; 60]) else {
+                    return;
+                };
+                self.seq += 1;
+                relay.pass(number, frame).expect("room for a pool");
+            }
+        }
+
+        fn left(&mut self) -> u64 {
+            let mut done = Vec::new();
+            self.relay.iter_mut().for_each(|relay| relay.collect(usize::MAX, &mut done));
+            self.left += done.len() as u64;
+            self.pool.give_back(done.into_iter().map(|(frame, _)| frame));
+            self.left
+        }
+
+        fn counts_drops(&self) -> bool {
+            true
+        }
+
+        fn frames(&self) -> usize {
+            self.frames
+        }
+
+        fn close(&mut self, _: usize) -> bool {
+            self.relay = None;
+            true
+        }
+    }
+
+    #[test]
+    fn it_keeps_the_contract() {
+        port_contract(Front::new);
+    }
+
+    #[test]
+    fn a_core_sees_the_end_behind_the_last_frame() {
+        let mut front = Front::new();
+        front.arrive(0, 3);
+        front.relay.iter_mut().for_each(Relay::end);
+        let mut frames = Vec::new();
+        assert_eq!(front.ports[0].receive(&mut frames, 64), Received::Frames);
+        assert_eq!(front.ports[0].receive(&mut frames, 64), Received::End);
+        assert_eq!(front.ports[1].receive(&mut frames, 64), Received::End);
+        assert_eq!((front.ports[0].send(&mut frames, &[Fate::Forward; 3]), front.left()), (Ok(()), 3));
+        assert_eq!(front.relay.as_ref().map(Relay::out), Some(0));
+    }
+
+    #[test]
+    fn a_core_that_is_gone_is_noticed() {
+        let mut front = Front::new();
+        assert_eq!(front.relay.as_ref().map(Relay::is_broken), Some(false));
+        front.ports.pop();
+        assert_eq!(front.relay.as_ref().map(Relay::is_broken), Some(true));
+    }
+}
