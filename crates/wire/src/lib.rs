@@ -41,4 +41,4 @@ pub use malformed::Malformed;
 pub use parse::parse_by_layers;
 pub use parse::{parse, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};
-pub use verify::{Checksums, verify, verify_into};
+pub use verify::{Checksums, complete, verify, verify_into};

@@ -39,42 +39,108 @@ pub fn verify(frame: &[u8], headers: &Headers) -> Checksums {
             return wrong(Malformed::Ipv4Checksum, false);
         }
     }
-    let (reason, at, is_pseudo) = match (headers.protocol, is_ipv4) {
-        (protocol::TCP, _) => (Malformed::TcpChecksum, 16, true),
-        (protocol::UDP, _) => (Malformed::UdpChecksum, 6, true),
-        (protocol::ICMP, true) => (Malformed::IcmpChecksum, 2, false),
-        (protocol::ICMPV6, false) => (Malformed::IcmpChecksum, 2, true),
-        _ if is_ipv4 => return Checksums::Right,
-        _ => return Checksums::Absent,
+    let covered = match covered(packet, transport_offset, headers) {
+        Ok(covered) => covered,
+        Err(checksums) => return checksums,
     };
-    // A length of 65,535 may stand for more: see `Headers::l3_len`.
-    let len = match headers.protocol {
-        protocol::UDP if headers.seq == 0 => return Checksums::Unverifiable,
-        protocol::UDP => headers.seq as usize,
-        _ => usize::from(headers.l3_len).saturating_sub(transport_offset),
-    };
-    let Some(segment) = packet.get(transport_offset..transport_offset + len) else {
-        return Checksums::Unverifiable;
-    };
-    if headers.is_fragment() || headers.l3_len == u16::MAX {
-        return Checksums::Unverifiable;
-    }
-    let Some(&field) = segment.get(at..).and_then(<[u8]>::first_chunk::<2>) else {
-        return Checksums::Unverifiable;
-    };
-    if headers.protocol == protocol::UDP && field == [0, 0] {
-        return if is_ipv4 { Checksums::Right } else { wrong(reason, false) };
-    }
-    let pseudo = match is_pseudo {
-        false => 0,
-        true if is_ipv4 => sum(packet.get(12..20).unwrap_or_default()) + sum(&lengths(len, headers.protocol)),
-        true if has_segments_left(packet, transport_offset) => return Checksums::Unverifiable,
-        true => sum(packet.get(8..40).unwrap_or_default()) + sum(&lengths(len, headers.protocol)),
-    };
+    let Covered { reason, segment, field, pseudo, is_pseudo } = covered;
     match fold(pseudo + sum(segment)) {
         0xffff => Checksums::Right,
         _ => wrong(reason, is_pseudo && u16::from_ne_bytes(field) == fold(pseudo)),
     }
+}
+
+/// What a transport's checksum is about.
+struct Covered<'a> {
+    reason: Malformed,
+    /// The transport header and all behind it.
+    segment: &'a [u8],
+    /// What the checksum is now.
+    field: [u8; 2],
+    /// The sum of the pseudo-header; 0 where there is none.
+    pseudo: u64,
+    is_pseudo: bool,
+}
+
+/// What the transport's checksum of a well-formed IP packet is about; or what there is to say without it.
+#[inline]
+fn covered<'a>(
+    packet: &'a [u8],
+    transport_offset: usize,
+    headers: &Headers,
+) -> Result<Covered<'a>, Checksums> {
+    let is_ipv4 = headers.marks.contains(Marks::IPV4);
+    let (reason, is_pseudo) = match (headers.protocol, is_ipv4) {
+        (protocol::TCP, _) => (Malformed::TcpChecksum, true),
+        (protocol::UDP, _) => (Malformed::UdpChecksum, true),
+        (protocol::ICMP, true) => (Malformed::IcmpChecksum, false),
+        (protocol::ICMPV6, false) => (Malformed::IcmpChecksum, true),
+        _ if is_ipv4 => return Err(Checksums::Right),
+        _ => return Err(Checksums::Absent),
+    };
+    // A length of 65,535 may stand for more: see `Headers::l3_len`.
+    let len = match headers.protocol {
+        protocol::UDP if headers.seq == 0 => return Err(Checksums::Unverifiable),
+        protocol::UDP => headers.seq as usize,
+        _ => usize::from(headers.l3_len).saturating_sub(transport_offset),
+    };
+    let Some(segment) = packet.get(transport_offset..transport_offset + len) else {
+        return Err(Checksums::Unverifiable);
+    };
+    if headers.is_fragment() || headers.l3_len == u16::MAX {
+        return Err(Checksums::Unverifiable);
+    }
+    let Some(&field) = segment.get(field_at(headers.protocol)..).and_then(<[u8]>::first_chunk::<2>) else {
+        return Err(Checksums::Unverifiable);
+    };
+    if headers.protocol == protocol::UDP && field == [0, 0] {
+        return Err(if is_ipv4 { Checksums::Right } else { wrong(reason, false) });
+    }
+    let pseudo = match is_pseudo {
+        false => 0,
+        true if is_ipv4 => sum(packet.get(12..20).unwrap_or_default()) + sum(&lengths(len, headers.protocol)),
+        true if has_segments_left(packet, transport_offset) => return Err(Checksums::Unverifiable),
+        true => sum(packet.get(8..40).unwrap_or_default()) + sum(&lengths(len, headers.protocol)),
+    };
+    Ok(Covered { reason, segment, field, pseudo, is_pseudo })
+}
+
+/// Where the checksum is in a transport header.
+fn field_at(protocol: u8) -> usize {
+    match protocol {
+        protocol::TCP => 16,
+        protocol::UDP => 6,
+        _ => 2,
+    }
+}
+
+/// Does what a network card was to do: where the transport's checksum holds nothing but the sum of its pseudo-header,
+/// as a system leaves it to its card, computes the whole one. Says whether it did. A packet whose right checksum happens
+/// to be that sum stays as it is. Reads the pseudo-header alone where there is nothing to do.
+#[inline]
+pub fn complete(frame: &mut [u8], headers: &Headers) -> bool {
+    if !headers.is_ip() || !headers.is_well_formed() {
+        return false;
+    }
+    let l3_offset = usize::from(headers.l3_offset);
+    let packet = frame.get(l3_offset..).unwrap_or_default();
+    let transport_offset = usize::from(headers.l4_offset).saturating_sub(l3_offset);
+    let checksum = match covered(packet, transport_offset, headers) {
+        Ok(Covered { segment, field, pseudo, is_pseudo: true, .. })
+            if u16::from_ne_bytes(field) == fold(pseudo) =>
+        {
+            // The field holds the pseudo-header's sum already.
+            match !fold(sum(segment)) {
+                // A sum of 0 would say that there is none (RFC 768).
+                0 if headers.protocol == protocol::UDP => 0xffff,
+                checksum => checksum,
+            }
+        }
+        _ => return false,
+    };
+    let at = l3_offset + transport_offset + field_at(headers.protocol);
+    frame[at..at + 2].copy_from_slice(&checksum.to_ne_bytes());
+    true
 }
 
 /// [`verify`], and writes down what is wrong: the packet is malformed then.

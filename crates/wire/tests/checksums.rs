@@ -8,7 +8,7 @@ mod packets;
 use etherparse::checksum::Sum16BitWords;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use wire::{Checksums, Headers, LinkType, Malformed, Marks, parse, protocol, verify};
+use wire::{Checksums, Headers, LinkType, Malformed, Marks, complete, parse, protocol, verify};
 
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> =
@@ -44,6 +44,27 @@ fn golden() {
                 2001 0db8 0000 0000 0000 0000 0000 0002 03e8 07d0 000a CCCC 6162";
     assert_eq!(verified(&udp6.replace("CCCC", "374b")), Checksums::Right);
     assert_eq!(verified(&udp6.replace("CCCC", "0000")), wrong(Malformed::UdpChecksum), "RFC 8200 §8.1");
+}
+
+/// What a card would do: the sum of the pseudo-header becomes the whole one, and nothing else changes.
+#[test]
+fn what_was_left_to_the_card_is_completed() {
+    let completed = |text: &str| {
+        let mut frame = hex(text);
+        let headers = parse(LinkType::RawIp, &frame, frame.len() as u32);
+        complete(&mut frame, &headers).then_some(frame)
+    };
+    let udp = "4500 001e 0001 0000 4011 66cc 0a00 0001 0a00 0002 03e8 07d0 000a CCCC 6162";
+    assert_eq!(completed(&udp.replace("CCCC", "141e")), Some(hex(&udp.replace("CCCC", "7ebd"))));
+    for other in ["7ebd", "7ebc", "0000"] {
+        assert_eq!(completed(&udp.replace("CCCC", other)), None, "right, wrong, and none");
+    }
+    let echo = "4500 001c 0001 0000 4001 66de 0a00 0001 0a00 0002 0800 f7fd 0001 0001";
+    assert_eq!(completed(echo), None, "no card computes those of ICMP");
+    // Data that make the sum 0, which would say that there is none (RFC 768): 03e8 + 07d0 + 000a + 141e + e01f.
+    let zero = "4500 001e 0001 0000 4011 66cc 0a00 0001 0a00 0002 03e8 07d0 000a CCCC e01f";
+    assert_eq!(completed(&zero.replace("CCCC", "141e")), Some(hex(&zero.replace("CCCC", "ffff"))));
+    assert_eq!(verified(&zero.replace("CCCC", "ffff")), Checksums::Right);
 }
 
 #[test]
@@ -138,5 +159,7 @@ proptest! {
         packet in packets::packet(), bytes in proptest::collection::vec(any::<u8>(), 0..120),
     ) {
         verify(&bytes, &packet.headers);
+        let mut bytes = bytes;
+        complete(&mut bytes, &packet.headers);
     }
 }
