@@ -136,6 +136,13 @@ impl Pool {
         true
     }
 
+    /// The number of a frame's chunk, from 0, among those of its memory.
+    #[inline]
+    pub fn chunk_of(&self, frame: &Frame) -> usize {
+        // A power of two, but the compiler does not know.
+        frame.place.first_line as usize >> self.frame_lines.trailing_zeros()
+    }
+
     /// How many chunks are lent. O(chunks).
     pub fn lent(&self) -> usize {
         self.lent.iter().filter(|is_lent| **is_lent).count()

@@ -1,0 +1,40 @@
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use wire::Stamp;
+
+/// Gives packets their stamps: numbers without gaps, and a time that never runs back, whatever is done to the machine's
+/// clock meanwhile. It begins at the time of day.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    begin: Instant,
+    begin_ns: u64,
+    next: u64,
+    now_ns: u64,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Clock {
+        let begin_ns =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        Clock { begin: Instant::now(), begin_ns, next: 0, now_ns: begin_ns }
+    }
+
+    /// Reads the time: packets that are stamped until the next reading have it.
+    #[inline]
+    pub(crate) fn read(&mut self) {
+        self.now_ns = self.begin_ns + self.begin.elapsed().as_nanos() as u64;
+    }
+
+    /// The next packet's stamp.
+    #[inline]
+    pub(crate) fn stamp(&mut self) -> Stamp {
+        let stamp = Stamp { seq: self.next, time_ns: self.now_ns };
+        self.next += 1;
+        stamp
+    }
+
+    /// How many packets were stamped.
+    pub(crate) fn stamped(&self) -> u64 {
+        self.next
+    }
+}

@@ -1,0 +1,76 @@
+//! What an interface received and sent, and what became of packets that did not leave.
+
+/// Of one interface, as Paceline sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounters {
+    /// Packets received.
+    pub received: u64,
+    /// Their bytes, without the check sequence.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that were not received, or not sent, in the order of [`Lost::ALL`].
+    pub lost: [u64; Lost::ALL.len()],
+}
+
+impl InterfaceCounters {
+    #[inline]
+    pub(crate) fn lose(&mut self, why: Lost) {
+        self.lost[why as usize] += 1;
+    }
+}
+
+/// Why a packet did not come in, or did not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It arrived while no frame was free.
+    NoBuffer,
+    /// It is longer than a frame.
+    TooLong,
+    /// The kernel dropped it before it was received: its queue was full.
+    QueueFull,
+    /// The interface takes no packets: its queue stayed full.
+    RingFull,
+    /// The interface is down, or gone.
+    LinkDown,
+    /// The kernel refused it.
+    Refused,
+    /// It was to be segmented, and is not what can be.
+    NotSegmented,
+    /// It was for the host's own stack, which does not see packets here.
+    ForHost,
+    /// There is no other interface for it to leave by.
+    NoWayOut,
+}
+
+impl Lost {
+    /// All, in order.
+    pub const ALL: [Lost; 9] = [
+        Lost::NoBuffer,
+        Lost::TooLong,
+        Lost::QueueFull,
+        Lost::RingFull,
+        Lost::LinkDown,
+        Lost::Refused,
+        Lost::NotSegmented,
+        Lost::ForHost,
+        Lost::NoWayOut,
+    ];
+
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lost::NoBuffer => "no-buffer",
+            Lost::TooLong => "too-long",
+            Lost::QueueFull => "queue-full",
+            Lost::RingFull => "ring-full",
+            Lost::LinkDown => "link-down",
+            Lost::Refused => "refused",
+            Lost::NotSegmented => "not-segmented",
+            Lost::ForHost => "for-host",
+            Lost::NoWayOut => "no-way-out",
+        }
+    }
+}
