@@ -20,6 +20,8 @@ mod external;
 mod fragments;
 #[path = "gateway.rs"]
 mod gateway;
+#[path = "live.rs"]
+mod live;
 #[path = "mixed_keys.rs"]
 mod mixed_keys;
 #[path = "nat.rs"]

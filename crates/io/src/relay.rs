@@ -23,8 +23,9 @@ pub struct Relay {
     back: Vec<Consumer<(Frame, Fate)>>,
     /// By core, frames passed on so far.
     sent: Vec<u64>,
-    /// Frames that cores have in hand, or rings.
-    out: usize,
+    /// By core, frames that were passed on to it, less those that it sent back: it may send another core's.
+    out: Vec<isize>,
+    is_broken: bool,
 }
 
 /// A core's end: what the front passes on is received, and what is sent goes back to the front.
@@ -43,7 +44,8 @@ impl Relay {
     /// If there are no frames.
     pub fn new(guests: Vec<Pool>, frames: usize) -> (Relay, Vec<RelayPort>) {
         let cores = guests.len();
-        let mut relay = Relay { to: Vec::new(), back: Vec::new(), sent: vec![0; cores], out: 0 };
+        let (sent, out) = (vec![0; cores], vec![0; cores]);
+        let mut relay = Relay { to: Vec::new(), back: Vec::new(), sent, out, is_broken: false };
         let port = |pool| {
             let (to, receive) = ring(RING_FRAMES);
             let (back, at_front) = ring(frames);
@@ -66,15 +68,19 @@ impl Relay {
     pub fn pass(&mut self, core: usize, frame: Frame) -> Result<(), Frame> {
         self.to[core].push(frame)?;
         self.sent[core] += 1;
-        self.out += 1;
+        self.out[core] += 1;
         Ok(())
     }
 
     /// Appends what cores have done, up to `most` frames of each.
     #[inline]
     pub fn collect(&mut self, most: usize, done: &mut Vec<(Frame, Fate)>) {
-        for back in &mut self.back {
-            self.out -= back.pop_into(done, most);
+        for (back, out) in self.back.iter_mut().zip(&mut self.out) {
+            // Before the ring is looked at: what came before the end is seen then.
+            let is_gone = back.is_abandoned();
+            let count = back.pop_into(done, most);
+            *out -= count as isize;
+            self.is_broken |= is_gone && count == 0 && *out > 0;
         }
     }
 
@@ -85,12 +91,12 @@ impl Relay {
 
     /// Frames that were passed on and have not been collected.
     pub fn out(&self) -> usize {
-        self.out
+        self.out.iter().sum::<isize>().unsigned_abs()
     }
 
-    /// Whether a core is gone, with the frames that it had.
+    /// Whether a core is gone with frames that it had, as [collecting](Relay::collect) found.
     pub fn is_broken(&self) -> bool {
-        self.back.iter().any(Consumer::is_abandoned)
+        self.is_broken
     }
 
     /// Nothing more is passed on: cores see the end behind the last frame.
@@ -243,8 +249,18 @@ mod tests {
     #[test]
     fn a_core_that_is_gone_is_noticed() {
         let mut front = Front::new();
-        assert_eq!(front.relay.as_ref().map(Relay::is_broken), Some(false));
-        front.ports.pop();
-        assert_eq!(front.relay.as_ref().map(Relay::is_broken), Some(true));
+        let is_broken = |front: &mut Front| {
+            front.left();
+            front.relay.as_ref().map(Relay::is_broken)
+        };
+        front.arrive(0, 1);
+        front.arrive(1, 1);
+        let (mut done, mut frames) = (front.ports.remove(0), Vec::new());
+        done.receive(&mut frames, 1);
+        assert_eq!((done.send(&mut frames, &[Fate::Forward]), is_broken(&mut front)), (Ok(()), Some(false)));
+        drop(done);
+        assert_eq!(is_broken(&mut front), Some(false), "it is gone, and had nothing");
+        front.ports.clear();
+        assert_eq!(is_broken(&mut front), Some(true), "its frame is gone with it");
     }
 }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `capture` | a chain over a capture |
 //! | `outside` | a chain over packets that come with their history |
+//! | `live`, `front` | a chain on the ports of a machine; the core that dispatches their packets to others |
+//! | `cores` | one core at its work, and what all of them leave behind |
 //! | `threads` | a thread for each core, and one that feeds them |
 //! | `collect`, `leaving`, `reordering` | packets as they leave, and in which order |
 //! | `input`, `seen`, `outcome` | what goes in, one packet as it comes out, what is left |
@@ -11,8 +13,11 @@
 
 pub(crate) mod capture;
 mod collect;
+pub(crate) mod cores;
+mod front;
 pub(crate) mod input;
 pub(crate) mod leaving;
+pub(crate) mod live;
 pub(crate) mod oddities;
 pub(crate) mod outcome;
 pub(crate) mod outside;

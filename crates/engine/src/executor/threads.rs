@@ -5,22 +5,20 @@ use std::thread;
 use std::time::Instant;
 
 use io::capture::Remarks;
-use io::{Closed, Collector, Feeder, ReplayPort};
-use wire::{RanBack, Stamp};
+use io::{Collector, Feeder, ReplayPort};
+use wire::RanBack;
 
 use crate::chain::Chain;
 use crate::chain::checksums::ChecksumSample;
 use crate::chain::undeclared::check_declared;
 use crate::executor::collect::collect;
+use crate::executor::cores::{Settled, join, work};
 use crate::executor::input::Progress;
 use crate::executor::outcome::{HistoryOutcome, RunError, RunOutcome};
 use crate::executor::publish::Publisher;
 use crate::executor::seen::Seen;
-use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
-use crate::path::counters::CoreCounters;
-use crate::path::receive::{Forgotten, Intake, IntakeEnd, Moves};
-use crate::path::run::run;
+use crate::path::receive::Intake;
 use crate::strategies::egress::Egress;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -55,7 +53,7 @@ pub(crate) fn run_cores<E: Send>(
             .enumerate()
             .map(|(core, ((port, chain), intake))| {
                 let publisher = telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
-                scope.spawn(move || work(core, port, chain, intake, publisher))
+                scope.spawn(move || work(core, &mut { port }, chain, intake, publisher))
             })
             .collect();
         let feeding = scope.spawn(move || feed(feeder));
@@ -63,36 +61,11 @@ pub(crate) fn run_cores<E: Send>(
         let elapsed = begin.elapsed();
 
         let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        let mut all_worked = Vec::new();
-        for (core, worker) in workers.into_iter().enumerate() {
-            let worked =
-                worker.join().map_err(|_| RunError::CorePanicked { core, packets: collected.packets })?;
-            if let Some(Forgotten { seq }) = worked.end.forgotten {
-                return Err(RunError::Forgotten { core, seq });
-            }
-            // What was stepped last may be history.
-            let last = worked.end.external.map_or(Stamp::default(), |external| external.last);
-            collected.last = collected.last.max(last);
-            all_worked.push(worked);
-        }
-        let mut cores = Vec::new();
-        let mut moves = Moves::default();
-        let mut publishers = Vec::new();
-        let mut histories = Vec::new();
-        for Worked { counters, mut chain, moves: moved, end, publisher } in all_worked {
-            moves = moves.plus(moved);
-            chain.settle(collected.last);
-            cores.push((counters, chain));
-            publishers.push(publisher);
-            histories.extend(end.external.map(|external| external.counters));
-        }
-        // When all are settled, since what they share is told by one of them.
-        for ((counters, chain), publisher) in cores.iter().zip(&mut publishers) {
-            publisher.iter_mut().for_each(|publisher| publisher.functions(chain, counters));
-        }
+        let settled = join(workers, collected.packets)?.settle(collected.last);
         if let Some(error) = collected.error.take() {
             return Err(RunError::Seen(error));
         }
+        let Settled { cores, moves, histories, last } = settled;
         check_declared(chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
         collected.overtaken.sort_unstable();
         let history = (!histories.is_empty()).then_some(HistoryOutcome {
@@ -104,7 +77,7 @@ pub(crate) fn run_cores<E: Send>(
         Ok(RunOutcome {
             packets: collected.packets,
             elapsed,
-            last: collected.last,
+            last,
             cores,
             stopped: matches!(fed.end, FeedEnd::Stopped),
             input_error: match fed.end {
@@ -123,34 +96,6 @@ pub(crate) fn run_cores<E: Send>(
     })
 }
 
-/// What a core leaves behind.
-struct Worked {
-    counters: CoreCounters,
-    chain: ChainCore,
-    moves: Moves,
-    end: IntakeEnd,
-    publisher: Option<Publisher>,
-}
-
-/// One core: pinned, with private state.
-fn work(
-    core: usize,
-    mut port: ReplayPort,
-    mut chain: ChainCore,
-    mut intake: Box<dyn Intake>,
-    mut publisher: Option<Publisher>,
-) -> Worked {
-    pin(core);
-    let mut batch = Batch::new();
-    let counters = run(&mut port, &mut chain, &mut batch, &mut publisher, &mut *intake);
-    let (moves, end) = (intake.counters().moves, intake.finish());
-    match counters {
-        Ok(counters) => Worked { counters, chain, moves, end, publisher },
-        // The collector left; so do we, and it says why.
-        Err(Closed) => Worked { counters: CoreCounters::default(), chain, moves, end, publisher: None },
-    }
-}
-
 /// How feeding went.
 pub(crate) struct Fed {
     pub end: FeedEnd,
@@ -165,13 +110,4 @@ pub(crate) enum FeedEnd {
     Stopped,
     /// Nobody takes packets any more: why is for the others to say.
     Closed,
-}
-
-/// Pins this thread to a processor, several threads to one where there are too few. Where that is not
-/// allowed the thread runs where it may: slower perhaps, never wrong.
-pub fn pin(core: usize) {
-    let processors = core_affinity::get_core_ids().unwrap_or_default();
-    if !processors.is_empty() {
-        core_affinity::set_for_current(processors[core % processors.len()]);
-    }
 }

@@ -32,6 +32,11 @@ impl Ingress {
         Ingress { checks, is_read: true, tells, tracker }
     }
 
+    /// Whether it has to see packets though nobody asks it for headers.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.tells || self.tracker.is_some()
+    }
+
     /// The next packet's headers, and why it is refused for a reason that its core cannot find: that has to go with it.
     /// Checked are those alone that somebody else is told of; what else may be wrong the packet's core finds. A dispatcher
     /// that looks at no headers is told of none. `time_ns` is the packet's stamp, which never runs back.
@@ -43,7 +48,7 @@ impl Ingress {
         wire_len: u32,
         time_ns: u64,
     ) -> (Headers, Option<Malformed>) {
-        if self.tells || self.tracker.is_some() {
+        if self.is_needed() {
             return self.checked_headers(link, frame, wire_len, time_ns);
         }
         if !self.is_read {

@@ -1,0 +1,106 @@
+//! One core at its work, and what all of them leave behind.
+
+use std::thread::ScopedJoinHandle;
+
+use io::{Closed, Port};
+use wire::Stamp;
+
+use crate::executor::outcome::RunError;
+use crate::executor::publish::Publisher;
+use crate::path::batch::Batch;
+use crate::path::core::ChainCore;
+use crate::path::counters::CoreCounters;
+use crate::path::receive::{Forgotten, HistoryCounters, Intake, IntakeEnd, Moves};
+use crate::path::run::run;
+
+/// What a core leaves behind.
+pub(crate) struct Worked {
+    counters: CoreCounters,
+    chain: ChainCore,
+    moves: Moves,
+    end: IntakeEnd,
+    publisher: Option<Publisher>,
+}
+
+/// One core, on this thread: pinned, with its chain.
+pub(crate) fn work(
+    core: usize,
+    port: &mut impl Port,
+    mut chain: ChainCore,
+    mut intake: Box<dyn Intake>,
+    mut publisher: Option<Publisher>,
+) -> Worked {
+    pin(core);
+    let mut batch = Batch::new();
+    let counters = run(port, &mut chain, &mut batch, &mut publisher, &mut *intake);
+    let (moves, end) = (intake.counters().moves, intake.finish());
+    match counters {
+        Ok(counters) => Worked { counters, chain, moves, end, publisher },
+        // Who took packets left; so do we, and they say why.
+        Err(Closed) => Worked { counters: CoreCounters::default(), chain, moves, end, publisher: None },
+    }
+}
+
+/// Waits for the cores to end. `packets` have come out.
+///
+/// # Errors
+/// [`RunError`] if one of them panicked, or fell too far behind.
+pub(crate) fn join<E>(
+    workers: Vec<ScopedJoinHandle<'_, Worked>>,
+    packets: u64,
+) -> Result<AllWorked, RunError<E>> {
+    let mut all = Vec::new();
+    for (core, worker) in workers.into_iter().enumerate() {
+        let worked = worker.join().map_err(|_| RunError::CorePanicked { core, packets })?;
+        if let Some(Forgotten { seq }) = worked.end.forgotten {
+            return Err(RunError::Forgotten { core, seq });
+        }
+        all.push(worked);
+    }
+    Ok(AllWorked(all))
+}
+
+/// All cores after their work.
+pub(crate) struct AllWorked(Vec<Worked>);
+
+/// What all cores leave behind, settled.
+pub(crate) struct Settled {
+    pub cores: Vec<(CoreCounters, ChainCore)>,
+    pub moves: Moves,
+    pub histories: Vec<HistoryCounters>,
+    /// The last stamp that came out, or was history.
+    pub last: Stamp,
+}
+
+impl AllWorked {
+    /// Lets every dead flow go, as of the last packet that came out, and tells the last metrics.
+    pub(crate) fn settle(self, mut last: Stamp) -> Settled {
+        for worked in &self.0 {
+            // What was stepped last may be history.
+            last = last.max(worked.end.external.map_or(Stamp::default(), |external| external.last));
+        }
+        let mut settled = Settled { cores: Vec::new(), moves: Moves::default(), histories: Vec::new(), last };
+        let mut publishers = Vec::new();
+        for Worked { counters, mut chain, moves, end, publisher } in self.0 {
+            settled.moves = settled.moves.plus(moves);
+            chain.settle(last);
+            settled.cores.push((counters, chain));
+            publishers.push(publisher);
+            settled.histories.extend(end.external.map(|external| external.counters));
+        }
+        // When all are settled, since what they share is told by one of them.
+        for ((counters, chain), publisher) in settled.cores.iter().zip(&mut publishers) {
+            publisher.iter_mut().for_each(|publisher| publisher.functions(chain, counters));
+        }
+        settled
+    }
+}
+
+/// Pins this thread to a processor, several threads to one where there are too few. Where that is not
+/// allowed the thread runs where it may: slower perhaps, never wrong.
+pub fn pin(core: usize) {
+    let processors = core_affinity::get_core_ids().unwrap_or_default();
+    if !processors.is_empty() {
+        core_affinity::set_for_current(processors[core % processors.len()]);
+    }
+}

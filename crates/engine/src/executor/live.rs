@@ -1,0 +1,201 @@
+//! A chain on the ports of a machine: until it is told to stop.
+//!
+//! One core has the port to itself. Several get their packets from a front, a thread that has the port: it stamps them,
+//! picks their cores as the strategy's dispatcher says, and sends what the cores are done with.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use io::capture::Remarks;
+use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay};
+use wire::{RanBack, Stamp};
+
+use crate::chain::Chain;
+use crate::chain::checksums::{ChecksumSample, Checksums};
+use crate::chain::undeclared::check_declared;
+use crate::executor::cores::{Settled, join, work};
+use crate::executor::front::front;
+use crate::executor::input::Progress;
+use crate::executor::leaving::EgressOutcome;
+use crate::executor::outcome::{RunError, RunOutcome};
+use crate::executor::publish::Publisher;
+use crate::path::batch::Batch;
+use crate::path::core::ChainCore;
+use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::dispatch::{Dispatcher, Queues, Team};
+use crate::strategies::ingress::Ingress;
+use crate::strategies::plan::Plan;
+
+/// How many guests the pool of a port must have, for [`run_live`].
+pub fn guests(plan: &Plan) -> usize {
+    if plan.cores == 1 { 0 } else { plan.cores }
+}
+
+/// Runs a chain on a port until [`Progress::stop`] is set, or the port ends. `guests` are those of the port's pool of so
+/// many `frames`: as many as [`guests()`] says. `checksums = "auto"` ignores: cards and kernels verify.
+///
+/// # Errors
+/// [`RunError`] if there is no memory for the tables, or a defect showed.
+///
+/// # Panics
+/// If there are not as many guests.
+pub fn run_live<E, P: Port>(
+    chain: &Chain,
+    plan: &Plan,
+    port: &mut P,
+    (guests, frames): (Vec<Pool>, usize),
+    progress: &Progress,
+) -> Result<RunOutcome, RunError<E>> {
+    assert_eq!(guests.len(), self::guests(plan), "a guest for each core behind a front");
+    let checksums = if chain.checksums == Checksums::Verify { Checksums::Verify } else { Checksums::Ignore };
+    let chain = &Chain { checksums, ..chain.clone() };
+    let chains = plan.cores_of(chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+    let Team { dispatcher, intakes } = plan.team(chain);
+    let ingress = Ingress::new(chain, &*dispatcher);
+    let telemetry = progress.telemetry.as_deref();
+    telemetry.inspect(|telemetry| telemetry.begin());
+    let publisher = |core| telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
+    let mut port = UntilStopped { port, stop: &progress.stop, last: Stamp::default() };
+    let mut cores = chains.into_iter().zip(intakes).enumerate();
+    let begin = Instant::now();
+    let settled = thread::scope(|scope| {
+        if guests.is_empty() {
+            let alone = cores.next().map(|(core, (chain, intake))| {
+                let intake = Box::new(Alone { intake, ingress, dispatcher });
+                let (port, publisher) = (&mut port, publisher(core));
+                scope.spawn(move || work(core, port, chain, intake, publisher))
+            });
+            return join(alone.into_iter().collect(), 0);
+        }
+        let (relay, ports) = Relay::new(guests, frames);
+        let workers = cores.zip(ports).map(|((core, (chain, intake)), mut port)| {
+            let publisher = publisher(core);
+            scope.spawn(move || work(core, &mut port, chain, intake, publisher))
+        });
+        let workers = workers.collect();
+        let packets = front(&mut port, ingress, dispatcher, relay, (plan.egress, frames));
+        join(workers, packets)
+    })?;
+    let elapsed = begin.elapsed();
+    let Settled { cores, moves, last, .. } = settled.settle(port.last);
+    check_declared(chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
+    Ok(RunOutcome {
+        packets: cores.iter().map(|(counters, _)| counters.packets).sum(),
+        elapsed,
+        last,
+        cores,
+        stopped: false,
+        input_error: None,
+        ran_back: RanBack::default(),
+        remarks: Remarks::default(),
+        has_ip: true,
+        moves,
+        is_replicated: plan.is_replicated(),
+        history: None,
+        egress: EgressOutcome { egress: plan.egress, ..EgressOutcome::default() },
+        checksums: ChecksumSample { verified: checksums == Checksums::Verify, ..ChecksumSample::default() },
+    })
+}
+
+/// A port that ends when it is told to.
+struct UntilStopped<'a, P> {
+    port: &'a mut P,
+    stop: &'a AtomicBool,
+    /// Of the last packet that came in.
+    last: Stamp,
+}
+
+impl<P: Port> Port for UntilStopped<'_, P> {
+    #[inline]
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        if self.stop.load(Ordering::Relaxed) {
+            return Received::End;
+        }
+        let received = self.port.receive(frames, max);
+        if let (Received::Frames, Some(frame)) = (received, frames.last()) {
+            self.last = frame.stamp;
+        }
+        received
+    }
+
+    fn consumed(&self) -> u64 {
+        self.port.consumed()
+    }
+
+    #[inline]
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.port.bytes(frame)
+    }
+
+    #[inline]
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.port.buffer_mut(frame)
+    }
+
+    #[inline]
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        self.port.transmit(frames, fates)
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.port.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.port.hand_over(frames);
+    }
+
+    fn queue(&self) -> Queue {
+        self.port.queue()
+    }
+}
+
+/// The intake of a core that has the port to itself: what a front does for others is done here.
+struct Alone {
+    intake: Box<dyn Intake>,
+    ingress: Ingress,
+    dispatcher: Box<dyn Dispatcher>,
+}
+
+impl Intake for Alone {
+    #[inline]
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        let received = self.intake.receive(port, chain, batch);
+        if received == Received::Frames && (self.ingress.is_needed() || self.dispatcher.reads_headers()) {
+            for frame in &mut batch.frames {
+                let (bytes, time_ns) = (port.bytes(frame), frame.stamp.time_ns);
+                let (headers, refused) = self.ingress.headers(frame.link, bytes, frame.wire_len, time_ns);
+                frame.refused = refused;
+                // There is one core to pick; what is noted in the frame is what counts.
+                let _ = self.dispatcher.dispatch(&headers, frame, &Nobody);
+            }
+        }
+        received
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        self.intake.counters()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.intake.is_busy()
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        self.intake.finish()
+    }
+}
+
+/// The queues of a core that has none.
+struct Nobody;
+
+impl Queues for Nobody {
+    fn sent(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+}

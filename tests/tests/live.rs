@@ -1,0 +1,184 @@
+//! A chain on a port of the machine: what leaves is what one core makes of the same packets of a capture.
+//!
+//! The port here has a capture behind it instead of interfaces, and few frames, so that cores wait for each other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::{Chain, Egress, Plan, Progress, Seen, guests, replay_capture, run_live};
+use io::capture::CaptureReader;
+use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
+use paceline_conformance::example;
+use paceline_conformance::pcap::Pcap;
+use paceline_conformance::stock::{beginnings, generated};
+
+/// What became of a packet, and its bytes as it left.
+type Left = Vec<(u64, Fate, Vec<u8>)>;
+
+/// Gives the packets of a capture, and stops the run when all of them have come back.
+struct Replayed {
+    pool: Pool,
+    reader: CaptureReader,
+    next: u64,
+    time_ns: u64,
+    is_over: bool,
+    left: Left,
+    progress: Arc<Progress>,
+    /// The planted fault: frames with this number are taken and never given back to the pool.
+    leaks: Option<u64>,
+}
+
+impl Port for Replayed {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let before = frames.len();
+        while !self.is_over && frames.len() - before < max && self.pool.free() > 0 {
+            let Some(record) = self.reader.next().expect("whole") else {
+                self.is_over = true;
+                break;
+            };
+            self.time_ns = self.time_ns.max(record.time_ns);
+            let stamp = wire::Stamp { seq: self.next, time_ns: self.time_ns };
+            self.next += 1;
+            frames.extend(self.pool.fill(stamp, record.link, record.wire_len, record.data));
+        }
+        if self.is_over && self.left.len() as u64 == self.next {
+            self.progress.stop.store(true, Ordering::Relaxed);
+        }
+        if frames.len() > before { Received::Frames } else { Received::Idle }
+    }
+
+    fn consumed(&self) -> u64 {
+        self.next
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.pool.bytes(frame)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.pool.buffer_mut(frame)
+    }
+
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        // Not always all of them.
+        let taken = frames.len().min(1 + self.left.len() % 7);
+        for (frame, fate) in frames.drain(..taken).zip(fates) {
+            self.left.push((frame.stamp.seq, *fate, self.pool.bytes(&frame).to_vec()));
+            if self.leaks != Some(frame.stamp.seq) {
+                self.pool.give_back([frame].into_iter());
+            }
+        }
+        Ok(taken)
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.pool.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.pool.hand_over(frames);
+    }
+}
+
+fn live(chain: &Chain, plan: &Plan, capture: &Pcap, leaks: Option<u64>) -> (Left, usize) {
+    let (mut pool, guests) = Pool::chunks(1, 1 << 16, guests(plan));
+    let frames = pool.free();
+    let progress = Arc::new(Progress::default());
+    let reader = capture.open();
+    let mut port = Replayed {
+        pool,
+        reader,
+        next: 0,
+        time_ns: 0,
+        is_over: false,
+        left: Vec::new(),
+        progress: Arc::clone(&progress),
+        leaks,
+    };
+    let outcome = run_live::<(), _>(chain, plan, &mut port, (guests, frames), &progress).expect("it runs");
+    assert_eq!(outcome.packets, port.next);
+    (port.left, frames - port.pool.free())
+}
+
+/// The same with the capture replayed through one core.
+fn expected(chain: &Chain, capture: &Pcap) -> Left {
+    let plan = Plan::new(chain, SINGLE, 1).expect("a plan");
+    let mut left = Vec::new();
+    let mut see = |seen: &Seen<'_>| {
+        left.push((seen.stamp.seq, seen.fate, seen.bytes.to_vec()));
+        Ok::<_, ()>(())
+    };
+    replay_capture(chain, &plan, capture.open(), &Progress::default(), &mut see).expect("it runs");
+    left
+}
+
+fn inputs() -> Vec<(String, Pcap)> {
+    let mut inputs = beginnings(3_000);
+    inputs.push(("university".to_owned(), generated("university:packets=4000", 4_000)));
+    inputs
+}
+
+/// Checksums are not verified on live ports unless the chain says so.
+fn example_ignoring(name: &str) -> Chain {
+    Chain { checksums: engine::Checksums::Ignore, ..example(name) }
+}
+
+/// Tables with room, so that every strategy answers as one core does, and each packet leaves as it would from there.
+#[test]
+fn every_strategy_answers_as_one_core_does() {
+    let ways: [(&'static dyn Strategy, usize); 7] =
+        [(SINGLE, 1), (RSS, 1), (RSS, 2), (RSSPP, 3), (SHARED, 2), (SCR, 2), (SCR, 3)];
+    for name in ["edge.toml", "scan.toml", "mixed-keys.toml"] {
+        for fragments in [engine::Fragments::Pass, engine::Fragments::Track] {
+            let chain = Chain { fragments, ..example_ignoring(name) };
+            for (input, capture) in inputs() {
+                let expected = expected(&chain, &capture);
+                for (strategy, cores) in ways {
+                    let Ok(plan) = Plan::new(&chain, strategy, cores) else { continue };
+                    let (left, missing) = live(&chain, &plan, &capture, None);
+                    assert_eq!(missing, 0, "{name} {input} {strategy:?} {cores}: all frames are at home");
+                    // Where cores share states, it depends on which of them comes first.
+                    let is_equal = match plan.shared.is_empty() {
+                        true => left == expected,
+                        false => left.len() == expected.len(),
+                    };
+                    assert!(is_equal, "{name} {input} {strategy:?} {cores}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_may_leave_as_they_are_ready() {
+    let chain = example_ignoring("edge.toml");
+    let (_, capture) = inputs().remove(0);
+    let plan = Plan { egress: Egress::AsReady, ..Plan::new(&chain, RSS, 3).expect("a plan") };
+    let (mut left, missing) = live(&chain, &plan, &capture, None);
+    left.sort_by_key(|(seq, ..)| *seq);
+    assert_eq!(missing, 0);
+    assert!(left == expected(&chain, &capture));
+}
+
+/// The planted fault: a port that forgets a buffer.
+#[test]
+fn a_leaked_frame_is_found() {
+    let chain = example_ignoring("edge.toml");
+    let (_, capture) = inputs().remove(0);
+    for (strategy, cores) in [(SINGLE, 1), (RSS, 2)] {
+        let plan = Plan::new(&chain, strategy, cores).expect("a plan");
+        assert_eq!(live(&chain, &plan, &capture, Some(17)).1, 1);
+    }
+}
+
+/// With nothing to do a run ends as soon as it is told to.
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let chain = example_ignoring("edge.toml");
+    for (strategy, cores) in [(SINGLE, 1), (RSSPP, 2), (SCR, 2)] {
+        let plan = Plan::new(&chain, strategy, cores).expect("a plan");
+        let (left, missing) = live(&chain, &plan, &Pcap::new(), None);
+        assert!(left.is_empty() && missing == 0);
+    }
+}
