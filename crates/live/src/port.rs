@@ -75,6 +75,14 @@ impl LivePort {
         Ok(LivePort { pool, mode, clock: Clock::new(), sides, origins, next: 0 })
     }
 
+    /// How long the chunks of a pool have to be for interfaces with this MTU: room for two VLAN tags, and before the
+    /// packet for what the kernel puts there and for headers to grow.
+    pub fn chunk_bytes(mtu: usize) -> usize {
+        const HEADROOM: usize = 256 + 64;
+        const ETHERNET: usize = 14 + 2 * 4;
+        (HEADROOM + ETHERNET + mtu).next_power_of_two().clamp(2_048, 1 << 16)
+    }
+
     /// The interfaces, what was chosen for each, and what it counts.
     pub fn interfaces(&mut self) -> Vec<(Interface, String, InterfaceCounters)> {
         let of = |Side { interface, link, lost, .. }: &mut Side| {

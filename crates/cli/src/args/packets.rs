@@ -51,6 +51,15 @@ pub struct HistoryArgs {
     pub recovery: Option<OnOff>,
 }
 
+impl HistoryArgs {
+    /// Whether any of them was given.
+    pub fn is_given(&self) -> bool {
+        let HistoryArgs { sequencer, pcap_dir, loss, loss_seed, recovery } = self;
+        let is_external = *sequencer == Some(SequencerArg::External);
+        is_external || pcap_dir.is_some() || loss.is_some() || loss_seed.is_some() || recovery.is_some()
+    }
+}
+
 /// Where the sequencer is.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SequencerArg {

@@ -55,6 +55,8 @@ pub struct RunReport {
     pub checksums: ChecksumReport,
     /// Which fragments counted as malformed.
     pub fragments: FragmentReport,
+    /// Each interface, of a run on interfaces.
+    pub interfaces: Vec<InterfaceReport>,
     /// Each core.
     pub cores: Vec<CoreReport>,
     /// Each function, all cores together, in the order of the chain.
@@ -187,6 +189,25 @@ pub struct Verdicts {
     pub transmit_back: u64,
     /// Passed to the host's network stack.
     pub host: u64,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct InterfaceReport {
+    /// Its name.
+    pub name: String,
+    /// The kind of socket, and what was chosen.
+    pub socket: String,
+    /// Packets received.
+    pub received: u64,
+    /// Their bytes, without the check sequence.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that were not received, or not sent, by reason. Reasons that lost nothing are left out.
+    pub lost: BTreeMap<String, u64>,
 }
 
 /// One core.

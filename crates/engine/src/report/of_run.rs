@@ -79,6 +79,7 @@ impl RunReport {
                 refused: malformed.iter().filter(|(why, _)| why.contains("fragment")).map(|(_, n)| n).sum(),
             },
             malformed,
+            interfaces: Vec::new(),
             cores,
             digest: hex(combined(&digests)),
             functions,

@@ -8,20 +8,27 @@ use crate::report::history::{CoreHistory, HistoryReport, ReorderingReport};
 use crate::report::words::percent;
 use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
 use crate::report::{
-    ChecksumReport, CoreReport, FragmentReport, FunctionSummary, RunReport, SharedFunction, Verdicts,
+    ChecksumReport, CoreReport, FragmentReport, FunctionSummary, InterfaceReport, RunReport, SharedFunction,
+    Verdicts,
 };
 
 impl RunReport {
     /// What `paceline run` prints; `written` says to which file it wrote the packets that left.
     pub fn text(&self, written: Option<&str>) -> String {
+        let how = match (self.interfaces.as_slice(), written) {
+            ([], None) => format!(", {:.2} Mpps with reading (measured)", self.mpps),
+            ([], Some(_)) => format!(", {:.2} Mpps with reading and writing (measured)", self.mpps),
+            (interfaces, _) => {
+                let names: Vec<_> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+                format!(" on {}", names.join(" and "))
+            }
+        };
         let mut text = format!(
-            "{}: {} ({} bytes) in {:.3} s, {:.2} Mpps with reading{} (measured), strategy {} on {}\n",
+            "{}: {} ({} bytes) in {:.3} s{how}, strategy {} on {}\n",
             self.chain,
             plural(self.packets, "packet"),
             count(self.bytes),
             self.seconds,
-            self.mpps,
-            if written.is_some() { " and writing" } else { "" },
             self.strategy,
             plural(self.cores.len() as u64, "core"),
         );
@@ -49,6 +56,7 @@ impl RunReport {
             text += &format!("INCOMPLETE, this is the report so far: {error}\n");
         }
         text += &notes(self);
+        text += &interfaces(&self.interfaces);
         text += &verdicts(self);
         text += &functions(self);
         text += &cores(self);
@@ -106,6 +114,28 @@ fn fragments(FragmentReport { policy, refused }: FragmentReport) -> String {
         Fragments::Drop => format!("fragments: all malformed ({})\n", plural(refused, "packet")),
         Fragments::Track => format!("fragments: tracked, {} malformed\n", count(refused)),
     }
+}
+
+/// What interfaces received and sent.
+fn interfaces(all: &[InterfaceReport]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let row = |interface: &InterfaceReport| {
+        let lost = interface.lost.iter().map(|(reason, count)| format!("{reason} {}", self::count(*count)));
+        let lost: Vec<String> = lost.collect();
+        vec![
+            interface.name.clone(),
+            count(interface.received),
+            count(interface.received_bytes),
+            count(interface.sent),
+            count(interface.sent_bytes),
+            if lost.is_empty() { "none".to_owned() } else { lost.join(", ") },
+        ]
+    };
+    let header = ["interface", "received", "bytes", "sent", "bytes", "lost"];
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    format!("\n{}", table(&header, &rows, 1))
 }
 
 /// What is shared, and what is promised of it no more.

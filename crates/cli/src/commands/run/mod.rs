@@ -1,4 +1,6 @@
-//! `paceline run`: a chain over a capture.
+//! `paceline run`: a chain over a capture, or on network interfaces.
+
+mod live;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use io::capture::CaptureWriter;
 use telemetry::{MetricsServer, Telemetry};
 use wire::LinkType;
 
+use self::live::LiveArgs;
 use crate::args::{
     self, Address, CardArgs, ChainArgs, HistoryArgs, Packets, Setting, StrategyArg, TableArgs,
 };
@@ -27,6 +30,7 @@ use crate::progress::{Bar, interruptible};
 const RUNNING: &str = "Pace, order and watching";
 
 #[derive(Args)]
+#[command(mut_arg("pcap", |arg| arg.required_unless_present_any(live::PLACES).conflicts_with_all(live::PLACES)))]
 pub struct RunArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
@@ -53,6 +57,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
     pub metrics: Option<Address>,
     #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
     pub card: CardArgs,
     #[command(flatten)]
     pub history: HistoryArgs,
@@ -73,6 +79,9 @@ impl ValueEnum for EgressArg {
 }
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    if let Some(place) = args.live.place() {
+        return live::command(args, &place, registry);
+    }
     let Setting { chain, mut plan, packets } = args::prepare(
         &args.chain,
         &args.history,

@@ -1,0 +1,161 @@
+//! `paceline run` on network interfaces.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use engine::report::{InterfaceReport, RunReport};
+use engine::{Plan, Registry, RunError, guests, run_live};
+use io::Pool;
+use live::{Interface, LiveError, LivePort, Lost, Mode};
+
+use super::{RunArgs, serve};
+use crate::failure::Failure;
+use crate::input::read_chain;
+use crate::output::Reports;
+use crate::progress::interruptible;
+
+const LIVE: &str = "Network interfaces, in place of --pcap";
+
+/// Options that say where packets come from, in place of a capture.
+pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
+
+/// Frames that packets are received into.
+const FRAMES: usize = 8_192;
+
+/// How often a thread that waits for the end of a run looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[derive(Args)]
+pub struct LiveArgs {
+    /// Stand between two interfaces: the one where the hosts are that the chain is for
+    #[arg(long, value_name = "IF", requires = "outside", help_heading = LIVE)]
+    inside: Option<String>,
+    /// The one where everybody else is
+    #[arg(long, value_name = "IF", requires = "inside", help_heading = LIVE)]
+    outside: Option<String>,
+    /// How packets go between the two
+    #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
+    mode: ModeArg,
+    /// Look at what an interface receives, and send nothing
+    #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]
+    mirror: Option<String>,
+    /// Send packets out of the interface that they came from
+    #[arg(long, value_name = "IF", conflicts_with = "inside", help_heading = LIVE)]
+    on: Option<String>,
+    /// End after so many seconds [default: at Ctrl-C, or `kill`]
+    #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
+    duration: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ModeArg {
+    /// Out of the other one, unchanged but for what the chain edits
+    Bridge,
+}
+
+/// Interfaces, and how packets go between them.
+pub struct Place<'a> {
+    names: Vec<&'a str>,
+    mode: Mode,
+}
+
+impl LiveArgs {
+    /// Where packets come from, if not from a capture.
+    pub fn place(&self) -> Option<Place<'_>> {
+        let LiveArgs { inside, outside, mode, mirror, on, .. } = self;
+        let (names, mode) = match (inside, outside, mirror, on) {
+            (Some(inside), Some(outside), ..) => match mode {
+                ModeArg::Bridge => (vec![inside, outside], Mode::Bridge),
+            },
+            (_, _, Some(mirror), _) => (vec![mirror], Mode::Mirror),
+            (.., Some(on)) => (vec![on], Mode::OneArmed),
+            _ => return None,
+        };
+        Some(Place { names: names.into_iter().map(String::as_str).collect(), mode })
+    }
+}
+
+pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
+    if args.out.is_some() || args.speed.is_some() || args.history.is_given() {
+        return Err(Failure::usage(
+            "--out, --speed and history that comes with packets are for captures\n\
+             Leave them out; what leaves an interface, tcpdump or `paceline run --mirror` see.",
+        ));
+    }
+    let chain = read_chain(&args.chain.chain, registry)?;
+    let strategy = args.strategy.0;
+    let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
+    let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
+    let reports = Reports::open(&[args.chain.chain.as_path()], None, args.json.as_deref())?;
+    let open = |name: &&str| Interface::open(name).map_err(cannot);
+    let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
+    let (mut pool, guests) = Pool::chunks(FRAMES, LivePort::chunk_bytes(longest), guests(&plan));
+    let frames = pool.free();
+    let mut port = LivePort::open(&interfaces, place.mode, pool).map_err(cannot)?;
+    for (interface, socket, _) in port.interfaces() {
+        eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
+    }
+    let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
+    let server = args.metrics.as_ref().zip(telemetry.as_ref());
+    let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
+    let progress = interruptible(telemetry);
+    eprintln!("{} runs, strategy {} on {} cores; Ctrl-C ends it", chain.name, strategy.name(), plan.cores);
+    if let Some(seconds) = args.live.duration {
+        let progress = Arc::clone(&progress);
+        let begin = Instant::now();
+        thread::spawn(move || {
+            while begin.elapsed() < Duration::from_secs(seconds) && !progress.stop.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
+            }
+            progress.stop.store(true, Ordering::Relaxed);
+        });
+    }
+    let outcome =
+        run_live::<Failure, _>(&chain, &plan, &mut port, (guests, frames), &progress).map_err(|error| {
+            match error {
+                RunError::Seen(failure) => failure,
+                memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
+                error => Failure::defect(error),
+            }
+        })?;
+    let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
+        let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
+        InterfaceReport {
+            name: interface.name,
+            socket,
+            received: counters.received,
+            received_bytes: counters.received_bytes,
+            sent: counters.sent,
+            sent_bytes: counters.sent_bytes,
+            lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect::<BTreeMap<_, _>>(),
+        }
+    });
+    let report = RunReport { interfaces: interfaces.collect(), ..RunReport::new(&chain, &plan, &outcome) };
+    reports.write(&report, &report.text(None))?;
+    let (frames, at_home) = (port.frames(), port.at_home());
+    if at_home != frames {
+        return Err(Failure::defect(format!(
+            "{} of {frames} frames did not come back to their pool; this is a defect, please report it",
+            frames - at_home
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot(error: LiveError) -> Failure {
+    Failure::usage(error)
+}
+
+fn driver(interface: &Interface) -> String {
+    let queues = match interface.queues {
+        1 => "1 queue".to_owned(),
+        queues => format!("{queues} queues"),
+    };
+    if interface.driver.is_empty() { queues } else { format!("{}, {queues}", interface.driver) }
+}
