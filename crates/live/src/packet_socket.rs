@@ -12,7 +12,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use io::{Frame, Pool};
-use wire::{LinkType, complete, parse};
+use wire::{LinkType, Stamp, complete, parse};
 
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
@@ -74,7 +74,7 @@ pub(crate) struct PacketSocket {
     packets: Box<[u8]>,
     /// One segment.
     segment: Vec<u8>,
-    /// Received and not yet asked for: segments beyond what was asked for.
+    /// Segments beyond what was asked for, without numbers.
     waiting: Vec<Frame>,
 }
 
@@ -224,8 +224,11 @@ impl PacketSocket {
         if gso_type != 0 && packet.len() > usize::from(gso_size) {
             let (counters, waiting) = (&mut self.counters, &mut self.waiting);
             let mut take = |part: &mut [u8]| {
-                let to = if frames.len() < room { &mut *frames } else { &mut *waiting };
-                fill(pool, clock, part, counters, to);
+                // Numbers are given as packets are handed out, since other interfaces' come in between.
+                match frames.len() < room {
+                    true => fill(pool, part, counters, || clock.stamp(), frames),
+                    false => fill(pool, part, counters, Stamp::default, waiting),
+                }
             };
             if segment(packet, usize::from(gso_size), &mut self.segment, &mut take) {
                 return;
@@ -237,15 +240,15 @@ impl PacketSocket {
             let headers = parse(LinkType::Ethernet, packet, packet.len() as u32);
             complete(packet, &headers);
         }
-        fill(pool, clock, packet, &mut self.counters, frames);
+        fill(pool, packet, &mut self.counters, || clock.stamp(), frames);
     }
 }
 
 fn fill(
     pool: &mut Pool,
-    clock: &mut Clock,
     packet: &[u8],
     counters: &mut InterfaceCounters,
+    stamp: impl FnOnce() -> Stamp,
     frames: &mut Vec<Frame>,
 ) {
     if packet.len() > pool.longest_bytes() {
@@ -254,14 +257,17 @@ fn fill(
     if pool.free() == 0 {
         return counters.lose(Lost::NoBuffer);
     }
-    frames.extend(pool.fill(clock.stamp(), LinkType::Ethernet, packet.len() as u32, packet));
+    frames.extend(pool.fill(stamp(), LinkType::Ethernet, packet.len() as u32, packet));
 }
 
 impl Link for PacketSocket {
     fn receive(&mut self, pool: &mut Pool, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>) {
         let room = frames.len() + max;
         let ready = self.waiting.len().min(max);
-        frames.extend(self.waiting.drain(..ready));
+        frames.extend(self.waiting.drain(..ready).map(|mut frame| {
+            frame.stamp = clock.stamp();
+            frame
+        }));
         let count = (room - frames.len()).min(BATCH).min(pool.free());
         if count == 0 {
             return;
