@@ -18,6 +18,10 @@ mod external;
 mod fragments;
 #[path = "own_function.rs"]
 mod function_from_outside;
+#[path = "../../live/tests/lab/mod.rs"]
+mod lab;
+#[path = "live.rs"]
+mod live;
 #[path = "meant.rs"]
 mod meant;
 #[path = "oddities.rs"]

@@ -24,6 +24,8 @@ use crate::{Interface, LiveError};
 const BATCH: usize = 64;
 /// The longest packet that a sender leaves to its card to be segmented, with its headers.
 const LONGEST_BYTES: usize = 65_536 + 22;
+/// Segments of the longest packet, about.
+const SEGMENTS: usize = 46;
 /// Before each received packet, for a tag that is put back.
 const TAG_BYTES: usize = 4;
 /// Room in the kernel for packets that wait.
@@ -74,7 +76,7 @@ pub(crate) struct PacketSocket {
     packets: Box<[u8]>,
     /// One segment.
     segment: Vec<u8>,
-    /// Segments beyond what was asked for, without numbers.
+    /// Packets that were taken from the kernel and not yet handed out, without numbers: one call may bring many segments.
     waiting: Vec<Frame>,
 }
 
@@ -196,18 +198,12 @@ impl PacketSocket {
             sent: Messages::new(),
             packets: vec![0; BATCH * (TAG_BYTES + LONGEST_BYTES)].into(),
             segment: Vec::with_capacity(LONGEST_BYTES),
-            waiting: Vec::with_capacity(BATCH),
+            waiting: Vec::with_capacity(BATCH * SEGMENTS),
         })
     }
 
-    /// Takes one packet that the kernel has put at `packet`, behind room for a tag.
-    fn take(
-        &mut self,
-        (pool, clock): (&mut Pool, &mut Clock),
-        (at, len): (usize, usize),
-        frames: &mut Vec<Frame>,
-        room: usize,
-    ) {
+    /// Takes a packet that the kernel has put behind room for a tag.
+    fn take(&mut self, pool: &mut Pool, (at, len): (usize, usize)) {
         let Offload { flags, gso_type, gso_size, .. } = self.received.offloads[at];
         let begin = at * (TAG_BYTES + LONGEST_BYTES);
         let packet = &mut self.packets[begin..begin + TAG_BYTES + len];
@@ -221,54 +217,46 @@ impl PacketSocket {
         };
         self.counters.received += 1;
         self.counters.received_bytes += packet.len() as u64;
+        let (counters, waiting) = (&mut self.counters, &mut self.waiting);
         if gso_type != 0 && packet.len() > usize::from(gso_size) {
-            let (counters, waiting) = (&mut self.counters, &mut self.waiting);
-            let mut take = |part: &mut [u8]| {
-                // Numbers are given as packets are handed out, since other interfaces' come in between.
-                match frames.len() < room {
-                    true => fill(pool, part, counters, || clock.stamp(), frames),
-                    false => fill(pool, part, counters, Stamp::default, waiting),
-                }
-            };
-            if segment(packet, usize::from(gso_size), &mut self.segment, &mut take) {
-                return;
+            let mut take = |part: &mut [u8]| fill(pool, part, counters, waiting);
+            if !segment(packet, usize::from(gso_size), &mut self.segment, &mut take) {
+                counters.lose(Lost::NotSegmented);
             }
-            self.counters.lose(Lost::NotSegmented);
             return;
         }
         if flags & NEEDS_CHECKSUM != 0 {
             let headers = parse(LinkType::Ethernet, packet, packet.len() as u32);
             complete(packet, &headers);
         }
-        fill(pool, packet, &mut self.counters, || clock.stamp(), frames);
+        fill(pool, packet, counters, waiting);
+    }
+
+    /// Hands out packets that wait. They get their numbers now, since other interfaces' packets came in between.
+    fn hand_out(&mut self, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>) -> usize {
+        let count = self.waiting.len().min(max);
+        frames.extend(self.waiting.drain(..count).map(|mut frame| {
+            frame.stamp = clock.stamp();
+            frame
+        }));
+        count
     }
 }
 
-fn fill(
-    pool: &mut Pool,
-    packet: &[u8],
-    counters: &mut InterfaceCounters,
-    stamp: impl FnOnce() -> Stamp,
-    frames: &mut Vec<Frame>,
-) {
+fn fill(pool: &mut Pool, packet: &[u8], counters: &mut InterfaceCounters, frames: &mut Vec<Frame>) {
     if packet.len() > pool.longest_bytes() {
         return counters.lose(Lost::TooLong);
     }
     if pool.free() == 0 {
         return counters.lose(Lost::NoBuffer);
     }
-    frames.extend(pool.fill(stamp(), LinkType::Ethernet, packet.len() as u32, packet));
+    frames.extend(pool.fill(Stamp::default(), LinkType::Ethernet, packet.len() as u32, packet));
 }
 
 impl Link for PacketSocket {
     fn receive(&mut self, pool: &mut Pool, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>) {
-        let room = frames.len() + max;
-        let ready = self.waiting.len().min(max);
-        frames.extend(self.waiting.drain(..ready).map(|mut frame| {
-            frame.stamp = clock.stamp();
-            frame
-        }));
-        let count = (room - frames.len()).min(BATCH).min(pool.free());
+        let max = max - self.hand_out(clock, max, frames);
+        let count = max.min(BATCH).min(pool.free());
         if count == 0 {
             return;
         }
@@ -289,8 +277,9 @@ impl Link for PacketSocket {
         };
         for at in 0..usize::try_from(received).unwrap_or(0) {
             let len = (self.received.headers[at].msg_len as usize).saturating_sub(size_of::<Offload>());
-            self.take((pool, clock), (at, len.min(LONGEST_BYTES)), frames, room);
+            self.take(pool, (at, len.min(LONGEST_BYTES)));
         }
+        self.hand_out(clock, max, frames);
     }
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) {

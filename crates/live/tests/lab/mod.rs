@@ -93,7 +93,7 @@ impl Lab {
         for (namespace, interface) in [left, right] {
             namespace.write(&format!("/proc/sys/net/ipv6/conf/{interface}/addr_gen_mode"), "1");
             namespace.write(&format!("/proc/sys/net/ipv6/conf/{interface}/accept_ra"), "0");
-            namespace.inside(|| without_checksum_offload(interface));
+            namespace.inside(|| set_checksum_offload(interface, false));
         }
         for (namespace, interface) in [left, right] {
             namespace.ip(&format!("link set {interface} up"));
@@ -113,6 +113,11 @@ impl Namespace {
     /// Its name, as `ip netns` shows it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Leaves checksums and segments of an interface to whoever gets its frames, as virtual interfaces do by default.
+    pub fn offload(&self, interface: &str) {
+        self.inside(|| set_checksum_offload(interface, true));
     }
 
     /// Runs `ip` in it, with arguments separated by blanks.
@@ -217,13 +222,13 @@ fn remove_stale() {
     }
 }
 
-/// `ethtool -K INTERFACE tx off`, without the program.
-fn without_checksum_offload(interface: &str) {
+/// `ethtool -K INTERFACE tx on|off`, without the program.
+fn set_checksum_offload(interface: &str, is_on: bool) {
     const ETHTOOL_STXCSUM: u32 = 0x17;
     // SAFETY: all arguments are plain numbers; the descriptor is closed below.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     assert!(socket >= 0, "{}", std::io::Error::last_os_error());
-    let mut value = [ETHTOOL_STXCSUM, 0];
+    let mut value = [ETHTOOL_STXCSUM, u32::from(is_on)];
     // SAFETY: all bytes 0 is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);

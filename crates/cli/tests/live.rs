@@ -1,0 +1,292 @@
+//! `paceline run` on interfaces: real connections through real sockets, in network namespaces of the test's own.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::lab::{Lab, Namespace};
+use crate::support::{Folder, paceline, root, stderr};
+
+/// What a tracker and a list of flows see, and let through.
+const TRACK: &str = "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"flow-statistics\"\n";
+
+const BYTES: usize = 8 << 20;
+/// How long a connection may stand still.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Two hosts, and what stands between them.
+struct Lan {
+    left: Namespace,
+    gateway: Namespace,
+    right: Namespace,
+    _lab: Lab,
+}
+
+impl Lan {
+    fn new(label: &str) -> Option<Lan> {
+        let mut lab = Lab::new(label)?;
+        let (left, gateway, right) = (lab.namespace("l"), lab.namespace("g"), lab.namespace("r"));
+        lab.pair((&left, "eth0"), (&gateway, "in"));
+        lab.pair((&right, "eth0"), (&gateway, "out"));
+        for (host, number) in [(&left, 1), (&right, 2)] {
+            host.ip(&format!("addr add 192.0.2.{number}/24 dev eth0"));
+            host.ip(&format!("addr add 2001:db8::{number}/64 dev eth0 nodad"));
+            host.offload("eth0");
+        }
+        Some(Lan { left, gateway, right, _lab: lab })
+    }
+
+    /// Starts the program in the middle, and waits until it runs.
+    fn start(&self, arguments: &[&str]) -> Running {
+        let [left, right] = self.counted();
+        let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+        command.current_dir(root()).args(["run"]).args(arguments);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut running = Running { child: Some(child), before: [[left; 2], [right; 2]] };
+        running.wait_until_it_runs();
+        running.before.iter_mut().zip(self.counted()).for_each(|(before, counted)| before[1] = counted);
+        running
+    }
+
+    fn counted(&self) -> [(u64, u64); 2] {
+        [&self.left, &self.right].map(kernel)
+    }
+
+    /// Sends bytes both ways over one connection, and says whether they came as they were sent.
+    fn transfer(&self, address: &str) -> bool {
+        let address: SocketAddr = address.parse().expect("an address");
+        let sent: Vec<u8> = (0..BYTES).map(|at| (at * 31 >> 3) as u8).collect();
+        let listener = self.right.inside(|| TcpListener::bind(address)).expect("the address is its own");
+        listener.set_nonblocking(true).expect("a socket");
+        thread::scope(|scope| {
+            let echo = scope.spawn(|| -> std::io::Result<()> {
+                let mut stream = accept(&listener)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                let mut reader = stream.try_clone()?;
+                std::io::copy(&mut reader, &mut stream)?;
+                stream.shutdown(std::net::Shutdown::Write)
+            });
+            let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
+            let mut stream = self.left.inside(connect).expect("it answers");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
+            let mut writer = stream.try_clone().expect("a socket");
+            let to_send = sent.as_slice();
+            scope.spawn(move || {
+                let written = writer.write_all(to_send);
+                written.and_then(|()| writer.shutdown(std::net::Shutdown::Write))
+            });
+            let mut received = Vec::new();
+            let read = stream.read_to_end(&mut received);
+            read.is_ok() && received == sent && echo.join().is_ok_and(|echo| echo.is_ok())
+        })
+    }
+}
+
+/// The next connection, if one comes soon.
+fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
+    let begin = Instant::now();
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return stream.set_nonblocking(false).map(|()| stream),
+            Err(error) if begin.elapsed() > Duration::from_secs(15) => return Err(error),
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// The program, ended with the test at the latest.
+struct Running {
+    child: Option<Child>,
+    /// What the kernel had counted at both hosts just before and just after it began: a host says something of its own
+    /// now and then.
+    before: [[(u64, u64); 2]; 2],
+}
+
+impl Running {
+    fn wait_until_it_runs(&mut self) {
+        let Some(stderr) = self.child.as_mut().and_then(|child| child.stderr.as_mut()) else { return };
+        let (mut said, mut byte) = (String::new(), [0]);
+        while !said.contains("Ctrl-C ends it") && stderr.read(&mut byte).is_ok_and(|read| read == 1) {
+            said.push(char::from(byte[0]));
+        }
+        assert!(said.contains("Ctrl-C ends it"), "{said}");
+    }
+
+    /// Asks it to terminate, and reads its report.
+    fn end(mut self) -> Value {
+        let child = self.child.take().expect("it runs");
+        let begin = Instant::now();
+        let pid = child.id().to_string();
+        // `ip netns exec` becomes the program itself.
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+        let output = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{text}\n{}", stderr(&output));
+        assert!(begin.elapsed() < Duration::from_secs(5), "it ends at once: {:?}", begin.elapsed());
+        serde_json::from_str(&text).expect("a report")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn of<'a>(report: &'a Value, interface: &str) -> &'a Value {
+    let interfaces = report["interfaces"].as_array().expect("a list");
+    interfaces.iter().find(|found| found["name"] == interface).expect("it is there")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is a number"))
+}
+
+/// What the kernel counts at the other end of a pair: what it sent, and what it received.
+fn kernel(host: &Namespace) -> (u64, u64) {
+    let said: Value = serde_json::from_str(&host.ip("-s -j link show dev eth0")).expect("JSON of ip");
+    let count = |side: &str| number(&said[0]["stats64"][side]["packets"]);
+    (count("tx"), count("rx"))
+}
+
+/// Everything that the hosts sent is in the report, and so is everything that they got; nothing is lost, and nothing
+/// stays with the program.
+fn adds_up(lan: &Lan, before: [[(u64, u64); 2]; 2], end: [(u64, u64); 2], report: &Value) {
+    let packets = number(&report["packets"]);
+    let verdicts = &report["verdicts"];
+    assert_eq!(number(&verdicts["forward"]), packets, "{report:#}");
+    let mut left = 0;
+    let hosts = [(&lan.left, "in"), (&lan.right, "out")];
+    for (((host, interface), [first, begun]), ending) in hosts.into_iter().zip(before).zip(end) {
+        let ended = kernel(host);
+        let of_interface = of(report, interface);
+        assert_eq!(of_interface["lost"], serde_json::json!({}), "{interface}");
+        let is_sent = ending.0 - begun.0..=ended.0 - first.0;
+        assert!(
+            is_sent.contains(&number(&of_interface["received"])),
+            "{interface}: the host sent {is_sent:?}"
+        );
+        let is_received = ending.1 - begun.1..=ended.1 - first.1;
+        assert!(
+            is_received.contains(&number(&of_interface["sent"])),
+            "{interface}: the host got {is_received:?}"
+        );
+        left += number(&of_interface["sent"]);
+    }
+    assert_eq!(left, packets);
+}
+
+fn through_a_bridge(strategy: &str, cores: &str) {
+    let Some(lan) = Lan::new("bridge") else { return };
+    let folder = Folder::new("live-bridge");
+    let chain = folder.file("track.toml");
+    std::fs::write(&chain, TRACK).expect("a folder of the test");
+    let bridge = ["--inside", "in", "--outside", "out", "--strategy", strategy, "--cores", cores];
+    let running = lan.start(&[&[chain.as_str(), "--json", "-"], &bridge[..]].concat());
+    assert!(lan.left.ping("192.0.2.2", 3), "echo requests are answered");
+    assert!(lan.transfer("192.0.2.2:7000"), "TCP over IPv4");
+    assert!(lan.transfer("[2001:db8::2]:7000"), "TCP over IPv6");
+    let (before, ending) = (running.before, lan.counted());
+    let report = running.end();
+    adds_up(&lan, before, ending, &report);
+    let conntrack = &report["functions"][0];
+    assert_eq!(number(&conntrack["events"]["opened"]), 2, "{conntrack:#}");
+}
+
+#[test]
+fn through_a_bridge_on_one_core() {
+    through_a_bridge("single", "1");
+}
+
+#[test]
+fn through_a_bridge_by_rss() {
+    through_a_bridge("rss", "2");
+}
+
+#[test]
+fn through_a_bridge_by_rsspp() {
+    through_a_bridge("rsspp", "2");
+}
+
+#[test]
+fn through_a_bridge_by_scr() {
+    through_a_bridge("scr", "2");
+}
+
+/// What a chain drops does not arrive: ports that an access list does not allow.
+#[test]
+fn what_is_dropped_does_not_arrive() {
+    let Some(lan) = Lan::new("list") else { return };
+    let folder = Folder::new("live-list");
+    let chain = folder.file("list.toml");
+    let list = "[[function]]\nuse = \"access-list\"\ndefault = \"allow\"\n\
+                rules = [\"deny udp from any to any port 53\"]\n";
+    std::fs::write(&chain, list).expect("a folder of the test");
+    let running = lan.start(&[&chain, "--inside", "in", "--outside", "out", "--json", "-"]);
+    let receive = |port: u16| {
+        let socket = lan.right.inside(|| UdpSocket::bind(("192.0.2.2", port))).expect("its own");
+        socket.set_read_timeout(Some(Duration::from_millis(700))).expect("a socket");
+        let send = || UdpSocket::bind("192.0.2.1:0")?.send_to(b"hello", ("192.0.2.2", port));
+        lan.left.inside(send).expect("it is sent");
+        socket.recv(&mut [0; 16]).is_ok()
+    };
+    assert!(receive(54), "an open port");
+    assert!(!receive(53), "a port that the list denies");
+    let report = running.end();
+    assert_eq!(number(&report["functions"][0]["verdicts"]["drop"]), 1);
+}
+
+/// A mirror sees what a host sends, and sends nothing itself.
+#[test]
+fn a_mirror_sends_nothing() {
+    let Some(lan) = Lan::new("mirror") else { return };
+    let folder = Folder::new("live-mirror");
+    let chain = folder.file("track.toml");
+    std::fs::write(&chain, TRACK).expect("a folder of the test");
+    let running = lan.start(&[&chain, "--mirror", "in", "--json", "-"]);
+    assert!(!lan.left.ping("192.0.2.2", 2), "nobody answers");
+    let report = running.end();
+    let interface = of(&report, "in");
+    assert!(number(&interface["received"]) > 0, "{interface}");
+    assert_eq!(number(&interface["sent"]), 0);
+    assert_eq!(kernel(&lan.left).1, 0);
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let with = |arguments: &[&str]| {
+        let output = paceline(&[&["run", "examples/edge.toml"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        stderr(&output)
+    };
+    let absent = with(&["--inside", "no-such-interface", "--outside", "lo"]);
+    assert!(
+        absent.contains("no interface `no-such-interface`") && absent.contains("There are: "),
+        "{absent}"
+    );
+    for (arguments, expected) in [
+        (&["--inside", "lo"][..], "--outside"),
+        (&["--mirror", "lo", "--on", "lo"], "cannot be used with"),
+        (&["--mirror", "lo", "--pcap", "captures/edge.pcap"], "cannot be used with"),
+        (&["--mirror", "lo", "--out", "out.pcap"], "for captures"),
+        (&[], "--pcap"),
+    ] {
+        let said = with(arguments);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    let Some(lan) = Lan::new("down") else { return };
+    lan.gateway.ip("link set in down");
+    let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    let output = command.current_dir(root()).args(["run", "examples/edge.toml", "--mirror", "in"]).output();
+    let said = stderr(&output.expect("it starts"));
+    assert!(said.contains("interface `in` is down") && said.contains("ip link set in up"), "{said}");
+}
