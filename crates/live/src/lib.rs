@@ -10,6 +10,7 @@ compile_error!("packets of network interfaces need Linux");
 
 mod error;
 mod interface;
+pub mod route;
 
 pub use error::LiveError;
 pub use interface::Interface;
