@@ -78,6 +78,11 @@ pub(super) fn next<'a>(snapshot: &'a Snapshot, frame: &[u8], headers: &Headers, 
     if !is_mine {
         return RouteDrop::OtherHost.into();
     }
+    // An IPv4 address in an IPv6 header is on no wire (RFC 6890 §2.2.3), and is not to be looked up as one.
+    let is_ipv4 = headers.marks.contains(Marks::IPV4);
+    if [headers.src, headers.dst].iter().any(|address| address.to_v4().is_some() != is_ipv4) {
+        return RouteDrop::Martian.into();
+    }
     match kind(headers.dst) {
         // Groups are the host's affair: multicast is not routed here.
         Kind::Group => return Next::Host,

@@ -1,3 +1,4 @@
+mod cost;
 mod golden;
 mod kernel;
 mod lab;

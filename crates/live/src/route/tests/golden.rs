@@ -134,6 +134,8 @@ fn what_is_never_forwarded() {
         ("ff02::1", "2600::1"),
         (V6, "::1"),
         (V6, "fe80::1"),
+        (V6, "::ffff:8.8.8.8"),
+        ("::ffff:10.0.2.9", "2600::1"),
     ] {
         check(udp(from, to, 64, 10), RouteDrop::Martian, from);
     }
@@ -397,6 +399,13 @@ fn the_smallest_metric_that_lives_wins() {
     lab.apply(Change::Route(route(key("9.1.0.0/16", true, 0), RouteType::Unicast, vec![dead])));
     assert_eq!(route_to(&lab), INSIDE, "for a shorter prefix, too");
     assert!(!lab.mirror.is_in_doubt);
+}
+
+#[test]
+fn forwarders_go_to_other_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<crate::route::Forwarder>();
+    is_send::<crate::route::Tables>();
 }
 
 #[test]
