@@ -20,7 +20,7 @@
 //! A forwarder looks for a new snapshot once a batch, by one atomic load. It takes no lock that it would have to wait
 //! for, allocates nothing, and makes no system call.
 //!
-//! What is mirrored: the tables `local` and `main`, which the kernel asks in this order where no `ip rule` says
+//! What is mirrored: the tables `local` and `main`, which the kernel asks where no `ip rule` says
 //! otherwise. Not followed are policy rules, other tables and VRFs, routes with a TOS, source-specific routes (IPv6),
 //! encapsulations, and learned path MTUs. Packets are not checked against reverse paths (`rp_filter`). Multicast is left
 //! to the host. Packets above the MTU are not fragmented; their sender is told the MTU.

@@ -2,10 +2,11 @@
 
 use netlink_packet_route::route::RouteType;
 use prefix_trie::PrefixMap;
+use wire::Addr;
 
 use super::message::{Address, KernelRoute};
 use super::mirror::Mirror;
-use super::snapshot::{Entry, Family, Link, Links, Neighbours, Path, Routes};
+use super::snapshot::{Entry, Link, Links, Neighbours, Path, Routes, Station};
 
 /// The interfaces, with the addresses that ICMP errors come from.
 pub(super) fn links(mirror: &Mirror) -> Links {
@@ -18,21 +19,26 @@ pub(super) fn links(mirror: &Mirror) -> Links {
     };
     let with_addresses =
         |link: &Link| Link { ipv4: best(link.index, true), ipv6: best(link.index, false), ..link.clone() };
-    Links(mirror.links.values().map(|link| (link.index, with_addresses(link))).collect())
+    Links(mirror.links.values().map(with_addresses).collect())
 }
 
 /// The neighbours.
 pub(super) fn neighbours(mirror: &Mirror) -> Neighbours {
-    mirror.neighbours.iter().map(|(key, neighbour)| (*key, *neighbour)).collect()
+    let station = |(interface, address): &(u32, Addr)| Station { interface: *interface, address: *address };
+    mirror.neighbours.iter().map(|(key, neighbour)| (station(key), *neighbour)).collect()
 }
 
 /// The routes: of those to one prefix the one with the smallest metric that has a way that lives, as the kernel chooses. A
 /// prefix without such a route is left out, so that a shorter one is found.
+///
+/// One look-up finds routes of both tables. In IPv6 the kernel asks the table `local` before `main`, so that routes of
+/// `main` that `local` hides are left out. In IPv4 it keeps both in one trie, as long as there are no policy rules: the
+/// longest prefix wins, and `local` of equal ones.
 pub(super) fn routes(mirror: &Mirror) -> Routes {
-    let mut ipv4 = Family { local: PrefixMap::new(), main: PrefixMap::new() };
-    let mut ipv6 = Family { local: PrefixMap::new(), main: PrefixMap::new() };
+    let (mut ipv4, mut ipv6, mut local6) = (PrefixMap::new(), PrefixMap::new(), PrefixMap::new());
     let mut paths = Vec::new();
     let mut last = None;
+    // `local` comes first.
     for (key, alike) in &mirror.routes {
         let prefix = (key.is_main, key.is_ipv4, key.bits, key.prefix_len);
         if last == Some(prefix) {
@@ -40,12 +46,21 @@ pub(super) fn routes(mirror: &Mirror) -> Routes {
         }
         let Some(entry) = alike.iter().find_map(|route| entry(route, &mut paths)) else { continue };
         last = Some(prefix);
-        match (key.is_ipv4, key.is_main) {
-            (true, true) => ipv4.main.insert((key.bits as u32, key.prefix_len), entry),
-            (true, false) => ipv4.local.insert((key.bits as u32, key.prefix_len), entry),
-            (false, true) => ipv6.main.insert((key.bits, key.prefix_len), entry),
-            (false, false) => ipv6.local.insert((key.bits, key.prefix_len), entry),
-        };
+        if key.is_ipv4 {
+            let prefix = (key.bits as u32, key.prefix_len);
+            if !key.is_main || ipv4.get(&prefix).is_none() {
+                ipv4.insert(prefix, entry);
+            }
+            continue;
+        }
+        let prefix = (key.bits, key.prefix_len);
+        let is_hidden = key.is_main && local6.get_lpm(&prefix).is_some();
+        if !key.is_main {
+            local6.insert(prefix, entry);
+        }
+        if !is_hidden {
+            ipv6.insert(prefix, entry);
+        }
     }
     Routes { ipv4, ipv6, paths }
 }

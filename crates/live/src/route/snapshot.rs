@@ -1,5 +1,6 @@
 //! What the kernel's tables said at one time, in the form that packets are looked up in.
 
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -107,29 +108,40 @@ pub(super) enum Entry {
     Throw,
 }
 
-/// Prefixes of one family: tables `local` and `main`.
-pub(super) struct Family<R>
-where
-    (R, u8): prefix_trie::Prefix,
-{
-    pub(super) local: PrefixMap<(R, u8), Entry>,
-    pub(super) main: PrefixMap<(R, u8), Entry>,
-}
+/// Prefixes of one family, as a number and how many bits of it count.
+pub(super) type Prefixes<R> = PrefixMap<(R, u8), Entry>;
 
 /// All routes. Longest prefixes are found in a trie whose nodes cover several bits: time grows with the length of the
 /// address and not with the number of routes. To build one takes time that grows with the number of routes.
 pub(super) struct Routes {
-    pub(super) ipv4: Family<u32>,
-    pub(super) ipv6: Family<u128>,
+    pub(super) ipv4: Prefixes<u32>,
+    pub(super) ipv6: Prefixes<u128>,
     pub(super) paths: Vec<Path>,
 }
 
-/// Interfaces by index.
+/// Interfaces, by rising index: there are few, so that a search takes two or three steps.
 #[derive(Default)]
-pub(super) struct Links(pub(super) RapidHashMap<u32, Link>);
+pub(super) struct Links(pub(super) Vec<Link>);
 
 /// Neighbours by interface and address.
-pub(super) type Neighbours = RapidHashMap<(u32, Addr), Neighbour>;
+pub(super) type Neighbours = RapidHashMap<Station, Neighbour>;
+
+/// Where a neighbour is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Station {
+    pub(super) interface: u32,
+    pub(super) address: Addr,
+}
+
+impl Hash for Station {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As numbers: an array of bytes would be hashed with its length, by a longer way.
+        let address = u128::from_ne_bytes(self.address.0);
+        state.write_u64(address as u64);
+        state.write_u64((address >> 64) as u64);
+        state.write_u32(self.interface);
+    }
+}
 
 /// The kernel's tables at one time.
 #[derive(Clone)]
@@ -144,8 +156,10 @@ impl Snapshot {
     #[inline]
     pub fn route(&self, to: Addr) -> Route<'_> {
         let entry = match to.to_v4() {
-            Some(octets) => find(&self.routes.ipv4, (u32::from_be_bytes(octets), 32)),
-            None => find(&self.routes.ipv6, (u128::from_be_bytes(to.0), 128)),
+            Some(octets) => {
+                self.routes.ipv4.get_lpm(&(u32::from_be_bytes(octets), 32)).map(|(_, entry)| *entry)
+            }
+            None => self.routes.ipv6.get_lpm(&(u128::from_be_bytes(to.0), 128)).map(|(_, entry)| *entry),
         };
         match entry {
             None | Some(Entry::Throw) => Route::Missing,
@@ -167,41 +181,24 @@ impl Snapshot {
     /// An interface by its index.
     #[inline]
     pub fn link(&self, index: u32) -> Option<&Link> {
-        self.links.0.get(&index)
+        let at = self.links.0.binary_search_by_key(&index, |link| link.index).ok()?;
+        self.links.0.get(at)
     }
 
     /// What is known of a neighbour on an interface.
     #[inline]
     pub fn neighbour(&self, interface: u32, address: Addr) -> Option<Neighbour> {
-        self.neighbours.get(&(interface, address)).copied()
+        self.neighbours.get(&Station { interface, address }).copied()
     }
 
     /// Whether an interface of this host has that Ethernet address.
     pub(super) fn is_own(&self, address: [u8; 6]) -> bool {
-        self.links.0.values().any(|link| link.is_ethernet && link.address == address)
+        self.links.0.iter().any(|link| link.is_ethernet && link.address == address)
     }
 
     /// An address of this host that errors may come from, where the interface has none.
     pub(super) fn any_address(&self, is_ipv4: bool) -> Option<Addr> {
-        let of = |link: &Link| if is_ipv4 { link.ipv4 } else { link.ipv6 };
-        self.links
-            .0
-            .values()
-            .filter_map(|link| Some((link.index, of(link)?)))
-            .min()
-            .map(|(_, address)| address)
-    }
-}
-
-/// `local` first, as the kernel's rules have it.
-#[inline]
-fn find<R>(family: &Family<R>, prefix: (R, u8)) -> Option<Entry>
-where
-    (R, u8): prefix_trie::Prefix,
-{
-    match family.local.get_lpm(&prefix) {
-        Some((_, entry)) if *entry != Entry::Throw => Some(*entry),
-        _ => family.main.get_lpm(&prefix).map(|(_, entry)| *entry),
+        self.links.0.iter().find_map(|link| if is_ipv4 { link.ipv4 } else { link.ipv6 })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::lab::*;
 use crate::route::Decision;
@@ -22,21 +22,22 @@ fn cost(lab: &mut Lab, to: impl Fn(u64) -> String, from: &str) -> (f64, f64) {
     let random = |index| hash_of(addr("::"), addr("::"), index);
     let mut frames: Vec<Vec<u8>> = (0..FRAMES).map(|index| udp(from, &to(random(index)), 255, 22)).collect();
     let parsed: Vec<_> = frames.iter().map(|frame| headers(frame)).collect();
-    let start = Instant::now();
+    // The best round: others share the machine.
+    let mut best = [Duration::MAX; 2];
     for _ in 0..ROUNDS {
+        let start = Instant::now();
         for (frame, headers) in frames.iter_mut().zip(&parsed) {
             frame[..6].copy_from_slice(&station(INSIDE));
             let decision = lab.forwarder.forward(black_box(frame), headers, INSIDE);
             assert!(matches!(black_box(decision), Decision::Send { .. }), "{decision:?}");
         }
-    }
-    let forward = start.elapsed();
-    let start = Instant::now();
-    for _ in 0..ROUNDS {
+        best[0] = best[0].min(start.elapsed());
+        let start = Instant::now();
         frames.iter().for_each(|frame| _ = black_box(headers(black_box(frame))));
+        best[1] = best[1].min(start.elapsed());
     }
-    let each = |time: std::time::Duration| time.as_secs_f64() * 1e9 / (FRAMES as f64 * ROUNDS as f64);
-    (each(forward), each(start.elapsed()))
+    let each = |time: Duration| time.as_secs_f64() * 1e9 / FRAMES as f64;
+    (each(best[0]), each(best[1]))
 }
 
 #[test]

@@ -102,6 +102,16 @@ fn set_up() {
     }
 }
 
+/// Prefixes of the host itself (`local`), and longer ones in the table `main`: hidden in IPv6, and not in IPv4.
+fn set_up_any_ip() {
+    for (own, longer, gateway) in
+        [("31.0.0.0/16", "31.0.5.0/24", "172.16.0.2"), ("2b00::/32", "2b00:0:5::/48", "fd00:0::2")]
+    {
+        ip(&format!("route add local {own} dev lo"));
+        ip(&format!("route add {longer} via {gateway}"));
+    }
+}
+
 /// Until the kernel has said all, and dumps are done.
 fn settle(tables: &mut Tables) {
     for _ in 0..40 {
@@ -139,10 +149,19 @@ fn difference(snapshot: &Snapshot, to: IpAddr) -> Option<String> {
 
 fn differences(tables: &Tables, draw: &mut Draw, count: usize) -> Vec<String> {
     let snapshot = tables.snapshot();
-    let mut all: Vec<IpAddr> =
-        ["172.16.0.1", "172.16.1.255", "172.16.2.77", "127.0.0.1", "fd00:1::1", "fd00:2::77", "::1"]
-            .map(|ip| ip.parse().expect("an address"))
-            .to_vec();
+    let mut all: Vec<IpAddr> = [
+        "172.16.0.1",
+        "172.16.1.255",
+        "172.16.2.77",
+        "127.0.0.1",
+        "fd00:1::1",
+        "fd00:2::77",
+        "::1",
+        "31.0.5.1",
+        "2b00:0:5::1",
+    ]
+    .map(|ip| ip.parse().expect("an address"))
+    .to_vec();
     for is_ipv4 in [true, false] {
         all.extend((0..count).map(|_| destination(draw, is_ipv4)));
     }
@@ -173,6 +192,7 @@ fn assert_mixed(tables: &Tables, draw: &mut Draw) {
 fn the_mirror_agrees_with_the_kernel() {
     in_namespace(|| {
         set_up();
+        set_up_any_ip();
         let mut draw = Draw(7);
         ip_batch(&routes(&mut draw, "add", 400));
         let mut tables = Tables::open().expect("the tables");
