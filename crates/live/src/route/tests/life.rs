@@ -55,7 +55,7 @@ impl Scene {
     fn goes_to(&mut self, to: &str, station: [u8; 6]) -> Result<(), String> {
         let sent = Decision::Send { interface: self.interface };
         let mut last = None;
-        let is_there = soon(|| last.insert(self.forward(to)).clone() == (sent, station));
+        let is_there = soon(|| *last.insert(self.forward(to)) == (sent, station));
         if is_there { Ok(()) } else { Err(format!("to {to}: {last:?}, and not to {station:x?}")) }
     }
 }
