@@ -5,6 +5,7 @@ mod lab;
 mod life;
 mod namespace;
 mod properties;
+mod stacks;
 
 use super::message::Change;
 

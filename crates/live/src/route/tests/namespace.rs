@@ -50,7 +50,7 @@ impl Other {
             // SAFETY: takes nothing and always succeeds.
             told.send(unsafe { libc::gettid() }).expect("whoever waits");
             for (command, answer) in orders {
-                let _ = answer.send(run_ip(&command));
+                let _ = answer.send(run(&command));
             }
         });
         Other { thread_id: hears.recv().expect("a namespace"), commands }
@@ -58,14 +58,20 @@ impl Other {
 
     /// Runs `ip` there.
     pub fn ip(&self, arguments: &str) -> String {
+        good(arguments, self.run(&format!("ip {arguments}")))
+    }
+
+    /// Runs a command there.
+    pub fn run(&self, command: &str) -> Output {
         let (answer, hears) = channel();
-        self.commands.send((arguments.to_owned(), answer)).expect("its thread");
-        good(arguments, hears.recv().expect("an answer"))
+        self.commands.send((command.to_owned(), answer)).expect("its thread");
+        hears.recv().expect("an answer")
     }
 }
 
-fn run_ip(arguments: &str) -> Output {
-    Command::new("ip").args(arguments.split_whitespace()).output().expect("ip")
+fn run(command: &str) -> Output {
+    let (program, arguments) = command.split_once(' ').expect("a program and what it takes");
+    Command::new(program).args(arguments.split_whitespace()).output().expect("the program")
 }
 
 fn good(arguments: &str, output: Output) -> String {
@@ -75,12 +81,12 @@ fn good(arguments: &str, output: Output) -> String {
 
 /// Runs `ip` here; what it prints.
 pub fn ip(arguments: &str) -> String {
-    good(arguments, run_ip(arguments))
+    good(arguments, run(&format!("ip {arguments}")))
 }
 
 /// Runs `ip`; what it prints, or complains.
 pub fn try_ip(arguments: &str) -> Result<String, String> {
-    let output = run_ip(arguments);
+    let output = run(&format!("ip {arguments}"));
     match output.status.success() {
         true => Ok(String::from_utf8(output.stdout).expect("text")),
         false => Err(String::from_utf8(output.stderr).expect("text")),
