@@ -28,6 +28,8 @@ pub(super) struct Netlink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Messages,
+    /// Messages, and some of them could not be read.
+    Unread,
     /// Nothing is waiting.
     Nothing,
     /// The kernel dropped messages, for want of room.
@@ -40,12 +42,15 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// Room for notifications between two updates, as far as `net.core.rmem_max` permits.
 const NOTIFICATION_BYTES: u32 = 4 << 20;
 
+/// `RTM_NEWNEXTHOP` and `RTM_DELNEXTHOP` of linux/rtnetlink.h.
+const NEXT_HOPS: [u16; 2] = [104, 105];
+
 /// How often a dump's next part is asked for before it is given up; a millisecond each.
 const DUMP_TRIES: usize = 2_000;
 
 impl Netlink {
-    /// A socket that hears these groups of notifications.
-    pub(super) fn open(groups: &[u32]) -> io::Result<Netlink> {
+    /// A socket that hears these groups of notifications, and those of `newer` that the kernel has.
+    pub(super) fn open(groups: &[u32], newer: &[u32]) -> io::Result<Netlink> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
@@ -55,6 +60,7 @@ impl Netlink {
             let _ = socket.set_rx_buf_sz(NOTIFICATION_BYTES);
         }
         groups.iter().try_for_each(|group| socket.add_membership(*group))?;
+        newer.iter().for_each(|group| _ = socket.add_membership(*group));
         Ok(Netlink { socket, buffer: Vec::with_capacity(BUFFER_BYTES), sequence: 0, unreadable: 0 })
     }
 
@@ -90,17 +96,21 @@ impl Netlink {
         if len > self.buffer.len() {
             return Ok(Received::Lost);
         }
-        let mut rest = self.buffer.as_slice();
+        let (mut rest, unreadable) = (self.buffer.as_slice(), self.unreadable);
+        let mut is_unread = false;
         while let Ok(message) = NetlinkBuffer::new_checked(&rest) {
             // Never 0: the length that was checked includes the header.
             let len = (message.length() as usize).min(rest.len());
             match NetlinkMessage::deserialize(&rest[..len]) {
                 Ok(message) => each(message),
+                // Of next hops that are objects of their own, it is enough to know that they changed.
+                Err(_) if NEXT_HOPS.contains(&message.message_type()) => is_unread = true,
                 Err(_) => self.unreadable += 1,
             }
             rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
-        Ok(Received::Messages)
+        let is_read = !is_unread && self.unreadable == unreadable;
+        Ok(if is_read { Received::Messages } else { Received::Unread })
     }
 
     /// Asks for a dump and hands out its messages. `false` if the table changed meanwhile, and something may be missing.
@@ -125,7 +135,7 @@ impl Netlink {
                 }
             })?;
             match received {
-                Received::Messages => {}
+                Received::Messages | Received::Unread => {}
                 Received::Lost => is_whole = false,
                 Received::Nothing if tries == DUMP_TRIES => return Err(io::ErrorKind::TimedOut.into()),
                 Received::Nothing => {

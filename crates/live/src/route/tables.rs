@@ -45,6 +45,8 @@ pub struct Tables {
     /// Dumps so far; the next one is not before the time.
     dumps: u64,
     next_dump: Instant,
+    /// Routes are not compiled before that time.
+    next_routes: Instant,
     #[cfg(test)]
     pub(super) planted: Option<super::tests::Planted>,
 }
@@ -68,6 +70,10 @@ const ASK_PAUSE: Duration = Duration::from_secs(1);
 /// Neighbours whose last request is remembered.
 const ASKED: usize = 4_096;
 
+/// What takes long with many routes, a dump and a snapshot of them, has a pause that is so many times as long: however
+/// often routes change, neighbours do not wait for long.
+const PAUSE: u32 = 4;
+
 /// How often the tables are dumped again at once where the kernel says that they changed during the dump.
 const DUMP_ROUNDS: usize = 3;
 
@@ -78,8 +84,9 @@ impl Tables {
     /// [`LiveError`] if the kernel does not tell them.
     pub fn open() -> Result<Tables, LiveError> {
         // Notifications first: what changes during the dump is not missed.
-        let events = Netlink::open(&GROUPS).map_err(failed("hear of changes of the routing tables"))?;
-        let requests = Netlink::open(&[]).map_err(failed("ask for the routing tables"))?;
+        let events = Netlink::open(&GROUPS, &[libc::RTNLGRP_NEXTHOP])
+            .map_err(failed("hear of changes of the routing tables"))?;
+        let requests = Netlink::open(&[], &[]).map_err(failed("ask for the routing tables"))?;
         let mirror = Mirror { is_in_doubt: true, ..Mirror::default() };
         let mut tables = Tables {
             requests,
@@ -91,6 +98,7 @@ impl Tables {
             asked: HashMap::new(),
             dumps: 0,
             next_dump: Instant::now(),
+            next_routes: Instant::now(),
             #[cfg(test)]
             planted: None,
         };
@@ -109,10 +117,18 @@ impl Tables {
         if self.mirror.is_in_doubt && Instant::now() >= self.next_dump {
             self.dump().map_err(failed("read the routing tables"))?;
         }
-        let changed = std::mem::take(&mut self.mirror.changed);
+        let start = Instant::now();
+        let mut changed = std::mem::take(&mut self.mirror.changed);
+        if changed.routes && start < self.next_routes {
+            changed.routes = false;
+            self.mirror.changed.routes = true;
+        }
         if changed.any() {
             let snapshot = compiled(&self.mirror, changed, Some(&self.board.newest()));
             self.retired.push(self.board.post(Arc::new(snapshot)));
+        }
+        if changed.routes {
+            self.next_routes = Instant::now() + start.elapsed() * PAUSE;
         }
         self.retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
         self.serve()?;
@@ -161,7 +177,7 @@ impl Tables {
             match received {
                 Received::Messages => {}
                 Received::Nothing => break,
-                Received::Lost => self.mirror.is_in_doubt = true,
+                Received::Lost | Received::Unread => self.mirror.is_in_doubt = true,
             }
         }
         Ok(())
@@ -180,8 +196,7 @@ impl Tables {
                 break;
             }
         }
-        // At most a fifth of this thread's time goes into dumps, however often the tables change.
-        self.next_dump = Instant::now() + start.elapsed() * 4;
+        self.next_dump = Instant::now() + start.elapsed() * PAUSE;
         Ok(())
     }
 
@@ -243,7 +258,7 @@ impl Tables {
             {
                 refused = Err(error.to_io());
             }
-        })? == Received::Messages
+        })? != Received::Nothing
         {}
         refused
     }

@@ -135,7 +135,8 @@ fn difference(snapshot: &Snapshot, to: IpAddr) -> Option<String> {
         (Ok(answer), Route::Paths(paths)) => {
             let words: Vec<&str> = answer.split_whitespace().collect();
             let after = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1]);
-            let via = after("via").map(|ip| Addr::from(ip.parse::<IpAddr>().expect("an address")));
+            let via = after("via").map(|word| if word == "inet6" { after("inet6") } else { Some(word) });
+            let via = via.flatten().map(|ip| Addr::from(ip.parse::<IpAddr>().expect("an address")));
             let mtu = after("mtu").map(|mtu| mtu.parse().expect("a number"));
             paths.iter().any(|path| {
                 let name = snapshot.link(path.interface).map(|link| link.name.as_str());
@@ -253,6 +254,38 @@ fn plain_changes_need_no_dump() {
             assert!(found.is_empty(), "{found:#?}");
         }
         assert_eq!(tables.dumps(), dumps);
+    });
+}
+
+/// Next hops that are objects of their own: what uses them changes without a word of its own.
+#[test]
+fn next_hop_objects_are_followed() {
+    in_namespace(|| {
+        set_up();
+        ip("route add 32.0.0.0/24 via inet6 fd00:0::2 dev v0");
+        let steps = [
+            "nexthop add id 5 via 172.16.0.3 dev v0",
+            "nexthop add id 6 via fd00:1::3 dev v1",
+            "route add 33.0.0.0/24 nhid 5",
+            "route add 2c00::/32 nhid 6",
+            "nexthop replace id 5 via 172.16.1.4 dev v1",
+            "nexthop replace id 6 via fd00:2::4 dev v2",
+            "nexthop del id 5",
+            "nexthop del id 6",
+        ];
+        let mut tables = Tables::open().expect("the tables");
+        for step in steps {
+            if let Err(error) = try_ip(step) {
+                println!("skipped: {step}: {error}");
+                return;
+            }
+            settle(&mut tables);
+            for to in ["32.0.0.1", "33.0.0.1", "2c00::1"] {
+                let found = difference(&tables.snapshot(), to.parse().expect("an address"));
+                assert_eq!(found, None, "{step}");
+            }
+        }
+        assert_eq!(tables.unreadable(), 0);
     });
 }
 
