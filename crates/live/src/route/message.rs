@@ -181,6 +181,7 @@ fn route(message: &RouteMessage) -> Option<KernelRoute> {
     };
     let is_special = header.tos != 0
         || header.source_prefix_length != 0
+        || header.destination_prefix_length > if is_ipv4 { 32 } else { 128 }
         || header.flags.contains(RouteFlags::Cloned)
         || header.kind == RouteType::Multicast;
     if is_special {

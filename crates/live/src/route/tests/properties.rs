@@ -2,7 +2,12 @@
 
 use proptest::prelude::*;
 
+use netlink_packet_core::NetlinkPayload;
+
 use super::lab::*;
+use crate::route::message::change;
+use crate::route::mirror::{How, Mirror};
+use crate::route::netlink::Message;
 use crate::route::{Decision, RouteDrop};
 
 proptest! {
@@ -68,6 +73,44 @@ proptest! {
             last = own;
             prop_assert_eq!(lab.forwarder.counters().packets(), 2 * (index as u64 + 1));
         }
+    }
+
+    /// Nothing panics on what comes from a netlink socket, though it is always the kernel that speaks there.
+    #[test]
+    fn any_netlink_message(
+        kind in prop::sample::select(vec![16_u16, 17, 20, 21, 24, 25, 28, 29]), flags in any::<u16>(),
+        family in prop::sample::select(vec![0_u8, 2, 10, 7]), mut body in prop::collection::vec(any::<u8>(), 0..120),
+        attributes in prop::collection::vec((0_u16..32, prop::collection::vec(any::<u8>(), 0..24)), 0..6),
+    ) {
+        if let Some(first) = body.first_mut() {
+            *first = family;
+        }
+        // Half of them with attributes behind a header of the right length.
+        if flags & 1 == 0 {
+            body.resize(match kind { 16 | 17 => 16, 20 | 21 => 8, _ => 12 }, 0);
+            if let (24 | 25, [_, len, source_len, tos, table, _, _, kind, ..]) = (kind, body.as_mut_slice()) {
+                (*source_len, *tos, *table) = (0, 0, 254 | *table);
+                (*len, *kind) = (*len % 140, *kind % 10);
+            }
+            for (number, value) in attributes {
+                body.extend((value.len() as u16 + 4).to_ne_bytes());
+                body.extend(number.to_ne_bytes());
+                body.extend(&value);
+                body.resize(body.len().next_multiple_of(4), 0);
+            }
+        }
+        let mut bytes = (body.len() as u32 + 16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend([0; 8]);
+        bytes.extend(body);
+        let mut mirror = Mirror::default();
+        if let Ok(Message { payload: NetlinkPayload::InnerMessage(message), .. }) = Message::deserialize(&bytes)
+            && let Some(change) = change(message)
+        {
+            mirror.apply(change, How::Added);
+        }
+        compiled(&mirror);
     }
 
     /// Mutated packets: headers near the truth.
