@@ -13,6 +13,7 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage,
 };
 use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use ring::{Consumer, ring};
 
@@ -45,6 +46,8 @@ pub struct Tables {
     /// Dumps so far; the next one is not before the time.
     dumps: u64,
     next_dump: Instant,
+    /// Policy rules besides those that each system has.
+    policy_rules: usize,
     /// Routes are not compiled before that time.
     next_routes: Instant,
     #[cfg(test)]
@@ -98,6 +101,7 @@ impl Tables {
             asked: HashMap::new(),
             dumps: 0,
             next_dump: Instant::now(),
+            policy_rules: 0,
             next_routes: Instant::now(),
             #[cfg(test)]
             planted: None,
@@ -150,6 +154,12 @@ impl Tables {
     /// How often all tables were read: once at the start, and whenever notifications did not suffice.
     pub fn dumps(&self) -> u64 {
         self.dumps
+    }
+
+    /// How many policy rules (`ip rule`) there were at the last dump besides those that each system has. They are not
+    /// followed: whoever starts a router should say so.
+    pub fn policy_rules(&self) -> usize {
+        self.policy_rules
     }
 
     /// Messages of the kernel that could not be read.
@@ -222,6 +232,14 @@ impl Tables {
                 }
             })?;
         }
+        self.policy_rules = 0;
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RuleMessage::default();
+            request.header.family = family;
+            is_whole &= self.requests.dump(RouteNetlinkMessage::GetRule(request), |message| {
+                self.policy_rules += usize::from(is_policy(&message));
+            })?;
+        }
         Ok((mirror, is_whole))
     }
 
@@ -282,6 +300,16 @@ fn use_neighbour(ask: Ask) -> RouteNetlinkMessage {
     message.header.family = family;
     message.attributes.push(NeighbourAttribute::Destination(address));
     RouteNetlinkMessage::NewNeighbour(message)
+}
+
+/// Whether a rule is none of `local` (0), `main` (32766) and `default` (32767).
+fn is_policy(message: &RouteNetlinkMessage) -> bool {
+    let RouteNetlinkMessage::NewRule(rule) = message else { return false };
+    let priority = rule.attributes.iter().find_map(|attribute| match attribute {
+        RuleAttribute::Priority(priority) => Some(*priority),
+        _ => None,
+    });
+    !matches!(priority.unwrap_or(0), 0 | 32_766 | 32_767)
 }
 
 /// A snapshot of the mirror; parts that did not change are those of `before`.

@@ -257,6 +257,16 @@ fn plain_changes_need_no_dump() {
     });
 }
 
+#[test]
+fn policy_rules_are_counted() {
+    in_namespace(|| {
+        assert_eq!(Tables::open().expect("the tables").policy_rules(), 0);
+        if try_ip("rule add from 9.9.9.9 table 77").is_ok() {
+            assert_eq!(Tables::open().expect("the tables").policy_rules(), 1);
+        }
+    });
+}
+
 /// Next hops that are objects of their own: what uses them changes without a word of its own.
 #[test]
 fn next_hop_objects_are_followed() {
