@@ -125,10 +125,8 @@ fn piece(headers: &[u8], data: &[u8], (begin, more): (usize, bool), id: u32) -> 
         ip[4..6].copy_from_slice(&(id as u16).to_be_bytes());
         ip[6..8].copy_from_slice(&field.to_be_bytes());
         ip[10..12].fill(0);
-        let sum: u32 = ip.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        let checksum = wire::internet_checksum(&[ip]);
+        ip[10..12].copy_from_slice(&checksum);
     } else {
         let payload_len = (FRAGMENT_LEN + data.len()) as u16;
         ip[4..6].copy_from_slice(&payload_len.to_be_bytes());

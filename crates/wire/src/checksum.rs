@@ -30,6 +30,20 @@ pub(crate) fn fold(sum: u64) -> u16 {
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
+/// The Internet checksum (RFC 1071) of `parts`, one behind the other, as it stands in a header: 0 where they hold their
+/// own checksum and it is right. Each part but the last has an even length. At most 2^32 bytes.
+///
+/// ```
+/// # use paceline_wire as wire;
+/// let header = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
+/// assert_eq!(wire::internet_checksum(&[&header]), [0xb8, 0x61]);
+/// assert_eq!(wire::internet_checksum(&[&header[..10], &[0xb8, 0x61], &header[12..]]), [0, 0]);
+/// ```
+#[inline]
+pub fn internet_checksum(parts: &[&[u8]]) -> [u8; 2] {
+    (!fold(parts.iter().map(|part| sum(part)).sum())).to_ne_bytes()
+}
+
 /// How the one's complement sum of some data changes (RFC 1624 §3): `m' - m`, summed over its words.
 ///
 /// A sum of 16-bit words is, modulo 65,535, a sum of wider words, and of words in either byte order as

@@ -5,6 +5,7 @@
 //! | [`parse`](fn@parse) | one pass over a frame's bytes gives one [`Headers`], 64 bytes, plain old data |
 //! | [`Headers`] | the parsed header vector: everything that state may depend on |
 //! | [`verify`](fn@verify) | whether a frame's checksums are right, for whoever asks |
+//! | [`internet_checksum`] | the checksum of headers that are built anew |
 //! | [`fragment`](fn@fragment) | which part of which datagram a fragment carries, for whoever asks |
 //! | [`Edits`] | header changes as data; [`apply`] writes them and updates checksums (RFC 1624) |
 //! | [`Stamp`] | a packet's sequence number and time, given once, by the sequencer |
@@ -28,6 +29,7 @@ mod stamp;
 mod verify;
 
 pub use addr::Addr;
+pub use checksum::internet_checksum;
 #[doc(hidden)]
 pub use edits::apply_by_layers;
 pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply};

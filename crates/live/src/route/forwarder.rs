@@ -1,0 +1,204 @@
+//! What a thread that forwards packets calls, for each of them.
+
+use std::sync::Arc;
+
+use ring::Producer;
+use wire::{Addr, Headers, Marks};
+
+use super::ask::Ask;
+use super::board::{Board, Reader};
+use super::icmp::{self, Reply};
+use super::limit::{ErrorLimit, Recent};
+use super::next::{Next, Refusal, next};
+use super::reason::{RouteCounters, RouteDrop};
+use super::snapshot::{Link, Route, Snapshot, hash_of};
+
+/// What is to be done with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Send it: its time to live, checksum and Ethernet addresses are changed already.
+    Send {
+        /// Index of the interface.
+        interface: u32,
+    },
+    /// It is for this host: give it to the kernel as it is.
+    Host,
+    /// Drop it, and send [`Forwarder::reply`], an ICMP error.
+    Reply {
+        /// Index of the interface that the reply leaves by, which is that of the frame; where `is_inward`, the interface
+        /// that it is as if received by.
+        interface: u32,
+        /// Why the frame is dropped.
+        reason: RouteDrop,
+        /// The reply goes to an address of this host, because the chain has translated the packet's source. So it is not to
+        /// be sent: the chain takes it like a frame that came by `interface`, translates it back, and it is forwarded.
+        is_inward: bool,
+    },
+    /// Drop it.
+    Drop(RouteDrop),
+}
+
+/// Forwards the packets of one thread. [`Tables::forwarder`](super::Tables::forwarder) makes it.
+pub struct Forwarder {
+    reader: Reader,
+    now_ns: u64,
+    limit: ErrorLimit,
+    recent: Recent,
+    asks: Producer<Ask>,
+    reply: Reply,
+    counters: RouteCounters,
+}
+
+/// How long a forwarder does not ask again for a neighbour that is unknown. The control thread and the kernel have
+/// longer pauses of their own; this one keeps the ring free.
+const RESOLVE_PAUSE_NS: u64 = 100_000_000;
+/// And for one whose entry is stale.
+const CONFIRM_PAUSE_NS: u64 = 1_000_000_000;
+
+impl Forwarder {
+    pub(super) fn new(board: Arc<Board>, asks: Producer<Ask>) -> Forwarder {
+        Forwarder {
+            reader: Reader::new(board),
+            now_ns: 0,
+            limit: ErrorLimit::new(),
+            recent: Recent::new(),
+            asks,
+            reply: Reply::new(),
+            counters: RouteCounters::default(),
+        }
+    }
+
+    /// Takes the newest snapshot, if there is a new one. To be called once a batch, with a time that does not run back.
+    #[inline]
+    pub fn refresh(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.reader.refresh();
+    }
+
+    /// Decides on an Ethernet frame that came by the interface with index `from`, and makes it ready to be sent.
+    ///
+    /// `headers` are those of the frame as it is now, after the chain's edits: the new destination is looked up. They are
+    /// trusted for addresses and ports; lengths are read from the frame. Headers of another frame may give any decision,
+    /// and no panic. IPv4 options are left alone.
+    #[inline]
+    pub fn forward(&mut self, frame: &mut [u8], headers: &Headers, from: u32) -> Decision {
+        let Forwarder { reader, now_ns, recent, asks, counters, .. } = self;
+        match next(reader.snapshot(), frame, headers, from) {
+            Next::Out { link, address, confirm } => {
+                counters.sent += 1;
+                counters.hairpins += u64::from(link.index == from);
+                if let Some(which) = confirm {
+                    counters.asks_lost += ask(asks, recent, *now_ns, which, CONFIRM_PAUSE_NS);
+                }
+                readdress(frame, address, link.address);
+                age(frame, headers.marks.contains(Marks::IPV4));
+                Decision::Send { interface: link.index }
+            }
+            Next::Host => {
+                counters.host += 1;
+                Decision::Host
+            }
+            Next::Refused(refusal) => self.refuse(frame, headers, from, refusal),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, frame: &[u8], headers: &Headers, from: u32, refusal: Refusal) -> Decision {
+        self.counters.drops[refusal.reason as usize] += 1;
+        if let Some(which) = refusal.resolve {
+            let lost = ask(&mut self.asks, &mut self.recent, self.now_ns, which, RESOLVE_PAUSE_NS);
+            self.counters.asks_lost += lost;
+        }
+        match self.answer(frame, headers, from, refusal) {
+            None => Decision::Drop(refusal.reason),
+            Some((interface, is_inward)) => {
+                self.counters.replies += 1;
+                Decision::Reply { interface, reason: refusal.reason, is_inward }
+            }
+        }
+    }
+
+    /// Builds the error, if there is one to be sent. Returns its interface, and whether it goes to an address here.
+    fn answer(
+        &mut self,
+        frame: &[u8],
+        headers: &Headers,
+        from: u32,
+        refusal: Refusal,
+    ) -> Option<(u32, bool)> {
+        let error = refusal.error?;
+        let snapshot = self.reader.snapshot();
+        let received_by = snapshot.link(from)?;
+        let packet = frame.get(14..)?.get(..refusal.packet_len)?;
+        let own = source(snapshot, received_by, headers.marks.contains(Marks::IPV4))?;
+        if !icmp::may_answer(snapshot, frame, headers) {
+            return None;
+        }
+        let hash = hash_of(headers.src, Addr::UNSPECIFIED, 0);
+        if !self.limit.permits(self.now_ns, hash, error.is_path_mtu()) {
+            self.counters.replies_limited += 1;
+            return None;
+        }
+        let is_inward = snapshot.route(headers.src) == Route::Host;
+        let (interface, stations) = if is_inward {
+            let egress = refusal.egress.and_then(|index| snapshot.link(index)).unwrap_or(received_by);
+            (egress.index, [egress.address; 2])
+        } else {
+            let sender = *frame.get(6..)?.first_chunk::<6>()?;
+            (from, [sender, received_by.address])
+        };
+        self.reply.build(error, packet, headers, own, stations);
+        Some((interface, is_inward))
+    }
+
+    /// The ICMP error of the latest [`Decision::Reply`], an Ethernet frame without padding.
+    #[inline]
+    pub fn reply(&self) -> &[u8] {
+        self.reply.frame()
+    }
+
+    /// What became of packets so far.
+    pub fn counters(&self) -> &RouteCounters {
+        &self.counters
+    }
+}
+
+/// Asks the control thread, if that was not done a short while ago. Returns how many asks were lost.
+#[cold]
+fn ask(asks: &mut Producer<Ask>, recent: &mut Recent, now_ns: u64, which: Ask, pause_ns: u64) -> u64 {
+    let hash = hash_of(which.neighbour, Addr::UNSPECIFIED, u64::from(which.interface) << 32 | pause_ns);
+    let is_due = recent.is_due(now_ns, hash, pause_ns);
+    u64::from(is_due && asks.push(which).is_err())
+}
+
+/// The address that an error comes from: one of the interface that the packet came by (RFC 1812 §4.3.2.4, RFC 4443 §2.2),
+/// else any of this host.
+fn source(snapshot: &Snapshot, received_by: &Link, is_ipv4: bool) -> Option<Addr> {
+    let own = if is_ipv4 { received_by.ipv4 } else { received_by.ipv6 };
+    own.or_else(|| snapshot.any_address(is_ipv4))
+}
+
+#[inline]
+fn readdress(frame: &mut [u8], to: [u8; 6], from: [u8; 6]) {
+    if let Some(ethernet) = frame.first_chunk_mut::<12>() {
+        ethernet[..6].copy_from_slice(&to);
+        ethernet[6..].copy_from_slice(&from);
+    }
+}
+
+/// Takes one from the time to live, or the hop limit, which is more than that.
+#[inline]
+fn age(frame: &mut [u8], is_ipv4: bool) {
+    let Some(packet) = frame.get_mut(14..) else { return };
+    if !is_ipv4 {
+        if let Some(hop_limit) = packet.get_mut(7) {
+            *hop_limit = hop_limit.wrapping_sub(1);
+        }
+    } else if let Some(header) = packet.first_chunk_mut::<20>() {
+        header[8] = header[8].wrapping_sub(1);
+        // RFC 1624 eqn. 3 for a word that is 0x0100 less: HC' = ~(~HC + ~m + m').
+        let sum = u32::from(!u16::from_be_bytes([header[10], header[11]])) + 0xfeff;
+        let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+}

@@ -1,0 +1,28 @@
+mod cost;
+mod golden;
+mod kernel;
+mod lab;
+mod life;
+mod namespace;
+mod properties;
+mod stacks;
+
+use super::message::Change;
+
+/// A fault that a test plants, and has to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planted {
+    /// Changes of neighbours are not applied.
+    Neighbours,
+    /// Changes of routes are not applied.
+    Routes,
+}
+
+impl Planted {
+    pub(super) fn loses(self, change: &Change) -> bool {
+        match self {
+            Planted::Neighbours => matches!(change, Change::Neighbour { .. }),
+            Planted::Routes => matches!(change, Change::Route(_) | Change::RouteGone(_)),
+        }
+    }
+}
