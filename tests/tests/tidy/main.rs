@@ -29,7 +29,7 @@ const BANNED_IN_FUNCTIONS: [&str; 9] = [
 ];
 
 /// Crates from the bottom up. Each may use those before it, less the exceptions below.
-const LAYERS: [&str; 20] = [
+const LAYERS: [&str; 21] = [
     "wire",
     "nf",
     "sequencer",
@@ -41,6 +41,7 @@ const LAYERS: [&str; 20] = [
     "table",
     "strategy",
     "io",
+    "live",
     "telemetry",
     "engine",
     "traffic",
