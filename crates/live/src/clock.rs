@@ -33,6 +33,11 @@ impl Clock {
         stamp
     }
 
+    /// The time as it was read last.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// How many packets were stamped.
     pub(crate) fn stamped(&self) -> u64 {
         self.next

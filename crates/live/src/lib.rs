@@ -5,6 +5,7 @@
 //! | [`Interface`] | an interface of this machine: what the kernel says of it |
 //! | [`LivePort`] | one or two interfaces as a port |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
+//! | [`Routes`] | the thread that follows the kernel's routes |
 //! | [`route`] | route mode: where a frame goes next, by the kernel's routes and neighbours |
 //! | [`LiveError`] | why an interface cannot be used, and what to do |
 
@@ -18,10 +19,13 @@ mod interface;
 mod link;
 mod packet_socket;
 mod port;
-mod segment;
 pub mod route;
+mod routes;
+mod segment;
+mod side;
 
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
 pub use interface::Interface;
 pub use port::{LivePort, Mode};
+pub use routes::Routes;

@@ -19,6 +19,9 @@ pub(crate) trait Link: Send {
     /// What becomes readable when a packet arrives.
     fn descriptor(&self) -> RawFd;
 
+    /// Whether the host's own stack sees the packets that are received here.
+    fn shares_with_host(&self) -> bool;
+
     /// What it counts.
     fn counters(&mut self) -> InterfaceCounters;
 

@@ -145,11 +145,11 @@ impl Messages {
 }
 
 impl PacketSocket {
-    /// Opens a socket that sees all packets of the interface, whomever they are for.
+    /// Opens a socket that sees the packets of the interface; with `sees_all` whomever they are for.
     ///
     /// # Errors
     /// [`LiveError`] says what is missing.
-    pub(crate) fn open(interface: &Interface) -> Result<PacketSocket, LiveError> {
+    pub(crate) fn open(interface: &Interface, sees_all: bool) -> Result<PacketSocket, LiveError> {
         let name = &interface.name;
         // Without a protocol it gets nothing until it is bound.
         // SAFETY: the arguments are plain numbers.
@@ -171,14 +171,9 @@ impl PacketSocket {
         if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, QUEUE_BYTES, "make the queue longer").is_err() {
             set(libc::SOL_SOCKET, libc::SO_RCVBUF, QUEUE_BYTES, "make the queue longer")?;
         }
-        let member = libc::packet_mreq {
-            mr_ifindex: interface.index as libc::c_int,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        let what = format!("cannot ask `{name}` for packets to other addresses");
-        self::set(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member, what)?;
+        if sees_all {
+            see_all(&fd, interface)?;
+        }
         // SAFETY: all bytes 0 is a valid address.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -318,6 +313,10 @@ impl Link for PacketSocket {
         self.fd.as_raw_fd()
     }
 
+    fn shares_with_host(&self) -> bool {
+        true
+    }
+
     fn counters(&mut self) -> InterfaceCounters {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as u32;
@@ -346,6 +345,18 @@ fn refused(error: &Error) -> Option<Lost> {
         Some(libc::EMSGSIZE) => Some(Lost::TooLong),
         _ => Some(Lost::Refused),
     }
+}
+
+/// Asks for packets to other addresses, too, as long as the socket is open.
+pub(crate) fn see_all(fd: &OwnedFd, interface: &Interface) -> Result<(), LiveError> {
+    let member = libc::packet_mreq {
+        mr_ifindex: interface.index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    let what = format!("cannot ask `{}` for packets to other addresses", interface.name);
+    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &member, what)
 }
 
 fn set<T>(

@@ -1,33 +1,30 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
 use std::os::fd::RawFd;
-use std::time::{Duration, Instant};
 
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received};
+use wire::{LinkType, Stamp};
 
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
+use crate::route::{Decision, Forwarder, RouteCounters};
+use crate::side::Side;
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Out of the other one of two, unchanged but for the chain's edits.
     Bridge,
     /// Nowhere: packets are looked at.
     Mirror,
-    /// Out of the one that they came from.
-    OneArmed,
+    /// By the kernel's routes and neighbours, out of whichever interface of the port they name. See
+    /// [`Routes::start`](crate::Routes::start).
+    Route(Box<Forwarder>),
 }
 
-/// Frames that wait for an interface, at most. More of them keep the port from taking any.
-const STAGED: usize = 256;
-/// How long an interface may take no packet before those that wait for it are dropped.
-const STALL: Duration = Duration::from_millis(10);
-
-/// One or two interfaces as a port. Receives from each in turn.
+/// Interfaces as a port. Receives from each in turn.
 pub struct LivePort {
     pool: Pool,
     mode: Mode,
@@ -37,42 +34,33 @@ pub struct LivePort {
     origins: Box<[u8]>,
     /// Whose turn it is to be received from.
     next: usize,
+    /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
+    inward: Vec<Frame>,
 }
 
-/// An interface, and what waits for it.
-struct Side {
-    interface: Interface,
-    link: Box<dyn Link>,
-    staged: Vec<Frame>,
-    /// Since when it has taken nothing, though something waits.
-    stalled: Option<Instant>,
-    /// What the port counts beside the link.
-    lost: InterfaceCounters,
-}
+/// Answers that wait to be taken as packets that came in, at most.
+const INWARD: usize = 64;
 
 impl LivePort {
-    /// Opens sockets on interfaces: one for [`Mode::Mirror`] and [`Mode::OneArmed`], two for [`Mode::Bridge`]. `pool` is a
-    /// pool of [chunks](Pool::chunks).
+    /// Opens sockets on interfaces. `pool` is a pool of [chunks](Pool::chunks).
     ///
     /// # Errors
     /// [`LiveError`] says what is missing. Nothing stays open then.
     ///
     /// # Panics
-    /// If there are not as many interfaces as the mode takes.
+    /// If there is no interface, or there are not two for [`Mode::Bridge`], or more than 255.
     pub fn open(interfaces: &[Interface], mode: Mode, mut pool: Pool) -> Result<LivePort, LiveError> {
-        assert_eq!(interfaces.len(), if mode == Mode::Bridge { 2 } else { 1 }, "interfaces for {mode:?}");
+        let is_bridge = matches!(mode, Mode::Bridge);
+        assert!((1..256).contains(&interfaces.len()) && (!is_bridge || interfaces.len() == 2));
+        let sees_all = !matches!(mode, Mode::Route(_));
         let side = |interface: &Interface| {
-            Ok(Side {
-                interface: interface.clone(),
-                link: Box::new(PacketSocket::open(interface)?),
-                staged: Vec::with_capacity(STAGED),
-                stalled: None,
-                lost: InterfaceCounters::default(),
-            })
+            let link: Box<dyn Link> = Box::new(PacketSocket::open(interface, sees_all)?);
+            Ok(Side::new(interface, link))
         };
         let sides = interfaces.iter().map(side).collect::<Result<Vec<_>, LiveError>>()?;
         let origins = vec![0; pool.free()].into();
-        Ok(LivePort { pool, mode, clock: Clock::new(), sides, origins, next: 0 })
+        let inward = Vec::with_capacity(INWARD);
+        Ok(LivePort { pool, mode, clock: Clock::new(), sides, origins, next: 0, inward })
     }
 
     /// How long the chunks of a pool have to be for interfaces with this MTU: room for two VLAN tags, and before the
@@ -108,44 +96,94 @@ impl LivePort {
         self.origins.len()
     }
 
-    /// Where a frame is to leave by.
-    #[inline]
-    fn way_out(&self, frame: &Frame, fate: Fate) -> Result<usize, Option<Lost>> {
-        let from = usize::from(self.origins[self.pool.chunk_of(frame)]);
-        match (fate, self.mode) {
-            (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => Err(None),
-            (Fate::Host, _) => Err(Some(Lost::ForHost)),
-            (Fate::Forward, Mode::Bridge) => Ok(1 - from),
-            (Fate::TransmitBack, _) | (Fate::Forward, Mode::OneArmed) => Ok(from),
+    /// What became of packets that were routed, in route mode.
+    pub fn routed(&self) -> Option<&RouteCounters> {
+        match &self.mode {
+            Mode::Route(forwarder) => Some(forwarder.counters()),
+            Mode::Bridge | Mode::Mirror => None,
         }
     }
 
-    /// Frames that may come to wait, all for one interface.
-    fn room(&self) -> usize {
-        self.sides.iter().map(|side| STAGED - side.staged.len()).min().unwrap_or(0)
+    /// Puts a frame to those that wait for the interface that it is to leave by; one that leaves by none is given back.
+    #[inline]
+    fn stage(&mut self, mut frame: Frame, fate: Fate) {
+        let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
+        let to = match (fate, &mut self.mode) {
+            (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => None,
+            (Fate::Host, _) => self.to_host(from),
+            (Fate::TransmitBack, _) => Some(from),
+            (Fate::Forward, Mode::Bridge) => Some(1 - from),
+            (Fate::Forward, Mode::Route(forwarder)) => {
+                let data = frame.data();
+                let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
+                let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
+                let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
+                self.routed_to(from, decision)
+            }
+        };
+        match to {
+            Some(to) => self.sides[to].stage(frame),
+            None => self.pool.give_back([frame].into_iter()),
+        }
     }
 
-    /// Sends what waits. What waits for an interface that has taken nothing for some time is dropped: packets for others
-    /// go on.
-    fn flush(&mut self) {
-        for side in &mut self.sides {
-            if !side.staged.is_empty() {
-                let before = side.staged.len();
-                side.link.send(&mut self.pool, &mut side.staged);
-                match side.staged.len() {
-                    0 => side.stalled = None,
-                    left if left < before => side.stalled = Some(Instant::now()),
-                    left => {
-                        let since = *side.stalled.get_or_insert_with(Instant::now);
-                        if since.elapsed() > STALL {
-                            side.lost.lost[Lost::RingFull as usize] += left as u64;
-                            self.pool.give_back(side.staged.drain(..));
-                        }
+    /// A packet is for this host, whose own stack sees what AF_PACKET sees.
+    fn to_host(&mut self, from: usize) -> Option<usize> {
+        if !self.sides[from].link.shares_with_host() {
+            self.sides[from].lost.lose(Lost::ForHost);
+        }
+        None
+    }
+
+    /// Does what the router decided: the interface by which the frame leaves, if it does.
+    fn routed_to(&mut self, from: usize, decision: Decision) -> Option<usize> {
+        match decision {
+            Decision::Send { interface } => {
+                let to = self.number_of(interface);
+                if to.is_none() {
+                    self.sides[from].lost.lose(Lost::NoWayOut);
+                }
+                to
+            }
+            Decision::Host => self.to_host(from),
+            Decision::Drop(_) => None,
+            Decision::Reply { interface, is_inward, .. } => {
+                let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {
+                    return None;
+                };
+                let reply = forwarder.reply();
+                let len = reply.len() as u32;
+                let Some(frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
+                    self.sides[by].lost.lose(Lost::NoBuffer);
+                    return None;
+                };
+                self.origins[self.pool.chunk_of(&frame)] = by as u8;
+                match is_inward {
+                    true if self.inward.len() < INWARD => self.inward.push(frame),
+                    false if self.sides[by].room() > 0 => self.sides[by].stage(frame),
+                    _ => {
+                        self.sides[by].lost.lose(Lost::RingFull);
+                        self.pool.give_back([frame].into_iter());
                     }
                 }
+                None
             }
-            side.link.turn(&mut self.pool);
         }
+    }
+
+    /// The number of the interface with this index.
+    fn number_of(&self, index: u32) -> Option<usize> {
+        self.sides.iter().position(|side| side.interface.index == index)
+    }
+
+    /// Frames that may come to wait, all for one interface: each may bring an answer of the router with it.
+    fn room(&self) -> usize {
+        let room = self.sides.iter().map(Side::room).min().unwrap_or(0);
+        if matches!(self.mode, Mode::Route(_)) { room / 2 } else { room }
+    }
+
+    fn flush(&mut self) {
+        self.sides.iter_mut().for_each(|side| side.flush(&mut self.pool));
     }
 }
 
@@ -154,6 +192,15 @@ impl Port for LivePort {
         self.flush();
         self.clock.read();
         let begin = frames.len();
+        if !self.inward.is_empty() {
+            let count = self.inward.len().min(max);
+            let clock = &mut self.clock;
+            frames.extend(self.inward.drain(..count).map(|mut frame| {
+                frame.stamp = clock.stamp();
+                frame
+            }));
+            return Received::Frames;
+        }
         for _ in 0..self.sides.len() {
             let from = self.next;
             self.next = (self.next + 1) % self.sides.len();
@@ -192,17 +239,11 @@ impl Port for LivePort {
             self.flush();
             taken = self.room().min(frames.len());
         }
+        if let Mode::Route(forwarder) = &mut self.mode {
+            forwarder.refresh(self.clock.now_ns());
+        }
         for (frame, fate) in frames.drain(..taken).zip(fates) {
-            match self.way_out(&frame, *fate) {
-                Ok(to) => self.sides[to].staged.push(frame),
-                Err(why) => {
-                    if let Some(why) = why {
-                        let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
-                        self.sides[from].lost.lose(why);
-                    }
-                    self.pool.give_back([frame].into_iter());
-                }
-            }
+            self.stage(frame, *fate);
         }
         self.flush();
         Ok(taken)

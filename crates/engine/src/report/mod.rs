@@ -57,6 +57,8 @@ pub struct RunReport {
     pub fragments: FragmentReport,
     /// Each interface, of a run on interfaces.
     pub interfaces: Vec<InterfaceReport>,
+    /// What became of forwarded packets by routes; null unless the run was a router.
+    pub routing: Option<RoutingReport>,
     /// Each core.
     pub cores: Vec<CoreReport>,
     /// Each function, all cores together, in the order of the chain.
@@ -208,6 +210,23 @@ pub struct InterfaceReport {
     pub sent_bytes: u64,
     /// Packets that were not received, or not sent, by reason. Reasons that lost nothing are left out.
     pub lost: BTreeMap<String, u64>,
+}
+
+/// What a router did with packets that the chain forwarded.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RoutingReport {
+    /// Packets sent on.
+    pub sent: u64,
+    /// Of these, by the interface that they came by.
+    pub hairpins: u64,
+    /// Packets for the host itself.
+    pub host: u64,
+    /// Packets dropped, by reason. Reasons that dropped nothing are left out.
+    pub dropped: BTreeMap<String, u64>,
+    /// ICMP errors sent about dropped packets.
+    pub icmp_errors: u64,
+    /// ICMP errors that a rate limit held back.
+    pub icmp_errors_limited: u64,
 }
 
 /// One core.

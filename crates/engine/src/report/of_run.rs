@@ -80,6 +80,7 @@ impl RunReport {
             },
             malformed,
             interfaces: Vec::new(),
+            routing: None,
             cores,
             digest: hex(combined(&digests)),
             functions,

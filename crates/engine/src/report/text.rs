@@ -8,8 +8,8 @@ use crate::report::history::{CoreHistory, HistoryReport, ReorderingReport};
 use crate::report::words::percent;
 use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
 use crate::report::{
-    ChecksumReport, CoreReport, FragmentReport, FunctionSummary, InterfaceReport, RunReport, SharedFunction,
-    Verdicts,
+    ChecksumReport, CoreReport, FragmentReport, FunctionSummary, InterfaceReport, RoutingReport, RunReport,
+    SharedFunction, Verdicts,
 };
 
 impl RunReport {
@@ -57,6 +57,7 @@ impl RunReport {
         }
         text += &notes(self);
         text += &interfaces(&self.interfaces);
+        text += &self.routing.as_ref().map(routing).unwrap_or_default();
         text += &verdicts(self);
         text += &functions(self);
         text += &cores(self);
@@ -136,6 +137,22 @@ fn interfaces(all: &[InterfaceReport]) -> String {
     let header = ["interface", "received", "bytes", "sent", "bytes", "lost"];
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
     format!("\n{}", table(&header, &rows, 1))
+}
+
+/// What a router did.
+fn routing(report: &RoutingReport) -> String {
+    let mut text = format!("routed: {} sent on", plural(report.sent, "packet"));
+    if report.hairpins > 0 {
+        text += &format!(" ({} by the interface that they came by)", count(report.hairpins));
+    }
+    text += &format!(", {} for this host", count(report.host));
+    let dropped = report.dropped.iter().map(|(reason, packets)| format!(", {} {reason}", count(*packets)));
+    text += &dropped.collect::<String>();
+    text += &format!("; {} sent", plural(report.icmp_errors, "ICMP error"));
+    if report.icmp_errors_limited > 0 {
+        text += &format!(", {} held back by a rate limit", count(report.icmp_errors_limited));
+    }
+    text + "\n"
 }
 
 /// What is shared, and what is promised of it no more.

@@ -8,10 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use engine::report::{InterfaceReport, RunReport};
+use engine::report::{InterfaceReport, RoutingReport, RunReport};
 use engine::{Plan, Registry, RunError, guests, run_live};
 use io::Pool;
-use live::{Interface, LiveError, LivePort, Lost, Mode};
+use live::route::{RouteCounters, RouteDrop};
+use live::{Interface, LiveError, LivePort, Lost, Mode, Routes};
 
 use super::{RunArgs, serve};
 use crate::failure::Failure;
@@ -44,7 +45,7 @@ pub struct LiveArgs {
     /// Look at what an interface receives, and send nothing
     #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]
     mirror: Option<String>,
-    /// Send packets out of the interface that they came from
+    /// Stand beside the way, with one interface: packets are routed, and leave by it again
     #[arg(long, value_name = "IF", conflicts_with = "inside", help_heading = LIVE)]
     on: Option<String>,
     /// End after so many seconds [default: at Ctrl-C, or `kill`]
@@ -56,27 +57,38 @@ pub struct LiveArgs {
 enum ModeArg {
     /// Out of the other one, unchanged but for what the chain edits
     Bridge,
+    /// As a router: by this machine's routes and neighbours, as `ip route` and `ip neigh` show them
+    Route,
 }
 
 /// Interfaces, and how packets go between them.
 pub struct Place<'a> {
     names: Vec<&'a str>,
-    mode: Mode,
+    way: Way,
+}
+
+/// How packets go between interfaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Bridge,
+    Mirror,
+    Route,
 }
 
 impl LiveArgs {
     /// Where packets come from, if not from a capture.
     pub fn place(&self) -> Option<Place<'_>> {
         let LiveArgs { inside, outside, mode, mirror, on, .. } = self;
-        let (names, mode) = match (inside, outside, mirror, on) {
+        let (names, way) = match (inside, outside, mirror, on) {
             (Some(inside), Some(outside), ..) => match mode {
-                ModeArg::Bridge => (vec![inside, outside], Mode::Bridge),
+                ModeArg::Bridge => (vec![inside, outside], Way::Bridge),
+                ModeArg::Route => (vec![inside, outside], Way::Route),
             },
-            (_, _, Some(mirror), _) => (vec![mirror], Mode::Mirror),
-            (.., Some(on)) => (vec![on], Mode::OneArmed),
+            (_, _, Some(mirror), _) => (vec![mirror], Way::Mirror),
+            (.., Some(on)) => (vec![on], Way::Route),
             _ => return None,
         };
-        Some(Place { names: names.into_iter().map(String::as_str).collect(), mode })
+        Some(Place { names: names.into_iter().map(String::as_str).collect(), way })
     }
 }
 
@@ -97,7 +109,17 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
     let (mut pool, guests) = Pool::chunks(FRAMES, LivePort::chunk_bytes(longest), guests(&plan));
     let frames = pool.free();
-    let mut port = LivePort::open(&interfaces, place.mode, pool).map_err(cannot)?;
+    // Ends with the run.
+    let (mode, _routes) = match place.way {
+        Way::Bridge => (Mode::Bridge, None),
+        Way::Mirror => (Mode::Mirror, None),
+        Way::Route => {
+            let (routes, forwarder) = Routes::start().map_err(cannot)?;
+            routes.remarks.iter().for_each(|remark| eprintln!("note: {remark}"));
+            (Mode::Route(Box::new(forwarder)), Some(routes))
+        }
+    };
+    let mut port = LivePort::open(&interfaces, mode, pool).map_err(cannot)?;
     for (interface, socket, _) in port.interfaces() {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
@@ -136,7 +158,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect::<BTreeMap<_, _>>(),
         }
     });
-    let report = RunReport { interfaces: interfaces.collect(), ..RunReport::new(&chain, &plan, &outcome) };
+    let report = RunReport {
+        interfaces: interfaces.collect(),
+        routing: port.routed().map(routing),
+        ..RunReport::new(&chain, &plan, &outcome)
+    };
     reports.write(&report, &report.text(None))?;
     let (frames, at_home) = (port.frames(), port.at_home());
     if at_home != frames {
@@ -146,6 +172,18 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn routing(counters: &RouteCounters) -> RoutingReport {
+    let dropped = |reason: &RouteDrop| (reason.name().to_owned(), counters.dropped(*reason));
+    RoutingReport {
+        sent: counters.sent,
+        hairpins: counters.hairpins,
+        host: counters.host,
+        dropped: RouteDrop::ALL.iter().map(dropped).filter(|(_, count)| *count > 0).collect(),
+        icmp_errors: counters.replies,
+        icmp_errors_limited: counters.replies_limited,
+    }
 }
 
 fn cannot(error: LiveError) -> Failure {

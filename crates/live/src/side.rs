@@ -1,0 +1,61 @@
+use std::time::{Duration, Instant};
+
+use io::{Frame, Pool};
+
+use crate::Interface;
+use crate::counters::{InterfaceCounters, Lost};
+use crate::link::Link;
+
+/// Frames that wait for an interface, at most. More of them keep the port from taking any.
+pub(crate) const STAGED: usize = 256;
+/// How long an interface may take no packet before those that wait for it are dropped.
+const STALL: Duration = Duration::from_millis(10);
+
+/// An interface of a port, and what waits for it.
+pub(crate) struct Side {
+    pub(crate) interface: Interface,
+    pub(crate) link: Box<dyn Link>,
+    staged: Vec<Frame>,
+    /// Since when it has taken nothing, though something waits.
+    stalled: Option<Instant>,
+    /// What the port counts beside the link.
+    pub(crate) lost: InterfaceCounters,
+}
+
+impl Side {
+    pub(crate) fn new(interface: &Interface, link: Box<dyn Link>) -> Side {
+        let (interface, staged) = (interface.clone(), Vec::with_capacity(STAGED));
+        Side { interface, link, staged, stalled: None, lost: InterfaceCounters::default() }
+    }
+
+    /// Puts a frame behind those that wait.
+    #[inline]
+    pub(crate) fn stage(&mut self, frame: Frame) {
+        self.staged.push(frame);
+    }
+
+    /// Frames that may still come to wait.
+    pub(crate) fn room(&self) -> usize {
+        STAGED.saturating_sub(self.staged.len())
+    }
+
+    /// Sends what waits. If the interface has taken nothing for some time, that is dropped: packets for others go on.
+    pub(crate) fn flush(&mut self, pool: &mut Pool) {
+        if !self.staged.is_empty() {
+            let before = self.staged.len();
+            self.link.send(pool, &mut self.staged);
+            match self.staged.len() {
+                0 => self.stalled = None,
+                left if left < before => self.stalled = Some(Instant::now()),
+                left => {
+                    let since = *self.stalled.get_or_insert_with(Instant::now);
+                    if since.elapsed() > STALL {
+                        self.lost.lost[Lost::RingFull as usize] += left as u64;
+                        pool.give_back(self.staged.drain(..));
+                    }
+                }
+            }
+        }
+        self.link.turn(pool);
+    }
+}
