@@ -1,0 +1,41 @@
+//! The lab in which the other tests run: what it makes, and that nothing of it is left.
+
+mod lab;
+
+use std::panic;
+
+use lab::Lab;
+use paceline_live::Interface;
+
+#[test]
+fn two_namespaces_reach_each_other_and_nothing_is_left() {
+    let Some(mut lab) = Lab::new("works") else { return };
+    let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+    lab.pair_of((&left, "l0"), (&right, "r0"), 2);
+    left.ip("addr add 192.0.2.1/24 dev l0");
+    right.ip("addr add 192.0.2.2/24 dev r0");
+    assert!(left.ping("192.0.2.2", 3));
+    let l0 = left.inside(|| Interface::open("l0")).expect("it was made, and is up");
+    assert_eq!((l0.driver.as_str(), l0.queues), ("veth", 2));
+    assert!(right.inside(|| Interface::open("l0")).is_err(), "it is in the other namespace");
+
+    let name = left.name().to_owned();
+    assert!(exists(&name));
+    drop(lab);
+    assert!(!exists(&name));
+}
+
+#[test]
+fn a_panic_leaves_nothing_either() {
+    let Some(mut lab) = Lab::new("panics") else { return };
+    let name = lab.namespace("left").name().to_owned();
+    let outcome = panic::catch_unwind(panic::AssertUnwindSafe(move || {
+        let left = lab.namespace("right");
+        left.inside(|| panic!("planted"))
+    }));
+    assert!(outcome.is_err() && !exists(&name));
+}
+
+fn exists(name: &str) -> bool {
+    std::path::Path::new("/run/netns").join(name).exists()
+}
