@@ -51,6 +51,14 @@ pub enum LiveError {
         /// What to do, where that is known.
         help: Option<String>,
     },
+    /// It cannot be done this way, whatever the rights.
+    #[error("{what}\n{help}")]
+    Refused {
+        /// What cannot be done, and why.
+        what: String,
+        /// What to do.
+        help: String,
+    },
 }
 
 impl LiveError {
@@ -66,6 +74,16 @@ impl LiveError {
             Some(libc::EPERM | libc::EACCES) => LiveError::Rights { what, error },
             _ => LiveError::System { what, error, help: None },
         }
+    }
+
+    /// An error of the system, of what was tried, and what to do about it.
+    pub(crate) fn helped(what: impl Into<String>, error: io::Error, help: impl Into<String>) -> LiveError {
+        LiveError::System { what: what.into(), error, help: Some(help.into()) }
+    }
+
+    /// Something that cannot be done this way, and what to do.
+    pub(crate) fn refused(what: impl Into<String>, help: impl Into<String>) -> LiveError {
+        LiveError::Refused { what: what.into(), help: help.into() }
     }
 }
 
