@@ -44,3 +44,11 @@ pub use program::{Action, AttachMode, XdpProgram};
 pub use socket::{BusyPoll, Descriptor, Mode, SocketOptions, Statistics, XdpSocket};
 pub use steering::{HostPort, Steered, Steering};
 pub use umem::Umem;
+
+/// Each of them may move to the thread that uses it.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<XdpSocket>();
+    is_send::<XdpProgram>();
+    is_send::<Umem>();
+};

@@ -212,9 +212,10 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut Xdp, ProgramError> {
     Ok(program)
 }
 
-/// EBUSY: there is one, by a link or without. EEXIST: there is one in the other mode.
+/// The kernel refuses a second program of the same mode so. One in the other mode it refuses otherwise, and so the
+/// second try meets this.
 fn is_taken(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+    error.raw_os_error() == Some(libc::EBUSY)
 }
 
 fn taken(error: io::Error, interface: &str) -> LiveError {

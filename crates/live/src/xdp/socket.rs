@@ -252,7 +252,8 @@ impl XdpSocket {
         }
     }
 
-    /// Without zero-copy each call sends some packets, and says so by EAGAIN if there are more.
+    /// Without zero-copy each call sends some packets, and then says whether there are more. It ends when a call sends
+    /// none.
     fn send_copies(&mut self) -> Result<(), LiveError> {
         let mut left = self.transmit.unread();
         while left > 0 && self.wake_transmit()? {
@@ -296,8 +297,9 @@ impl XdpSocket {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => Ok(true),
-            Some(libc::EBUSY | libc::ENOBUFS | libc::EOPNOTSUPP) => Ok(false),
+            // It has sent as many as it does at a time, or a packet met a full queue: there may be more.
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => Ok(true),
+            Some(libc::EOPNOTSUPP) => Ok(false),
             _ => Err(LiveError::helped(
                 format!(
                     "queue {} of interface `{}` sends and receives no more",

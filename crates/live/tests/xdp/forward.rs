@@ -3,13 +3,14 @@
 #![allow(unsafe_code)]
 
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use paceline_live::Interface;
-use paceline_live::xdp::{Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket};
+use paceline_live::xdp::{AttachMode, Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket};
 
 use crate::lab::{Lab, Namespace};
 use crate::xdp_forward::Forwarder;
@@ -58,7 +59,7 @@ fn whole(mut forwarder: Forwarder) -> [u64; 2] {
     }
     assert_eq!(forwarder.sides.each_ref().map(|side| side.socket.to_send()), [0, 0], "all left");
     assert_eq!(forwarder.chunks_accounted_for(), forwarder.chunks);
-    let fill = 512;
+    let fill = 1_024;
     assert_eq!(forwarder.free.len(), forwarder.chunks - 2 * fill, "and both fill rings are full");
     let mut chunks = forwarder.free.clone();
     chunks.sort_unstable();
@@ -171,6 +172,101 @@ unsafe fn read(umem: &Umem, packet: Descriptor) -> Vec<u8> {
     let from = umem.pointer(packet.address).expect("it lies in the memory");
     // SAFETY: the caller holds the chunk, and the packet ends in it.
     unsafe { std::slice::from_raw_parts(from.as_ptr(), packet.len as usize) }.to_vec()
+}
+
+/// Each queue's packets go to its socket, in one memory.
+#[test]
+fn flows_spread_over_queues_and_each_queue_has_its_socket() {
+    let Some(mut lab) = crate::lab("queues") else { return };
+    let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+    lab.pair_of((&left, "l0"), (&right, "r0"), 2);
+    left.ip("addr add 192.0.2.1/24 dev l0");
+    left.ip("neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev l0");
+    let umem = Umem::mapped(256, 2_048, 0).expect("there is memory");
+    let mut chunks: Vec<u64> = umem.chunks().collect();
+    let options =
+        SocketOptions { fill: 128, receive: 128, transmit: 64, completion: 64, ..SocketOptions::default() };
+    let (program, mut sockets) = right.inside(|| {
+        let interface = Interface::open("r0").expect("it is there");
+        let mut program = XdpProgram::attach(&interface, &Steering::default()).expect("it has none");
+        let sockets = [0, 1].map(|queue| {
+            let mut socket = XdpSocket::open(&umem, &interface, queue, &options).expect("it is free");
+            socket.fill(&mut chunks);
+            program.insert(&socket).expect("it is the interface's");
+            socket
+        });
+        (program, sockets)
+    });
+    assert!(chunks.is_empty());
+    left.inside(|| {
+        for _flow in 0..100 {
+            let socket = UdpSocket::bind("192.0.2.1:0").expect("there are ports");
+            socket.send_to(b"hello", "192.0.2.2:9").expect("there is a way");
+        }
+    });
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while program.counters().expect("it counts").redirected < 100 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut packets = Vec::new();
+    let counts = sockets.each_mut().map(|socket| socket.receive(128, &mut packets));
+    assert!(counts.iter().all(|count| *count >= 10), "both have some: {counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), 100);
+    assert_eq!(packets.len() + sockets.iter().map(XdpSocket::to_receive).sum::<usize>(), umem.chunks().len());
+}
+
+#[test]
+fn a_round_allocates_nothing() {
+    let Some(mut lab) = crate::lab("rounds") else { return };
+    let [left, middle, _right] = three(&mut lab);
+    let mut forwarder = middle
+        .inside(|| Forwarder::new(["m0", "m1"], &Steering::default()))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let _pings = left.start("ping", "-n -i 0.002 -c 1000 192.0.2.2");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let before = crate::allocations();
+    while forwarder.sides.iter().any(|side| side.forwarded < 100) && Instant::now() < deadline {
+        forwarder.round().expect("the interfaces are there");
+    }
+    let after = crate::allocations();
+    assert!(forwarder.sides.iter().all(|side| side.forwarded >= 100), "there was traffic");
+    assert_eq!(after - before, 0);
+    drop(std::hint::black_box(vec![0]));
+    assert_eq!(crate::allocations() - after, 1, "planted: an allocation is counted");
+}
+
+/// A driver that cannot have the program leaves it to the network stack, and packets arrive as well.
+#[test]
+fn without_the_driver_the_network_stack_runs_the_program() {
+    let Some(mut lab) = crate::lab("generic") else { return };
+    let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+    lab.pair((&left, "l0"), (&right, "r0"));
+    left.ip("addr add 192.0.2.1/24 dev l0");
+    left.ip("neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev l0");
+    // A veth whose peer sends frames longer than a page has no native XDP.
+    left.ip("link set dev l0 mtu 9000");
+    right.ip("link set dev r0 mtu 9000");
+    let attach = || XdpProgram::attach(&Interface::open("r0")?, &Steering::default());
+    let mut program = right.inside(attach).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(program.mode(), AttachMode::Generic);
+    assert!(right.ip("link show dev r0").contains("xdpgeneric"));
+    let error = right.inside(attach).err().expect("there is one").to_string();
+    assert!(error.contains("`r0` has another XDP program"), "{error}");
+
+    left.ip("link set dev l0 mtu 1500");
+    right.ip("link set dev r0 mtu 1500");
+    let umem = Umem::mapped(64, 2_048, 0).expect("there is memory");
+    let mut socket = right
+        .inside(|| XdpSocket::open(&umem, &Interface::open("r0")?, 0, &SocketOptions::default()))
+        .unwrap_or_else(|error| panic!("{error}"));
+    socket.fill(&mut umem.chunks().collect());
+    program.insert(&socket).expect("it is the interface's");
+    assert!(!left.ping("192.0.2.2", 3));
+    let mut packets = Vec::new();
+    assert_eq!(socket.receive(9, &mut packets), 3);
+    assert!(packets.iter().all(|packet| packet.len == 14 + 84), "{packets:?}");
+    drop(program);
+    assert!(!right.ip("link show dev r0").contains("xdp"));
 }
 
 #[test]

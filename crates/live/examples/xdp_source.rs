@@ -1,0 +1,132 @@
+//! Sends packets out of an interface, for measurements: an XDP program that the kernel runs on frames of its own
+//! (`BPF_PROG_TEST_RUN` with live frames).
+//!
+//! ```sh
+//! cargo run --release -p paceline-live --example xdp_source -- l0 10
+//! cargo run --release -p paceline-live --example xdp_source -- l0 10 500000 1000 60
+//! ```
+//!
+//! The arguments are interface, seconds, packets a second (0: as many as go), flows, and bytes of a frame. The packets
+//! are UDP from 198.51.100.1 to 203.0.113.1, port 9; flow *i* has source port 1024 + *i*, and flows take turns.
+//!
+//! Out of a virtual interface, frames go only if its peer takes XDP frames: if an XDP program is attached there, or GRO
+//! is on. Without that the kernel drops them all, and says nothing. What the peer then has no room for is dropped,
+//! too: the figure printed is what was offered. Say what arrived by what counts there.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+use std::{env, process, thread};
+
+use aya::programs::Xdp;
+use aya::{EbpfLoader, TestRun, TestRunAttrs, TestRunOptions};
+use paceline_live::Interface;
+
+/// Empty if this was built without clang.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/source.bpf.o"));
+
+/// Frames that the kernel sends together. A virtual interface has room for 256.
+const BATCH: u32 = 64;
+/// Frames in one call without a rate.
+const CALL: u32 = 1 << 16;
+/// How long a call's packets last at a rate.
+const SLICE: Duration = Duration::from_micros(500);
+
+struct Arguments {
+    interface: String,
+    seconds: u64,
+    /// 0 if there is none.
+    packets_per_second: u64,
+    flows: u32,
+    bytes: usize,
+}
+
+fn main() {
+    let outcome = arguments().and_then(|arguments| send(&arguments));
+    if let Err(error) = outcome {
+        eprintln!("xdp_source: {error}");
+        process::exit(1);
+    }
+}
+
+fn arguments() -> Result<Arguments, Box<dyn Error>> {
+    let given: Vec<String> = env::args().skip(1).collect();
+    let usage = "usage: xdp_source INTERFACE SECONDS [PACKETS_PER_SECOND [FLOWS [BYTES]]]";
+    let number = |i: usize, default: u64| match given.get(i) {
+        None => Ok(default),
+        Some(text) => text.parse::<u64>().map_err(|_| format!("`{text}` is no number\n{usage}")),
+    };
+    let arguments = Arguments {
+        interface: given.first().ok_or(usage)?.clone(),
+        seconds: number(1, 10)?,
+        packets_per_second: number(2, 0)?,
+        flows: number(3, 1)?.clamp(1, 60_000) as u32,
+        bytes: number(4, 60)? as usize,
+    };
+    match arguments.bytes {
+        60..=1_514 => Ok(arguments),
+        bytes => Err(format!("a frame has 60 to 1514 bytes, not {bytes}").into()),
+    }
+}
+
+fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    if OBJECT.is_empty() {
+        return Err("this was built without clang: install clang and build again".into());
+    }
+    let interface = Interface::open(&arguments.interface)?;
+    let mut loaded = EbpfLoader::new()
+        .override_global("interface", &interface.index, true)
+        .override_global("flows", &arguments.flows, true)
+        .load(OBJECT)?;
+    let program: &mut Xdp =
+        loaded.program_mut("source").ok_or("the program is not in its file")?.try_into()?;
+    program.load()?;
+
+    let frame = frame(arguments.bytes, interface.address);
+    let rate = arguments.packets_per_second;
+    let (start, length) = (Instant::now(), Duration::from_secs(arguments.seconds));
+    let (mut offered, mut calls) = (0u64, 0u64);
+    while start.elapsed() < length {
+        let repeat = match rate {
+            0 => CALL,
+            rate => {
+                calls += 1;
+                let due = start + SLICE * calls as u32;
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                let owed = (start.elapsed().as_secs_f64() * rate as f64) as u64;
+                owed.saturating_sub(offered).clamp(1, u64::from(CALL)) as u32
+            }
+        };
+        let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
+        program.test_run(TestRunOptions { data_in: Some(&frame), repeat, attrs, ..Default::default() })?;
+        offered += u64::from(repeat);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{}: offered {offered} packets of {} flows in {seconds:.2} s, {:.0} a second",
+        arguments.interface,
+        arguments.flows,
+        offered as f64 / seconds
+    );
+    Ok(())
+}
+
+/// A UDP packet without a checksum, for an Ethernet address that nobody has.
+fn frame(bytes: usize, from: [u8; 6]) -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 0x99];
+    frame.extend(from);
+    frame.extend([0x08, 0x00]);
+    let ip_bytes = (bytes - 14) as u16;
+    let mut ip = vec![0x45, 0];
+    ip.extend(ip_bytes.to_be_bytes());
+    ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+    ip.extend([198, 51, 100, 1]);
+    ip.extend([203, 0, 113, 1]);
+    let sum: u32 = ip.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!((folded & 0xffff) + (folded >> 16)) as u16).to_be_bytes());
+    frame.extend(ip);
+    frame.extend([4, 0, 0, 9]);
+    frame.extend((ip_bytes - 20).to_be_bytes());
+    frame.resize(bytes, 0);
+    frame
+}
