@@ -31,21 +31,32 @@ const CALL: u32 = 1 << 16;
 /// How long a call's packets last at a rate.
 const SLICE: Duration = Duration::from_micros(500);
 
-struct Arguments {
-    interface: String,
-    seconds: u64,
+/// What to send.
+pub struct Arguments {
+    /// Out of which interface.
+    pub interface: String,
+    /// For how long.
+    pub seconds: u64,
     /// 0 if there is none.
-    packets_per_second: u64,
-    flows: u32,
-    bytes: usize,
+    pub packets_per_second: u64,
+    /// How many source ports take turns.
+    pub flows: u32,
+    /// How long a frame is.
+    pub bytes: usize,
 }
 
 fn main() {
-    let outcome = arguments().and_then(|arguments| send(&arguments));
-    if let Err(error) = outcome {
+    let fail = |error: Box<dyn Error>| -> ! {
         eprintln!("xdp_source: {error}");
-        process::exit(1);
-    }
+        process::exit(1)
+    };
+    let arguments = arguments().unwrap_or_else(|error| fail(error));
+    let start = Instant::now();
+    let offered = send(&arguments).unwrap_or_else(|error| fail(error));
+    let seconds = start.elapsed().as_secs_f64();
+    let Arguments { interface, flows, .. } = &arguments;
+    let rate = offered as f64 / seconds;
+    println!("{interface}: offered {offered} packets of {flows} flows in {seconds:.2} s, {rate:.0} a second");
 }
 
 fn arguments() -> Result<Arguments, Box<dyn Error>> {
@@ -68,7 +79,8 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     }
 }
 
-fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+/// Sends, and says how many packets were offered.
+pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
     if OBJECT.is_empty() {
         return Err("this was built without clang: install clang and build again".into());
     }
@@ -93,21 +105,17 @@ fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 let due = start + SLICE * calls as u32;
                 thread::sleep(due.saturating_duration_since(Instant::now()));
                 let owed = (start.elapsed().as_secs_f64() * rate as f64) as u64;
-                owed.saturating_sub(offered).clamp(1, u64::from(CALL)) as u32
+                owed.saturating_sub(offered).min(u64::from(CALL)) as u32
             }
         };
+        if repeat == 0 {
+            continue;
+        }
         let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
         program.test_run(TestRunOptions { data_in: Some(&frame), repeat, attrs, ..Default::default() })?;
         offered += u64::from(repeat);
     }
-    let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "{}: offered {offered} packets of {} flows in {seconds:.2} s, {:.0} a second",
-        arguments.interface,
-        arguments.flows,
-        offered as f64 / seconds
-    );
-    Ok(())
+    Ok(offered)
 }
 
 /// A UDP packet without a checksum, for an Ethernet address that nobody has.

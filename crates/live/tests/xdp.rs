@@ -12,6 +12,9 @@ mod steer;
 #[path = "../examples/xdp_forward.rs"]
 #[allow(dead_code)]
 mod xdp_forward;
+#[path = "../examples/xdp_source.rs"]
+#[allow(dead_code)]
+mod xdp_source;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -14,6 +14,7 @@ use paceline_live::xdp::{AttachMode, Descriptor, SocketOptions, Steering, Umem, 
 
 use crate::lab::{Lab, Namespace};
 use crate::xdp_forward::Forwarder;
+use crate::xdp_source::{self, Arguments};
 
 /// Left host, middle, right host: l0 - m0, m1 - r0.
 fn three(lab: &mut Lab) -> [Namespace; 3] {
@@ -81,6 +82,40 @@ fn whole(mut forwarder: Forwarder) -> [u64; 2] {
     let statistics = forwarder.sides.each_ref().map(|side| side.socket.statistics().expect("it counts"));
     assert!(statistics.iter().all(|of| of.transmit_invalid == 0 && of.fill_invalid == 0), "{statistics:?}");
     forwarder.sides.each_ref().map(|side| side.forwarded)
+}
+
+/// What measurements send: whole packets, of flows that take turns.
+#[test]
+fn the_source_sends_flows_in_turn() {
+    let Some(mut lab) = crate::lab("source") else { return };
+    let (left, right) = (lab.namespace("left"), lab.namespace("right"));
+    lab.pair((&left, "l0"), (&right, "r0"));
+    let umem = Umem::mapped(4_096, 2_048, 0).expect("there is memory");
+    let (_program, mut socket) = right.inside(|| {
+        let interface = Interface::open("r0").expect("it is there");
+        let mut program = XdpProgram::attach(&interface, &Steering::default()).expect("it has none");
+        let socket = XdpSocket::open(&umem, &interface, 0, &SocketOptions::default()).expect("it is free");
+        program.insert(&socket).expect("it is the interface's");
+        (program, socket)
+    });
+    socket.fill(&mut umem.chunks().collect());
+    let what =
+        Arguments { interface: "l0".to_owned(), seconds: 1, packets_per_second: 1_000, flows: 3, bytes: 100 };
+    let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
+    let offered = offered.unwrap_or_else(|error| panic!("{error}"));
+    let mut packets = Vec::new();
+    socket.receive(4_096, &mut packets);
+    assert!((500..=1_000).contains(&offered), "{offered}");
+    assert_eq!(packets.len() as u64, offered, "a quiet veth loses none");
+    for (i, packet) in (1u16..).zip(packets) {
+        // SAFETY: it was just received.
+        let bytes = unsafe { read(&umem, packet) };
+        assert_eq!(bytes.len(), 100);
+        assert_eq!(u16::from_be_bytes([bytes[34], bytes[35]]), 1_024 + i % 3, "packet {i}");
+        let sum: u32 =
+            bytes[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the header's checksum");
+    }
 }
 
 /// Any address in a chunk stands for it: frames are sent from the middle of chunks, and filled in where they arrived.
