@@ -25,6 +25,7 @@ struct xdp_md {
 
 /* Helpers, by their numbers. */
 static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
+static u64 (*const clock_ns)(void) = (void *)5;
 static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *)51;
 

@@ -6,16 +6,18 @@
 //! cargo run --release -p paceline-live --example xdp_source -- l0 10 500000 1000 60
 //! ```
 //!
-//! The arguments are interface, seconds, packets a second (0: as many as go), flows, and bytes of a frame. The packets
-//! are UDP from 198.51.100.1 to 203.0.113.1, port 9; flow *i* has source port 1024 + *i*, and flows take turns.
+//! The arguments are interface, seconds, packets a second (0: as many as go; otherwise 1000 or more), flows, and bytes
+//! of a frame. The packets are UDP from 198.51.100.1 to 203.0.113.1, port 9; flow *i* has source port 1024 + *i*, and
+//! flows take turns.
 //!
 //! Out of a virtual interface, frames go only if its peer takes XDP frames: if an XDP program is attached there, or GRO
-//! is on. Without that the kernel drops them all, and says nothing. What the peer then has no room for is dropped,
-//! too: the figure printed is what was offered. Say what arrived by what counts there.
+//! is on. Otherwise the kernel drops them all, and says nothing. It also drops what the peer has no room for: the figure
+//! printed is what was offered, and what arrived has to be counted behind. A source that gets no processor for a
+//! millisecond or more offers less than its rate.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
-use std::{env, process, thread};
+use std::{env, process};
 
 use aya::programs::Xdp;
 use aya::{EbpfLoader, TestRun, TestRunAttrs, TestRunOptions};
@@ -24,12 +26,10 @@ use paceline_live::Interface;
 /// Empty if this was built without clang.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/source.bpf.o"));
 
-/// Frames that the kernel sends together. A virtual interface has room for 256.
-const BATCH: u32 = 64;
-/// Frames in one call without a rate.
-const CALL: u32 = 1 << 16;
-/// How long a call's packets last at a rate.
-const SLICE: Duration = Duration::from_micros(500);
+/// Frames that the kernel sends together at most. A virtual interface has room for 256.
+const BATCH: u32 = 32;
+/// Frames in one call without a rate: half a second or so, since the kernel takes a break after each call.
+const CALL: u32 = 1 << 20;
 
 /// What to send.
 pub struct Arguments {
@@ -73,6 +73,9 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
         flows: number(3, 1)?.clamp(1, 60_000) as u32,
         bytes: number(4, 60)? as usize,
     };
+    if (1..1_000).contains(&arguments.packets_per_second) {
+        return Err("a rate is 0, for none, or at least 1000 packets a second".into());
+    }
     match arguments.bytes {
         60..=1_514 => Ok(arguments),
         bytes => Err(format!("a frame has 60 to 1514 bytes, not {bytes}").into()),
@@ -85,37 +88,33 @@ pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
         return Err("this was built without clang: install clang and build again".into());
     }
     let interface = Interface::open(&arguments.interface)?;
+    let rate = arguments.packets_per_second;
+    let gap_ns = 1_000_000_000u64.checked_div(rate).unwrap_or(0);
     let mut loaded = EbpfLoader::new()
         .override_global("interface", &interface.index, true)
         .override_global("flows", &arguments.flows, true)
+        .override_global("gap_ns", &gap_ns, true)
         .load(OBJECT)?;
     let program: &mut Xdp =
         loaded.program_mut("source").ok_or("the program is not in its file")?.try_into()?;
     program.load()?;
 
+    // The kernel does nothing else on this core while a batch waits for its times: not longer than a millisecond.
+    let batch = if rate == 0 { BATCH } else { (rate / 1_000).clamp(1, u64::from(BATCH)) as u32 };
     let frame = frame(arguments.bytes, interface.address);
-    let rate = arguments.packets_per_second;
     let (start, length) = (Instant::now(), Duration::from_secs(arguments.seconds));
-    let (mut offered, mut calls) = (0u64, 0u64);
-    while start.elapsed() < length {
+    let mut offered = 0;
+    loop {
+        let left = length.saturating_sub(start.elapsed());
         let repeat = match rate {
+            _ if left.is_zero() => return Ok(offered),
             0 => CALL,
-            rate => {
-                calls += 1;
-                let due = start + SLICE * calls as u32;
-                thread::sleep(due.saturating_duration_since(Instant::now()));
-                let owed = (start.elapsed().as_secs_f64() * rate as f64) as u64;
-                owed.saturating_sub(offered).min(u64::from(CALL)) as u32
-            }
+            rate => (left.as_secs_f64() * rate as f64).clamp(1.0, f64::from(u32::MAX)) as u32,
         };
-        if repeat == 0 {
-            continue;
-        }
-        let attrs = TestRunAttrs::new().xdp_live_frames(BATCH);
+        let attrs = TestRunAttrs::new().xdp_live_frames(batch);
         program.test_run(TestRunOptions { data_in: Some(&frame), repeat, attrs, ..Default::default() })?;
         offered += u64::from(repeat);
     }
-    Ok(offered)
 }
 
 /// A UDP packet without a checksum, for an Ethernet address that nobody has.

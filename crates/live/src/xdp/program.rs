@@ -49,8 +49,8 @@ pub enum Action {
     Other(u32),
 }
 
-/// The XDP program of an interface. Dropping it takes it off, and so does the end of the process, by a kill, too: the
-/// interface is the host's again.
+/// The XDP program of an interface. The kernel detaches it when this value is dropped, and when the process ends, by
+/// SIGKILL too: the host then gets all packets again.
 pub struct XdpProgram {
     ebpf: Ebpf,
     interface: Interface,
@@ -60,8 +60,8 @@ pub struct XdpProgram {
 }
 
 impl XdpProgram {
-    /// Loads the program and attaches it: in the driver if that can, otherwise in the network stack, and
-    /// [`XdpProgram::mode`] says which. Until a socket is [inserted](XdpProgram::insert), all packets pass to the host.
+    /// Loads the program and attaches it: in the driver if the driver supports XDP, otherwise in the network stack.
+    /// [`XdpProgram::mode`] says which. Until a socket is [inserted](XdpProgram::insert), all packets go to the host.
     ///
     /// # Errors
     /// [`LiveError`] if the interface has an XDP program, this process may not attach one, the kernel refuses it, or this
@@ -101,7 +101,7 @@ impl XdpProgram {
         &self.interface
     }
 
-    /// Sends the packets of the socket's queue to it from now on. When the socket is dropped, they pass to the host again.
+    /// Redirects the packets of the socket's queue to the socket. When the socket is dropped, they go to the host again.
     ///
     /// # Errors
     /// [`LiveError`] if the socket is of another interface, or its queue has a number above 255.
@@ -121,7 +121,8 @@ impl XdpProgram {
         set.map_err(|error| failed(&format!("cannot steer packets to queue {queue}"), of, &error))
     }
 
-    /// The host's own addresses from now on, in place of those before.
+    /// Replaces the host's own addresses. The rules that use them are those of [`Steering`] at
+    /// [attach](XdpProgram::attach): there the rule `pass_host_addresses`, or a port and an address, has to be set.
     ///
     /// # Errors
     /// [`LiveError`] if there are more than 1,024. Some of them are set then.
@@ -140,7 +141,7 @@ impl XdpProgram {
         Ok(())
     }
 
-    /// What it has done with packets so far, on all cores.
+    /// Counts of packets so far, on all cores.
     ///
     /// # Errors
     /// [`LiveError`] if the kernel does not say.
@@ -156,11 +157,11 @@ impl XdpProgram {
         Ok(Steered::new(sums))
     }
 
-    /// What the program would do with a frame that arrives at queue 0, asked of the kernel (`BPF_PROG_TEST_RUN`). The
-    /// program counts it.
+    /// Runs the program on a frame, as if the frame had arrived at queue 0 (`BPF_PROG_TEST_RUN`), and says what it
+    /// decided. The program counts the frame, too.
     ///
     /// # Errors
-    /// [`LiveError`] if the kernel does not try it: it takes none that is shorter than an Ethernet header.
+    /// [`LiveError`] if the kernel refuses the frame, because it is shorter than an Ethernet header.
     pub fn try_out(&self, frame: &[u8]) -> Result<Action, LiveError> {
         let error_of =
             |error: ProgramError| failed("cannot try the XDP program out", &self.interface.name, &error);

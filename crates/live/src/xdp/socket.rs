@@ -3,77 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
-use std::thread;
-use std::time::Duration;
 
 use super::mapping::Mapping;
+use super::options::SocketOptions;
 use super::ring::{Consumer, Producer};
+use super::setup::{self, get};
 use super::umem::Umem;
 use crate::{Interface, LiveError};
-
-/// Ethernet header and two VLAN tags, bytes: a frame is as much longer than the MTU.
-const LINK_BYTES: usize = 14 + 2 * 4;
-
-/// How often a queue is asked for that the kernel has not quite let go of, and how long between.
-const BIND_TRIES: u32 = 25;
-const BIND_WAIT: Duration = Duration::from_millis(20);
-
-/// `XDP_MAX_TX_SKB_BUDGET` of linux/if_xdp.h, since Linux 6.17.
-const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
-
-/// How a socket is opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SocketOptions {
-    /// Entries of the fill ring: chunks that wait for packets. A power of two, as with the other rings.
-    pub fill: u32,
-    /// Entries of the receive ring.
-    pub receive: u32,
-    /// Entries of the transmit ring.
-    pub transmit: u32,
-    /// Entries of the completion ring: chunks that were sent. The kernel sends nothing while it is full.
-    pub completion: u32,
-    /// With or without zero-copy.
-    pub mode: Mode,
-    /// The thread that uses the socket does the driver's work, too, and the driver raises no interrupts.
-    pub busy_poll: Option<BusyPoll>,
-}
-
-/// How packets get from the driver into the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// By zero-copy where the driver can, by a copy elsewhere.
-    Best,
-    /// By zero-copy, or not at all.
-    ZeroCopy,
-    /// By a copy: every driver can.
-    Copy,
-}
-
-/// How a socket polls its driver. Only worth it with `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface
-/// set, see the kernel's Documentation/networking/af_xdp.rst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BusyPoll {
-    /// How long one poll lasts at most, microseconds.
-    pub micros: u32,
-    /// How many packets one poll takes at most.
-    pub budget: u32,
-}
-
-impl Default for SocketOptions {
-    fn default() -> SocketOptions {
-        SocketOptions {
-            fill: 4_096,
-            receive: 2_048,
-            transmit: 2_048,
-            completion: 2_048,
-            mode: Mode::Best,
-            busy_poll: None,
-        }
-    }
-}
 
 /// A packet in the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +25,8 @@ pub struct Descriptor {
 /// What the kernel counts of a socket (`XDP_STATISTICS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Packets lost because they are longer than a chunk has room for, or for want of memory.
+    /// Packets lost because a chunk had no room for them, or because there was no chunk: the latter are counted as
+    /// [`Statistics::fill_ring_empty`], too.
     pub receive_dropped: u64,
     /// Packets lost because the receive ring was full.
     pub receive_ring_full: u64,
@@ -122,9 +61,12 @@ pub struct XdpSocket {
 }
 
 impl XdpSocket {
-    /// Opens the socket of one queue. Packets arrive once chunks are [filled](XdpSocket::fill) in and the interface's
-    /// program [has the socket](crate::xdp::XdpProgram::insert); the program should be attached first, since some
-    /// drivers have zero-copy only then.
+    /// Opens the socket of one queue. Attach the [program](crate::xdp::XdpProgram) first: some drivers have zero-copy
+    /// only with one. Packets arrive once the socket has [chunks](XdpSocket::fill) and was
+    /// [inserted](crate::xdp::XdpProgram::insert) into the program.
+    ///
+    /// If another socket has the queue, this waits up to half a second for it: the kernel releases a queue some time
+    /// after its socket was closed.
     ///
     /// # Errors
     /// [`LiveError`] if there is no such queue, another socket has it, packets of the interface's MTU do not fit into a
@@ -136,13 +78,13 @@ impl XdpSocket {
         options: &SocketOptions,
     ) -> Result<XdpSocket, LiveError> {
         let name = &interface.name;
-        check(umem, interface, queue, options)?;
-        let fd = socket(name)?;
+        setup::check(umem, interface, queue, options)?;
+        let fd = setup::socket(name)?;
         let what = |what: &str| format!("cannot {what} for queue {queue} of interface `{name}`");
         let set = |option, value: &u32, of: &str| {
-            set(&fd, libc::SOL_XDP, option, value).map_err(|error| LiveError::of(what(of), error))
+            setup::set(&fd, libc::SOL_XDP, option, value).map_err(|error| LiveError::of(what(of), error))
         };
-        set_umem(&fd, umem).map_err(|error| registration_failed(what("register packet memory"), error))?;
+        setup::register(&fd, umem, || what("register packet memory"))?;
         set(libc::XDP_UMEM_FILL_RING, &options.fill, "make a fill ring")?;
         set(libc::XDP_UMEM_COMPLETION_RING, &options.completion, "make a completion ring")?;
         set(libc::XDP_RX_RING, &options.receive, "make a receive ring")?;
@@ -160,8 +102,8 @@ impl XdpSocket {
         let (transmit_map, transmit) =
             Mapping::ring(&fd, libc::XDP_PGOFF_TX_RING as u64, &at.tx, options.transmit).map_err(mapped)?;
 
-        tune(&fd, options).map_err(|error| LiveError::of(what("set up busy polling"), error))?;
-        bind(&fd, interface, queue, options.mode)?;
+        setup::tune(&fd, options).map_err(|error| LiveError::of(what("set up busy polling"), error))?;
+        setup::bind(&fd, interface, queue, options.mode)?;
         let flags: libc::xdp_options = get(&fd, libc::XDP_OPTIONS).map_err(mapped)?;
         Ok(XdpSocket {
             // SAFETY: the parts lie in mappings that live as long as the socket, and this is their side of it alone;
@@ -363,177 +305,5 @@ impl XdpSocket {
             transmit_invalid: counted.tx_invalid_descs,
             transmit_ring_empty: counted.tx_ring_empty_descs,
         })
-    }
-}
-
-/// Refuses what the kernel would refuse with a bare EINVAL, or take and then drop packets.
-fn check(umem: &Umem, interface: &Interface, queue: u32, options: &SocketOptions) -> Result<(), LiveError> {
-    let name = &interface.name;
-    if queue >= interface.queues {
-        let (queues, last) = (interface.queues, interface.queues.saturating_sub(1));
-        return Err(LiveError::refused(
-            format!("interface `{name}` has no queue {queue}: it has {queues}"),
-            format!("Use a queue from 0 to {last}, or give it more: ethtool -L {name} combined N"),
-        ));
-    }
-    let frame = interface.mtu + LINK_BYTES;
-    let room = umem.longest_packet();
-    if frame > room {
-        return Err(LiveError::refused(
-            format!("frames of interface `{name}` have up to {frame} bytes, and a chunk has room for {room}"),
-            format!(
-                "Use longer chunks, or a smaller MTU: ip link set dev {name} mtu {}",
-                room.saturating_sub(LINK_BYTES)
-            ),
-        ));
-    }
-    for size in [options.fill, options.receive, options.transmit, options.completion] {
-        if !size.is_power_of_two() || size > 1 << 20 {
-            return Err(LiveError::refused(
-                format!("AF_XDP has no rings of {size} entries"),
-                "Use a power of two up to 1048576.",
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn socket(name: &str) -> Result<OwnedFd, LiveError> {
-    // SAFETY: the arguments are plain numbers.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd >= 0 {
-        // SAFETY: it was just opened, and nobody else knows it.
-        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    let (what, error) =
-        (format!("cannot open an AF_XDP socket for interface `{name}`"), io::Error::last_os_error());
-    Err(match error.raw_os_error() {
-        Some(libc::EAFNOSUPPORT) => {
-            LiveError::helped(what, error, "This kernel was built without XDP_SOCKETS: use AF_PACKET.")
-        }
-        _ => LiveError::of(what, error),
-    })
-}
-
-fn registration_failed(what: String, error: io::Error) -> LiveError {
-    match error.raw_os_error() {
-        Some(libc::ENOBUFS | libc::ENOMEM) => LiveError::helped(
-            what,
-            error,
-            "The kernel may not lock that much memory: ulimit -l unlimited, or run as root.",
-        ),
-        _ => LiveError::of(what, error),
-    }
-}
-
-fn set_umem(fd: &OwnedFd, umem: &Umem) -> io::Result<()> {
-    set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem.registration())
-}
-
-fn tune(fd: &OwnedFd, options: &SocketOptions) -> io::Result<()> {
-    // As much in one call as the ring has, and as much on its way. Kernels that know no such bound have others.
-    let _ = set(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &options.transmit);
-    let in_flight = options.transmit.saturating_mul(4_096).min(i32::MAX as u32);
-    let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &in_flight);
-    let Some(BusyPoll { micros, budget }) = options.busy_poll else { return Ok(()) };
-    set(fd, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1u32)?;
-    set(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &micros)?;
-    set(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &budget)
-}
-
-fn bind(fd: &OwnedFd, interface: &Interface, queue: u32, mode: Mode) -> Result<(), LiveError> {
-    let how = match mode {
-        // The kernel tries zero-copy itself, and then goes on with a copy.
-        Mode::Best => 0,
-        Mode::ZeroCopy => libc::XDP_ZEROCOPY,
-        Mode::Copy => libc::XDP_COPY,
-    };
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: how | libc::XDP_USE_NEED_WAKEUP,
-        sxdp_ifindex: interface.index,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
-    };
-    let mut tries = 0;
-    loop {
-        let len = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: the address is the kernel's structure for this family, of this length.
-        if unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        tries += 1;
-        // The kernel lets go of a queue some time after its socket was closed.
-        if error.raw_os_error() != Some(libc::EBUSY) || tries >= BIND_TRIES {
-            return Err(bind_failed(error, &interface.name, queue, mode));
-        }
-        thread::sleep(BIND_WAIT);
-    }
-}
-
-fn bind_failed(error: io::Error, name: &str, queue: u32, mode: Mode) -> LiveError {
-    let what = format!("cannot take queue {queue} of interface `{name}`");
-    // ENOTSUPP, which some drivers give for EOPNOTSUPP, has no name outside the kernel.
-    const ENOTSUPP: i32 = 524;
-    match error.raw_os_error() {
-        Some(libc::EBUSY) => LiveError::helped(
-            format!("{what}: another AF_XDP socket has it"),
-            error,
-            "`ss --xdp --processes` names its program: end that, or use another queue.",
-        ),
-        Some(libc::EOPNOTSUPP | ENOTSUPP) if mode == Mode::ZeroCopy => LiveError::helped(
-            format!("{what}: its driver has no zero-copy"),
-            error,
-            "Let the kernel choose, or ask for a copy.",
-        ),
-        Some(libc::EOPNOTSUPP | ENOTSUPP) => {
-            LiveError::helped(what, error, "This interface cannot have AF_XDP sockets: use AF_PACKET.")
-        }
-        Some(libc::EINVAL) => LiveError::helped(
-            what,
-            error,
-            format!(
-                "Its driver refuses it. `ethtool -l {name}` shows its queues; AF_PACKET works with all of them."
-            ),
-        ),
-        Some(libc::ENETDOWN | libc::ENODEV) => {
-            LiveError::helped(what, error, format!("Take it up first: ip link set {name} up"))
-        }
-        _ => LiveError::of(what, error),
-    }
-}
-
-fn set<T>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value is read for its length, and outlives the call.
-    match unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, ptr::from_ref(value).cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// A structure of numbers.
-///
-/// # Safety
-/// All bytes 0 is a valid value, and so is whatever the kernel writes.
-unsafe trait Numbers: Copy {}
-// SAFETY: these are structures of numbers.
-unsafe impl Numbers for libc::xdp_mmap_offsets {}
-// SAFETY: as above.
-unsafe impl Numbers for libc::xdp_options {}
-// SAFETY: as above.
-unsafe impl Numbers for libc::xdp_statistics {}
-
-/// The value of an option of AF_XDP; what an older kernel does not fill in is 0.
-fn get<T: Numbers>(fd: &OwnedFd, option: libc::c_int) -> io::Result<T> {
-    // SAFETY: all bytes 0 is a valid value.
-    let mut value: T = unsafe { mem::zeroed() };
-    let mut len = size_of::<T>() as libc::socklen_t;
-    let to = (&raw mut value).cast();
-    // SAFETY: the kernel writes up to `len` bytes of the value, which outlives the call.
-    match unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, to, &mut len) } {
-        0 => Ok(value),
-        _ => Err(io::Error::last_os_error()),
     }
 }

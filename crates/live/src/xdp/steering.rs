@@ -6,24 +6,25 @@ use std::str::FromStr;
 
 use crate::LiveError;
 
-/// Which packets go to the host's own network stack. By default none does, but those of queues that have no socket.
+/// Which packets go to the host's own network stack. By default only packets of queues without a socket do.
 ///
-/// Up to two VLAN tags are looked through. What is too short for a rule, or malformed, goes to the socket.
+/// The rules skip up to two VLAN tags. Frames that are malformed, or too short for a rule, go to the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Steering {
-    /// ARP frames, and router and neighbour discovery of IPv6 (ICMPv6 types 133 to 137 with hop limit 255): the host
+    /// Pass ARP frames, and IPv6 router and neighbour discovery (ICMPv6 types 133 to 137 with hop limit 255): the host
     /// then answers for its addresses, and learns those of its neighbours.
     pub pass_neighbours: bool,
-    /// Packets whose destination is one of `host_addresses`.
+    /// Pass packets whose destination is one of `host_addresses`.
     pub pass_host_addresses: bool,
-    /// Packets to these ports. Where there are `host_addresses`, only packets to those. Fragments but the first have no
-    /// ports, and neither has a packet with extension headers of IPv6.
+    /// Pass packets to these destination ports. If there are `host_addresses`, only packets to those. Not passed: later
+    /// fragments, which have no ports, and IPv6 packets with extension headers.
     pub pass_ports: Vec<HostPort>,
-    /// The host's own addresses, at most 1,024; they can be [set](crate::xdp::XdpProgram::set_host_addresses) again.
+    /// The host's own addresses, at most 1,024; they can be [replaced](crate::xdp::XdpProgram::set_host_addresses)
+    /// later.
     pub host_addresses: Vec<IpAddr>,
 }
 
-/// A port that packets are passed to the host by. In text it is as in `tcp/22`.
+/// A destination port whose packets go to the host. Written as `tcp/22`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HostPort {
     /// Destination port of TCP.
@@ -94,10 +95,10 @@ pub(super) fn address_key(address: &IpAddr) -> [u8; 16] {
     }
 }
 
-/// How many packets the program has seen so far, by what it did with them.
+/// Counts of packets that the program has seen, by what it did with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Steered {
-    /// Sent to a socket. The socket may still have had [no room](crate::xdp::Statistics).
+    /// Redirected to a socket. [`Statistics`](crate::xdp::Statistics) counts those that the socket then dropped.
     pub redirected: u64,
     /// Passed to the host: there is no socket for their queue.
     pub no_socket: u64,

@@ -13,10 +13,13 @@ const XDP_HEADROOM: u32 = 256;
 
 /// Memory in chunks of equal length, one packet in each. Clones are the same memory.
 ///
-/// A chunk goes by its offset from the start of the memory. Each [socket](crate::xdp::XdpSocket) registers the memory on
-/// its own (as VPP's do), and not by `XDP_SHARED_UMEM`: that flag binds all sockets of a memory to the mode of the
-/// first, so that one interface without zero-copy would take it from all. Packets go from one socket to another without
-/// a copy all the same: it is the same memory, at the same offsets.
+/// A chunk is named by its offset from the start of the memory. All sockets of one memory use the same offsets, so a
+/// packet that one socket received can be sent by another without a copy.
+///
+/// Each [socket](crate::xdp::XdpSocket) registers the memory for itself, as VPP's sockets do, and does not use
+/// `XDP_SHARED_UMEM`. With that flag the kernel gives every socket the mode of the first one: an interface without
+/// zero-copy would then either fail to bind, or take zero-copy from the others. The price is that the kernel counts the
+/// locked memory once for each socket, where the process has such a limit (`ulimit -l`, without CAP_IPC_LOCK).
 #[derive(Clone)]
 pub struct Umem(Arc<Memory>);
 
@@ -35,12 +38,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Umem {
-    /// The `bytes` bytes from `start` as chunks of `chunk_bytes`. In a chunk the kernel puts a packet `headroom` + 256
-    /// bytes behind the start, or anywhere where it was moved to before it is sent.
+    /// Describes the `bytes` bytes from `start` on, in chunks of `chunk_bytes`. The kernel writes a received packet
+    /// `headroom` + 256 bytes behind the start of its chunk. A packet to be sent may lie anywhere in its chunk.
     ///
-    /// `owner` keeps the memory alive; it is let go when the last socket and the last clone of this value are gone. The
-    /// memory should be a mapping of its own, which is unmapped then: a driver with zero-copy may write to chunks for a
-    /// moment after their socket was closed.
+    /// `owner` keeps the memory alive. It is dropped with the last socket and the last clone of this value. The memory
+    /// should be a mapping of its own that is unmapped then, and not memory of the heap that is used again: a driver
+    /// with zero-copy may write to chunks for a moment after their socket was closed.
     ///
     /// # Safety
     /// The memory is valid for reads and writes as long as `owner` lives, and nobody reads or writes a chunk while the
@@ -87,8 +90,8 @@ impl Umem {
         Ok(Umem(Arc::new(Memory { start, bytes, chunk_bytes, headroom, _owner: owner })))
     }
 
-    /// New memory, of `chunks` chunks; the rest is as with [`Umem::new`]. It is unmapped when the last socket and the
-    /// last clone of this value are gone.
+    /// Maps new memory of `chunks` chunks; otherwise as [`Umem::new`]. The memory is unmapped with the last socket and
+    /// the last clone of this value.
     ///
     /// # Errors
     /// [`LiveError`] if there is no memory, or as with [`Umem::new`].
@@ -100,7 +103,8 @@ impl Umem {
         unsafe { Umem::new(start, bytes, chunk_bytes, headroom, Arc::new(mapped)) }
     }
 
-    /// The memory at an address, for who holds its chunk; it is valid to the chunk's end. `None` if it lies outside.
+    /// A pointer to an address, valid to the end of its chunk; `None` if the address lies outside the memory. Only the
+    /// holder of the chunk may use the pointer.
     #[inline]
     pub fn pointer(&self, address: u64) -> Option<NonNull<u8>> {
         let offset = usize::try_from(address).ok().filter(|offset| *offset < self.0.bytes)?;
@@ -131,8 +135,8 @@ impl Umem {
         address & !u64::from(self.0.chunk_bytes - 1)
     }
 
-    /// Whether a packet lies in one chunk of this memory: the kernel loses a chunk that it is told to send and that
-    /// does not.
+    /// Whether a packet lies within one chunk of this memory. The kernel never gives back a chunk of a packet that does
+    /// not.
     pub(super) fn holds(&self, address: u64, len: u32) -> bool {
         let end = address.saturating_add(u64::from(len));
         len > 0 && end <= self.0.bytes as u64 && self.chunk_of(address) == self.chunk_of(end - 1)
