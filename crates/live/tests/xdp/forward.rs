@@ -2,9 +2,12 @@
 
 #![allow(unsafe_code)]
 
+use std::cell::UnsafeCell;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::Stdio;
+use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -198,7 +201,7 @@ fn frame(number: u32, len: u32) -> Vec<u8> {
 unsafe fn write(umem: &Umem, address: u64, bytes: &[u8]) {
     let to = umem.pointer(address).expect("it lies in the memory");
     // SAFETY: the caller holds the chunk, and the bytes end in it.
-    unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(bytes).cast(), bytes.len()) };
+    unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
 }
 
 /// # Safety
@@ -207,6 +210,34 @@ unsafe fn read(umem: &Umem, packet: Descriptor) -> Vec<u8> {
     let from = umem.pointer(packet.address).expect("it lies in the memory");
     // SAFETY: the caller holds the chunk, and the packet ends in it.
     unsafe { std::slice::from_raw_parts(from.as_ptr(), packet.len as usize) }.to_vec()
+}
+
+/// Memory of somebody else is let go when the last socket is gone, and not before.
+#[test]
+fn the_owner_of_the_memory_is_kept_as_long_as_a_socket_has_it() {
+    #[repr(align(4096))]
+    struct Memory(UnsafeCell<[u8; 16 * 2_048]>);
+    // SAFETY: nobody but the kernel touches it.
+    unsafe impl Sync for Memory {}
+
+    let Some(mut lab) = crate::lab("owner") else { return };
+    let namespace = lab.namespace("one");
+    lab.pair_of((&namespace, "a0"), (&namespace, "a1"), 2);
+    let owner = Arc::new(Memory(UnsafeCell::new([0; _])));
+    let start = NonNull::new(owner.0.get().cast()).expect("it is somewhere");
+    // SAFETY: the owner has the memory, which nobody else touches.
+    let umem =
+        unsafe { Umem::new(start, size_of::<Memory>(), 2_048, 0, owner.clone()) }.expect("it is aligned");
+    let open = |queue| {
+        namespace.inside(|| XdpSocket::open(&umem, &Interface::open("a0")?, queue, &SocketOptions::default()))
+    };
+    let sockets = [0, 1].map(|queue| open(queue).unwrap_or_else(|error| panic!("{error}")));
+    drop(umem);
+    let [first, second] = sockets;
+    drop(first);
+    assert_eq!(Arc::strong_count(&owner), 2);
+    drop(second);
+    assert_eq!(Arc::strong_count(&owner), 1);
 }
 
 /// Each queue's packets go to its socket, in one memory.

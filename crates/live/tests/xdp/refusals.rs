@@ -3,7 +3,7 @@
 use std::fs;
 
 use paceline_live::Interface;
-use paceline_live::xdp::{AttachMode, Mode, SocketOptions, Steering, Umem, XdpProgram, XdpSocket};
+use paceline_live::xdp::{AttachMode, BusyPoll, Mode, SocketOptions, Steering, Umem, XdpProgram, XdpSocket};
 
 #[test]
 fn one_program_for_each_interface_and_none_when_it_is_dropped() {
@@ -77,6 +77,12 @@ fn a_queue_has_one_socket() {
     let error = program.insert(&again).expect_err("it is another interface's").to_string();
     assert!(error.contains("interface `a0` gets no packets of interface `a1`"), "{error}");
     drop((second, again));
+
+    let busy_poll = Some(BusyPoll { micros: 20, budget: 64 });
+    let mut polled =
+        open(0, &SocketOptions { busy_poll, ..defaults.clone() }).unwrap_or_else(|error| panic!("{error}"));
+    polled.wake_receive().unwrap_or_else(|error| panic!("{error}"));
+    drop(polled);
 
     for (queue, options, said) in [
         (2, defaults.clone(), "interface `a0` has no queue 2: it has 2"),
