@@ -51,9 +51,23 @@ pub enum LiveError {
         /// What to do, where that is known.
         help: Option<String>,
     },
+    /// It cannot be done this way, whatever the rights.
+    #[error("{what}\n{help}")]
+    Refused {
+        /// What cannot be done, and why.
+        what: String,
+        /// What to do.
+        help: String,
+    },
 }
 
 impl LiveError {
+    /// Whether somebody else has what is asked for: another program at the interface, or a socket at its queue.
+    pub(crate) fn is_in_the_way(&self) -> bool {
+        let LiveError::System { error, .. } = self else { return false };
+        matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+    }
+
     /// The last error of the system, of what was tried.
     pub(crate) fn last(what: impl Into<String>) -> LiveError {
         LiveError::of(what, io::Error::last_os_error())
@@ -66,6 +80,16 @@ impl LiveError {
             Some(libc::EPERM | libc::EACCES) => LiveError::Rights { what, error },
             _ => LiveError::System { what, error, help: None },
         }
+    }
+
+    /// An error of the system, of what was tried, and what to do about it.
+    pub(crate) fn helped(what: impl Into<String>, error: io::Error, help: impl Into<String>) -> LiveError {
+        LiveError::System { what: what.into(), error, help: Some(help.into()) }
+    }
+
+    /// Something that cannot be done this way, and what to do.
+    pub(crate) fn refused(what: impl Into<String>, help: impl Into<String>) -> LiveError {
+        LiveError::Refused { what: what.into(), help: help.into() }
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Routes`] | the thread that follows the kernel's routes |
 //! | [`route`] | route mode: where a frame goes next, by the kernel's routes and neighbours |
+//! | [`xdp`] | its packets past the kernel's network stack: sockets of AF_XDP, and the program that steers to them |
 //! | [`LiveError`] | why an interface cannot be used, and what to do |
 
 #[cfg(not(target_os = "linux"))]
@@ -23,9 +24,11 @@ pub mod route;
 mod routes;
 mod segment;
 mod side;
+pub mod xdp;
+mod xdp_link;
 
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
 pub use interface::Interface;
-pub use port::{LivePort, Mode};
+pub use port::{LivePort, Mode, PortOptions, Sockets};
 pub use routes::Routes;

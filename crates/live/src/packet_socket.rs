@@ -151,16 +151,7 @@ impl PacketSocket {
     /// [`LiveError`] says what is missing.
     pub(crate) fn open(interface: &Interface, sees_all: bool) -> Result<PacketSocket, LiveError> {
         let name = &interface.name;
-        // Without a protocol it gets nothing until it is bound.
-        // SAFETY: the arguments are plain numbers.
-        let fd = unsafe {
-            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0)
-        };
-        if fd < 0 {
-            return Err(LiveError::last(format!("cannot open an AF_PACKET socket for `{name}`")));
-        }
-        // SAFETY: it was just opened, and nobody else knows it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = unbound(interface)?;
         let set = |level, option, value: libc::c_int, what: &str| {
             set(&fd, level, option, &value, format!("cannot {what} on `{name}`"))
         };
@@ -347,8 +338,31 @@ fn refused(error: &Error) -> Option<Lost> {
     }
 }
 
+/// A socket that gets nothing until it is bound.
+fn unbound(interface: &Interface) -> Result<OwnedFd, LiveError> {
+    // SAFETY: the arguments are plain numbers.
+    let fd = unsafe {
+        libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0)
+    };
+    if fd < 0 {
+        return Err(LiveError::last(format!("cannot open an AF_PACKET socket for `{}`", interface.name)));
+    }
+    // SAFETY: it was just opened, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens an interface for packets to other addresses, as long as what it returns is held.
+///
+/// # Errors
+/// [`LiveError`] says what is missing.
+pub(crate) fn sees_all(interface: &Interface) -> Result<OwnedFd, LiveError> {
+    let fd = unbound(interface)?;
+    see_all(&fd, interface)?;
+    Ok(fd)
+}
+
 /// Asks for packets to other addresses, too, as long as the socket is open.
-pub(crate) fn see_all(fd: &OwnedFd, interface: &Interface) -> Result<(), LiveError> {
+fn see_all(fd: &OwnedFd, interface: &Interface) -> Result<(), LiveError> {
     let member = libc::packet_mreq {
         mr_ifindex: interface.index as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as u16,

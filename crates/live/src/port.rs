@@ -11,6 +11,8 @@ use crate::link::Link;
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
+use crate::xdp::Steering;
+use crate::xdp_link::{XdpLink, umem};
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
@@ -22,6 +24,28 @@ pub enum Mode {
     /// By the kernel's routes and neighbours, out of whichever interface of the port they name. See
     /// [`Routes::start`](crate::Routes::start).
     Route(Box<Forwarder>),
+}
+
+/// By which sockets packets come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sockets {
+    /// AF_XDP where it can be had, else AF_PACKET; [`LivePort::remarks`] says why.
+    #[default]
+    Auto,
+    /// AF_XDP, or an error.
+    Xdp,
+    /// AF_PACKET.
+    Packet,
+}
+
+/// How a port is opened.
+#[derive(Clone, Debug, Default)]
+pub struct PortOptions {
+    /// By which sockets.
+    pub sockets: Sockets,
+    /// By interface, packets that go to this host's own stack and not to the port, where AF_XDP is used. Missing ones pass
+    /// none.
+    pub steering: Vec<Steering>,
 }
 
 /// Interfaces as a port. Receives from each in turn.
@@ -36,6 +60,7 @@ pub struct LivePort {
     next: usize,
     /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
     inward: Vec<Frame>,
+    remarks: Vec<String>,
 }
 
 /// Answers that wait to be taken as packets that came in, at most.
@@ -49,18 +74,54 @@ impl LivePort {
     ///
     /// # Panics
     /// If there is no interface, or there are not two for [`Mode::Bridge`], or more than 255.
-    pub fn open(interfaces: &[Interface], mode: Mode, mut pool: Pool) -> Result<LivePort, LiveError> {
+    pub fn open(
+        interfaces: &[Interface],
+        mode: Mode,
+        mut pool: Pool,
+        options: &PortOptions,
+    ) -> Result<LivePort, LiveError> {
         let is_bridge = matches!(mode, Mode::Bridge);
         assert!((1..256).contains(&interfaces.len()) && (!is_bridge || interfaces.len() == 2));
         let sees_all = !matches!(mode, Mode::Route(_));
-        let side = |interface: &Interface| {
-            let link: Box<dyn Link> = Box::new(PacketSocket::open(interface, sees_all)?);
-            Ok(Side::new(interface, link))
-        };
-        let sides = interfaces.iter().map(side).collect::<Result<Vec<_>, LiveError>>()?;
         let origins = vec![0; pool.free()].into();
-        let inward = Vec::with_capacity(INWARD);
-        Ok(LivePort { pool, mode, clock: Clock::new(), sides, origins, next: 0, inward })
+        let waiting = pool.free() / (2 * interfaces.len());
+        let none = Steering::default();
+        let (mut sides, mut remarks) = (Vec::new(), Vec::new());
+        for (number, interface) in interfaces.iter().enumerate() {
+            let mut xdp = || -> Result<Box<dyn Link>, LiveError> {
+                let steering = options.steering.get(number).unwrap_or(&none);
+                let umem = umem(&pool)?;
+                Ok(Box::new(XdpLink::open(interface, steering, &umem, (&mut pool, waiting), sees_all)?))
+            };
+            let packet = || -> Result<Box<dyn Link>, LiveError> {
+                Ok(Box::new(PacketSocket::open(interface, sees_all)?))
+            };
+            let link = match options.sockets {
+                Sockets::Packet => packet()?,
+                Sockets::Xdp => xdp()?,
+                Sockets::Auto => match xdp() {
+                    Ok(link) => link,
+                    Err(error) if error.is_in_the_way() => return Err(error),
+                    Err(error) => {
+                        remarks.push(format!("{}: AF_PACKET and not AF_XDP: {error}", interface.name));
+                        packet()?
+                    }
+                },
+            };
+            sides.push(Side::new(interface, link));
+        }
+        let (clock, inward) = (Clock::new(), Vec::with_capacity(INWARD));
+        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks })
+    }
+
+    /// Why sockets are not of the best kind, in sentences for people.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Whether this host's own stack sees the packets of some interface as well.
+    pub fn shares_with_host(&self) -> bool {
+        self.sides.iter().any(|side| side.link.shares_with_host())
     }
 
     /// How long the chunks of a pool have to be for interfaces with this MTU: room for two VLAN tags, and before the

@@ -59,6 +59,9 @@ impl Lab {
         if unsafe { libc::geteuid() } != 0 {
             return Err("network namespaces need root".to_owned());
         }
+        if Command::new("ping").arg("-V").output().is_err() {
+            return Err("`ping` (package iputils-ping) does not run".to_owned());
+        }
         let name = format!("{}-try", self.label);
         ip_says(&format!("netns add {name}"))?;
         self.names.push(name.clone());

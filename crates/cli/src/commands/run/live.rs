@@ -12,7 +12,7 @@ use engine::report::{InterfaceReport, RoutingReport, RunReport};
 use engine::{Plan, Registry, RunError, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
-use live::{Interface, LiveError, LivePort, Lost, Mode, Routes};
+use live::{Interface, LiveError, LivePort, Lost, Mode, PortOptions, Routes, Sockets};
 
 use super::{RunArgs, serve};
 use crate::failure::Failure;
@@ -48,6 +48,9 @@ pub struct LiveArgs {
     /// Stand beside the way, with one interface: packets are routed, and leave by it again
     #[arg(long, value_name = "IF", conflicts_with = "inside", help_heading = LIVE)]
     on: Option<String>,
+    /// By which sockets
+    #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
+    socket: SocketArg,
     /// End after so many seconds [default: at Ctrl-C, or `kill`]
     #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
     duration: Option<u64>,
@@ -59,6 +62,16 @@ enum ModeArg {
     Bridge,
     /// As a router: by this machine's routes and neighbours, as `ip route` and `ip neigh` show them
     Route,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SocketArg {
+    /// AF_XDP where it can be had, else AF_PACKET
+    Auto,
+    /// AF_XDP: past the kernel's own stack
+    Xdp,
+    /// AF_PACKET: with every driver; the kernel's own stack sees packets as well
+    Packet,
 }
 
 /// Interfaces, and how packets go between them.
@@ -119,7 +132,14 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             (Mode::Route(Box::new(forwarder)), Some(routes))
         }
     };
-    let mut port = LivePort::open(&interfaces, mode, pool).map_err(cannot)?;
+    let sockets = match args.live.socket {
+        SocketArg::Auto => Sockets::Auto,
+        SocketArg::Xdp => Sockets::Xdp,
+        SocketArg::Packet => Sockets::Packet,
+    };
+    let options = PortOptions { sockets, steering: Vec::new() };
+    let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
+    port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     for (interface, socket, _) in port.interfaces() {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }

@@ -1,0 +1,70 @@
+/* What a BPF program needs of the kernel's and libbpf's headers, so that neither has to be installed. The numbers are
+ * the kernel's user interface (linux/bpf.h, linux/if_ether.h) and never change. */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+
+/* Fields of a map's definition, as BTF tells them to the loader. */
+#define NUMBER(name, value) int (*name)[value]
+#define TYPE(name, type) type *name
+
+enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_XSKMAP = 17 };
+
+enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
+
+struct xdp_md {
+    u32 data, data_end, data_meta;
+    u32 ingress_ifindex, rx_queue_index, egress_ifindex;
+};
+
+/* Helpers, by their numbers. */
+static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
+static u64 (*const clock_ns)(void) = (void *)5;
+static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
+static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *)51;
+
+/* From and to network byte order. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define NET16(value) __builtin_bswap16(value)
+#define NET32(value) __builtin_bswap32(value)
+#else
+#define NET16(value) (value)
+#define NET32(value) (value)
+#endif
+
+enum { TYPE_IPV4 = 0x0800, TYPE_ARP = 0x0806, TYPE_VLAN = 0x8100, TYPE_IPV6 = 0x86dd, TYPE_QINQ = 0x88a8 };
+enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_ICMPV6 = 58 };
+
+struct ethernet {
+    u8 destination[6], source[6];
+    u16 type;
+} __attribute__((packed));
+
+struct vlan {
+    u16 tag, type;
+} __attribute__((packed));
+
+struct ipv4 {
+    u8 version_length, service;
+    u16 length, id, fragment;
+    u8 ttl, protocol;
+    u16 checksum;
+    u32 source, destination;
+} __attribute__((packed));
+
+struct ipv6 {
+    u32 version_class_flow;
+    u16 length;
+    u8 next, hop_limit;
+    u32 source[4], destination[4];
+} __attribute__((packed));
+
+struct udp {
+    u16 source, destination, length, checksum;
+} __attribute__((packed));

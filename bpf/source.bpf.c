@@ -1,0 +1,48 @@
+/* Sends a packet out of an interface, with another source port each time: what examples/xdp_source.rs runs in the
+ * kernel, by BPF_PROG_TEST_RUN with live frames. */
+#include "bpf.h"
+
+/* Set before the program is loaded. */
+const volatile u32 interface = 0;
+const volatile u32 flows = 1;
+/* Between two packets; 0 if they go as fast as they can. */
+const volatile u64 gap_ns = 0;
+
+enum {
+    LATE_NS = 1000000, /* What is later than this is not made up for: it would be a burst. */
+    LOOKS = 65536,     /* At the clock, before a packet goes in any case: a millisecond or more. */
+};
+
+u32 next = 0;
+u64 due_ns = 0;
+
+/* Each call of the kernel's has a pause of tens of milliseconds behind it. So one call sends many packets, and their
+ * times are kept here. */
+INLINE void wait(void)
+{
+    u64 now = clock_ns();
+    if (due_ns + LATE_NS < now)
+        due_ns = now;
+    for (int looks = 0; looks < LOOKS && now < due_ns; looks++)
+        now = clock_ns();
+    due_ns += gap_ns;
+}
+
+SEC("xdp")
+int source(struct xdp_md *packet)
+{
+    void *at = (void *)(u64)packet->data, *end = (void *)(u64)packet->data_end;
+    struct udp *udp = at + sizeof(struct ethernet) + sizeof(struct ipv4);
+    if ((void *)(udp + 1) > end)
+        return XDP_ABORTED;
+    if (gap_ns)
+        wait();
+    u32 flow = next + 1;
+    if (flow >= flows)
+        flow = 0;
+    next = flow;
+    udp->source = NET16((u16)(1024 + flow));
+    return redirect(interface, 0);
+}
+
+char _license[] SEC("license") = "MIT OR Apache-2.0";

@@ -1,0 +1,148 @@
+/* Steers the packets of an interface: into the AF_XDP socket of their receive queue, or on to the host.
+ *
+ * A packet goes to the host's own network stack if one of the rules in `rules` says so, or if there is no socket for
+ * its queue. Each rule is off until its bit is set before the program is loaded; the verifier removes the code of
+ * rules that are off. Frames that are too short for a rule, or malformed, are left to the socket: the engine has its
+ * own answer to them. Up to two VLAN tags are looked through.
+ *
+ * The names and numbers below are those of crates/live/src/xdp/program.rs. */
+#include "bpf.h"
+
+enum {
+    PASS_NEIGHBOURS = 1,     /* ARP, and IPv6 neighbour and router discovery */
+    PASS_HOST_ADDRESSES = 2, /* packets to an address in `host_addresses` */
+    PASS_PORTS = 4,          /* packets to a port in `host_ports` */
+    PORTS_OF_HOST = 8,       /* ... only those to an address in `host_addresses` */
+};
+const volatile u32 rules = 0;
+
+enum { QUEUES = 256, ADDRESSES = 1024, PORTS = 64 };
+
+struct {
+    NUMBER(type, MAP_XSKMAP);
+    NUMBER(max_entries, QUEUES);
+    TYPE(key, u32);
+    TYPE(value, u32);
+} sockets SEC(".maps");
+
+/* IPv4 addresses as IPv6 has them: ::ffff:192.0.2.1. */
+struct address {
+    u32 words[4];
+};
+struct {
+    NUMBER(type, MAP_HASH);
+    NUMBER(max_entries, ADDRESSES);
+    TYPE(key, struct address);
+    TYPE(value, u8);
+} host_addresses SEC(".maps");
+
+/* The protocol in the upper half, the destination port in the lower. */
+struct {
+    NUMBER(type, MAP_HASH);
+    NUMBER(max_entries, PORTS);
+    TYPE(key, u32);
+    TYPE(value, u8);
+} host_ports SEC(".maps");
+
+enum { REDIRECTED, NO_SOCKET, NEIGHBOUR, HOST_ADDRESS, HOST_PORT, FAILED, COUNTERS };
+struct {
+    NUMBER(type, MAP_PERCPU_ARRAY);
+    NUMBER(max_entries, COUNTERS);
+    TYPE(key, u32);
+    TYPE(value, u64);
+} counters SEC(".maps");
+
+INLINE void count(u32 what)
+{
+    u64 *counter = map_lookup(&counters, &what);
+    if (counter)
+        *counter += 1;
+}
+
+/* By what rule a packet to this address and, behind `at`, to this port goes to the host; REDIRECTED if by none. */
+INLINE u32 rule_of(const struct address *address, u8 protocol, const void *at, const void *end)
+{
+    int is_hosts = 0;
+    if (rules & (PASS_HOST_ADDRESSES | PORTS_OF_HOST))
+        is_hosts = map_lookup(&host_addresses, address) != 0;
+    if (rules & PASS_HOST_ADDRESSES && is_hosts)
+        return HOST_ADDRESS;
+    if (!(rules & PASS_PORTS) || (rules & PORTS_OF_HOST && !is_hosts))
+        return REDIRECTED;
+    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
+        return REDIRECTED;
+    const u16 *ports = at;
+    if ((const void *)(ports + 2) > end)
+        return REDIRECTED;
+    u32 key = (u32)protocol << 16 | NET16(ports[1]);
+    return map_lookup(&host_ports, &key) ? HOST_PORT : REDIRECTED;
+}
+
+INLINE u32 rule_of_ipv4(const void *at, const void *end)
+{
+    const struct ipv4 *ip = at;
+    if ((const void *)(ip + 1) > end || ip->version_length < 0x45 || ip->version_length > 0x4f)
+        return REDIRECTED;
+    struct address address = {{0, 0, NET32(0xffff), ip->destination}};
+    /* Fragments but the first have no ports. */
+    u8 protocol = NET16(ip->fragment) & 0x1fff ? 0 : ip->protocol;
+    return rule_of(&address, protocol, at + (ip->version_length & 15) * 4, end);
+}
+
+INLINE u32 rule_of_ipv6(const void *at, const void *end)
+{
+    const struct ipv6 *ip = at;
+    if ((const void *)(ip + 1) > end || (NET32(ip->version_class_flow) >> 28) != 6)
+        return REDIRECTED;
+    const u8 *next = (const void *)(ip + 1);
+    /* RFC 4861: discovery has hop limit 255, or is forged from outside the link. */
+    if (rules & PASS_NEIGHBOURS && ip->next == PROTOCOL_ICMPV6 && ip->hop_limit == 255 && (const void *)(next + 1) <= end &&
+        *next >= 133 && *next <= 137)
+        return NEIGHBOUR;
+    struct address address = {{ip->destination[0], ip->destination[1], ip->destination[2], ip->destination[3]}};
+    return rule_of(&address, ip->next, next, end);
+}
+
+INLINE u32 rule_of_frame(const void *at, const void *end)
+{
+    const struct ethernet *ethernet = at;
+    if ((const void *)(ethernet + 1) > end)
+        return REDIRECTED;
+    u16 type = NET16(ethernet->type);
+    at = ethernet + 1;
+#pragma unroll
+    for (int tags = 0; tags < 2; tags++) {
+        if (type != TYPE_VLAN && type != TYPE_QINQ)
+            break;
+        const struct vlan *vlan = at;
+        if ((const void *)(vlan + 1) > end)
+            return REDIRECTED;
+        type = NET16(vlan->type);
+        at = vlan + 1;
+    }
+    if (type == TYPE_ARP)
+        return rules & PASS_NEIGHBOURS ? NEIGHBOUR : REDIRECTED;
+    if (type == TYPE_IPV4)
+        return rule_of_ipv4(at, end);
+    if (type == TYPE_IPV6)
+        return rule_of_ipv6(at, end);
+    return REDIRECTED;
+}
+
+SEC("xdp")
+int steer(struct xdp_md *packet)
+{
+    u32 rule = REDIRECTED;
+    if (rules)
+        rule = rule_of_frame((const void *)(u64)packet->data, (const void *)(u64)packet->data_end);
+    if (rule != REDIRECTED) {
+        count(rule);
+        return XDP_PASS;
+    }
+    long action = redirect_map(&sockets, packet->rx_queue_index, XDP_PASS);
+    count(action == XDP_REDIRECT ? REDIRECTED : action == XDP_PASS ? NO_SOCKET : FAILED);
+    return action;
+}
+
+/* The program calls no helper that the kernel keeps for GPL programs. */
+char _license[] SEC("license") = "MIT OR Apache-2.0";

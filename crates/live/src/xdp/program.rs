@@ -1,0 +1,265 @@
+//! The XDP program at an interface, which steers its packets to sockets or to the host: bpf/steer.bpf.c.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use aya::maps::{HashMap, MapData, MapError, PerCpuArray, XskMap};
+use aya::programs::{ProgramError, Xdp};
+use aya::sys::SyscallError;
+use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+
+use super::link;
+use super::socket::XdpSocket;
+use super::steering::{Steered, Steering, address_key};
+use crate::{Interface, LiveError};
+
+/// Empty if this crate was built without clang.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.bpf.o"));
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachMode {
+    /// In the driver, before the kernel has made anything of the packet.
+    Native,
+    /// In the network stack, because the driver cannot: slower.
+    Generic,
+}
+
+impl fmt::Display for AttachMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AttachMode::Native => "native",
+            AttachMode::Generic => "generic",
+        })
+    }
+}
+
+/// What the program does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// To the socket of its queue.
+    Redirect,
+    /// To the host's network stack.
+    Pass,
+    /// Anything else that a program can answer, by the kernel's number: never, from this one.
+    Other(u32),
+}
+
+/// The XDP program of an interface. The kernel detaches it when this value is dropped, and when the process ends, by
+/// SIGKILL too: the host then gets all packets again.
+pub struct XdpProgram {
+    ebpf: Ebpf,
+    interface: Interface,
+    mode: AttachMode,
+    /// Holds the program at the interface.
+    _link: OwnedFd,
+}
+
+impl XdpProgram {
+    /// Loads the program and attaches it: in the driver if the driver supports XDP, otherwise in the network stack.
+    /// [`XdpProgram::mode`] says which. Until a socket is [inserted](XdpProgram::insert), all packets go to the host.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the interface has an XDP program, this process may not attach one, the kernel refuses it, or this
+    /// crate was built without clang.
+    pub fn attach(interface: &Interface, steering: &Steering) -> Result<XdpProgram, LiveError> {
+        let name = &interface.name;
+        let mut ebpf = load(steering, name)?;
+        let program =
+            program(&mut ebpf).map_err(|error| failed("cannot load the XDP program", name, &error))?;
+        let fd = program.fd().map_err(|error| failed("cannot load the XDP program", name, &error))?;
+        let (link, mode) = match link::create(fd.as_fd(), interface.index, link::NATIVE) {
+            Ok(link) => (link, AttachMode::Native),
+            Err(error) if is_taken(&error) => return Err(taken(error, name)),
+            Err(_) => match link::create(fd.as_fd(), interface.index, link::GENERIC) {
+                Ok(link) => (link, AttachMode::Generic),
+                Err(error) if is_taken(&error) => return Err(taken(error, name)),
+                Err(error) => return Err(refused(error, name)),
+            },
+        };
+        let mut program = XdpProgram { ebpf, interface: interface.clone(), mode, _link: link };
+        program.set_host_addresses(&steering.host_addresses)?;
+        for port in &steering.pass_ports {
+            let mut ports: HashMap<_, u32, u8> = program.map("host_ports")?;
+            let inserted = ports.insert(port.key(), 1, 0);
+            inserted.map_err(|error| failed(&format!("cannot pass {port} to the host"), name, &error))?;
+        }
+        Ok(program)
+    }
+
+    /// Where it runs.
+    pub fn mode(&self) -> AttachMode {
+        self.mode
+    }
+
+    /// The interface that it is at.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Redirects the packets of the socket's queue to the socket. When the socket is dropped, they go to the host again.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the socket is of another interface, or its queue has a number above 255.
+    pub fn insert(&mut self, socket: &XdpSocket) -> Result<(), LiveError> {
+        let (queue, of) = (socket.queue(), &socket.interface().name);
+        if socket.interface().index != self.interface.index {
+            return Err(LiveError::refused(
+                format!(
+                    "a socket of interface `{of}` gets no packets of interface `{}`",
+                    self.interface.name
+                ),
+                "Attach a program to each interface.",
+            ));
+        }
+        let mut sockets: XskMap<_> = self.map("sockets")?;
+        let set = sockets.set(queue, socket.fd().as_raw_fd(), 0);
+        set.map_err(|error| failed(&format!("cannot steer packets to queue {queue}"), of, &error))
+    }
+
+    /// Replaces the host's own addresses. The rules that use them are those of [`Steering`] at
+    /// [attach](XdpProgram::attach): there the rule `pass_host_addresses`, or a port and an address, has to be set.
+    ///
+    /// # Errors
+    /// [`LiveError`] if there are more than 1,024. Some of them are set then.
+    pub fn set_host_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), LiveError> {
+        let name = self.interface.name.clone();
+        let error_of = |error: MapError| failed("cannot say which addresses are the host's", &name, &error);
+        let mut map: HashMap<_, [u8; 16], u8> = self.map("host_addresses")?;
+        let wanted: HashSet<[u8; 16]> = addresses.iter().map(address_key).collect();
+        let there = map.keys().collect::<Result<HashSet<_>, _>>().map_err(error_of)?;
+        for gone in there.difference(&wanted) {
+            map.remove(gone).map_err(error_of)?;
+        }
+        for new in wanted.difference(&there) {
+            map.insert(new, 1, 0).map_err(error_of)?;
+        }
+        Ok(())
+    }
+
+    /// Counts of packets so far, on all cores.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel does not say.
+    pub fn counters(&self) -> Result<Steered, LiveError> {
+        let error_of =
+            |error: MapError| failed("cannot read the XDP program's counters", &self.interface.name, &error);
+        let map = self.ebpf.map("counters").ok_or_else(|| error_of(missing("counters")))?;
+        let counters: PerCpuArray<&MapData, u64> = PerCpuArray::try_from(map).map_err(error_of)?;
+        let mut sums = [0; Steered::COUNTERS as usize];
+        for (i, sum) in (0..).zip(&mut sums) {
+            *sum = counters.get(&i, 0).map_err(error_of)?.iter().sum();
+        }
+        Ok(Steered::new(sums))
+    }
+
+    /// Runs the program on a frame, as if the frame had arrived at queue 0 (`BPF_PROG_TEST_RUN`), and says what it
+    /// decided. The program counts the frame, too.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel refuses the frame, because it is shorter than an Ethernet header.
+    pub fn try_out(&self, frame: &[u8]) -> Result<Action, LiveError> {
+        let error_of =
+            |error: ProgramError| failed("cannot try the XDP program out", &self.interface.name, &error);
+        let program: &Xdp = self
+            .ebpf
+            .program("steer")
+            .ok_or_else(|| error_of(ProgramError::NotLoaded))?
+            .try_into()
+            .map_err(error_of)?;
+        let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::default() };
+        Ok(match program.test_run(options).map_err(error_of)?.return_value {
+            2 => Action::Pass,
+            4 => Action::Redirect,
+            other => Action::Other(other),
+        })
+    }
+
+    fn map<'a, M>(&'a mut self, name: &str) -> Result<M, LiveError>
+    where
+        M: TryFrom<&'a mut aya::maps::Map, Error = MapError>,
+    {
+        let interface = &self.interface.name;
+        let map = self.ebpf.map_mut(name).ok_or_else(|| missing(name)).and_then(M::try_from);
+        map.map_err(|error| failed(&format!("cannot use the map `{name}`"), interface, &error))
+    }
+}
+
+fn missing(name: &str) -> MapError {
+    MapError::InvalidName { name: name.to_owned() }
+}
+
+fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
+    if OBJECT.is_empty() {
+        return Err(LiveError::refused(
+            format!(
+                "interface `{interface}` cannot have an XDP program: this program was built without clang"
+            ),
+            "Install clang and build again, or use AF_PACKET.",
+        ));
+    }
+    let rules = steering.rules();
+    let loaded = EbpfLoader::new().override_global("rules", &rules, true).load(OBJECT);
+    loaded.map_err(|error| failed("cannot load the XDP program", interface, &error))
+}
+
+fn program(ebpf: &mut Ebpf) -> Result<&mut Xdp, ProgramError> {
+    let program: &mut Xdp = ebpf.program_mut("steer").ok_or(ProgramError::NotLoaded)?.try_into()?;
+    program.load()?;
+    Ok(program)
+}
+
+/// The kernel refuses a second program of the same mode so. One in the other mode it refuses otherwise, and so the
+/// second try meets this.
+fn is_taken(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
+}
+
+fn taken(error: io::Error, interface: &str) -> LiveError {
+    LiveError::helped(
+        format!("interface `{interface}` has another XDP program"),
+        error,
+        format!(
+            "Take it off: ip link set dev {interface} xdp off (or xdpgeneric off). If that is refused, the program that \
+             attached it still runs: end that."
+        ),
+    )
+}
+
+fn refused(error: io::Error, interface: &str) -> LiveError {
+    let what = format!("cannot attach an XDP program to interface `{interface}`");
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => LiveError::of(what, error),
+        _ => LiveError::helped(
+            what,
+            error,
+            format!(
+                "It takes Linux 5.9, and frames of less than a page (ip link set dev {interface} mtu 1500). AF_PACKET works without."
+            ),
+        ),
+    }
+}
+
+/// An error of the loader library, with what the kernel said at its root.
+fn failed(what: &str, interface: &str, error: &(dyn Error + 'static)) -> LiveError {
+    let what = format!("{what} for interface `{interface}`");
+    let mut chain = vec![error.to_string()];
+    let (mut at, mut root) = (Some(error), None);
+    while let Some(error) = at {
+        let of_call = error.downcast_ref::<SyscallError>().map(|error| &error.io_error);
+        root = of_call.or(error.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error).or(root);
+        at = error.source();
+        chain.extend(at.map(ToString::to_string));
+    }
+    chain.dedup();
+    match root {
+        Some(code) => {
+            LiveError::of(format!("{what}: {}", chain.join(": ")), io::Error::from_raw_os_error(code))
+        }
+        None => LiveError::of(what, io::Error::other(chain.join(": "))),
+    }
+}

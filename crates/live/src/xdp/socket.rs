@@ -1,0 +1,309 @@
+//! An AF_XDP socket: one receive and one transmit queue of an interface.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use super::mapping::Mapping;
+use super::options::SocketOptions;
+use super::ring::{Consumer, Producer};
+use super::setup::{self, get};
+use super::umem::Umem;
+use crate::{Interface, LiveError};
+
+/// A packet in the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Where it begins, from the start of the memory.
+    pub address: u64,
+    /// How long it is, bytes.
+    pub len: u32,
+}
+
+/// What the kernel counts of a socket (`XDP_STATISTICS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Packets lost because a chunk had no room for them, or because there was no chunk: the latter are counted as
+    /// [`Statistics::fill_ring_empty`], too.
+    pub receive_dropped: u64,
+    /// Packets lost because the receive ring was full.
+    pub receive_ring_full: u64,
+    /// Packets lost because the fill ring was empty.
+    pub fill_ring_empty: u64,
+    /// Chunks lost because the fill ring named what is no chunk.
+    pub fill_invalid: u64,
+    /// Chunks lost because the transmit ring named a packet that does not lie in a chunk.
+    pub transmit_invalid: u64,
+    /// How often the transmit ring was found empty.
+    pub transmit_ring_empty: u64,
+}
+
+/// An AF_XDP socket. One thread uses it at a time; it may move to another.
+pub struct XdpSocket {
+    fill: Producer<u64>,
+    receive: Consumer<libc::xdp_desc>,
+    transmit: Producer<libc::xdp_desc>,
+    completion: Consumer<u64>,
+    /// Chunks that the kernel holds to put packets into.
+    to_receive: usize,
+    /// Chunks that the kernel holds to send.
+    to_send: usize,
+    is_zero_copy: bool,
+    polls: bool,
+    queue: u32,
+    interface: Interface,
+    // In this order: the kernel lets go of the memory before it is let go here.
+    fd: OwnedFd,
+    _mappings: [Mapping; 4],
+    umem: Umem,
+}
+
+impl XdpSocket {
+    /// Opens the socket of one queue. Attach the [program](crate::xdp::XdpProgram) first: some drivers have zero-copy
+    /// only with one. Packets arrive once the socket has [chunks](XdpSocket::fill) and was
+    /// [inserted](crate::xdp::XdpProgram::insert) into the program.
+    ///
+    /// If another socket has the queue, this waits up to half a second for it: the kernel releases a queue some time
+    /// after its socket was closed.
+    ///
+    /// # Errors
+    /// [`LiveError`] if there is no such queue, another socket has it, packets of the interface's MTU do not fit into a
+    /// chunk, or the kernel refuses for another reason, which it then names.
+    pub fn open(
+        umem: &Umem,
+        interface: &Interface,
+        queue: u32,
+        options: &SocketOptions,
+    ) -> Result<XdpSocket, LiveError> {
+        let name = &interface.name;
+        setup::check(umem, interface, queue, options)?;
+        let fd = setup::socket(name)?;
+        let what = |what: &str| format!("cannot {what} for queue {queue} of interface `{name}`");
+        let set = |option, value: &u32, of: &str| {
+            setup::set(&fd, libc::SOL_XDP, option, value).map_err(|error| LiveError::of(what(of), error))
+        };
+        setup::register(&fd, umem, || what("register packet memory"))?;
+        set(libc::XDP_UMEM_FILL_RING, &options.fill, "make a fill ring")?;
+        set(libc::XDP_UMEM_COMPLETION_RING, &options.completion, "make a completion ring")?;
+        set(libc::XDP_RX_RING, &options.receive, "make a receive ring")?;
+        set(libc::XDP_TX_RING, &options.transmit, "make a transmit ring")?;
+
+        let mapped = |error| LiveError::of(what("map the rings"), error);
+        let at: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS).map_err(mapped)?;
+        let (fill_map, fill) =
+            Mapping::ring(&fd, libc::XDP_UMEM_PGOFF_FILL_RING, &at.fr, options.fill).map_err(mapped)?;
+        let (completion_map, completion) =
+            Mapping::ring(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, options.completion)
+                .map_err(mapped)?;
+        let (receive_map, receive) =
+            Mapping::ring(&fd, libc::XDP_PGOFF_RX_RING as u64, &at.rx, options.receive).map_err(mapped)?;
+        let (transmit_map, transmit) =
+            Mapping::ring(&fd, libc::XDP_PGOFF_TX_RING as u64, &at.tx, options.transmit).map_err(mapped)?;
+
+        setup::tune(&fd, options).map_err(|error| LiveError::of(what("set up busy polling"), error))?;
+        setup::bind(&fd, interface, queue, options.mode)?;
+        let flags: libc::xdp_options = get(&fd, libc::XDP_OPTIONS).map_err(mapped)?;
+        Ok(XdpSocket {
+            // SAFETY: the parts lie in mappings that live as long as the socket, and this is their side of it alone;
+            // for the other side the kernel keeps the rules.
+            fill: unsafe { Producer::new(fill) },
+            // SAFETY: as above.
+            receive: unsafe { Consumer::new(receive) },
+            // SAFETY: as above.
+            transmit: unsafe { Producer::new(transmit) },
+            // SAFETY: as above.
+            completion: unsafe { Consumer::new(completion) },
+            to_receive: 0,
+            to_send: 0,
+            is_zero_copy: flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
+            polls: options.busy_poll.is_some(),
+            queue,
+            interface: interface.clone(),
+            fd,
+            _mappings: [fill_map, receive_map, transmit_map, completion_map],
+            umem: umem.clone(),
+        })
+    }
+
+    /// Gives the kernel chunks to put packets into: those at the end of `chunks`, as many as there is room for, and
+    /// says how many. Any address in a chunk stands for it.
+    #[inline]
+    pub fn fill(&mut self, chunks: &mut Vec<u64>) -> usize {
+        let count = self.fill.room(chunks.len());
+        let from = chunks.len() - count;
+        let filled = self.fill.push(chunks.drain(from..));
+        self.to_receive += filled;
+        filled
+    }
+
+    /// Appends up to `max` packets that arrived, in order, and says how many. Their chunks are the caller's; an
+    /// [address](Descriptor::address) lies in the chunk where the packet begins, and
+    /// [`Umem::chunk_of`] gives the chunk. Allocates only if `packets` has no room for them.
+    #[inline]
+    pub fn receive(&mut self, max: usize, packets: &mut Vec<Descriptor>) -> usize {
+        let received = self.receive.pop_into(max, packets, |at| Descriptor { address: at.addr, len: at.len });
+        self.to_receive = self.to_receive.saturating_sub(received);
+        received
+    }
+
+    /// Gives the kernel packets to send: those at the start, as many as there is room for, and says how many. They leave
+    /// after the next [`XdpSocket::kick`]; their chunks come back by [`XdpSocket::complete`].
+    ///
+    /// Each packet has to lie in one chunk and be no shorter than an Ethernet header: the kernel never gives back a
+    /// chunk that breaks this, and counts it as [`Statistics::transmit_invalid`].
+    #[inline]
+    pub fn transmit(&mut self, packets: &[Descriptor]) -> usize {
+        debug_assert!(
+            packets.iter().all(|packet| self.umem.holds(packet.address, packet.len)),
+            "{packets:?}"
+        );
+        let sent = self.transmit.push(packets.iter().map(|packet| libc::xdp_desc {
+            addr: packet.address,
+            len: packet.len,
+            options: 0,
+        }));
+        self.to_send += sent;
+        sent
+    }
+
+    /// Appends the chunks of all packets that were sent, by their starts, and says how many. Allocates only if `chunks`
+    /// has no room for them.
+    #[inline]
+    pub fn complete(&mut self, chunks: &mut Vec<u64>) -> usize {
+        let mask = !u64::from(self.umem.chunk_bytes() - 1);
+        let completed = self.completion.pop_into(usize::MAX, chunks, |address| address & mask);
+        self.to_send = self.to_send.saturating_sub(completed);
+        completed
+    }
+
+    /// Has the kernel send what it was given, if it has to be told. What it could not send now, for want of room at the
+    /// interface, waits for the next call.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the interface went down or is gone.
+    #[inline]
+    pub fn kick(&mut self) -> Result<(), LiveError> {
+        if self.to_send == 0 || !self.transmit.needs_wakeup() {
+            return Ok(());
+        }
+        match self.is_zero_copy {
+            true => self.wake_transmit().map(|_| ()),
+            false => self.send_copies(),
+        }
+    }
+
+    /// Without zero-copy each call sends some packets, and then says whether there are more. It ends when a call sends
+    /// none.
+    fn send_copies(&mut self) -> Result<(), LiveError> {
+        let mut left = self.transmit.unread();
+        while left > 0 && self.wake_transmit()? {
+            let now = self.transmit.unread();
+            if now >= left {
+                break;
+            }
+            left = now;
+        }
+        Ok(())
+    }
+
+    /// Has the driver look at the fill ring and the receive queue, if it has to be told.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the interface went down or is gone.
+    #[inline]
+    pub fn wake_receive(&mut self) -> Result<(), LiveError> {
+        if !self.polls && !self.fill.needs_wakeup() {
+            return Ok(());
+        }
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: no buffer is given, and none is written.
+        let done = unsafe {
+            libc::recvfrom(fd, ptr::null_mut(), 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut())
+        };
+        self.outcome(done).map(|_| ())
+    }
+
+    /// Whether the kernel says that there is more to do.
+    fn wake_transmit(&self) -> Result<bool, LiveError> {
+        // SAFETY: no buffer is given, and none is read.
+        let done =
+            unsafe { libc::sendto(self.fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
+        self.outcome(done)
+    }
+
+    fn outcome(&self, done: isize) -> Result<bool, LiveError> {
+        if done >= 0 {
+            return Ok(false);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // It has sent as many as it does at a time, or a packet met a full queue: there may be more.
+            Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => Ok(true),
+            Some(libc::EOPNOTSUPP) => Ok(false),
+            _ => Err(LiveError::helped(
+                format!(
+                    "queue {} of interface `{}` sends and receives no more",
+                    self.queue, self.interface.name
+                ),
+                error,
+                "The interface went down or was removed. Take it up, and start again.",
+            )),
+        }
+    }
+
+    /// How many chunks the kernel holds to put packets into, those of packets that wait to be received included.
+    pub fn to_receive(&self) -> usize {
+        self.to_receive
+    }
+
+    /// How many chunks the kernel holds to send, those that wait to be [completed](XdpSocket::complete) included.
+    pub fn to_send(&self) -> usize {
+        self.to_send
+    }
+
+    /// How many packets wait to be received.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.receive.waiting() as usize
+    }
+
+    /// Whether the driver writes packets straight into the memory.
+    pub fn is_zero_copy(&self) -> bool {
+        self.is_zero_copy
+    }
+
+    /// Its queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Its interface.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// To wait for packets by `poll`: readable when one has arrived, writable when half the transmit ring is free.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// What the kernel has counted so far.
+    ///
+    /// # Errors
+    /// [`LiveError`] if it does not say.
+    pub fn statistics(&self) -> Result<Statistics, LiveError> {
+        let counted: libc::xdp_statistics = get(&self.fd, libc::XDP_STATISTICS).map_err(|error| {
+            LiveError::of(format!("cannot read the counters of interface `{}`", self.interface.name), error)
+        })?;
+        Ok(Statistics {
+            receive_dropped: counted.rx_dropped,
+            receive_ring_full: counted.rx_ring_full,
+            fill_ring_empty: counted.rx_fill_ring_empty_descs,
+            fill_invalid: counted.rx_invalid_descs,
+            transmit_invalid: counted.tx_invalid_descs,
+            transmit_ring_empty: counted.tx_ring_empty_descs,
+        })
+    }
+}

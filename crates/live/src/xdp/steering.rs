@@ -1,0 +1,140 @@
+//! Which packets the XDP program passes to the host, and what it counts.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::LiveError;
+
+/// Which packets go to the host's own network stack. By default only packets of queues without a socket do.
+///
+/// The rules skip up to two VLAN tags. Frames that are malformed, or too short for a rule, go to the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Steering {
+    /// Pass ARP frames, and IPv6 router and neighbour discovery (ICMPv6 types 133 to 137 with hop limit 255): the host
+    /// then answers for its addresses, and learns those of its neighbours.
+    pub pass_neighbours: bool,
+    /// Pass packets whose destination is one of `host_addresses`.
+    pub pass_host_addresses: bool,
+    /// Pass packets to these destination ports. If there are `host_addresses`, only packets to those. Not passed: later
+    /// fragments, which have no ports, and IPv6 packets with extension headers.
+    pub pass_ports: Vec<HostPort>,
+    /// The host's own addresses, at most 1,024; they can be [replaced](crate::xdp::XdpProgram::set_host_addresses)
+    /// later.
+    pub host_addresses: Vec<IpAddr>,
+}
+
+/// A destination port whose packets go to the host. Written as `tcp/22`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HostPort {
+    /// Destination port of TCP.
+    Tcp(u16),
+    /// Destination port of UDP.
+    Udp(u16),
+}
+
+// As in bpf/steer.bpf.c.
+const PASS_NEIGHBOURS: u32 = 1;
+const PASS_HOST_ADDRESSES: u32 = 2;
+const PASS_PORTS: u32 = 4;
+const PORTS_OF_HOST: u32 = 8;
+
+impl Steering {
+    /// As the program has it.
+    pub(super) fn rules(&self) -> u32 {
+        let bit = |is_set: bool, bit| if is_set { bit } else { 0 };
+        bit(self.pass_neighbours, PASS_NEIGHBOURS)
+            | bit(self.pass_host_addresses, PASS_HOST_ADDRESSES)
+            | bit(!self.pass_ports.is_empty(), PASS_PORTS)
+            | bit(!self.pass_ports.is_empty() && !self.host_addresses.is_empty(), PORTS_OF_HOST)
+    }
+}
+
+impl HostPort {
+    /// The protocol in the upper half, the port in the lower.
+    pub(super) fn key(self) -> u32 {
+        match self {
+            HostPort::Tcp(port) => 6 << 16 | u32::from(port),
+            HostPort::Udp(port) => 17 << 16 | u32::from(port),
+        }
+    }
+}
+
+impl FromStr for HostPort {
+    type Err = LiveError;
+
+    fn from_str(text: &str) -> Result<HostPort, LiveError> {
+        let port = match text.split_once('/') {
+            Some(("tcp", port)) => port.parse().ok().map(HostPort::Tcp),
+            Some(("udp", port)) => port.parse().ok().map(HostPort::Udp),
+            _ => None,
+        };
+        port.ok_or_else(|| {
+            LiveError::refused(
+                format!("`{text}` is no port"),
+                "Write it as in tcp/22 or udp/53, up to 65535.",
+            )
+        })
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPort::Tcp(port) => write!(f, "tcp/{port}"),
+            HostPort::Udp(port) => write!(f, "udp/{port}"),
+        }
+    }
+}
+
+/// An address as the program looks it up: one of IPv4 as IPv6 has it.
+pub(super) fn address_key(address: &IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// Counts of packets that the program has seen, by what it did with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Steered {
+    /// Redirected to a socket. [`Statistics`](crate::xdp::Statistics) counts those that the socket then dropped.
+    pub redirected: u64,
+    /// Passed to the host: there is no socket for their queue.
+    pub no_socket: u64,
+    /// Passed to the host: ARP, and discovery of IPv6.
+    pub neighbours: u64,
+    /// Passed to the host: to one of its addresses.
+    pub host_addresses: u64,
+    /// Passed to the host: to one of the ports.
+    pub host_ports: u64,
+    /// Lost: the kernel could not look a socket up.
+    pub failed: u64,
+}
+
+impl Steered {
+    pub(super) const COUNTERS: u32 = 6;
+
+    /// From the program's counters, in its order.
+    pub(super) fn new(of: [u64; Self::COUNTERS as usize]) -> Steered {
+        let [redirected, no_socket, neighbours, host_addresses, host_ports, failed] = of;
+        Steered { redirected, no_socket, neighbours, host_addresses, host_ports, failed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_written_as_protocol_and_number() {
+        for (text, port) in [("tcp/22", HostPort::Tcp(22)), ("udp/65535", HostPort::Udp(65_535))] {
+            assert_eq!(text.parse::<HostPort>().expect(text), port);
+            assert_eq!(port.to_string(), text);
+        }
+        for text in ["", "22", "tcp/", "tcp/65536", "sctp/1", "tcp/22/1"] {
+            let error = text.parse::<HostPort>().expect_err(text).to_string();
+            assert!(error.contains("tcp/22"), "{error}");
+        }
+    }
+}
