@@ -185,12 +185,13 @@ fn adds_up(lan: &Lan, before: [[(u64, u64); 2]; 2], end: [(u64, u64); 2], report
     assert_eq!(left, packets);
 }
 
-fn through_a_bridge(strategy: &str, cores: &str) {
+fn through_a_bridge(strategy: &str, cores: &str, socket: &str) {
     let Some(lan) = Lan::new("bridge") else { return };
     let folder = Folder::new("live-bridge");
     let chain = folder.file("track.toml");
     std::fs::write(&chain, TRACK).expect("a folder of the test");
     let bridge = ["--inside", "in", "--outside", "out", "--strategy", strategy, "--cores", cores];
+    let bridge = [&bridge[..], &["--socket", socket]].concat();
     let running = lan.start(&[&[chain.as_str(), "--json", "-"], &bridge[..]].concat());
     assert!(lan.left.ping("192.0.2.2", 3), "echo requests are answered");
     assert!(lan.transfer("192.0.2.2:7000"), "TCP over IPv4");
@@ -204,22 +205,73 @@ fn through_a_bridge(strategy: &str, cores: &str) {
 
 #[test]
 fn through_a_bridge_on_one_core() {
-    through_a_bridge("single", "1");
+    through_a_bridge("single", "1", "xdp");
 }
 
 #[test]
 fn through_a_bridge_by_rss() {
-    through_a_bridge("rss", "2");
+    through_a_bridge("rss", "2", "xdp");
 }
 
 #[test]
 fn through_a_bridge_by_rsspp() {
-    through_a_bridge("rsspp", "2");
+    through_a_bridge("rsspp", "2", "xdp");
 }
 
 #[test]
 fn through_a_bridge_by_scr() {
-    through_a_bridge("scr", "2");
+    through_a_bridge("scr", "2", "xdp");
+}
+
+#[test]
+fn through_a_bridge_by_af_packet() {
+    through_a_bridge("single", "1", "packet");
+    through_a_bridge("scr", "2", "packet");
+}
+
+/// A router with NAT, tracker and policer: hosts inside reach those outside, nobody the other way round.
+fn through_the_gateway(strategy: &str, cores: &str) {
+    let Some(lan) = Lan::new("router") else { return };
+    lan.left.ip("addr flush dev eth0");
+    lan.right.ip("addr flush dev eth0");
+    lan.left.ip("addr add 10.0.0.10/24 dev eth0");
+    lan.gateway.ip("addr add 10.0.0.1/24 dev in");
+    lan.gateway.ip("addr add 203.0.113.1/24 dev out");
+    lan.right.ip("addr add 203.0.113.2/24 dev eth0");
+    lan.left.ip("route add default via 10.0.0.1");
+    let route = ["--inside", "in", "--outside", "out", "--mode", "route", "--socket", "xdp"];
+    let rest = ["examples/gateway.toml", "--strategy", strategy, "--cores", cores, "--json", "-"];
+    let running = lan.start(&[&rest[..], &route[..]].concat());
+    assert!(lan.left.ping("10.0.0.1", 2), "the gateway itself is the kernel's");
+    // The first packet may be lost while the kernel resolves the neighbour.
+    lan.left.ping("203.0.113.2", 1);
+    assert!(lan.left.ping("203.0.113.2", 3), "a host outside");
+    assert!(lan.transfer("203.0.113.2:7000"), "TCP through NAT");
+    lan.right.ip("route add 10.0.0.0/24 via 203.0.113.1");
+    assert!(!lan.right.ping("10.0.0.10", 1), "a stranger gets no answer");
+    let report = running.end();
+    let routing = &report["routing"];
+    assert!(number(&routing["sent"]) > 0, "{routing}");
+    let nat = report["functions"].as_array().and_then(|all| all.last()).expect("a function");
+    assert_eq!(nat["name"], "nat");
+    for interface in ["in", "out"] {
+        assert_eq!(of(&report, interface)["lost"], serde_json::json!({}), "{interface}");
+    }
+}
+
+#[test]
+fn through_the_gateway_on_one_core() {
+    through_the_gateway("single", "1");
+}
+
+#[test]
+fn through_the_gateway_by_rss() {
+    through_the_gateway("rss", "2");
+}
+
+#[test]
+fn through_the_gateway_by_scr() {
+    through_the_gateway("scr", "2");
 }
 
 /// What a chain drops does not arrive: ports that an access list does not allow.

@@ -5,6 +5,7 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::LiveError;
@@ -70,6 +71,20 @@ impl Interface {
         let queues = queues(&socket, request).unwrap_or(1).max(1);
         Ok(Interface { name: name.to_owned(), index, mtu, address, driver, queues })
     }
+}
+
+/// The addresses of all interfaces of this network namespace: those that packets for this host have.
+///
+/// # Errors
+/// [`LiveError`] if the kernel does not tell them.
+pub fn host_addresses() -> Result<Vec<IpAddr>, LiveError> {
+    let all = nix::ifaddrs::getifaddrs()
+        .map_err(|error| LiveError::of("cannot read this host's addresses", error.into()))?;
+    let address = |address: nix::sys::socket::SockaddrStorage| {
+        let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+    };
+    Ok(all.filter_map(|interface| interface.address.and_then(address)).collect())
 }
 
 fn control_socket() -> Result<OwnedFd, LiveError> {

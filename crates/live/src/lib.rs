@@ -29,6 +29,6 @@ mod xdp_link;
 
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
-pub use interface::Interface;
+pub use interface::{Interface, host_addresses};
 pub use port::{LivePort, Mode, PortOptions, Sockets};
 pub use routes::Routes;

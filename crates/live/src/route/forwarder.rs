@@ -130,7 +130,6 @@ impl Forwarder {
         let snapshot = self.reader.snapshot();
         let received_by = snapshot.link(from)?;
         let packet = frame.get(14..)?.get(..refusal.packet_len)?;
-        let own = source(snapshot, received_by, headers.marks.contains(Marks::IPV4))?;
         if !icmp::may_answer(snapshot, frame, headers) {
             return None;
         }
@@ -140,13 +139,17 @@ impl Forwarder {
             return None;
         }
         let is_inward = snapshot.route(headers.src) == Route::Host;
-        let (interface, stations) = if is_inward {
+        // What goes back through the chain comes to it from where the packet was to go, with an address of that side: by
+        // its source a chain may tell its sides apart.
+        let (by, stations) = if is_inward {
             let egress = refusal.egress.and_then(|index| snapshot.link(index)).unwrap_or(received_by);
-            (egress.index, [egress.address; 2])
+            (egress, [egress.address; 2])
         } else {
             let sender = *frame.get(6..)?.first_chunk::<6>()?;
-            (from, [sender, received_by.address])
+            (received_by, [sender, received_by.address])
         };
+        let interface = by.index;
+        let own = source(snapshot, by, headers.marks.contains(Marks::IPV4))?;
         self.reply.build(error, packet, headers, own, stations);
         Some((interface, is_inward))
     }

@@ -12,7 +12,8 @@ use engine::report::{InterfaceReport, RoutingReport, RunReport};
 use engine::{Plan, Registry, RunError, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
-use live::{Interface, LiveError, LivePort, Lost, Mode, PortOptions, Routes, Sockets};
+use live::xdp::{HostPort, Steering};
+use live::{Interface, LiveError, LivePort, Lost, Mode, PortOptions, Routes, Sockets, host_addresses};
 
 use super::{RunArgs, serve};
 use crate::failure::Failure;
@@ -48,6 +49,10 @@ pub struct LiveArgs {
     /// Stand beside the way, with one interface: packets are routed, and leave by it again
     #[arg(long, value_name = "IF", conflicts_with = "inside", help_heading = LIVE)]
     on: Option<String>,
+    /// Leave packets to this host's own addresses and this port to it, such as `tcp/22`; may be repeated. AF_XDP only:
+    /// AF_PACKET leaves it all packets
+    #[arg(long, value_name = "PORT", help_heading = LIVE)]
+    pass_to_host: Vec<String>,
     /// By which sockets
     #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
     socket: SocketArg,
@@ -137,7 +142,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         SocketArg::Xdp => Sockets::Xdp,
         SocketArg::Packet => Sockets::Packet,
     };
-    let options = PortOptions { sockets, steering: Vec::new() };
+    let options = PortOptions { sockets, steering: steering(args, place)? };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     for (interface, socket, _) in port.interfaces() {
@@ -192,6 +197,23 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which packets of each interface are the host's own business.
+fn steering(args: &RunArgs, place: &Place<'_>) -> Result<Vec<Steering>, Failure> {
+    let port = |text: &String| text.parse::<HostPort>().map_err(cannot);
+    let pass_ports = args.live.pass_to_host.iter().map(port).collect::<Result<Vec<_>, _>>()?;
+    let is_router = place.way == Way::Route;
+    let host_addresses = if is_router || !pass_ports.is_empty() { host_addresses() } else { Ok(Vec::new()) };
+    let host_addresses = host_addresses.map_err(cannot)?;
+    let of = |number: usize| Steering {
+        pass_neighbours: is_router,
+        // From outside packets for a NAT's addresses come, which may be the host's: the chain sees them first.
+        pass_host_addresses: is_router && number == 0 && place.names.len() > 1,
+        pass_ports: pass_ports.clone(),
+        host_addresses: host_addresses.clone(),
+    };
+    Ok((0..place.names.len()).map(of).collect())
 }
 
 fn routing(counters: &RouteCounters) -> RoutingReport {
