@@ -1,6 +1,7 @@
 //! `paceline run` on network interfaces.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, Steering};
 use live::{Interface, LiveError, LivePort, Lost, Mode, PortOptions, Routes, Sockets, host_addresses};
 
+use super::record::Recorded;
 use super::{RunArgs, serve};
 use crate::failure::Failure;
 use crate::input::read_chain;
@@ -53,6 +55,10 @@ pub struct LiveArgs {
     /// AF_PACKET leaves it all packets
     #[arg(long, value_name = "PORT", help_heading = LIVE)]
     pass_to_host: Vec<String>,
+    /// Write the packets that come in to this pcap, with the times that the chain goes by: `paceline run --pcap` gives
+    /// again what --out has of the packets that leave. Slows a run down
+    #[arg(long, value_name = "IN.pcap", help_heading = LIVE)]
+    record: Option<PathBuf>,
     /// By which sockets
     #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
     socket: SocketArg,
@@ -111,17 +117,18 @@ impl LiveArgs {
 }
 
 pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
-    if args.out.is_some() || args.speed.is_some() || args.history.is_given() {
+    if args.speed.is_some() || args.history.is_given() {
         return Err(Failure::usage(
-            "--out, --speed and history that comes with packets are for captures\n\
-             Leave them out; what leaves an interface, tcpdump or `paceline run --mirror` see.",
+            "--speed and history that comes with packets are for captures\n\
+             Leave them out, or give --pcap in place of interfaces.",
         ));
     }
     let chain = read_chain(&args.chain.chain, registry)?;
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
-    let reports = Reports::open(&[args.chain.chain.as_path()], None, args.json.as_deref())?;
+    let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
+    let reports = Reports::open(&[args.chain.chain.as_path()], left, args.json.as_deref())?;
     let open = |name: &&str| Interface::open(name).map_err(cannot);
     let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
@@ -163,14 +170,21 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             progress.stop.store(true, Ordering::Relaxed);
         });
     }
-    let outcome =
-        run_live::<Failure, _>(&chain, &plan, &mut port, (guests, frames), &progress).map_err(|error| {
-            match error {
-                RunError::Seen(failure) => failure,
-                memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
-                error => Failure::defect(error),
-            }
-        })?;
+    let guests = (guests, frames);
+    let outcome = match (came_in, left) {
+        (None, None) => run_live(&chain, &plan, &mut port, guests, &progress),
+        _ => {
+            let mut recorded = Recorded::new(&mut port, came_in, left)?;
+            let outcome = run_live(&chain, &plan, &mut recorded, guests, &progress);
+            recorded.finish()?;
+            outcome
+        }
+    };
+    let outcome = outcome.map_err(|error| match error {
+        RunError::Seen(failure) => failure,
+        memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
+        error => Failure::defect(error),
+    })?;
     let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
         InterfaceReport {

@@ -1,6 +1,7 @@
 //! `paceline run`: a chain over a capture, or on network interfaces.
 
 mod live;
+mod record;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

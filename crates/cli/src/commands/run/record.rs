@@ -1,0 +1,101 @@
+//! Captures of what a port receives and of what leaves it, with the stamps that the chain saw: a replay of the first on
+//! one core gives the second.
+
+use std::path::Path;
+
+use io::capture::CaptureWriter;
+use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received};
+use wire::LinkType;
+
+use crate::failure::Failure;
+
+/// A port whose packets are written down.
+pub struct Recorded<'a, P> {
+    port: &'a mut P,
+    came_in: Option<CaptureWriter>,
+    left: Option<CaptureWriter>,
+    /// Frames at the front of those that are to be sent which were written already, and not taken.
+    written: usize,
+    failed: Option<Failure>,
+}
+
+impl<'a, P: Port> Recorded<'a, P> {
+    /// Creates the captures that are asked for.
+    pub fn new(
+        port: &'a mut P,
+        came_in: Option<&Path>,
+        left: Option<&Path>,
+    ) -> Result<Recorded<'a, P>, Failure> {
+        let create = |path: &Path| CaptureWriter::create(path, LinkType::Ethernet).map_err(Failure::usage);
+        let (came_in, left) = (came_in.map(create).transpose()?, left.map(create).transpose()?);
+        Ok(Recorded { port, came_in, left, written: 0, failed: None })
+    }
+
+    /// Gives the captures their names.
+    ///
+    /// # Errors
+    /// A packet could not be written; the run went on without.
+    pub fn finish(self) -> Result<(), Failure> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let writers = [self.came_in, self.left].into_iter().flatten();
+        writers.map(|writer| writer.finish().map_err(Failure::usage)).collect()
+    }
+}
+
+/// Writes a packet, and no more once that failed.
+fn write(to: &mut Option<CaptureWriter>, failed: &mut Option<Failure>, frame: &Frame, bytes: &[u8]) {
+    let Some(writer) = to else { return };
+    if let Err(error) = writer.write(frame.stamp.time_ns, frame.wire_len, bytes) {
+        *failed = Some(Failure::usage(error));
+        *to = None;
+    }
+}
+
+impl<P: Port> Port for Recorded<'_, P> {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let before = frames.len();
+        let received = self.port.receive(frames, max);
+        for frame in &frames[before..] {
+            write(&mut self.came_in, &mut self.failed, frame, self.port.bytes(frame));
+        }
+        received
+    }
+
+    fn consumed(&self) -> u64 {
+        self.port.consumed()
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.port.bytes(frame)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.port.buffer_mut(frame)
+    }
+
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        for (frame, fate) in frames.iter().zip(fates).skip(self.written) {
+            if matches!(fate, Fate::Forward | Fate::TransmitBack) {
+                write(&mut self.left, &mut self.failed, frame, self.port.bytes(frame));
+            }
+        }
+        let offered = frames.len();
+        let taken = self.port.transmit(frames, fates)?;
+        self.written = offered - taken;
+        Ok(taken)
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.port.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.port.hand_over(frames);
+    }
+
+    fn queue(&self) -> Queue {
+        self.port.queue()
+    }
+}
