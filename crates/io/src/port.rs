@@ -25,7 +25,8 @@ use crate::{Frame, Waiting};
 ///    others they refuse.
 /// 6. **A port that is gone.** [`Closed`] means that no frame will ever be taken. The caller still holds those that were
 ///    not, and can hand them over to the port that they came from and send them there, to be dropped.
-/// 7. **The data path.** No method allocates, locks or prints, and only [`send`](Port::send) waits.
+/// 7. **The data path.** No method allocates, locks or prints, and only [`send`](Port::send) and [`idle`](Port::idle)
+///    wait.
 ///
 /// [`port_contract`]: crate::contract::port_contract
 pub trait Port: Send {
@@ -99,6 +100,12 @@ pub trait Port: Send {
     /// when the one who was to take them over is gone.
     fn hand_over(&mut self, frames: &[Frame]) {
         let _ = frames;
+    }
+
+    /// Nothing has arrived: waits a moment, longer each time, or until something arrives; some milliseconds at most, since
+    /// whoever receives has other things to look after. `waiting` knows how often it was so.
+    fn idle(&mut self, waiting: &Waiting) {
+        waiting.wait();
     }
 
     /// How it stands with the receive queue, as [`Port::receive`] found it last.

@@ -22,6 +22,12 @@ impl Waiting {
         }
     }
 
+    /// Whether spinning and yielding have not helped: the next wait would sleep.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        self.0.is_completed()
+    }
+
     /// What was waited for has come: the next wait begins short.
     #[inline]
     pub fn over(&self) {

@@ -30,5 +30,5 @@ mod xdp_link;
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
 pub use interface::{Interface, host_addresses};
-pub use port::{LivePort, Mode, PortOptions, Sockets};
+pub use port::{LivePort, Mode, Poll, PortOptions, Sockets};
 pub use routes::Routes;

@@ -1,3 +1,5 @@
+#![allow(unsafe_code)]
+
 use std::os::fd::RawFd;
 
 use io::{Frame, Pool};
@@ -17,7 +19,7 @@ pub(crate) trait Link: Send {
     fn turn(&mut self, _pool: &mut Pool) {}
 
     /// What becomes readable when a packet arrives.
-    fn descriptor(&self) -> RawFd;
+    fn descriptors(&self) -> Vec<RawFd>;
 
     /// Whether the host's own stack sees the packets that are received here.
     fn shares_with_host(&self) -> bool;
@@ -27,4 +29,13 @@ pub(crate) trait Link: Send {
 
     /// What was chosen, for people: `AF_PACKET`.
     fn describe(&self) -> String;
+}
+
+/// How long nobody looks after anything else, milliseconds: what tells a thread to stop.
+const SLEEP_MS: libc::c_int = 5;
+
+/// Sleeps until one of these becomes readable, five milliseconds at most.
+pub(crate) fn wait_for(descriptors: &mut [libc::pollfd]) {
+    // SAFETY: the list is as long as is said. Whatever the answer is, the caller looks at all of them.
+    unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as libc::nfds_t, SLEEP_MS) };
 }

@@ -300,8 +300,8 @@ impl Link for PacketSocket {
         }
     }
 
-    fn descriptor(&self) -> RawFd {
-        self.fd.as_raw_fd()
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.fd.as_raw_fd()]
     }
 
     fn shares_with_host(&self) -> bool {

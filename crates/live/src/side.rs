@@ -34,6 +34,11 @@ impl Side {
         self.staged.push(frame);
     }
 
+    /// Whether no frame waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.staged.is_empty()
+    }
+
     /// Frames that may still come to wait.
     pub(crate) fn room(&self) -> usize {
         STAGED.saturating_sub(self.staged.len())

@@ -201,8 +201,8 @@ impl Link for XdpLink {
         }
     }
 
-    fn descriptor(&self) -> RawFd {
-        self.sockets[0].fd().as_raw_fd()
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.sockets.iter().map(|socket| socket.fd().as_raw_fd()).collect()
     }
 
     fn shares_with_host(&self) -> bool {

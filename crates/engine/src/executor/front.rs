@@ -30,8 +30,11 @@ pub(crate) fn front(
         match port.receive(&mut arrived, BATCH_PACKETS) {
             Received::Frames => waiting.over(),
             Received::Idle if back.turn(port) => waiting.over(),
-            Received::Idle if !back.is_over() => waiting.wait(),
-            Received::Idle | Received::End => break,
+            Received::Idle if back.is_over() => break,
+            // What cores have in hand comes back at any time.
+            Received::Idle if back.relay.out() > 0 => waiting.wait(),
+            Received::Idle => port.idle(&waiting),
+            Received::End => break,
         }
         port.hand_over(&arrived);
         for mut frame in arrived.drain(..) {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use io::capture::Remarks;
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay};
+use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay, Waiting};
 use wire::{RanBack, Stamp};
 
 use crate::chain::Chain;
@@ -144,6 +144,10 @@ impl<P: Port> Port for UntilStopped<'_, P> {
 
     fn hand_over(&mut self, frames: &[Frame]) {
         self.port.hand_over(frames);
+    }
+
+    fn idle(&mut self, waiting: &Waiting) {
+        self.port.idle(waiting);
     }
 
     fn queue(&self) -> Queue {

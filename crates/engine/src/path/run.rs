@@ -39,7 +39,7 @@ pub fn run(
     loop {
         match turn(port, chain, batch, observer, intake, &mut counters)? {
             Received::End => return Ok(counters),
-            Received::Idle => idle.wait(),
+            Received::Idle => port.idle(&idle),
             Received::Frames => idle.over(),
         }
     }

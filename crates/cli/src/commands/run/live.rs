@@ -14,7 +14,7 @@ use engine::{Plan, Registry, RunError, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, Steering};
-use live::{Interface, LiveError, LivePort, Lost, Mode, PortOptions, Routes, Sockets, host_addresses};
+use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
 
 use super::record::Recorded;
 use super::{RunArgs, serve};
@@ -62,6 +62,9 @@ pub struct LiveArgs {
     /// By which sockets
     #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
     socket: SocketArg,
+    /// What to do while no packets arrive
+    #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
+    poll: PollArg,
     /// End after so many seconds [default: at Ctrl-C, or `kill`]
     #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
     duration: Option<u64>,
@@ -73,6 +76,14 @@ enum ModeArg {
     Bridge,
     /// As a router: by this machine's routes and neighbours, as `ip route` and `ip neigh` show them
     Route,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PollArg {
+    /// Look again and again: the shortest latency, and all of a processor
+    Busy,
+    /// Sleep after some 50 us until a packet arrives, which then waits some 20 to 60 us for it
+    Adaptive,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -149,7 +160,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         SocketArg::Xdp => Sockets::Xdp,
         SocketArg::Packet => Sockets::Packet,
     };
-    let options = PortOptions { sockets, steering: steering(args, place)? };
+    let poll = match args.live.poll {
+        PollArg::Busy => Poll::Busy,
+        PollArg::Adaptive => Poll::Adaptive,
+    };
+    let options = PortOptions { sockets, poll, steering: steering(args, place)? };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     for (interface, socket, _) in port.interfaces() {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use io::capture::CaptureWriter;
-use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received};
+use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 use wire::LinkType;
 
 use crate::failure::Failure;
@@ -93,6 +93,10 @@ impl<P: Port> Port for Recorded<'_, P> {
 
     fn hand_over(&mut self, frames: &[Frame]) {
         self.port.hand_over(frames);
+    }
+
+    fn idle(&mut self, waiting: &Waiting) {
+        self.port.idle(waiting);
     }
 
     fn queue(&self) -> Queue {
