@@ -10,12 +10,28 @@
 //! Frames go to a core and come back with their fates; bytes stay where they are. A ring to a core takes as many as its
 //! share, and the front waits beyond that; the ring back has room for all frames, so a core never waits for the front.
 
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
 use ring::{Consumer, Producer, ring};
 
-use crate::{Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received};
+use crate::{Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received, Waiting};
 
 /// Frames on their way to one core, at most: as in a run over a capture.
 const RING_FRAMES: usize = QUEUE_FRAMES_MAX / 2;
+
+/// How long a core sleeps at most, if nobody wakes it.
+const SLEEP: Duration = Duration::from_millis(5);
+
+/// A core that may sleep while its ring is empty.
+#[derive(Default)]
+struct Sleeper {
+    is_asleep: AtomicBool,
+    thread: OnceLock<Thread>,
+}
 
 /// The front's end. Gone with it, the cores' packets end.
 pub struct Relay {
@@ -26,6 +42,8 @@ pub struct Relay {
     /// By core, frames that were passed on to it, less those that it sent back: it may send another core's.
     out: Vec<isize>,
     is_broken: bool,
+    /// By core, whether it sleeps, and whether it got frames since that was last looked at.
+    sleepers: Vec<(Arc<CachePadded<Sleeper>>, bool)>,
 }
 
 /// A core's end: what the front passes on is received, and what is sent goes back to the front.
@@ -35,6 +53,7 @@ pub struct RelayPort {
     back: Producer<(Frame, Fate)>,
     received: u64,
     waited: usize,
+    sleeper: Arc<CachePadded<Sleeper>>,
 }
 
 impl Relay {
@@ -45,19 +64,22 @@ impl Relay {
     pub fn new(guests: Vec<Pool>, frames: usize) -> (Relay, Vec<RelayPort>) {
         let cores = guests.len();
         let (sent, out) = (vec![0; cores], vec![0; cores]);
-        let mut relay = Relay { to: Vec::new(), back: Vec::new(), sent, out, is_broken: false };
+        let (to, back, sleepers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut relay = Relay { to, back, sent, out, is_broken: false, sleepers };
         let port = |pool| {
             let (to, receive) = ring(RING_FRAMES);
             let (back, at_front) = ring(frames);
             relay.to.push(to);
             relay.back.push(at_front);
-            RelayPort { pool, receive, back, received: 0, waited: 0 }
+            let sleeper = Arc::<CachePadded<Sleeper>>::default();
+            relay.sleepers.push((Arc::clone(&sleeper), false));
+            RelayPort { pool, receive, back, received: 0, waited: 0, sleeper }
         };
         let ports = guests.into_iter().map(port).collect();
         (relay, ports)
     }
 
-    /// Passes a frame on to a core.
+    /// Passes a frame on to a core. It is to be [woken](Relay::wake) after some of them.
     ///
     /// # Errors
     /// The frame, if there is no room now: [collect](Relay::collect) and try again.
@@ -69,7 +91,21 @@ impl Relay {
         self.to[core].push(frame)?;
         self.sent[core] += 1;
         self.out[core] += 1;
+        self.sleepers[core].1 = true;
         Ok(())
+    }
+
+    /// Wakes cores that sleep though frames were passed on to them. A core that falls asleep meanwhile sees them first.
+    #[inline]
+    pub fn wake(&mut self) {
+        // Frames are passed on before it is asked who sleeps; a core says that it sleeps before it looks for frames. So
+        // one of the two sees the other.
+        fence(Ordering::SeqCst);
+        for (sleeper, has_frames) in &mut self.sleepers {
+            if std::mem::take(has_frames) && sleeper.is_asleep.load(Ordering::Relaxed) {
+                sleeper.thread.get().into_iter().for_each(Thread::unpark);
+            }
+        }
     }
 
     /// Appends what cores have done, up to `most` frames of each.
@@ -155,6 +191,20 @@ impl Port for RelayPort {
 
     fn hand_over(&mut self, frames: &[Frame]) {
         self.pool.hand_over(frames);
+    }
+
+    /// Sleeps until the front passes something on, once spinning has not helped.
+    fn idle(&mut self, waiting: &Waiting) {
+        if !waiting.is_long() {
+            return waiting.wait();
+        }
+        self.sleeper.thread.get_or_init(thread::current);
+        self.sleeper.is_asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.receive.is_empty() && !self.receive.is_abandoned() {
+            thread::park_timeout(SLEEP);
+        }
+        self.sleeper.is_asleep.store(false, Ordering::Relaxed);
     }
 
     /// The front waits while the ring is full: nothing is lost here.
@@ -244,6 +294,45 @@ mod tests {
         assert_eq!(front.ports[1].receive(&mut frames, 64), Received::End);
         assert_eq!((front.ports[0].send(&mut frames, &[Fate::Forward; 3]), front.left()), (Ok(()), 3));
         assert_eq!(front.relay.as_ref().map(Relay::out), Some(0));
+    }
+
+    /// Nobody waits for the end of a sleep: each of many frames, passed on one at a time, comes back soon.
+    #[test]
+    fn a_core_that_sleeps_is_woken() {
+        const FRAMES: u32 = 200;
+        let (mut pool, guests) = Pool::chunks(1, 1 << 16, 1);
+        let (mut relay, mut ports) = Relay::new(guests, pool.free());
+        let mut port = ports.remove(0);
+        let waiting = Waiting::default();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut frames = Vec::new();
+                loop {
+                    match port.receive(&mut frames, 64) {
+                        Received::Frames => port.send(&mut frames, &[Fate::Forward]).expect("it is there"),
+                        // Falls asleep at once.
+                        Received::Idle if waiting.is_long() => port.idle(&waiting),
+                        Received::Idle => waiting.wait(),
+                        Received::End => return,
+                    }
+                }
+            });
+            let begin = std::time::Instant::now();
+            let mut done = Vec::new();
+            for number in 0..FRAMES {
+                let stamp = Stamp { seq: number.into(), time_ns: 0 };
+                let frame = pool.fill(stamp, LinkType::Ethernet, 60, &[0; 60]).expect("one is free");
+                relay.pass(0, frame).expect("room");
+                relay.wake();
+                while done.is_empty() {
+                    thread::yield_now();
+                    relay.collect(1, &mut done);
+                }
+                pool.give_back(done.drain(..).map(|(frame, _)| frame));
+            }
+            assert!(begin.elapsed() < SLEEP * FRAMES / 2, "{:?}", begin.elapsed());
+            relay.end();
+        });
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub(crate) fn front(
             let Ok(core) = dispatcher.dispatch(&headers, &mut frame, &back) else { continue };
             back.pass(port, core, frame);
         }
+        back.relay.wake();
         back.turn(port);
     }
     // The history ends before the cores see that their queues do.
@@ -81,6 +82,7 @@ impl Back {
                 return;
             }
             frame = not_passed;
+            self.relay.wake();
             if !self.turn(port) {
                 waiting.wait();
             }
