@@ -36,6 +36,9 @@ struct {
     TYPE(value, u8);
 } host_addresses SEC(".maps");
 
+/* What an address passes: ports alone where a chain has packets to it, such as a NAT. */
+enum { ALL = 1, ITS_PORTS = 2 };
+
 /* The protocol in the upper half, the destination port in the lower. */
 struct {
     NUMBER(type, MAP_HASH);
@@ -62,12 +65,12 @@ INLINE void count(u32 what)
 /* By what rule a packet to this address and, behind `at`, to this port goes to the host; REDIRECTED if by none. */
 INLINE u32 rule_of(const struct address *address, u8 protocol, const void *at, const void *end)
 {
-    int is_hosts = 0;
+    const u8 *passes = 0;
     if (rules & (PASS_HOST_ADDRESSES | PORTS_OF_HOST))
-        is_hosts = map_lookup(&host_addresses, address) != 0;
-    if (rules & PASS_HOST_ADDRESSES && is_hosts)
+        passes = map_lookup(&host_addresses, address);
+    if (rules & PASS_HOST_ADDRESSES && passes && *passes == ALL)
         return HOST_ADDRESS;
-    if (!(rules & PASS_PORTS) || (rules & PORTS_OF_HOST && !is_hosts))
+    if (!(rules & PASS_PORTS) || (rules & PORTS_OF_HOST && !passes))
         return REDIRECTED;
     if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
         return REDIRECTED;

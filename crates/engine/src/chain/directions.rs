@@ -1,6 +1,10 @@
 //! A chain with sides: packets from inside meet the functions in the order of the chain, packets from outside in
 //! reverse.
 
+use std::net::IpAddr;
+
+use wire::Addr;
+
 use crate::chain::{Chain, MalformedPolicy};
 use crate::path::core::{ChainCore, Place};
 use crate::path::group::{Group, StageSpec};
@@ -24,6 +28,12 @@ impl Chain {
     /// Whether some function stands between the sides, such as a NAT.
     pub(crate) fn has_between(&self) -> bool {
         self.functions.iter().any(|spec| spec.function.sides().is_some())
+    }
+
+    /// Whether packets to this address are for hosts inside, though it may be one of this host: a NAT's.
+    pub fn translates_to(&self, address: IpAddr) -> bool {
+        let mut sides = self.functions.iter().filter_map(|spec| spec.function.sides());
+        sides.any(|sides| sides.external.contains(Addr::from(address)))
     }
 
     /// What a function on a core is made from.

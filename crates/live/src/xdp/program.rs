@@ -17,6 +17,10 @@ use super::socket::XdpSocket;
 use super::steering::{Steered, Steering, address_key};
 use crate::{Interface, LiveError};
 
+/// What an address passes, as in bpf/steer.bpf.c.
+const ALL: u8 = 1;
+const ITS_PORTS: u8 = 2;
+
 /// Empty if this crate was built without clang.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.bpf.o"));
 
@@ -83,6 +87,7 @@ impl XdpProgram {
         };
         let mut program = XdpProgram { ebpf, interface: interface.clone(), mode, _link: link };
         program.set_host_addresses(&steering.host_addresses)?;
+        program.add_addresses(&steering.port_addresses, ITS_PORTS)?;
         for port in &steering.pass_ports {
             let mut ports: HashMap<_, u32, u8> = program.map("host_ports")?;
             let inserted = ports.insert(port.key(), 1, 0);
@@ -121,7 +126,7 @@ impl XdpProgram {
         set.map_err(|error| failed(&format!("cannot steer packets to queue {queue}"), of, &error))
     }
 
-    /// Replaces the host's own addresses. The rules that use them are those of [`Steering`] at
+    /// Replaces the host's own addresses, those of which only ports pass included. The rules that use them are those of [`Steering`] at
     /// [attach](XdpProgram::attach): there the rule `pass_host_addresses`, or a port and an address, has to be set.
     ///
     /// # Errors
@@ -136,9 +141,17 @@ impl XdpProgram {
             map.remove(gone).map_err(error_of)?;
         }
         for new in wanted.difference(&there) {
-            map.insert(new, 1, 0).map_err(error_of)?;
+            map.insert(new, ALL, 0).map_err(error_of)?;
         }
         Ok(())
+    }
+
+    fn add_addresses(&mut self, addresses: &[IpAddr], passes: u8) -> Result<(), LiveError> {
+        let name = self.interface.name.clone();
+        let error_of = |error: MapError| failed("cannot say which addresses are the host's", &name, &error);
+        let mut map: HashMap<_, [u8; 16], u8> = self.map("host_addresses")?;
+        let mut keys = addresses.iter().map(address_key);
+        keys.try_for_each(|key| map.insert(key, passes, 0).map_err(error_of))
     }
 
     /// Counts of packets so far, on all cores.

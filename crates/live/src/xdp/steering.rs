@@ -22,6 +22,8 @@ pub struct Steering {
     /// The host's own addresses, at most 1,024; they can be [replaced](crate::xdp::XdpProgram::set_host_addresses)
     /// later.
     pub host_addresses: Vec<IpAddr>,
+    /// Addresses of the host's own, beside those, of which only packets to `pass_ports` pass: the chain has the others.
+    pub port_addresses: Vec<IpAddr>,
 }
 
 /// A destination port whose packets go to the host. Written as `tcp/22`.
@@ -43,10 +45,11 @@ impl Steering {
     /// As the program has it.
     pub(super) fn rules(&self) -> u32 {
         let bit = |is_set: bool, bit| if is_set { bit } else { 0 };
+        let has_addresses = !self.host_addresses.is_empty() || !self.port_addresses.is_empty();
         bit(self.pass_neighbours, PASS_NEIGHBOURS)
             | bit(self.pass_host_addresses, PASS_HOST_ADDRESSES)
             | bit(!self.pass_ports.is_empty(), PASS_PORTS)
-            | bit(!self.pass_ports.is_empty() && !self.host_addresses.is_empty(), PORTS_OF_HOST)
+            | bit(!self.pass_ports.is_empty() && has_addresses, PORTS_OF_HOST)
     }
 }
 

@@ -123,6 +123,13 @@ fn each_rule_passes_its_packets_and_no_others() {
         "own tcp 22, cut in ports",
         "own6 udp 53",
     ];
+    // A chain has the packets to these, but for those to the ports.
+    let of_a_nat = Steering {
+        pass_host_addresses: true,
+        host_addresses: Vec::new(),
+        port_addresses: own_ports.host_addresses.clone(),
+        ..own_ports.clone()
+    };
     let to_own_ports =
         ["own tcp 22", "own tcp 22, two tags", "own tcp 22, options", "own udp 53", "own6 udp 53"];
     let to_ports = [&to_own_ports[..], &["other tcp 22", "other6 udp 53"]].concat();
@@ -132,6 +139,7 @@ fn each_rule_passes_its_packets_and_no_others() {
         (&addresses, &to_own),
         (&any_ports, &to_ports),
         (&own_ports, &to_own_ports),
+        (&of_a_nat, &to_own_ports),
     ] {
         let steers = steers(&namespace, "a0", steering);
         let mut counted = Steered::default();
@@ -144,7 +152,9 @@ fn each_rule_passes_its_packets_and_no_others() {
         let passed = (frames().len() as u64) - counted.redirected;
         match steering {
             _ if steering.pass_neighbours => counted.neighbours = passed,
-            _ if steering.pass_host_addresses => counted.host_addresses = passed,
+            _ if steering.pass_host_addresses && steering.port_addresses.is_empty() => {
+                counted.host_addresses = passed;
+            }
             _ => counted.host_ports = passed,
         }
         assert_eq!(steers.program.counters().expect("it counts"), counted, "{steering:?}");

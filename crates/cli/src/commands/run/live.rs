@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Plan, Registry, RunError, guests, run_live};
+use engine::{Chain, Plan, Registry, RunError, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, Steering};
@@ -164,7 +164,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Busy => Poll::Busy,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let options = PortOptions { sockets, poll, steering: steering(args, place)? };
+    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain)? };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     for (interface, socket, _) in port.interfaces() {
@@ -229,20 +229,21 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
 }
 
 /// Which packets of each interface are the host's own business.
-fn steering(args: &RunArgs, place: &Place<'_>) -> Result<Vec<Steering>, Failure> {
+fn steering(args: &RunArgs, place: &Place<'_>, chain: &Chain) -> Result<Vec<Steering>, Failure> {
     let port = |text: &String| text.parse::<HostPort>().map_err(cannot);
     let pass_ports = args.live.pass_to_host.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     let is_router = place.way == Way::Route;
     let host_addresses = if is_router || !pass_ports.is_empty() { host_addresses() } else { Ok(Vec::new()) };
-    let host_addresses = host_addresses.map_err(cannot)?;
-    let of = |number: usize| Steering {
+    let all = host_addresses.map_err(cannot)?.into_iter();
+    let (port_addresses, host_addresses) = all.partition(|address| chain.translates_to(*address));
+    let steering = Steering {
         pass_neighbours: is_router,
-        // From outside packets for a NAT's addresses come, which may be the host's: the chain sees them first.
-        pass_host_addresses: is_router && number == 0 && place.names.len() > 1,
-        pass_ports: pass_ports.clone(),
-        host_addresses: host_addresses.clone(),
+        pass_host_addresses: is_router,
+        pass_ports,
+        host_addresses,
+        port_addresses,
     };
-    Ok((0..place.names.len()).map(of).collect())
+    Ok(vec![steering; place.names.len()])
 }
 
 fn routing(counters: &RouteCounters) -> RoutingReport {
