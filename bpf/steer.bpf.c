@@ -13,6 +13,7 @@ enum {
     PASS_HOST_ADDRESSES = 2, /* packets to an address in `host_addresses` */
     PASS_PORTS = 4,          /* packets to a port in `host_ports` */
     PORTS_OF_HOST = 8,       /* ... only those to an address in `host_addresses` */
+    PASS_GROUPS = 16,        /* frames to several stations: multicast, broadcast */
 };
 const volatile u32 rules = 0;
 
@@ -123,6 +124,8 @@ INLINE u32 rule_of_frame(const void *at, const void *end)
         type = NET16(vlan->type);
         at = vlan + 1;
     }
+    if (rules & PASS_GROUPS && ethernet->destination[0] & 1)
+        return NEIGHBOUR;
     if (type == TYPE_ARP)
         return rules & PASS_NEIGHBOURS ? NEIGHBOUR : REDIRECTED;
     if (type == TYPE_IPV4)

@@ -43,11 +43,8 @@ impl Lan {
     /// Starts the program in the middle, and waits until it runs.
     fn start(&self, arguments: &[&str]) -> Running {
         let [left, right] = self.counted();
-        let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
-        command.current_dir(root()).args(["run"]).args(arguments);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut running = Running { child: Some(child), before: [[left; 2], [right; 2]] };
-        running.wait_until_it_runs();
+        let mut running = start_in(&self.gateway, arguments);
+        running.before = [[left; 2], [right; 2]];
         running.before.iter_mut().zip(self.counted()).for_each(|(before, counted)| before[1] = counted);
         running
     }
@@ -62,34 +59,48 @@ impl Lan {
     }
 
     fn transfer_of(&self, address: &str, bytes: usize) -> bool {
-        let address: SocketAddr = address.parse().expect("an address");
-        let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 3) as u8).collect();
-        let listener = self.right.inside(|| TcpListener::bind(address)).expect("the address is its own");
-        listener.set_nonblocking(true).expect("a socket");
-        thread::scope(|scope| {
-            let echo = scope.spawn(|| -> std::io::Result<()> {
-                let mut stream = accept(&listener)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                let mut reader = stream.try_clone()?;
-                std::io::copy(&mut reader, &mut stream)?;
-                stream.shutdown(std::net::Shutdown::Write)
-            });
-            let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
-            let mut stream = self.left.inside(connect).expect("it answers");
-            stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-            stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
-            let mut writer = stream.try_clone().expect("a socket");
-            let to_send = sent.as_slice();
-            scope.spawn(move || {
-                let written = writer.write_all(to_send);
-                written.and_then(|()| writer.shutdown(std::net::Shutdown::Write))
-            });
-            let mut received = Vec::new();
-            let read = stream.read_to_end(&mut received);
-            read.is_ok() && received == sent && echo.join().is_ok_and(|echo| echo.is_ok())
-        })
+        transfer((&self.left, address), (&self.right, address), bytes)
     }
+}
+
+fn start_in(namespace: &Namespace, arguments: &[&str]) -> Running {
+    let mut command = namespace.command(env!("CARGO_BIN_EXE_paceline"));
+    command.current_dir(root()).args(["run"]).args(arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut running = Running { child: Some(child), before: Default::default() };
+    running.wait_until_it_runs();
+    running
+}
+
+/// Connects from one host to an address that another one answers for by its own, and sends bytes both ways.
+fn transfer((left, to): (&Namespace, &str), (right, own): (&Namespace, &str), bytes: usize) -> bool {
+    let (address, own): (SocketAddr, SocketAddr) = (to.parse().expect("one"), own.parse().expect("one"));
+    let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 3) as u8).collect();
+    let listener = right.inside(|| TcpListener::bind(own)).expect("the address is its own");
+    listener.set_nonblocking(true).expect("a socket");
+    thread::scope(|scope| {
+        let echo = scope.spawn(|| -> std::io::Result<()> {
+            let mut stream = accept(&listener)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            let mut reader = stream.try_clone()?;
+            std::io::copy(&mut reader, &mut stream)?;
+            stream.shutdown(std::net::Shutdown::Write)
+        });
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
+        let mut stream = left.inside(connect).expect("it answers");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
+        let mut writer = stream.try_clone().expect("a socket");
+        let to_send = sent.as_slice();
+        scope.spawn(move || {
+            let written = writer.write_all(to_send);
+            written.and_then(|()| writer.shutdown(std::net::Shutdown::Write))
+        });
+        let mut received = Vec::new();
+        let read = stream.read_to_end(&mut received);
+        read.is_ok() && received == sent && echo.join().is_ok_and(|echo| echo.is_ok())
+    })
 }
 
 /// The next connection, if one comes soon.
@@ -329,6 +340,43 @@ fn what_left_is_what_one_core_makes_by_rsspp() {
 #[test]
 fn what_left_is_what_one_core_makes_by_scr() {
     what_left_is_what_one_core_makes("scr", "2");
+}
+
+/// A balancer beside the way: clients reach a service by an address that no host has, and the backend's answers come
+/// from there, by one interface.
+#[test]
+fn a_balancer_with_one_arm() {
+    let Some(mut lab) = Lab::new("arm") else { return };
+    let (lan, client, gateway, backend) =
+        (lab.namespace("lan"), lab.namespace("c"), lab.namespace("g"), lab.namespace("b"));
+    lan.ip("link add br0 type bridge");
+    lan.ip("link set br0 up");
+    for (port, host, number) in [("p0", &client, 1), ("p1", &gateway, 254), ("p2", &backend, 21)] {
+        lab.pair((&lan, port), (host, "eth0"));
+        lan.ip(&format!("link set {port} master br0"));
+        host.ip(&format!("addr add 198.51.100.{number}/24 dev eth0"));
+        host.offload("eth0");
+    }
+    client.ip("route add 198.51.100.10/32 via 198.51.100.254");
+    backend.ip("route add 198.51.100.1/32 via 198.51.100.254");
+    let folder = Folder::new("live-arm");
+    let chain = folder.file("balance.toml");
+    let service = "[[function]]\nuse = \"load-balancer\"\nrewrite_answers = true\n\
+                   [[function.services]]\nvip = \"198.51.100.10\"\nport = 80\nprotocol = \"tcp\"\n\
+                   backends = [{ address = \"198.51.100.21\", port = 8080 }]\n";
+    std::fs::write(&chain, service).expect("a folder of the test");
+    let running = start_in(&gateway, &[&chain, "--on", "eth0", "--socket", "xdp", "--json", "-"]);
+    assert!(client.ping("198.51.100.254", 2), "the host itself is the kernel's");
+    // Neighbours first: a packet to one that is unknown is lost while the kernel resolves it.
+    gateway.ping("198.51.100.21", 1);
+    gateway.ping("198.51.100.1", 1);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(transfer((&client, "198.51.100.10:80"), (&backend, "198.51.100.21:8080"), BYTES));
+    let report = running.end();
+    assert_eq!(of(&report, "eth0")["lost"], serde_json::json!({}));
+    let routing = &report["routing"];
+    assert_eq!(number(&routing["sent"]), number(&routing["hairpins"]), "{routing}");
+    assert!(number(&routing["sent"]) > 1_000, "{routing}");
 }
 
 /// What a chain drops does not arrive: ports that an access list does not allow.

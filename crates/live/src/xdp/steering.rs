@@ -14,6 +14,9 @@ pub struct Steering {
     /// Pass ARP frames, and IPv6 router and neighbour discovery (ICMPv6 types 133 to 137 with hop limit 255): the host
     /// then answers for its addresses, and learns those of its neighbours.
     pub pass_neighbours: bool,
+    /// Pass frames to several stations, multicast and broadcast: routers forward none, and the host's own protocols
+    /// (routing, DHCP, listener discovery) want theirs. Counted with the neighbours'.
+    pub pass_groups: bool,
     /// Pass packets whose destination is one of `host_addresses`.
     pub pass_host_addresses: bool,
     /// Pass packets to these destination ports. If there are `host_addresses`, only packets to those. Not passed: later
@@ -40,6 +43,7 @@ const PASS_NEIGHBOURS: u32 = 1;
 const PASS_HOST_ADDRESSES: u32 = 2;
 const PASS_PORTS: u32 = 4;
 const PORTS_OF_HOST: u32 = 8;
+const PASS_GROUPS: u32 = 16;
 
 impl Steering {
     /// As the program has it.
@@ -47,6 +51,7 @@ impl Steering {
         let bit = |is_set: bool, bit| if is_set { bit } else { 0 };
         let has_addresses = !self.host_addresses.is_empty() || !self.port_addresses.is_empty();
         bit(self.pass_neighbours, PASS_NEIGHBOURS)
+            | bit(self.pass_groups, PASS_GROUPS)
             | bit(self.pass_host_addresses, PASS_HOST_ADDRESSES)
             | bit(!self.pass_ports.is_empty(), PASS_PORTS)
             | bit(!self.pass_ports.is_empty() && has_addresses, PORTS_OF_HOST)

@@ -95,7 +95,15 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ("header alone", ethernet(&[], 0x0800, &[])),
         ("cut in tag", ethernet(&[], 0x8100, &[0])),
         ("another kind", ethernet(&[], 0x88b5, &[0; 46])),
+        ("to a group", to_group(ethernet(&[], 0x0800, &ipv4(other, UDP, 0, 0, 80)))),
+        ("to a group, another kind", to_group(ethernet(&[], 0x88b5, &[0; 46]))),
     ]
+}
+
+/// The frame to several stations.
+fn to_group(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[0] |= 1;
+    frame
 }
 
 /// Which rules pass which of the frames; all others go to the socket. Golden: bpf/steer.bpf.c changes with it.
@@ -109,6 +117,7 @@ fn each_rule_passes_its_packets_and_no_others() {
     let none = Steering::default();
     let neighbours = Steering { pass_neighbours: true, ..none.clone() };
     let addresses = Steering { pass_host_addresses: true, host_addresses: own.clone(), ..none.clone() };
+    let groups = Steering { pass_groups: true, ..none.clone() };
     let any_ports = Steering { pass_ports: ports.clone(), ..none.clone() };
     let own_ports = Steering { pass_ports: ports, host_addresses: own, ..none.clone() };
     let discovery = ["arp", "arp, tagged", "router solicitation", "redirect"];
@@ -139,6 +148,7 @@ fn each_rule_passes_its_packets_and_no_others() {
         (&addresses, &to_own),
         (&any_ports, &to_ports),
         (&own_ports, &to_own_ports),
+        (&groups, &["to a group", "to a group, another kind"]),
         (&of_a_nat, &to_own_ports),
     ] {
         let steers = steers(&namespace, "a0", steering);
@@ -151,7 +161,7 @@ fn each_rule_passes_its_packets_and_no_others() {
         }
         let passed = (frames().len() as u64) - counted.redirected;
         match steering {
-            _ if steering.pass_neighbours => counted.neighbours = passed,
+            _ if steering.pass_neighbours || steering.pass_groups => counted.neighbours = passed,
             _ if steering.pass_host_addresses && steering.port_addresses.is_empty() => {
                 counted.host_addresses = passed;
             }

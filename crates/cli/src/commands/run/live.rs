@@ -238,6 +238,7 @@ fn steering(args: &RunArgs, place: &Place<'_>, chain: &Chain) -> Result<Vec<Stee
     let (port_addresses, host_addresses) = all.partition(|address| chain.translates_to(*address));
     let steering = Steering {
         pass_neighbours: is_router,
+        pass_groups: is_router,
         pass_host_addresses: is_router,
         pass_ports,
         host_addresses,
