@@ -116,8 +116,8 @@ name = "track"
 use = "conntrack"
 flows = 65536
 TOML
-bridge=(--inside m0 --outside m1 --mode bridge --socket xdp)
-route=(--inside m0 --outside m1 --mode route --socket xdp)
+bridge=(--inside m0 --outside m1 --mode bridge --socket xdp --poll busy)
+route=(--inside m0 --outside m1 --mode route --socket xdp --poll busy)
 masquerade='table ip nat {
   chain post { type nat hook postrouting priority 100; oifname "m1" masquerade; }
 }'
