@@ -14,7 +14,7 @@ use wire::{RanBack, Stamp};
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
 use crate::chain::undeclared::check_declared;
-use crate::executor::cores::{Settled, join, work};
+use crate::executor::cores::{Before, Settled, join, work};
 use crate::executor::front::front;
 use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
@@ -64,18 +64,20 @@ pub fn run_live<E, P: Port>(
             let alone = cores.next().map(|(core, (chain, intake))| {
                 let intake = Box::new(Alone { intake, ingress, dispatcher });
                 let (port, publisher) = (&mut port, publisher(core));
-                scope.spawn(move || work(core, port, chain, intake, publisher))
+                let before = Before { publisher, ..Before::default() };
+                scope.spawn(move || (work(core, port, chain, intake, before), ()))
             });
-            return join(alone.into_iter().collect(), 0);
+            return join(alone.into_iter().collect(), 0).map(|(worked, _)| worked);
         }
         let (relay, ports) = Relay::new(guests, frames);
         let workers = cores.zip(ports).map(|((core, (chain, intake)), mut port)| {
             let publisher = publisher(core);
-            scope.spawn(move || work(core, &mut port, chain, intake, publisher))
+            let before = Before { publisher, ..Before::default() };
+            scope.spawn(move || (work(core, &mut port, chain, intake, before), ()))
         });
         let workers = workers.collect();
         let packets = front(&mut port, ingress, dispatcher, relay, (plan.egress, frames));
-        join(workers, packets)
+        join(workers, packets).map(|(worked, _)| worked)
     })?;
     let elapsed = begin.elapsed();
     let Settled { cores, moves, last, .. } = settled.settle(port.last);
@@ -94,6 +96,7 @@ pub fn run_live<E, P: Port>(
         is_replicated: plan.is_replicated(),
         history: None,
         egress: EgressOutcome { egress: plan.egress, ..EgressOutcome::default() },
+        reloads: Vec::new(),
         checksums: ChecksumSample { verified: checksums == Checksums::Verify, ..ChecksumSample::default() },
     })
 }

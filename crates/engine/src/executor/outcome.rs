@@ -10,6 +10,7 @@ use wire::{RanBack, Stamp};
 use crate::chain::checksums::ChecksumSample;
 use crate::chain::undeclared::UndeclaredError;
 use crate::executor::leaving::EgressOutcome;
+use crate::executor::reload::Reloaded;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{HistoryCounters, Moves};
@@ -45,6 +46,8 @@ pub struct RunOutcome {
     pub egress: EgressOutcome,
     /// Whether checksums were verified, and why.
     pub checksums: ChecksumSample,
+    /// Where another chain took over: `cores` are the last one's.
+    pub reloads: Vec<Reloaded>,
 }
 
 impl RunOutcome {
@@ -65,6 +68,7 @@ impl RunOutcome {
             history: None,
             egress: EgressOutcome::default(),
             checksums: ChecksumSample::default(),
+            reloads: Vec::new(),
         }
     }
 

@@ -237,7 +237,20 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
         StageCounters { capacity: self.states.capacity(), ..self.stepper.counters(flows) }
     }
 
+    /// What passed is counted anew: a bound of other options is another.
+    fn take_over(&mut self, other: &mut dyn Member<FiveTuple>) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        self.stepper.take_over(&mut other.stepper);
+        if self.core == 0 {
+            self.states.take_over(&other.states);
+        }
+    }
+
     fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 }
