@@ -38,6 +38,7 @@ pub use executor::pace::{Speed, SpeedError};
 pub use executor::publish::Publisher;
 pub use executor::reordering::{MAX_N, Reordered, Reordering};
 pub use executor::reload::{Reload, Reloaded};
+pub use executor::reloads::{ReloadError, Reloads};
 pub use executor::seen::Seen;
 pub use path::batch::Batch;
 pub use path::checks::Fragments;

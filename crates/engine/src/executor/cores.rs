@@ -54,12 +54,12 @@ pub(crate) fn work(
     core: usize,
     port: &mut impl Port,
     mut chain: ChainCore,
-    mut intake: Box<dyn Intake>,
+    intake: &mut dyn Intake,
     Before { mut counters, moves, mut publisher }: Before,
 ) -> Worked {
     pin(core);
     let mut batch = Batch::new();
-    let ran = go_on(port, &mut chain, &mut batch, &mut publisher, &mut *intake, &mut counters);
+    let ran = go_on(port, &mut chain, &mut batch, &mut publisher, intake, &mut counters);
     let (moves, end) = (moves.plus(intake.counters().moves), intake.finish());
     match ran {
         Ok(()) => Worked { counters, chain, moves, end, publisher },

@@ -7,6 +7,7 @@ use table::OutOfMemory;
 use thiserror::Error;
 use wire::{RanBack, Stamp};
 
+use crate::chain::Chain;
 use crate::chain::checksums::ChecksumSample;
 use crate::chain::undeclared::UndeclaredError;
 use crate::executor::leaving::EgressOutcome;
@@ -14,6 +15,7 @@ use crate::executor::reload::Reloaded;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{HistoryCounters, Moves};
+use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
 /// What a run leaves behind.
@@ -48,6 +50,8 @@ pub struct RunOutcome {
     pub checksums: ChecksumSample,
     /// Where another chain took over: `cores` are the last one's.
     pub reloads: Vec<Reloaded>,
+    /// The chain that ran last and its plan, in a live run.
+    pub chain: Option<(Chain, Plan)>,
 }
 
 impl RunOutcome {
@@ -69,6 +73,7 @@ impl RunOutcome {
             egress: EgressOutcome::default(),
             checksums: ChecksumSample::default(),
             reloads: Vec::new(),
+            chain: None,
         }
     }
 

@@ -50,8 +50,8 @@ pub(crate) fn run_cores<E: Send>(
     thread::scope(|scope| {
         let cores = ports.into_iter().zip(chains).zip(intakes).zip(before).enumerate();
         let workers = cores
-            .map(|(core, (((port, chain), intake), before))| {
-                scope.spawn(move || (work(core, &mut { port }, chain, intake, before), ()))
+            .map(|(core, (((port, chain), mut intake), before))| {
+                scope.spawn(move || (work(core, &mut { port }, chain, &mut *intake, before), ()))
             })
             .collect();
         let feeding = scope.spawn(move || feed(feeder));
@@ -103,6 +103,7 @@ pub(crate) fn conclude<E>(
         egress: EgressOutcome { egress: plan.egress, blocked_batches, reordered: watch.reordered() },
         checksums: ChecksumSample::default(),
         reloads: Vec::new(),
+        chain: None,
     })
 }
 
