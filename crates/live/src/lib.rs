@@ -18,8 +18,8 @@ mod interface;
 mod link;
 mod packet_socket;
 mod port;
-mod segment;
 pub mod route;
+mod segment;
 
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;

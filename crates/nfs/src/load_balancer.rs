@@ -272,7 +272,8 @@ impl LoadBalancer {
 
     /// Whose turn it is, is a number of these very turns.
     fn keeps_pool(&self, old: &Self) -> bool {
-        let turns = |all: &Services| all.iter().map(|service| service.round_robin.clone()).collect::<Vec<_>>();
+        let turns =
+            |all: &Services| all.iter().map(|service| service.round_robin.clone()).collect::<Vec<_>>();
         self.policy == old.policy && turns(&self.services) == turns(&old.services)
     }
 

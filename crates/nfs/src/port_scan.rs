@@ -215,12 +215,11 @@ impl NetworkFunction for PortScan {
         .union(Fields::PROTOCOL)
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS);
-    const EXTRAS: Extras<Self> =
-        Extras {
-            reports: Reports { report: Self::report, ..Reports::NONE },
-            reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
-            ..Extras::NONE
-        };
+    const EXTRAS: Extras<Self> = Extras {
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
+        ..Extras::NONE
+    };
 
     type Key = SrcAddr;
     type Meta = Meta;

@@ -27,7 +27,10 @@ impl Chain {
     ) {
         let groups_before = before.groups_keeping(keeping_before);
         for (index, function) in inherited.iter_mut().enumerate() {
-            if function.as_ref().is_ok_and(|before| keeping.place_of(index) != keeping_before.place_of(*before)) {
+            if function
+                .as_ref()
+                .is_ok_and(|before| keeping.place_of(index) != keeping_before.place_of(*before))
+            {
                 *function = Err("its flows are kept where they were not before".to_owned());
             }
         }
@@ -53,7 +56,9 @@ impl Chain {
     ) -> Vec<(usize, usize)> {
         let groups_before = before.groups_keeping(keeping_before);
         let groups = self.groups_keeping(keeping).into_iter().enumerate();
-        groups.filter_map(|(number, group)| Some((number, whole(&groups_before, &inherited[group])?))).collect()
+        groups
+            .filter_map(|(number, group)| Some((number, whole(&groups_before, &inherited[group])?)))
+            .collect()
     }
 }
 

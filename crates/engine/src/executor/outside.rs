@@ -1,6 +1,6 @@
-use std::time::Instant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use io::Feeder;
 use io::capture::CaptureReader;
@@ -8,12 +8,12 @@ use sequencer::ItemLayout;
 
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
+use crate::executor::cores::Before;
 use crate::executor::input::Progress;
+use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::{Pace, Speed};
 use crate::executor::seen::Seen;
-use crate::executor::cores::Before;
-use crate::executor::leaving::Watch;
 use crate::executor::threads::{Fed, FeedEnd, Job, conclude, run_cores};
 use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;

@@ -35,9 +35,8 @@ impl Publisher {
     /// Another chain takes over. Metrics tell of its functions if they are called the same as those before; else they tell
     /// from here on of the core alone.
     pub(crate) fn goes_on(&mut self, chain: &Chain, before: &Chain) {
-        let names = |chain: &Chain| -> Vec<String> {
-            chain.functions.iter().map(|spec| spec.name.clone()).collect()
-        };
+        let names =
+            |chain: &Chain| -> Vec<String> { chain.functions.iter().map(|spec| spec.name.clone()).collect() };
         self.has_layout &= names(chain) == names(before);
     }
 

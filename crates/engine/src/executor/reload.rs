@@ -56,7 +56,8 @@ pub(crate) fn take_over(
 ) -> Reloaded {
     let whole = if before.plan.is_replicated() { &old[..1] } else { &old[..] };
     let live = |index: usize| whole.iter().map(|core| core.stage(index).counters().live as u64).sum();
-    let flows = |index: &Result<usize, String>| index.as_ref().map(|index| live(*index)).map_err(Clone::clone);
+    let flows =
+        |index: &Result<usize, String>| index.as_ref().map(|index| live(*index)).map_err(Clone::clone);
     let names = now.chain.functions.iter().map(|spec| spec.name.clone());
     let functions = names.zip(inherited.iter().map(flows)).collect();
     let mut reloaded = Reloaded {

@@ -60,6 +60,8 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     /// See [`Member::take_over`].
     pub(crate) fn take_over_from(&mut self, other: &mut Self) {
+        // The part is of the table that goes on.
+        mem::swap(&mut self.part, &mut other.part);
         self.stepper.take_over(&mut other.stepper);
         (self.flows, self.departed) = (other.flows, other.departed);
         self.gone = mem::take(&mut other.gone);

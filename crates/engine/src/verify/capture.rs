@@ -78,7 +78,11 @@ pub fn verify_reloading(
     let of_plan: Vec<Keeping<'_>> = plans.iter().map(|plan| plan.keeping_watched(has_shared)).collect();
     let of_single = if has_shared { &no_ends } else { &own };
     let inherited = inherited(&parts, [(&plans, &of_plan), (&singles, of_single)]);
-    let first_run = if has_shared { generations(&parts, &plans, &of_plan, &inherited) } else { generations(&parts, &singles, &own, &inherited) };
+    let first_run = if has_shared {
+        generations(&parts, &plans, &of_plan, &inherited)
+    } else {
+        generations(&parts, &singles, &own, &inherited)
+    };
     let mut answers: Vec<u64> = Vec::new();
     let mut order = Order::new(plans.iter().map(|plan| plan.indirection_entries).max().unwrap_or(0));
     let mut ends = Ends::new();
@@ -96,7 +100,11 @@ pub fn verify_reloading(
         return Ok(Verified::stopped());
     }
     let following = following(&Arc::new(ends));
-    let second_run = if has_shared { generations(&parts, &singles, &following, &inherited) } else { generations(&parts, &plans, &of_plan, &inherited) };
+    let second_run = if has_shared {
+        generations(&parts, &singles, &following, &inherited)
+    } else {
+        generations(&parts, &plans, &of_plan, &inherited)
+    };
     let mut different = 0;
     let mut mismatch: Option<(u64, Answer)> = None;
     let second = run(&second_run, open()?, progress, &mut |seen| {
