@@ -15,7 +15,7 @@ use crate::path::group::Stage;
 use crate::report::history::{EgressReport, HistoryReport};
 use crate::report::skipped;
 use crate::report::{
-    ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, Report, RunReport,
+    ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report, RunReport,
     SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
 };
 use crate::strategies::plan::Plan;
@@ -90,6 +90,7 @@ impl RunReport {
             history: outcome.history.as_ref().map(HistoryReport::new),
             egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),
+            reloads: outcome.reloads.iter().map(ReloadReport::new).collect(),
             complete: error.is_none(),
             error,
         }
