@@ -137,7 +137,9 @@ impl ReloadReport {
         for ReloadedFunction { function, kept_flows, why } in &self.functions {
             text += &match (kept_flows, why) {
                 (_, Some(why)) => format!("\n  {function} begins anew, because {why}"),
-                (flows, None) => format!("\n  {function} goes on with {}", words::plural(flows.unwrap_or(0), "flow")),
+                (flows, None) => {
+                    format!("\n  {function} goes on with {}", words::plural(flows.unwrap_or(0), "flow"))
+                }
             };
         }
         text + "\n"

@@ -15,8 +15,8 @@ use crate::path::group::Stage;
 use crate::report::history::{EgressReport, HistoryReport};
 use crate::report::skipped;
 use crate::report::{
-    ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report, RunReport,
-    SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
+    ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report,
+    RunReport, SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
 };
 use crate::strategies::plan::Plan;
 

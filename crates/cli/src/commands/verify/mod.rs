@@ -15,7 +15,9 @@ use io::capture::CaptureReader;
 
 use self::outcome::Outcome;
 pub use self::report::VerifyReport;
-use crate::args::{self, CardArgs, ChainArgs, HistoryArgs, Packets, ReloadArgs, Setting, StrategyArg, TableArgs};
+use crate::args::{
+    self, CardArgs, ChainArgs, HistoryArgs, Packets, ReloadArgs, Setting, StrategyArg, TableArgs,
+};
 use crate::failure::Failure;
 use crate::output::Reports;
 use crate::progress::interruptible;
