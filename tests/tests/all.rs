@@ -28,6 +28,8 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
+#[path = "reload.rs"]
+mod reload;
 #[path = "reports.rs"]
 mod reports;
 #[path = "rsspp.rs"]

@@ -182,3 +182,98 @@ fn it_ends_when_it_is_told_to() {
         assert!(left.is_empty() && missing == 0);
     }
 }
+
+/// Runs with reloads to each of `others` in turn, as soon as the one before has taken over, while packets come.
+fn live_reloading(
+    chain: &Chain,
+    plan: &Plan,
+    others: &[Chain],
+    capture: &Pcap,
+) -> (Left, usize, Vec<engine::Reloaded>) {
+    let (mut pool, guests) = Pool::chunks(1, 1 << 16, guests(plan));
+    let frames = pool.free();
+    let progress = Arc::new(Progress::default());
+    let (reader, left) = (capture.open(), Vec::new());
+    let (is_over, shared) = (false, Arc::clone(&progress));
+    let mut port =
+        Replayed { pool, reader, next: 0, time_ns: 0, is_over, left, progress: shared, leaks: None };
+    let told = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut told = Vec::new();
+            for other in others {
+                // Before the run begins, and after it has ended, nobody can take over.
+                while progress.reloads.current().is_none() && !progress.stop.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                match progress.reloads.reload(other.clone()) {
+                    Ok(reloaded) => told.push(reloaded),
+                    Err(engine::ReloadError::Over) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            told
+        });
+        let outcome =
+            run_live::<(), _>(chain, plan, &mut port, (guests, frames), &progress).expect("it runs");
+        assert_eq!(outcome.packets, port.next, "counters go on");
+        asking.join().expect("it asks")
+    });
+    (port.left, frames - port.pool.free(), told)
+}
+
+#[test]
+fn chains_take_over_while_packets_come() {
+    let edge = example("edge.toml");
+    let text = "[[function]]\nuse = \"conntrack\"\ntable_full = \"evict-oldest\"\npick_up = false\n\
+                [[function]]\nuse = \"policer\"\nrate_bytes_per_s = 30000\nburst_bytes = 9000\n";
+    let other = paceline_conformance::chain(text, &engine::Registry::stock());
+    let others: Vec<Chain> =
+        (0..6).map(|turn| if turn % 2 == 0 { other.clone() } else { edge.clone() }).collect();
+    let mut in_the_middle = 0;
+    for (name, capture) in inputs() {
+        for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (RSSPP, 2), (SCR, 2), (SCR, 3)] {
+            let plan = Plan::new(&edge, strategy, cores).expect("a plan");
+            let (left, missing, told) = live_reloading(&edge, &plan, &others, &capture);
+            assert_eq!(missing, 0, "{name} under {}: frames are missing", strategy.name());
+            // The same on the capture, at the same packets, on one core.
+            let reloads: Vec<engine::Reload> = told
+                .iter()
+                .zip(&others)
+                .map(|(told, chain)| engine::Reload {
+                    after: told.after,
+                    chain: Chain { checksums: engine::Checksums::Ignore, ..chain.clone() },
+                    plan: Plan::new(chain, SINGLE, 1).expect("a plan"),
+                })
+                .collect();
+            let alone = Chain { checksums: engine::Checksums::Ignore, ..edge.clone() };
+            let mut expected = Left::new();
+            let mut see = |seen: &Seen<'_>| {
+                expected.push((seen.stamp.seq, seen.fate, seen.bytes.to_vec()));
+                Ok::<_, ()>(())
+            };
+            let single = Plan::new(&alone, SINGLE, 1).expect("a plan");
+            engine::replay_reloading(
+                &alone,
+                &single,
+                &reloads,
+                capture.open(),
+                &Progress::default(),
+                &mut see,
+            )
+            .expect("it runs");
+            let packets = expected.len() as u64;
+            in_the_middle += told.iter().filter(|told| told.after > 0 && told.after < packets).count();
+            let at: Vec<u64> = told.iter().map(|told| told.after).collect();
+            let pauses: Vec<_> = told.iter().map(|told| told.pause).collect();
+            eprintln!("{name} {} on {cores}: after {at:?}, pauses {pauses:?}", strategy.name());
+            let first = left.iter().zip(&expected).position(|(left, expected)| left != expected);
+            assert_eq!(
+                (left.len(), first),
+                (expected.len(), None),
+                "{name} {} on {cores}, {at:?}",
+                strategy.name()
+            );
+        }
+    }
+    assert!(in_the_middle > 0, "all came before or behind the packets");
+}

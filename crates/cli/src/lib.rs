@@ -19,6 +19,7 @@
 
 mod args;
 mod commands;
+mod control;
 mod costs;
 mod failure;
 mod input;

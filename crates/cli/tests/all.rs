@@ -4,6 +4,8 @@
 mod bench;
 #[path = "cli.rs"]
 mod cli;
+#[path = "control.rs"]
+mod control;
 #[path = "egress.rs"]
 mod egress;
 #[path = "emulate.rs"]

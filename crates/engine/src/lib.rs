@@ -26,7 +26,7 @@ pub use chain::registry::{Function, FunctionInfo, Registry};
 pub use chain::undeclared::UndeclaredError;
 pub use chain::{Chain, FunctionSpec, MalformedPolicy};
 pub use control::Order;
-pub use executor::capture::replay_capture;
+pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;
 pub use executor::input::{Input, Progress};
 pub use executor::leaving::{EgressOutcome, Watch};
@@ -36,6 +36,8 @@ pub use executor::outcome::{HistoryOutcome, RunError, RunOutcome};
 pub use executor::outside::{ExternalInput, ExternalPackets, replay_external};
 pub use executor::pace::{Speed, SpeedError};
 pub use executor::publish::Publisher;
+pub use executor::reload::{Reload, Reloaded};
+pub use executor::reloads::{ReloadError, Reloads};
 pub use executor::reordering::{MAX_N, Reordered, Reordering};
 pub use executor::seen::Seen;
 pub use path::batch::Batch;
@@ -68,4 +70,5 @@ pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing};
 pub use strategies::scr::replicator::{Past, Recalled, Replicator};
 pub use verify::{
     Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError, verify, verify_external,
+    verify_reloading,
 };

@@ -141,6 +141,13 @@ impl Relay {
     }
 }
 
+impl RelayPort {
+    /// The core's pool, for another relay, once this one has ended and all that it passed on is back.
+    pub fn into_pool(self) -> Pool {
+        self.pool
+    }
+}
+
 impl Port for RelayPort {
     #[inline]
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {

@@ -161,6 +161,8 @@ pub struct Extras<F: NetworkFunction> {
     pub guarantees: Guarantees<F>,
     /// What people are told after a run.
     pub reports: Reports<F>,
+    /// What becomes of its flows when its options change while it runs.
+    pub reload: Reload<F>,
     /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
     /// instead; the payload is what the frame holds after the transport header, without link padding.
     /// It has no flow to change: replicas do not see each other's payloads.
@@ -189,6 +191,7 @@ impl<F: NetworkFunction> Extras<F> {
         records: Records::NONE,
         guarantees: Guarantees::NONE,
         reports: Reports::NONE,
+        reload: Reload::NONE,
         inspect: None,
         prefetch: None,
         leap: None,
@@ -322,6 +325,31 @@ pub struct Reports<F: NetworkFunction> {
 impl<F: NetworkFunction> Reports<F> {
     /// Nothing.
     pub const NONE: Self = Reports { report: |_, _, _, _| Vec::new(), hint: |_, _, _| None };
+}
+
+/// What becomes of flows when a chain is replaced by one that has the function with other options. With the same
+/// options all functions keep theirs.
+pub struct Reload<F> {
+    /// Whether a function with the new options, the first, may go on with states that steps with the old ones left:
+    /// whether every step of them is a right answer still, and none reads past the end of anything. Rates, limits,
+    /// time-outs and reports most often may change; what states are numbers of, such as a pool's parts, may not.
+    ///
+    /// An error says why not, as the end of `begins anew, because …`. `NONE`: they may not, since nobody says so.
+    pub keeps_flows: fn(&F, &F) -> Result<(), &'static str>,
+    /// Whether the pool goes on, too, where flows do. Without it the function begins with the pool that it is set up
+    /// with. `NONE`: it does.
+    pub keeps_pool: fn(&F, &F) -> bool,
+}
+
+impl<F> Reload<F> {
+    /// Flows go on where no option changes.
+    pub const NONE: Self = Reload {
+        keeps_flows: |_, _| Err("it does not say whether its flows fit other options"),
+        keeps_pool: |_, _| true,
+    };
+
+    /// Any option may change: states say nothing of them.
+    pub const ANY: Self = Reload { keeps_flows: |_, _| Ok(()), keeps_pool: |_, _| true };
 }
 
 /// Flows of `F` with their keys, in any order.

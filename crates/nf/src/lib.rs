@@ -80,7 +80,7 @@ mod verdict;
 pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
 pub use function::{
-    About, EndedOf, Extras, Flows, FullTable, Guarantees, NetworkFunction, Pooled, Records, Reports,
+    About, EndedOf, Extras, Flows, FullTable, Guarantees, NetworkFunction, Pooled, Records, Reload, Reports,
     TwoSided, WhenShared,
 };
 pub use hash::{Hasher, hash_bytes};

@@ -78,7 +78,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction,
-    OptionDoc, OptionError, Reports, Verdict,
+    OptionDoc, OptionError, Reload, Reports, Verdict,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
@@ -232,6 +232,7 @@ impl NetworkFunction for AccessList {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

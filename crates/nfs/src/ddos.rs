@@ -44,7 +44,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reports, SrcAddr, Verdict,
+    OptionError, Reload, Reports, SrcAddr, Verdict,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -153,6 +153,7 @@ impl NetworkFunction for Ddos {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, ..Reports::NONE },
         leap: Some(Self::leap),
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

@@ -35,7 +35,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction, OptionDoc,
-    OptionError, Records, Reports, Verdict, WhenShared,
+    OptionError, Records, Reload, Reports, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -144,6 +144,7 @@ impl NetworkFunction for HeavyHitters {
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, ..Reports::NONE },
         leap: Some(Self::leap),
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

@@ -124,7 +124,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Pooled, Reports, Verdict,
+    Pooled, Reload, Reports, Verdict,
 };
 use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
@@ -192,6 +192,7 @@ impl NetworkFunction for LoadBalancer {
         },
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
         reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool },
         ..Extras::NONE
     };
 
@@ -261,6 +262,21 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
+    /// A flow knows its backend by a hash of its address, wherever it stands in whichever list.
+    fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
+        match self.policy == old.policy {
+            true => Ok(()),
+            false => Err("its `policy` is another"),
+        }
+    }
+
+    /// Whose turn it is, is a number of these very turns.
+    fn keeps_pool(&self, old: &Self) -> bool {
+        let turns =
+            |all: &Services| all.iter().map(|service| service.round_robin.clone()).collect::<Vec<_>>();
+        self.policy == old.policy && turns(&self.services) == turns(&old.services)
+    }
+
     fn pool(&self) -> Turns {
         self.turns(0, 1)
     }

@@ -168,7 +168,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, NetworkFunction, OptionError,
-    Pooled, Reports, SrcEndpoint, TwoSided, Verdict,
+    Pooled, Reload, Reports, SrcEndpoint, TwoSided, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
@@ -262,6 +262,7 @@ impl NetworkFunction for Nat {
         sides: TwoSided { sides: Self::sides, ..TwoSided::NONE },
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
         reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
         ..Extras::NONE
     };
@@ -378,6 +379,14 @@ impl Nat {
     fn gone(&self, key: &SrcEndpoint, state: &State, pool: &mut Pool) {
         if let Some(addr) = key.addr.to_v4() {
             pool.give_back(state.taken(key.protocol), (addr, key.port));
+        }
+    }
+
+    /// Mappings are numbers of external addresses, and hold ports of their pool.
+    fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
+        match self.sides == old.sides && self.ports == old.ports {
+            true => Ok(()),
+            false => Err("its pool of external ports is another (`inside`, `external`, `ports`)"),
         }
     }
 

@@ -80,8 +80,8 @@ use aho_corasick::automaton::Automaton;
 use aho_corasick::nfa::contiguous;
 use aho_corasick::{Anchored, MatchKind, dfa};
 use nf::{
-    About, Cx, EndedOf, Extras, Flows, FunctionReport, NetworkFunction, OptionError, Reports, Stateless,
-    Verdict,
+    About, Cx, EndedOf, Extras, Flows, FunctionReport, NetworkFunction, OptionError, Reload, Reports,
+    Stateless, Verdict,
 };
 use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
@@ -177,6 +177,7 @@ impl NetworkFunction for PatternScanner {
     const EXTRAS: Extras<Self> = Extras {
         reports: Reports { report: Self::report, ..Reports::NONE },
         inspect: Some(Self::inspect),
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

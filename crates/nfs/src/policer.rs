@@ -45,7 +45,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees,
-    NetworkFunction, OptionDoc, OptionError, Reports, Verdict, WhenShared,
+    NetworkFunction, OptionDoc, OptionError, Reload, Reports, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -178,6 +178,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
         },
         reports: Reports { report: Self::report, ..Reports::NONE },
         leap: Some(Self::leap),
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

@@ -63,7 +63,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reports, SrcAddr, Verdict,
+    OptionError, Reload, Reports, SrcAddr, Verdict,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp, protocol};
@@ -206,6 +206,7 @@ impl NetworkFunction for PortKnock {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         leap: Some(Self::leap),
         ..Extras::NONE
     };
@@ -301,6 +302,13 @@ impl PortKnock {
             None => !self.may_knock(meta),
         };
         if can_leap { times_ns.len() } else { 0 }
+    }
+
+    fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
+        match (&self.ports, self.protocol) == (&old.ports, old.protocol) {
+            true => Ok(()),
+            false => Err("its sequence is another, of which no source has knocked any"),
+        }
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

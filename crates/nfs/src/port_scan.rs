@@ -66,7 +66,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FunctionReport, NetworkFunction, OptionDoc, OptionError,
-    Reports, SrcAddr, Verdict, hash_bytes,
+    Reload, Reports, SrcAddr, Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
@@ -215,8 +215,11 @@ impl NetworkFunction for PortScan {
         .union(Fields::PROTOCOL)
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS);
-    const EXTRAS: Extras<Self> =
-        Extras { reports: Reports { report: Self::report, ..Reports::NONE }, ..Extras::NONE };
+    const EXTRAS: Extras<Self> = Extras {
+        reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
+        ..Extras::NONE
+    };
 
     type Key = SrcAddr;
     type Meta = Meta;
@@ -291,6 +294,13 @@ impl NetworkFunction for PortScan {
 }
 
 impl PortScan {
+    fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
+        match (self.count, self.seed) == (old.count, old.seed) {
+            true => Ok(()),
+            false => Err("it counts otherwise (`count`, `seed`), and cannot tell what was counted before"),
+        }
+    }
+
     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, now: Stamp) -> Vec<FunctionReport> {
         let mut scanners: Vec<_> = flows.filter(|(_, state)| state.scanner_until_ns > now.time_ns).collect();
         let total = scanners.len();

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees,
-    NetworkFunction, OptionDoc, OptionError, Reports, Verdict, WhenShared,
+    NetworkFunction, OptionDoc, OptionError, Reload, Reports, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -98,6 +98,7 @@ impl NetworkFunction for RateLimiter {
         },
         reports: Reports { report: Self::report, ..Reports::NONE },
         leap: Some(Self::leap),
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

@@ -59,7 +59,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, Ended, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction,
-    OptionDoc, OptionError, Records, Reports, SizeClass, SrcAddr, Verdict, WhenShared,
+    OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -213,6 +213,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, ..Reports::NONE },
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

@@ -40,7 +40,7 @@ use alloc::format;
 use alloc::string::String;
 
 use nf::{
-    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Verdict,
+    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Reload, Verdict,
     hash_bytes,
 };
 use serde::Deserialize;
@@ -136,6 +136,7 @@ impl NetworkFunction for Synthetic {
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
         pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
+        reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
         ..Extras::NONE
     };
@@ -193,6 +194,13 @@ impl NetworkFunction for Synthetic {
 }
 
 impl Synthetic {
+    fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
+        match (self.lines, self.seed) == (old.lines, old.seed) {
+            true => Ok(()),
+            false => Err("flows are at places of another memory (`bytes`, `seed`)"),
+        }
+    }
+
     /// One cycle through all lines, every such cycle being as likely (Sattolo, 1986).
     fn pool(&self) -> Box<[Line]> {
         let mut lines: Box<[Line]> = (0..self.lines).map(|next| Line { next }).collect();

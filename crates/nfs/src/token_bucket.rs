@@ -132,11 +132,13 @@ impl TokenBucket {
     }
 
     /// What the bucket lacks at `now_ns`. Products and differences that leave 64 bits are beyond
-    /// every burst, so saturating is exact.
+    /// every burst, so saturating is exact. A debt from before the burst became smaller is one of all that the bucket
+    /// holds now.
     #[inline]
     pub(crate) fn debt_at(&self, debt: &Debt, now_ns: u64) -> u64 {
         let elapsed_ns = now_ns.saturating_sub(debt.last_ns);
-        debt.nanotokens.saturating_sub(self.rate_nanotokens_per_ns.saturating_mul(elapsed_ns))
+        let paid = self.rate_nanotokens_per_ns.saturating_mul(elapsed_ns);
+        debt.nanotokens.min(self.burst_nanotokens).saturating_sub(paid)
     }
 
     /// How long until such a debt is paid.

@@ -65,6 +65,11 @@ impl Stamper {
         }
     }
 
+    /// The next packet's number.
+    pub fn next_seq(&self) -> u64 {
+        self.next.seq
+    }
+
     /// How far arrival times ran back so far.
     pub fn ran_back(&self) -> RanBack {
         self.ran_back

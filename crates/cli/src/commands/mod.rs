@@ -32,6 +32,7 @@ macro_rules! commands {
 }
 
 pub mod bench;
+pub mod ctl;
 pub mod emulate;
 pub mod generate;
 pub mod inspect;
@@ -73,6 +74,8 @@ commands! {
         Sweep(sweep::SweepArgs),
         /// Watch a run that was started with --metrics, on a terminal
         Top(top::TopArgs),
+        /// Ask a run on interfaces how it goes on, have another chain take over, or end it
+        Ctl(ctl::CtlArgs),
         /// Show what is in a capture: flows, skew, and how often packets of one flow come close
         Inspect(inspect::InspectArgs),
         /// Generate traffic by a model: skewed flows, whole TCP connections, attacks

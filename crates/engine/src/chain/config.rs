@@ -218,7 +218,9 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         }
     };
     let spans = fields.spans();
-    let options = ValueDeserializer::from(fields.into_value());
+    let value = fields.into_value();
+    let as_written = toml::Table::deserialize(ValueDeserializer::from(value.clone()))?;
+    let options = ValueDeserializer::from(value);
     let Some(made) = registry.make(&name, options) else {
         let message = format!("there is no function `{name}`");
         let near = registry.nearest(&name);
@@ -236,7 +238,7 @@ fn parse_function(table: Spanned<DeValue<'_>>, registry: &Registry) -> Result<Fu
         let message = format!("`{name}` cannot evict flows that live: {reason}");
         return Err(mistake(span, message, "this policy").help("use `table_full = \"reject\"`, the default"));
     }
-    Ok(FunctionSpec { name, function, flows, when_full })
+    Ok(FunctionSpec { name, function, options: as_written, flows, when_full })
 }
 
 impl Registry {

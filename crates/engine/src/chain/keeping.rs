@@ -9,6 +9,7 @@ use crate::path::parcel::{CorePools, Pool};
 use crate::store::follow::Ends;
 
 /// Where functions keep their states.
+#[derive(Clone)]
 pub(crate) enum Keeping<'a> {
     /// Each core has a table of its own.
     Own,
@@ -28,6 +29,16 @@ pub(crate) enum Keeping<'a> {
 }
 
 impl Keeping<'_> {
+    /// A number for the place where a function's states are: two functions with the same number keep them alike.
+    pub(super) fn place_of(&self, index: usize) -> u8 {
+        match self {
+            Keeping::Shared { functions, .. } if functions.contains(&index) => 1,
+            Keeping::Striped { .. } => 2,
+            Keeping::Followed { functions, .. } if functions.contains(&index) => 3,
+            Keeping::Own | Keeping::Shared { .. } | Keeping::Followed { .. } => 0,
+        }
+    }
+
     pub(super) fn shares(&self, index: usize) -> bool {
         matches!(self, Keeping::Shared { functions, .. } if functions.contains(&index))
     }

@@ -8,6 +8,7 @@
 //! | `reads` | which header fields a packet's history must hold |
 //! | `directions`, `sides` | inside and outside: both orders of the functions |
 //! | `checksums` | whether packets with wrong checksums are dropped |
+//! | `inherit` | which functions of a chain go on with the flows of those in the chain before |
 //! | `undeclared` | functions that count what they do not declare |
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::path::sides::Sides;
 pub(crate) mod checksums;
 pub(crate) mod config;
 mod directions;
+pub(crate) mod inherit;
 pub(crate) mod keeping;
 mod layout;
 mod reads;
@@ -74,6 +76,8 @@ pub struct FunctionSpec {
     pub name: String,
     /// The function with its options.
     pub function: Arc<dyn Function>,
+    /// Its own options as the chain file says them.
+    pub(crate) options: toml::Table,
     /// Flows that each core's table holds.
     pub flows: usize,
     /// What happens when there are more.

@@ -1,4 +1,4 @@
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -148,6 +148,15 @@ pub trait Function: Send + Sync {
     /// Says of which key.
     fn passed(&self, stages: &[Stage<'_>]) -> Result<(), String>;
 
+    /// Whether it can go on with flows that `old`, of other options, has left: see [`nf::Reload::keeps_flows`].
+    ///
+    /// # Errors
+    /// Says why not.
+    fn keeps_flows_of(&self, old: &dyn Function) -> Result<(), &'static str>;
+
+    /// The function itself, for those who know its type.
+    fn as_any(&self) -> &dyn Any;
+
     /// [`nf::Reports::hint`].
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
 
@@ -261,6 +270,17 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn refuses_eviction(&self) -> Option<&'static str> {
         (F::EXTRAS.full_table.refuses_eviction)(&self.0)
+    }
+
+    fn keeps_flows_of(&self, old: &dyn Function) -> Result<(), &'static str> {
+        let Some(Configured(old)) = old.as_any().downcast_ref::<Configured<F>>() else {
+            return Err("it is another function of the same name");
+        };
+        (F::EXTRAS.reload.keeps_flows)(&self.0, old)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {

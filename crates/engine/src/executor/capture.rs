@@ -1,20 +1,30 @@
-//! A chain over a capture.
+//! A chain over a capture, or several, one after the other.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use io::{Feeder, replay, replay_in_any_order};
+use io::capture::Record;
+use io::{Closed, Feeder, replay, replay_in_any_order};
+use wire::Stamper;
 
 use crate::chain::Chain;
 use crate::chain::checksums::Checksums;
+use crate::chain::inherit::Inherited;
 use crate::chain::keeping::Keeping;
+use crate::chain::undeclared::check_declared;
+use crate::executor::collect::Collected;
+use crate::executor::cores::Before;
 use crate::executor::input::{Input, Progress};
+use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
+use crate::executor::reload::{Reload, take_over};
 use crate::executor::seen::Seen;
-use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
+use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude, run_cores};
 use crate::strategies::dispatch::{Dispatcher, Team};
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
+use crate::strategies::succession::Standing;
 
 /// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
 /// comes out: in order of arrival, or as [`Plan::egress`] says.
@@ -28,58 +38,177 @@ pub fn replay_capture<E: Send>(
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    replay_keeping(chain, plan, &plan.keeping(), input.into(), progress, see)
+    replay_reloading(chain, plan, &[], input, progress, see)
 }
 
-/// The same where functions keep their states as `keeping` says.
-pub(crate) fn replay_keeping<E: Send>(
+/// The same where other chains take over behind packets, in the order of `reloads`, each with the flows that it can go
+/// on with: see [`RunOutcome::reloads`], which are those that came to pass.
+///
+/// # Errors
+/// As [`replay_capture`].
+pub fn replay_reloading<E: Send>(
     chain: &Chain,
     plan: &Plan,
-    keeping: &Keeping<'_>,
+    reloads: &[Reload],
+    input: impl Into<Input>,
+    progress: &Progress,
+    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<RunOutcome, RunError<E>> {
+    let all = || std::iter::once((0, chain, plan)).chain(reloads.iter().map(Reload::parts));
+    let keepings: Vec<Keeping<'_>> = all().map(|(_, _, plan)| plan.keeping()).collect();
+    let generations = generations(all(), &keepings);
+    replay_generations(&generations, input.into(), progress, see)
+}
+
+/// A chain, and from which packet on it runs.
+pub(crate) struct Generation<'a> {
+    pub(crate) after: u64,
+    pub(crate) standing: Standing<'a>,
+    /// What it goes on with; empty of the first.
+    pub(crate) inherited: Inherited,
+}
+
+impl Reload {
+    /// When, what, and how.
+    pub(crate) fn parts(&self) -> (u64, &Chain, &Plan) {
+        (self.after, &self.chain, &self.plan)
+    }
+}
+
+/// Chains that take over from each other, each with all that it can go on with.
+pub(crate) fn generations<'a>(
+    all: impl Iterator<Item = (u64, &'a Chain, &'a Plan)>,
+    keepings: &'a [Keeping<'a>],
+) -> Vec<Generation<'a>> {
+    let mut generations: Vec<Generation<'a>> = Vec::new();
+    for ((after, chain, plan), keeping) in all.zip(keepings) {
+        let standing = Standing { chain, plan, keeping };
+        let inherited = generations.last().map(|before| standing.inherits(&before.standing));
+        generations.push(Generation { after, standing, inherited: inherited.unwrap_or_default() });
+    }
+    generations
+}
+
+/// What goes on from one chain to the next.
+struct Stream {
+    input: Input,
+    stamper: Stamper,
+    ingress: Option<Ingress>,
+}
+
+/// Runs chains that take over from each other.
+pub(crate) fn replay_generations<E: Send>(
+    generations: &[Generation<'_>],
     mut input: Input,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
-    let checksums = chain.checksums.decide(&mut input.reader);
-    let chain = &Chain { checksums: Checksums::decided(&checksums), ..chain.clone() };
-    // All memory is taken before the clock starts.
-    let chains =
-        plan.cores_keeping(chain, keeping).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    let Team { dispatcher, intakes } = plan.team(chain);
-    // A packet that waits for its flow is sent behind later ones.
-    let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
-    let ends = plan.egress.ends(chains.len(), ordered);
-    let job = Job { chains, intakes, ends, egress: plan.egress, is_replicated: plan.is_replicated() };
-    let feed = |feeder| feed(chain, input, feeder, dispatcher, progress);
-    let outcome = run_cores(chain, job, feed, progress, see)?;
-    Ok(RunOutcome { checksums, ..outcome })
+    let Some(Generation { standing: Standing { chain: first, plan, .. }, .. }) = generations.first() else {
+        unreachable!("a run has a chain");
+    };
+    let samples: Vec<_> = generations
+        .iter()
+        .map(|generation| generation.standing.chain.checksums.decide(&mut input.reader))
+        .collect();
+    let telemetry = progress.telemetry.as_deref();
+    telemetry.inspect(|telemetry| telemetry.begin());
+    let mut before = Before::all(plan.cores, telemetry);
+    let mut watch = Watch::of(plan.egress);
+    let mut stream = Stream { input, stamper: Stamper::default(), ingress: None };
+    let mut collected = Collected::nothing();
+    let mut reloads = Vec::new();
+    let mut old = Vec::new();
+    let mut begin = None;
+    for (number, Generation { standing, inherited, .. }) in generations.iter().enumerate() {
+        let sample = samples[number];
+        let checksums = Checksums::decided(&sample);
+        // All tables of a run hash alike, so that one can go on with another's.
+        let chain = &Chain { checksums, table_seed: first.table_seed, ..standing.chain.clone() };
+        let plan = &Plan { first: stream.stamper.next_seq(), ..standing.plan.clone() };
+        // All memory is taken before the clock starts.
+        let mut chains = plan
+            .cores_keeping(chain, standing.keeping)
+            .map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+        if let Some(number_before) = number.checked_sub(1) {
+            let of_before = &generations[number_before].standing;
+            let at = (plan.first, collected.last);
+            reloads.push(take_over(standing, &mut chains, of_before, &mut old, inherited, at));
+            before.iter_mut().for_each(|before| before.goes_on(standing.chain, of_before.chain));
+        }
+        let Team { dispatcher, intakes } = plan.team(chain);
+        // A packet that waits for its flow is sent behind later ones.
+        let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
+        let (feeder, ports, collector) = plan.egress.ends(chains.len(), ordered);
+        let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(plan.first));
+        let job = Job { chains, intakes, ends, before, first: plan.first };
+        let begin = *begin.get_or_insert_with(Instant::now);
+        let until = generations.get(number + 1).map(|next| next.after);
+        let feed = |feeder| feed(chain, &mut stream, feeder, dispatcher, until, progress);
+        let ran = run_cores(job, feed, &mut watch, see)?;
+        collected.add(ran.collected);
+        if matches!(ran.fed.end, FeedEnd::Border) && collected.error.is_none() {
+            (old, before) = ran.worked.hand_over();
+            check_declared(chain, old.iter()).map_err(RunError::Undeclared)?;
+            continue;
+        }
+        let ran = Ran { collected, ..ran };
+        let outcome = conclude(chain, plan, ran, begin.elapsed(), &watch)?;
+        return Ok(RunOutcome { checksums: sample, reloads, ..outcome });
+    }
+    unreachable!("the last chain has no border")
 }
 
 fn feed(
     chain: &Chain,
-    mut input: Input,
+    stream: &mut Stream,
     mut feeder: Feeder,
     mut dispatcher: Box<dyn Dispatcher>,
+    until: Option<u64>,
     progress: &Progress,
 ) -> Fed {
-    let end = feed_all(chain, &mut input, &mut feeder, &mut *dispatcher, progress);
+    let mut ingress = Ingress::new(chain, &*dispatcher).going_on(stream.ingress.take());
+    let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder };
+    let end = feed_all(&mut stream.input, &mut lane, until.unwrap_or(u64::MAX), progress);
     // The history ends before the cores see that their queues do.
     drop(dispatcher);
-    Fed { end, ran_back: feeder.ran_back(), remarks: input.reader.remarks() }
+    stream.ingress = Some(ingress);
+    stream.stamper = feeder.stamper().clone();
+    Fed { end, ran_back: feeder.ran_back(), remarks: stream.input.reader.remarks() }
 }
 
-/// Reads the capture and sends each packet to its core.
+/// A packet's way to its core.
+struct Lane<'a> {
+    ingress: &'a mut Ingress,
+    dispatcher: &'a mut dyn Dispatcher,
+    feeder: &'a mut Feeder,
+}
+
+impl Lane<'_> {
+    fn send(&mut self, record: &Record<'_>) -> Result<(), Closed> {
+        let Lane { ingress, dispatcher, feeder } = self;
+        let mut frame = feeder.take(record)?;
+        // What a card does in hardware: parse and hash, to pick the queue.
+        let (headers, refused) =
+            ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, frame.stamp.time_ns);
+        frame.refused = refused;
+        let core = dispatcher.dispatch(&headers, &mut frame, &**feeder)?;
+        feeder.send(core, frame)
+    }
+}
+
+/// Reads the capture and sends each packet to its core, as far as packet number `until`, which is another chain's.
 fn feed_all(
-    chain: &Chain,
     Input { reader, speed }: &mut Input,
-    feeder: &mut Feeder,
-    dispatcher: &mut dyn Dispatcher,
+    lane: &mut Lane<'_>,
+    until: u64,
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
-    let mut ingress = Ingress::new(chain, dispatcher);
-    let mut packets = 0u64;
+    let mut packets = lane.feeder.stamper().next_seq();
     loop {
+        if packets >= until {
+            return FeedEnd::Border;
+        }
         let record = match reader.next() {
             Ok(Some(record)) => record,
             Ok(None) => return FeedEnd::Input(Ok(())),
@@ -87,20 +216,12 @@ fn feed_all(
         };
         if let Some(pace) = &mut pace {
             let is_stopped = || progress.stop.load(Ordering::Relaxed);
-            pace.wait_for(record.time_ns, || is_stopped() || feeder.is_closed());
+            pace.wait_for(record.time_ns, || is_stopped() || lane.feeder.is_closed());
             if is_stopped() {
                 return FeedEnd::Stopped;
             }
         }
-        let sent = feeder.take(&record).and_then(|mut frame| {
-            // What a card does in hardware: parse and hash, to pick the queue.
-            let (headers, refused) =
-                ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, frame.stamp.time_ns);
-            frame.refused = refused;
-            let core = dispatcher.dispatch(&headers, &mut frame, feeder)?;
-            feeder.send(core, frame)
-        });
-        let Ok(()) = sent else { return FeedEnd::Closed };
+        let Ok(()) = lane.send(&record) else { return FeedEnd::Closed };
         packets += 1;
         if packets.is_multiple_of(256) {
             progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);

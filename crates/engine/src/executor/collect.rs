@@ -3,29 +3,28 @@
 use io::{Collector, Done, EngineDrop, Fate};
 use wire::Stamp;
 
-use crate::executor::leaving::EgressOutcome;
 use crate::executor::leaving::Watch;
 use crate::executor::seen::Seen;
-use crate::strategies::egress::Egress;
 
-pub(super) struct Collected<E> {
+pub(crate) struct Collected<E> {
     pub(super) packets: u64,
     pub(super) last: Stamp,
     /// Numbers of packets that have no verdict.
     pub(super) overtaken: Vec<u64>,
     pub(super) has_ip: bool,
-    pub(super) egress: EgressOutcome,
+    pub(super) blocked_batches: u64,
     pub(super) error: Option<E>,
 }
 
+/// `first` is the number of the first packet that comes.
 pub(super) fn collect<E>(
     mut collector: Collector,
-    egress: Egress,
+    first: u64,
+    watch: &mut Watch,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Collected<E> {
     let (mut packets, mut last, mut error) = (0, Stamp::default(), None);
     let (mut overtaken, mut has_ip) = (Vec::new(), false);
-    let mut watch = Watch::of(egress);
     while let Some(done) = collector.collect() {
         let Done { frame, fate, sent } = &done;
         if let Fate::Drop(why @ (EngineDrop::NotTaken | EngineDrop::Overtaken)) = *fate {
@@ -40,7 +39,7 @@ pub(super) fn collect<E>(
             wire_len: frame.wire_len,
             link: frame.link,
             entry: frame.entry,
-            sent: *sent,
+            sent: first + *sent,
         };
         // Only up to the first: captures without any are rare.
         has_ip = has_ip || is_ip(&seen);
@@ -54,8 +53,26 @@ pub(super) fn collect<E>(
         last = last.max(collector.release(done).0);
     }
     let blocked_batches = collector.blocked_batches();
-    let egress = EgressOutcome { egress, blocked_batches, reordered: watch.reordered() };
-    Collected { packets, last, overtaken, has_ip, egress, error }
+    Collected { packets, last, overtaken, has_ip, blocked_batches, error }
+}
+
+impl<E> Collected<E> {
+    /// Nothing yet.
+    pub(super) fn nothing() -> Collected<E> {
+        let (last, overtaken) = (Stamp::default(), Vec::new());
+        Collected { packets: 0, last, overtaken, has_ip: false, blocked_batches: 0, error: None }
+    }
+
+    /// Adds what came after it.
+    pub(super) fn add(&mut self, later: Collected<E>) {
+        let Collected { packets, last, overtaken, has_ip, blocked_batches, error } = later;
+        self.packets += packets;
+        self.last = self.last.max(last);
+        self.overtaken.extend(overtaken);
+        self.has_ip |= has_ip;
+        self.blocked_batches += blocked_batches;
+        self.error = self.error.take().or(error);
+    }
 }
 
 /// Whether a packet is IP, or malformed, which most often means that it was to be.

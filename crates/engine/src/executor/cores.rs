@@ -5,13 +5,15 @@ use std::thread::ScopedJoinHandle;
 use io::{Closed, Port};
 use wire::Stamp;
 
+use crate::chain::Chain;
 use crate::executor::outcome::RunError;
 use crate::executor::publish::Publisher;
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{Forgotten, HistoryCounters, Intake, IntakeEnd, Moves};
-use crate::path::run::run;
+use crate::path::run::go_on;
+use telemetry::Telemetry;
 
 /// What a core leaves behind.
 pub(crate) struct Worked {
@@ -22,42 +24,68 @@ pub(crate) struct Worked {
     publisher: Option<Publisher>,
 }
 
+/// What a core begins with: what it did with chains before this one, and where it tells of it.
+#[derive(Default)]
+pub(crate) struct Before {
+    pub(crate) counters: CoreCounters,
+    pub(crate) moves: Moves,
+    pub(crate) publisher: Option<Publisher>,
+}
+
+impl Before {
+    /// Of cores that did nothing yet; those tell what they count who are to.
+    pub(crate) fn all(cores: usize, telemetry: Option<&Telemetry>) -> Vec<Before> {
+        let publisher = |core| telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
+        (0..cores).map(|core| Before { publisher: publisher(core), ..Before::default() }).collect()
+    }
+}
+
+impl Before {
+    /// Another chain takes over.
+    pub(crate) fn goes_on(&mut self, chain: &Chain, before: &Chain) {
+        if let Some(publisher) = &mut self.publisher {
+            publisher.goes_on(chain, before);
+        }
+    }
+}
+
 /// One core, on this thread: pinned, with its chain.
 pub(crate) fn work(
     core: usize,
     port: &mut impl Port,
     mut chain: ChainCore,
-    mut intake: Box<dyn Intake>,
-    mut publisher: Option<Publisher>,
+    intake: &mut dyn Intake,
+    Before { mut counters, moves, mut publisher }: Before,
 ) -> Worked {
     pin(core);
     let mut batch = Batch::new();
-    let counters = run(port, &mut chain, &mut batch, &mut publisher, &mut *intake);
-    let (moves, end) = (intake.counters().moves, intake.finish());
-    match counters {
-        Ok(counters) => Worked { counters, chain, moves, end, publisher },
+    let ran = go_on(port, &mut chain, &mut batch, &mut publisher, intake, &mut counters);
+    let (moves, end) = (moves.plus(intake.counters().moves), intake.finish());
+    match ran {
+        Ok(()) => Worked { counters, chain, moves, end, publisher },
         // Who took packets left; so do we, and they say why.
         Err(Closed) => Worked { counters: CoreCounters::default(), chain, moves, end, publisher: None },
     }
 }
 
-/// Waits for the cores to end. `packets` have come out.
+/// Waits for the cores to end, and gives back what each of them had beside its chain. `packets` have come out.
 ///
 /// # Errors
 /// [`RunError`] if one of them panicked, or fell too far behind.
-pub(crate) fn join<E>(
-    workers: Vec<ScopedJoinHandle<'_, Worked>>,
+pub(crate) fn join<E, P>(
+    workers: Vec<ScopedJoinHandle<'_, (Worked, P)>>,
     packets: u64,
-) -> Result<AllWorked, RunError<E>> {
-    let mut all = Vec::new();
+) -> Result<(AllWorked, Vec<P>), RunError<E>> {
+    let (mut all, mut ports) = (Vec::new(), Vec::new());
     for (core, worker) in workers.into_iter().enumerate() {
-        let worked = worker.join().map_err(|_| RunError::CorePanicked { core, packets })?;
+        let (worked, port) = worker.join().map_err(|_| RunError::CorePanicked { core, packets })?;
         if let Some(Forgotten { seq }) = worked.end.forgotten {
             return Err(RunError::Forgotten { core, seq });
         }
         all.push(worked);
+        ports.push(port);
     }
-    Ok(AllWorked(all))
+    Ok((AllWorked(all), ports))
 }
 
 /// All cores after their work.
@@ -73,6 +101,13 @@ pub(crate) struct Settled {
 }
 
 impl AllWorked {
+    /// For a chain that takes over: the cores as they are, unsettled, and what the next ones begin with.
+    pub(crate) fn hand_over(self) -> (Vec<ChainCore>, Vec<Before>) {
+        let apart =
+            |Worked { counters, chain, moves, publisher, .. }| (chain, Before { counters, moves, publisher });
+        self.0.into_iter().map(apart).unzip()
+    }
+
     /// Lets every dead flow go, as of the last packet that came out, and tells the last metrics.
     pub(crate) fn settle(self, mut last: Stamp) -> Settled {
         for worked in &self.0 {

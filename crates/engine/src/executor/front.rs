@@ -7,18 +7,28 @@ use crate::strategies::dispatch::{Dispatcher, Queues};
 use crate::strategies::egress::Egress;
 use crate::strategies::ingress::Ingress;
 
+/// What a front makes room for.
+pub(crate) struct Room {
+    /// In which order packets leave.
+    pub(crate) egress: Egress,
+    /// How many can be out.
+    pub(crate) frames: usize,
+    /// The number of the first packet that comes.
+    pub(crate) first: u64,
+}
+
 /// Dispatches packets until the port ends, and sends all that come back. Says how many did.
 pub(crate) fn front(
     port: &mut impl Port,
-    mut ingress: Ingress,
+    ingress: &mut Ingress,
     mut dispatcher: Box<dyn Dispatcher>,
     relay: Relay,
-    (egress, frames): (Egress, usize),
+    Room { egress, frames, first }: Room,
 ) -> u64 {
     let mut back = Back {
         relay,
         done: Vec::with_capacity(frames),
-        window: Window::new(egress, frames),
+        window: Window::new(egress, frames, first),
         frames: Vec::with_capacity(frames),
         fates: Vec::with_capacity(frames),
         sent: 0,
@@ -132,12 +142,12 @@ struct Window {
 }
 
 impl Window {
-    fn new(egress: Egress, frames: usize) -> Window {
+    fn new(egress: Egress, frames: usize, first: u64) -> Window {
         let slots = match egress {
             Egress::Ordered => (0..frames.next_power_of_two()).map(|_| None).collect(),
             Egress::AsReady => Box::default(),
         };
-        Window { slots, next: 0 }
+        Window { slots, next: first }
     }
 
     /// Moves packets that are done to those that leave, as far as it is their turn.

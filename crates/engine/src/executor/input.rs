@@ -7,6 +7,7 @@ use io::capture::CaptureReader;
 use telemetry::Telemetry;
 
 use crate::executor::pace::Speed;
+use crate::executor::reloads::Reloads;
 
 /// How a run goes on, to be read from outside while it does.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub struct Progress {
     pub read_bytes: AtomicU64,
     /// Where the cores tell what they count, if anyone wants to know: as [`Plan::telemetry`](crate::Plan::telemetry) makes it.
     pub telemetry: Option<Arc<Telemetry>>,
+    /// How another chain takes over in a live run.
+    pub reloads: Reloads,
 }
 
 /// Where packets come from, and when.

@@ -3,23 +3,24 @@
 //! One core has the port to itself. Several get their packets from a front, a thread that has the port: it stamps them,
 //! picks their cores as the strategy's dispatcher says, and sends what the cores are done with.
 
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use io::capture::Remarks;
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay, Waiting};
+use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay, RelayPort, Waiting};
 use wire::{RanBack, Stamp};
 
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
 use crate::chain::undeclared::check_declared;
-use crate::executor::cores::{Settled, join, work};
-use crate::executor::front::front;
+use crate::executor::cores::{Before, Settled, join, work};
+use crate::executor::front::{Room, front};
 use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
 use crate::executor::outcome::{RunError, RunOutcome};
-use crate::executor::publish::Publisher;
+use crate::executor::reloads::{Reloads, Told, as_live};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
@@ -32,8 +33,9 @@ pub fn guests(plan: &Plan) -> usize {
     if plan.cores == 1 { 0 } else { plan.cores }
 }
 
-/// Runs a chain on a port until [`Progress::stop`] is set, or the port ends. `guests` are those of the port's pool of so
-/// many `frames`: as many as [`guests()`] says. `checksums = "auto"` ignores: cards and kernels verify.
+/// Runs a chain on a port until [`Progress::stop`] is set, or the port ends; other chains take over as
+/// [`Progress::reloads`] says. `guests` are those of the port's pool of so many `frames`: as many as [`guests()`] says.
+/// `checksums = "auto"` ignores: cards and kernels verify.
 ///
 /// # Errors
 /// [`RunError`] if there is no memory for the tables, or a defect showed.
@@ -44,42 +46,67 @@ pub fn run_live<E, P: Port>(
     chain: &Chain,
     plan: &Plan,
     port: &mut P,
-    (guests, frames): (Vec<Pool>, usize),
+    (mut guests, frames): (Vec<Pool>, usize),
     progress: &Progress,
 ) -> Result<RunOutcome, RunError<E>> {
     assert_eq!(guests.len(), self::guests(plan), "a guest for each core behind a front");
-    let checksums = if chain.checksums == Checksums::Verify { Checksums::Verify } else { Checksums::Ignore };
-    let chain = &Chain { checksums, ..chain.clone() };
-    let chains = plan.cores_of(chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    let Team { dispatcher, intakes } = plan.team(chain);
-    let ingress = Ingress::new(chain, &*dispatcher);
+    let mut chain = as_live(chain);
+    let mut plan = plan.clone();
+    let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let telemetry = progress.telemetry.as_deref();
     telemetry.inspect(|telemetry| telemetry.begin());
-    let publisher = |core| telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
-    let mut port = UntilStopped { port, stop: &progress.stop, last: Stamp::default() };
-    let mut cores = chains.into_iter().zip(intakes).enumerate();
+    let mut before = Before::all(plan.cores, telemetry);
+    let Progress { stop, reloads, .. } = progress;
+    let _ended = reloads.begin(&chain, &plan);
+    let mut port = UntilStopped { port, stop, reloads, last: Stamp::default(), next: 0, ended: None };
+    let (mut ingress_before, mut told, mut taken_over) = (None, None::<Told>, Vec::new());
     let begin = Instant::now();
-    let settled = thread::scope(|scope| {
-        if guests.is_empty() {
-            let alone = cores.next().map(|(core, (chain, intake))| {
-                let intake = Box::new(Alone { intake, ingress, dispatcher });
-                let (port, publisher) = (&mut port, publisher(core));
-                scope.spawn(move || work(core, port, chain, intake, publisher))
+    let worked = loop {
+        plan.first = port.next;
+        let Team { dispatcher, intakes } = plan.team(&chain);
+        let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
+        let mut cores = chains.into_iter().zip(intakes).zip(before).enumerate();
+        let worked = thread::scope(|scope| {
+            if guests.is_empty() {
+                let alone = cores.next().map(|(core, ((chain, intake), before))| {
+                    let (port, ingress) = (&mut port, &mut ingress);
+                    scope.spawn(move || {
+                        let mut intake = Alone { intake, ingress, dispatcher };
+                        (work(core, port, chain, &mut intake, before), ())
+                    })
+                });
+                taken_over.extend(told.take().map(Told::tell));
+                return join(alone.into_iter().collect(), 0).map(|(worked, _)| worked);
+            }
+            let (relay, ports) = Relay::new(mem::take(&mut guests), frames);
+            let workers = cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {
+                scope.spawn(move || {
+                    let worked = work(core, &mut port, chain, &mut *intake, before);
+                    (worked, port)
+                })
             });
-            return join(alone.into_iter().collect(), 0);
-        }
-        let (relay, ports) = Relay::new(guests, frames);
-        let workers = cores.zip(ports).map(|((core, (chain, intake)), mut port)| {
-            let publisher = publisher(core);
-            scope.spawn(move || work(core, &mut port, chain, intake, publisher))
-        });
-        let workers = workers.collect();
-        let packets = front(&mut port, ingress, dispatcher, relay, (plan.egress, frames));
-        join(workers, packets)
-    })?;
+            let workers = workers.collect();
+            taken_over.extend(told.take().map(Told::tell));
+            let room = Room { egress: plan.egress, frames, first: plan.first };
+            let packets = front(&mut port, &mut ingress, dispatcher, relay, room);
+            let (worked, ports) = join(workers, packets)?;
+            guests.extend(ports.into_iter().map(RelayPort::into_pool));
+            Ok(worked)
+        })?;
+        let (false, Some(mut next)) = (stop.load(Ordering::Relaxed), reloads.take()) else { break worked };
+        let (old, before_it) = worked.hand_over();
+        check_declared(&chain, old.iter()).map_err(RunError::Undeclared)?;
+        let since = port.ended.take().unwrap_or_else(Instant::now);
+        told = Some(next.take_over((&chain, &plan), old, (port.next, port.last), since));
+        before = before_it;
+        before.iter_mut().for_each(|before| before.goes_on(&next.chain, &chain));
+        ingress_before = Some(ingress);
+        (chain, plan, chains) = (next.chain, next.plan, next.chains);
+    };
     let elapsed = begin.elapsed();
-    let Settled { cores, moves, last, .. } = settled.settle(port.last);
-    check_declared(chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
+    let Settled { cores, moves, last, .. } = worked.settle(port.last);
+    check_declared(&chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
+    let verified = chain.checksums == Checksums::Verify;
     Ok(RunOutcome {
         packets: cores.iter().map(|(counters, _)| counters.packets).sum(),
         elapsed,
@@ -94,27 +121,36 @@ pub fn run_live<E, P: Port>(
         is_replicated: plan.is_replicated(),
         history: None,
         egress: EgressOutcome { egress: plan.egress, ..EgressOutcome::default() },
-        checksums: ChecksumSample { verified: checksums == Checksums::Verify, ..ChecksumSample::default() },
+        reloads: taken_over,
+        checksums: ChecksumSample { verified, ..ChecksumSample::default() },
+        chain: Some((chain, plan)),
     })
 }
 
-/// A port that ends when it is told to.
+/// A port that ends when it is told to, or another chain is to take over.
 struct UntilStopped<'a, P> {
     port: &'a mut P,
     stop: &'a AtomicBool,
+    reloads: &'a Reloads,
     /// Of the last packet that came in.
     last: Stamp,
+    /// The next packet's number.
+    next: u64,
+    /// When it ended.
+    ended: Option<Instant>,
 }
 
 impl<P: Port> Port for UntilStopped<'_, P> {
     #[inline]
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) || self.reloads.is_due() {
+            self.ended.get_or_insert_with(Instant::now);
             return Received::End;
         }
         let received = self.port.receive(frames, max);
         if let (Received::Frames, Some(frame)) = (received, frames.last()) {
             self.last = frame.stamp;
+            self.next = frame.stamp.seq + 1;
         }
         received
     }
@@ -156,13 +192,13 @@ impl<P: Port> Port for UntilStopped<'_, P> {
 }
 
 /// The intake of a core that has the port to itself: what a front does for others is done here.
-struct Alone {
+struct Alone<'a> {
     intake: Box<dyn Intake>,
-    ingress: Ingress,
+    ingress: &'a mut Ingress,
     dispatcher: Box<dyn Dispatcher>,
 }
 
-impl Intake for Alone {
+impl Intake for Alone<'_> {
     #[inline]
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         let received = self.intake.receive(port, chain, batch);

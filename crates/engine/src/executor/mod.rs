@@ -7,6 +7,7 @@
 //! | `live`, `front` | a chain on the ports of a machine; the core that dispatches their packets to others |
 //! | `cores` | one core at its work, and what all of them leave behind |
 //! | `threads` | a thread for each core, and one that feeds them |
+//! | `reload`, `reloads` | one chain takes over from another between two packets; how that is asked for |
 //! | `collect`, `leaving`, `reordering` | packets as they leave, and in which order |
 //! | `input`, `seen`, `outcome` | what goes in, one packet as it comes out, what is left |
 //! | `pace`, `publish`, `oddities` | the capture's own speed; metrics; what is odd about the input |
@@ -23,6 +24,8 @@ pub(crate) mod outcome;
 pub(crate) mod outside;
 pub(crate) mod pace;
 pub(crate) mod publish;
+pub(crate) mod reload;
+pub(crate) mod reloads;
 pub(crate) mod reordering;
 pub(crate) mod seen;
 pub(crate) mod threads;

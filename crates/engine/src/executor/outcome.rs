@@ -7,12 +7,15 @@ use table::OutOfMemory;
 use thiserror::Error;
 use wire::{RanBack, Stamp};
 
+use crate::chain::Chain;
 use crate::chain::checksums::ChecksumSample;
 use crate::chain::undeclared::UndeclaredError;
 use crate::executor::leaving::EgressOutcome;
+use crate::executor::reload::Reloaded;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{HistoryCounters, Moves};
+use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
 /// What a run leaves behind.
@@ -45,6 +48,10 @@ pub struct RunOutcome {
     pub egress: EgressOutcome,
     /// Whether checksums were verified, and why.
     pub checksums: ChecksumSample,
+    /// Where another chain took over: `cores` are the last one's.
+    pub reloads: Vec<Reloaded>,
+    /// The chain that ran last and its plan, in a live run.
+    pub chain: Option<(Chain, Plan)>,
 }
 
 impl RunOutcome {
@@ -65,6 +72,8 @@ impl RunOutcome {
             history: None,
             egress: EgressOutcome::default(),
             checksums: ChecksumSample::default(),
+            reloads: Vec::new(),
+            chain: None,
         }
     }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use io::Feeder;
 use io::capture::CaptureReader;
@@ -7,11 +8,13 @@ use sequencer::ItemLayout;
 
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
+use crate::executor::cores::Before;
 use crate::executor::input::Progress;
+use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::{Pace, Speed};
 use crate::executor::seen::Seen;
-use crate::executor::threads::{Fed, FeedEnd, Job, run_cores};
+use crate::executor::threads::{Fed, FeedEnd, Job, conclude, run_cores};
 use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
@@ -87,7 +90,7 @@ pub fn replay_external<E: Send>(
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let manner = Manner { recovery, speed, egress: plan.egress, unanswered: Vec::new() };
-    let outcome = run(chain, arrivals, chains, manner, progress, see)?;
+    let outcome = run((chain, plan), arrivals, chains, manner, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })
 }
 
@@ -111,7 +114,7 @@ pub(crate) fn replay_all<E: Send>(
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
     let unanswered = unanswered.to_vec();
     let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress, unanswered };
-    let outcome = run(chain, arrivals, vec![core], manner, progress, see)?;
+    let outcome = run((chain, plan), arrivals, vec![core], manner, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })
 }
 
@@ -144,7 +147,7 @@ struct Manner {
 
 /// On as many cores as there are chains: either each gets its own packets, or one gets all.
 fn run<E: Send>(
-    chain: &Chain,
+    (chain, plan): (&Chain, &Plan),
     arrivals: Arrivals,
     chains: Vec<ChainCore>,
     Manner { recovery, speed, egress, unanswered }: Manner,
@@ -163,10 +166,14 @@ fn run<E: Send>(
     };
     let intakes = steps.into_iter().enumerate().map(intake).collect();
     let ends = egress.ends(cores, io::replay_restamped);
-    let job = Job { chains, intakes, ends, egress, is_replicated: true };
-    let mut lost = 0;
+    let telemetry = progress.telemetry.as_deref();
+    telemetry.inspect(|telemetry| telemetry.begin());
+    let job = Job { chains, intakes, ends, before: Before::all(cores, telemetry), first: 0 };
+    let (mut lost, mut watch, begin) = (0, Watch::of(egress), Instant::now());
     let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
-    let mut outcome = run_cores(chain, job, feed, progress, see)?;
+    let ran = run_cores(job, feed, &mut watch, see)?;
+    let mut outcome = conclude(chain, plan, ran, begin.elapsed(), &watch)?;
+    outcome.is_replicated = true;
     if let Some(history) = &mut outcome.history {
         (history.lost, history.has_recovery) = (lost, recovery != Recovery::Off);
     }

@@ -22,18 +22,31 @@ pub struct Publisher {
     writer: CoreWriter,
     /// Batches since the functions' counters were told.
     batches: u32,
+    /// Whether the functions are those that the metrics were laid out for.
+    has_layout: bool,
 }
 
 impl Publisher {
     /// For core number `core`; `None` if there is no such core, or if it has a publisher.
     pub fn new(telemetry: &Telemetry, core: usize) -> Option<Publisher> {
-        Some(Publisher { writer: telemetry.writer(core)?, batches: 0 })
+        Some(Publisher { writer: telemetry.writer(core)?, batches: 0, has_layout: true })
+    }
+
+    /// Another chain takes over. Metrics tell of its functions if they are called the same as those before; else they tell
+    /// from here on of the core alone.
+    pub(crate) fn goes_on(&mut self, chain: &Chain, before: &Chain) {
+        let names =
+            |chain: &Chain| -> Vec<String> { chain.functions.iter().map(|spec| spec.name.clone()).collect() };
+        self.has_layout &= names(chain) == names(before);
     }
 
     /// Tells what functions count, and malformed packets by reason.
     pub fn functions(&mut self, chain: &ChainCore, counters: &CoreCounters) {
         self.batches = 0;
         self.writer.malformed(&counters.malformed);
+        if !self.has_layout {
+            return;
+        }
         for (index, stage) in chain.stages().enumerate() {
             let counted = stage.counters();
             self.writer.function(index, &function_counts(&counted), counted.drops, counted.events);

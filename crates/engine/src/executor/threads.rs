@@ -2,7 +2,7 @@
 
 use std::panic;
 use std::thread;
-use std::time::Instant;
+use std::time::Duration;
 
 use io::capture::Remarks;
 use io::{Collector, Feeder, ReplayPort};
@@ -11,15 +11,14 @@ use wire::RanBack;
 use crate::chain::Chain;
 use crate::chain::checksums::ChecksumSample;
 use crate::chain::undeclared::check_declared;
-use crate::executor::collect::collect;
-use crate::executor::cores::{Settled, join, work};
-use crate::executor::input::Progress;
+use crate::executor::collect::{Collected, collect};
+use crate::executor::cores::{AllWorked, Before, Settled, join, work};
+use crate::executor::leaving::{EgressOutcome, Watch};
 use crate::executor::outcome::{HistoryOutcome, RunError, RunOutcome};
-use crate::executor::publish::Publisher;
 use crate::executor::seen::Seen;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
-use crate::strategies::egress::Egress;
+use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
 /// Cores with all that they need.
@@ -28,71 +27,83 @@ pub(crate) struct Job {
     pub intakes: Vec<Box<dyn Intake>>,
     /// Of the port that packets come through.
     pub ends: (Feeder, Vec<ReplayPort>, Collector),
-    /// In which order they come out of it.
-    pub egress: Egress,
-    /// Whether each core gets all flows.
-    pub is_replicated: bool,
+    /// By core.
+    pub before: Vec<Before>,
+    /// The number of the first packet that comes.
+    pub first: u64,
 }
 
-/// Runs each core of `chain` on a thread of its own, and `feed` on another.
+/// What they leave behind.
+pub(crate) struct Ran<E> {
+    pub collected: Collected<E>,
+    pub worked: AllWorked,
+    pub fed: Fed,
+}
+
+/// Runs each core on a thread of its own, and `feed` on another, until the packets end.
 pub(crate) fn run_cores<E: Send>(
-    chain: &Chain,
-    Job { chains, intakes, ends: (feeder, ports, collector), egress, is_replicated }: Job,
+    Job { chains, intakes, ends: (feeder, ports, collector), before, first }: Job,
     feed: impl FnOnce(Feeder) -> Fed + Send,
-    progress: &Progress,
+    watch: &mut Watch,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-) -> Result<RunOutcome, RunError<E>> {
+) -> Result<Ran<E>, RunError<E>> {
     thread::scope(|scope| {
-        let begin = Instant::now();
-        let telemetry = progress.telemetry.as_deref();
-        telemetry.inspect(|telemetry| telemetry.begin());
-        let workers: Vec<_> = ports
-            .into_iter()
-            .zip(chains)
-            .zip(intakes)
-            .enumerate()
-            .map(|(core, ((port, chain), intake))| {
-                let publisher = telemetry.and_then(|telemetry| Publisher::new(telemetry, core));
-                scope.spawn(move || work(core, &mut { port }, chain, intake, publisher))
+        let cores = ports.into_iter().zip(chains).zip(intakes).zip(before).enumerate();
+        let workers = cores
+            .map(|(core, (((port, chain), mut intake), before))| {
+                scope.spawn(move || (work(core, &mut { port }, chain, &mut *intake, before), ()))
             })
             .collect();
         let feeding = scope.spawn(move || feed(feeder));
-        let mut collected = collect(collector, egress, see);
-        let elapsed = begin.elapsed();
-
+        let collected = collect(collector, first, watch, see);
         let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        let settled = join(workers, collected.packets)?.settle(collected.last);
-        if let Some(error) = collected.error.take() {
-            return Err(RunError::Seen(error));
-        }
-        let Settled { cores, moves, histories, last } = settled;
-        check_declared(chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
-        collected.overtaken.sort_unstable();
-        let history = (!histories.is_empty()).then_some(HistoryOutcome {
-            has_recovery: false,
-            lost: 0,
-            cores: histories,
-            overtaken: collected.overtaken,
-        });
-        Ok(RunOutcome {
-            packets: collected.packets,
-            elapsed,
-            last,
-            cores,
-            stopped: matches!(fed.end, FeedEnd::Stopped),
-            input_error: match fed.end {
-                FeedEnd::Input(result) => result.err(),
-                FeedEnd::Stopped | FeedEnd::Closed => None,
-            },
-            ran_back: fed.ran_back,
-            remarks: fed.remarks,
-            has_ip: collected.has_ip,
-            moves,
-            is_replicated,
-            history,
-            egress: collected.egress,
-            checksums: ChecksumSample::default(),
-        })
+        let (worked, _) = join(workers, collected.packets)?;
+        Ok(Ran { collected, worked, fed })
+    })
+}
+
+/// How it all ends: with the chain that ran last.
+pub(crate) fn conclude<E>(
+    chain: &Chain,
+    plan: &Plan,
+    Ran { mut collected, worked, fed }: Ran<E>,
+    elapsed: Duration,
+    watch: &Watch,
+) -> Result<RunOutcome, RunError<E>> {
+    let settled = worked.settle(collected.last);
+    if let Some(error) = collected.error.take() {
+        return Err(RunError::Seen(error));
+    }
+    let Settled { cores, moves, histories, last } = settled;
+    check_declared(chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
+    collected.overtaken.sort_unstable();
+    let history = (!histories.is_empty()).then_some(HistoryOutcome {
+        has_recovery: false,
+        lost: 0,
+        cores: histories,
+        overtaken: collected.overtaken,
+    });
+    let blocked_batches = collected.blocked_batches;
+    Ok(RunOutcome {
+        packets: collected.packets,
+        elapsed,
+        last,
+        cores,
+        stopped: matches!(fed.end, FeedEnd::Stopped),
+        input_error: match fed.end {
+            FeedEnd::Input(result) => result.err(),
+            FeedEnd::Stopped | FeedEnd::Closed | FeedEnd::Border => None,
+        },
+        ran_back: fed.ran_back,
+        remarks: fed.remarks,
+        has_ip: collected.has_ip,
+        moves,
+        is_replicated: plan.is_replicated(),
+        history,
+        egress: EgressOutcome { egress: plan.egress, blocked_batches, reordered: watch.reordered() },
+        checksums: ChecksumSample::default(),
+        reloads: Vec::new(),
+        chain: None,
     })
 }
 
@@ -110,4 +121,6 @@ pub(crate) enum FeedEnd {
     Stopped,
     /// Nobody takes packets any more: why is for the others to say.
     Closed,
+    /// Another chain is to take over ahead of the next packet.
+    Border,
 }

@@ -50,8 +50,15 @@ pub(crate) trait Group: Send {
         unreachable!("only replicas are rebuilt, and these have tables of their own");
     }
 
+    /// Goes on with the flows, pools and counters of the same functions in a chain that this one's replaces. `other`, of the
+    /// same core, has steps behind it and none before it; this one has none behind it.
+    fn take_over(&mut self, other: &mut dyn Group);
+
     /// For those who know the type.
     fn as_any(&self) -> &dyn Any;
+
+    /// The same.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 /// One function of a chain on one core, to be looked at.

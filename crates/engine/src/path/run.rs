@@ -35,10 +35,22 @@ pub fn run(
     intake: &mut dyn Intake,
 ) -> Result<CoreCounters, Closed> {
     let mut counters = CoreCounters::default();
+    go_on(port, chain, batch, observer, intake, &mut counters).map(|()| counters)
+}
+
+/// The same where the core has counted before.
+pub(crate) fn go_on(
+    port: &mut impl Port,
+    chain: &mut ChainCore,
+    batch: &mut Batch,
+    observer: &mut impl Observer,
+    intake: &mut dyn Intake,
+    counters: &mut CoreCounters,
+) -> Result<(), Closed> {
     let idle = Waiting::default();
     loop {
-        match turn(port, chain, batch, observer, intake, &mut counters)? {
-            Received::End => return Ok(counters),
+        match turn(port, chain, batch, observer, intake, counters)? {
+            Received::End => return Ok(()),
             Received::Idle => port.idle(&idle),
             Received::Frames => idle.over(),
         }

@@ -1,5 +1,6 @@
 //! A function on a core, whatever keeps its states: how it steps packets, and what becomes of them.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -258,6 +259,21 @@ impl<F: NetworkFunction> Stepper<F> {
     pub(crate) fn copy_from(&mut self, other: &Stepper<F>) {
         self.pools.0.clone_from(&other.pools.0);
         self.ended.clone_from(&other.ended);
+    }
+
+    /// Goes on where the same function of a chain that this one's replaces has ended: with its pools, if they fit the
+    /// options, its records that have ended, and its counters.
+    pub(crate) fn take_over(&mut self, other: &mut Stepper<F>) {
+        if (F::EXTRAS.reload.keeps_pool)(&self.function, &other.function) {
+            mem::swap(&mut self.pools, &mut other.pools);
+        }
+        if let (Some(own), Some(before)) = (&mut self.ended, &other.ended) {
+            own.merge(before);
+        }
+        self.events.copy_from_slice(&other.events);
+        self.drops.copy_from_slice(&other.drops);
+        self.undeclared_drop = other.undeclared_drop;
+        (self.packets, self.transmit_back, self.host) = (other.packets, other.transmit_back, other.host);
     }
 
     /// A flow has left the table, not by a step.

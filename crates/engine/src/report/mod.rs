@@ -17,6 +17,7 @@ use serde::Serialize;
 use wire::RanBack;
 
 use crate::chain::checksums::ChecksumSample;
+use crate::executor::reload::Reloaded;
 use crate::path::checks::Fragments;
 use crate::strategies::limits::kib;
 
@@ -80,10 +81,71 @@ pub struct RunReport {
     pub egress: EgressReport,
     /// The program's memory while the tables were there.
     pub memory: MemoryReport,
+    /// Where another chain took over; all else is told of the last chain, whose functions' counters begin with it unless
+    /// they went on.
+    pub reloads: Vec<ReloadReport>,
     /// Whether the whole input was processed.
     pub complete: bool,
     /// Why it was not, if so.
     pub error: Option<String>,
+}
+
+/// Another chain took over.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReloadReport {
+    /// Packets that came before it.
+    pub after: u64,
+    /// The chain's name.
+    pub chain: String,
+    /// Each of its functions, in order.
+    pub functions: Vec<ReloadedFunction>,
+    /// For how long no packet was worked on, in a run on interfaces; packets waited meanwhile.
+    pub pause_seconds: f64,
+}
+
+/// A function of a chain that took over.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReloadedFunction {
+    /// What the chain calls it.
+    pub function: String,
+    /// How many flows it went on with; null if it began anew.
+    pub kept_flows: Option<u64>,
+    /// Why it began anew; null if it went on.
+    pub why: Option<String>,
+}
+
+impl ReloadReport {
+    /// What became of functions.
+    pub fn new(reloaded: &Reloaded) -> ReloadReport {
+        let function = |(name, kept): &(String, Result<u64, String>)| ReloadedFunction {
+            function: name.clone(),
+            kept_flows: kept.as_ref().ok().copied(),
+            why: kept.as_ref().err().cloned(),
+        };
+        ReloadReport {
+            after: reloaded.after,
+            chain: reloaded.chain.clone(),
+            functions: reloaded.functions.iter().map(function).collect(),
+            pause_seconds: reloaded.pause.as_secs_f64(),
+        }
+    }
+
+    /// For people, in lines: `after 1,000 packets edge took over`, and each function.
+    pub fn text(&self) -> String {
+        let mut text = format!("after {} {} took over", words::plural(self.after, "packet"), self.chain);
+        if self.pause_seconds > 0.0 {
+            text += &format!("; packets waited for {:.1} ms", 1e3 * self.pause_seconds);
+        }
+        for ReloadedFunction { function, kept_flows, why } in &self.functions {
+            text += &match (kept_flows, why) {
+                (_, Some(why)) => format!("\n  {function} begins anew, because {why}"),
+                (flows, None) => {
+                    format!("\n  {function} goes on with {}", words::plural(flows.unwrap_or(0), "flow"))
+                }
+            };
+        }
+        text + "\n"
+    }
 }
 
 /// The two sides of a chain.

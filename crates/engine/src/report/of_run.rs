@@ -15,8 +15,8 @@ use crate::path::group::Stage;
 use crate::report::history::{EgressReport, HistoryReport};
 use crate::report::skipped;
 use crate::report::{
-    ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, Report, RunReport,
-    SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
+    ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report,
+    RunReport, SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
 };
 use crate::strategies::plan::Plan;
 
@@ -91,6 +91,7 @@ impl RunReport {
             history: outcome.history.as_ref().map(HistoryReport::new),
             egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),
+            reloads: outcome.reloads.iter().map(ReloadReport::new).collect(),
             complete: error.is_none(),
             error,
         }

@@ -55,6 +55,7 @@ impl RunReport {
         if let Some(error) = &self.error {
             text += &format!("INCOMPLETE, this is the report so far: {error}\n");
         }
+        self.reloads.iter().for_each(|reload| text += &reload.text());
         text += &notes(self);
         text += &interfaces(&self.interfaces);
         text += &self.routing.as_ref().map(routing).unwrap_or_default();

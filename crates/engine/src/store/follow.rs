@@ -1,5 +1,6 @@
 use std::any::Any;
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use io::{Fate, Port};
@@ -159,7 +160,18 @@ impl<F: NetworkFunction> Group for FollowGroup<F> {
         self.stepper.counters(FlowCounters { created: self.created, ..FlowCounters::default() })
     }
 
+    fn take_over(&mut self, other: &mut dyn Group) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        self.stepper.take_over(&mut other.stepper);
+        self.flows = mem::take(&mut other.flows);
+        self.created = other.created;
+    }
+
     fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 }

@@ -58,6 +58,15 @@ impl<F: NetworkFunction> FunctionMember<F> {
         &self.stepper.function
     }
 
+    /// See [`Member::take_over`].
+    pub(crate) fn take_over_from(&mut self, other: &mut Self) {
+        // The part is of the table that goes on.
+        mem::swap(&mut self.part, &mut other.part);
+        self.stepper.take_over(&mut other.stepper);
+        (self.flows, self.departed) = (other.flows, other.departed);
+        self.gone = mem::take(&mut other.gone);
+    }
+
     /// One packet of a flow that has a block.
     #[inline(always)]
     fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
@@ -365,7 +374,21 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.gone.clone_from(&other.gone);
     }
 
+    fn take_over(&mut self, other: &mut dyn Member<F::Key>) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        self.take_over_from(other);
+    }
+
+    fn keeps_pool(&self, other: &dyn Member<F::Key>) -> bool {
+        let other = other.as_any().downcast_ref::<Self>().expect("the same function");
+        (F::EXTRAS.reload.keeps_pool)(self.function(), other.function())
+    }
+
     fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 }

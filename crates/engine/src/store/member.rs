@@ -101,7 +101,18 @@ pub(crate) trait Member<K>: Send {
         unreachable!("only replicas are rebuilt, and these have states of their own");
     }
 
+    /// Goes on with what the same function of a chain that this one's replaces has beside the table: see
+    /// [`Group::take_over`](crate::path::group::Group::take_over).
+    fn take_over(&mut self, other: &mut dyn Member<K>);
+
+    /// Whether the pool of such another goes on, too.
+    fn keeps_pool(&self, _other: &dyn Member<K>) -> bool {
+        true
+    }
+
     fn as_any(&self) -> &dyn Any;
+
+    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 /// Where each packet of a batch finds its flow.

@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::mem;
 
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
@@ -371,7 +372,20 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         self.members.iter_mut().zip(&other.members).for_each(|(member, other)| member.copy_from(&**other));
     }
 
+    fn take_over(&mut self, other: &mut dyn Group) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same functions");
+        mem::swap(&mut self.table, &mut other.table);
+        mem::swap(&mut self.entries, &mut other.entries);
+        for (member, other) in self.members.iter_mut().zip(&mut other.members) {
+            member.take_over(&mut **other);
+        }
+    }
+
     fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 }

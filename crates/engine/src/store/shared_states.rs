@@ -15,6 +15,7 @@
 //! never runs back for it. A state is forgotten when no 5-tuple refers to it, it is dead, and every core's
 //! clock is past its end: a core that lags must not find a fresh state in a past that is spent.
 
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -235,6 +236,26 @@ impl<F: NetworkFunction> SharedStates<F> {
             Some((*flow.key, state))
         });
         live.collect()
+    }
+
+    /// Goes on with the states of a function that this one replaces, each in the place that it had there: references to
+    /// them stay good. O(capacity).
+    pub(crate) fn take_over(&self, other: &Self) {
+        debug_assert_eq!(self.capacity(), other.capacity());
+        for (entry, of_other) in self.entries.iter().zip(&other.entries) {
+            mem::swap(&mut *lock(entry), &mut *lock(of_other));
+        }
+        mem::swap(&mut *lock(&self.directory), &mut *lock(&other.directory));
+        let of = |Counts { created, removed, expired, evicted, rejected }: &Counts| {
+            [created, removed, expired, evicted, rejected].map(|count| count.load(Ordering::Relaxed))
+        };
+        let Counts { created, removed, expired, evicted, rejected } = &self.counts;
+        let own = [created, removed, expired, evicted, rejected];
+        own.into_iter().zip(of(&other.counts)).for_each(|(count, before)| add(count, before));
+        add(&self.departed, other.departed.load(Ordering::Relaxed));
+        if let (Some(own), Some(before)) = (&mut *lock(&self.ended), &*lock(&other.ended)) {
+            own.merge(before);
+        }
     }
 
     /// States that 5-tuples refer to, and references. O(capacity).

@@ -44,7 +44,16 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
         self.0.copy_from(other);
     }
 
+    fn take_over(&mut self, other: &mut dyn Group) {
+        let StatelessGroup(other) = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        self.0.take_over(other);
+    }
+
     fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 }

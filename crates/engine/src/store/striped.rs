@@ -16,6 +16,7 @@
 //! a fresh flow in a past that is spent.
 
 use std::any::Any;
+use std::mem;
 use std::sync::Arc;
 
 use crossbeam_utils::{Backoff, CachePadded};
@@ -331,7 +332,23 @@ impl<K: FlowKey> Group for StripedGroup<K> {
         StageCounters { live, capacity: self.stripes.capacity(), ..member.counters() }
     }
 
+    fn take_over(&mut self, other: &mut dyn Group) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same functions");
+        // The pool that all cores share is with the stripe; the first core says which of the two goes on.
+        if self.core == 0 && self.in_order && !self.members[0].keeps_pool(&*other.members[0]) {
+            mem::swap(&mut self.stripes.lock(0).pool, &mut other.stripes.lock(0).pool);
+        }
+        mem::swap(&mut self.stripes, &mut other.stripes);
+        for (member, other) in self.members.iter_mut().zip(&mut other.members) {
+            member.take_over(&mut **other);
+        }
+    }
+
     fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 }

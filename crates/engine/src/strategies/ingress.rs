@@ -32,6 +32,15 @@ impl Ingress {
         Ingress { checks, is_read: true, tells, tracker }
     }
 
+    /// The same that goes on with the datagrams that one before it follows, where both follow them.
+    pub(crate) fn going_on(self, before: Option<Ingress>) -> Ingress {
+        let tracker = match (self.tracker, before.and_then(|before| before.tracker)) {
+            (Some(_), Some(before)) => Some(before),
+            (own, _) => own,
+        };
+        Ingress { tracker, ..self }
+    }
+
     /// Whether it has to see packets though nobody asks it for headers.
     pub(crate) fn is_needed(&self) -> bool {
         self.tells || self.tracker.is_some()

@@ -8,6 +8,7 @@
 //! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
 //! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
 //! | `refusal`, `limits` | why a chain cannot run as asked |
+//! | `succession` | what a chain goes on with where it takes over from another |
 //! | `egress` | in which order packets leave |
 
 pub(crate) mod dispatch;
@@ -23,6 +24,7 @@ pub(crate) mod rsspp;
 pub(crate) mod scr;
 mod shared;
 mod single;
+pub(crate) mod succession;
 mod two_cards;
 
 pub use dispatch::{Dispatcher, Queues, Team};

@@ -121,6 +121,8 @@ pub struct Plan {
     pub rebalancing: Option<Rebalancing>,
     /// In which order packets leave.
     pub egress: Egress,
+    /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
+    pub first: u64,
 }
 
 impl Plan {
@@ -134,8 +136,17 @@ impl Plan {
         }
         let Layout { states, hash_fields, shared, rebalancing } = strategy.layout(chain, cores)?;
         let (indirection_entries, egress) = (INDIRECTION_ENTRIES, Egress::default());
-        let plan =
-            Plan { strategy, cores, states, hash_fields, shared, indirection_entries, rebalancing, egress };
+        let plan = Plan {
+            strategy,
+            cores,
+            states,
+            hash_fields,
+            shared,
+            indirection_entries,
+            rebalancing,
+            egress,
+            first: 0,
+        };
         let need_bytes = match plan.is_striped() {
             true => chain.striped_bytes(),
             false => chain.table_bytes(cores, &plan.shared),

@@ -6,16 +6,19 @@ use nf::{FiveTuple, FlowKey};
 use wire::Fields;
 
 use crate::chain::Chain;
+use crate::chain::inherit::Inherited;
 use crate::chain::keeping::Keeping;
-use crate::executor::capture::replay_keeping;
+use crate::executor::capture::{Generation, replay_generations};
 use crate::executor::input::Progress;
 use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{RunError, RunOutcome};
+use crate::executor::reload::Reload;
 use crate::executor::seen::Seen;
 use crate::store::follow::{End, Ends};
 use crate::strategies::SINGLE;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
+use crate::strategies::succession::Standing;
 use crate::verify::compare::{answer, fingerprint};
 use crate::verify::compare::{broken, digests, exhausted, filled};
 use crate::verify::promises::{allocated, check_shared, followed, may_differ};
@@ -42,17 +45,48 @@ pub fn verify(
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
-    let plan = &Plan { egress: Egress::Ordered, ..plan.clone() };
-    let single_plan = Plan::new(chain, SINGLE, 1)?;
-    let has_shared = !plan.shared.is_empty();
-    let mask = may_differ(chain, plan);
+    verify_reloading(chain, plan, &[], open, progress)
+}
 
-    let watched = plan.keeping_watched(true);
-    let first_run = if has_shared { (plan, &watched) } else { (&single_plan, &Keeping::Own) };
+/// The same where other chains take over behind packets. What each goes on with is what both strategies allow.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_reloading(
+    chain: &Chain,
+    plan: &Plan,
+    reloads: &[Reload],
+    open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+    progress: &Progress,
+) -> Result<Verified, VerifyError> {
+    let parts: Vec<(u64, &Chain, &Plan)> =
+        std::iter::once((0, chain, plan)).chain(reloads.iter().map(Reload::parts)).collect();
+    let plans: Vec<Plan> =
+        parts.iter().map(|(.., plan)| Plan { egress: Egress::Ordered, ..(*plan).clone() }).collect();
+    let singles: Vec<Plan> =
+        parts.iter().map(|(_, chain, _)| Plan::new(chain, SINGLE, 1)).collect::<Result<_, _>>()?;
+    let has_shared = plans.iter().any(|plan| !plan.shared.is_empty());
+    let all = || parts.iter().zip(&plans).map(|((_, chain, _), plan)| (*chain, plan));
+    let mask = all().map(|(chain, plan)| may_differ(chain, plan)).fold(Fields::empty(), Fields::union);
+    let followed: Vec<Vec<usize>> = all().map(|(chain, plan)| followed(chain, plan)).collect();
+    let following = |ends: &Arc<Ends>| -> Vec<Keeping<'_>> {
+        followed.iter().map(|functions| Keeping::Followed { functions, ends: Arc::clone(ends) }).collect()
+    };
+
+    // What a chain goes on with in one run it goes on with in the other.
+    let (own, no_ends) = (vec![Keeping::Own; plans.len()], following(&Arc::default()));
+    let of_plan: Vec<Keeping<'_>> = plans.iter().map(|plan| plan.keeping_watched(has_shared)).collect();
+    let of_single = if has_shared { &no_ends } else { &own };
+    let inherited = inherited(&parts, [(&plans, &of_plan), (&singles, of_single)]);
+    let first_run = if has_shared {
+        generations(&parts, &plans, &of_plan, &inherited)
+    } else {
+        generations(&parts, &singles, &own, &inherited)
+    };
     let mut answers: Vec<u64> = Vec::new();
-    let mut order = Order::new(plan.indirection_entries);
+    let mut order = Order::new(plans.iter().map(|plan| plan.indirection_entries).max().unwrap_or(0));
     let mut ends = Ends::new();
-    let first = run(chain, first_run, open()?, progress, &mut |seen| {
+    let first = run(&first_run, open()?, progress, &mut |seen| {
         answers.push(fingerprint(seen, mask));
         if has_shared {
             order.see(seen);
@@ -65,12 +99,15 @@ pub fn verify(
     if first.stopped {
         return Ok(Verified::stopped());
     }
-    let followed = followed(chain, plan);
-    let following = Keeping::Followed { functions: &followed, ends: Arc::new(ends) };
-    let second_run = if has_shared { (&single_plan, &following) } else { (plan, &Keeping::Own) };
+    let following = following(&Arc::new(ends));
+    let second_run = if has_shared {
+        generations(&parts, &singles, &following, &inherited)
+    } else {
+        generations(&parts, &plans, &of_plan, &inherited)
+    };
     let mut different = 0;
     let mut mismatch: Option<(u64, Answer)> = None;
-    let second = run(chain, second_run, open()?, progress, &mut |seen| {
+    let second = run(&second_run, open()?, progress, &mut |seen| {
         if !has_shared {
             order.see(seen);
         }
@@ -80,8 +117,11 @@ pub fn verify(
         }
     })?;
 
-    let explained = |seq, of_second| explain(chain, first_run, open, seq, mask, of_second, progress);
+    let explained = |seq, of_second| explain(&first_run, open, seq, mask, of_second, progress);
     let (single, other) = if has_shared { (second, first) } else { (first, second) };
+    // The chain that ran last.
+    let last = other.reloads.len();
+    let (chain, plan, followed) = (parts[last].1, &plans[last], &followed[last]);
     let stopped = single.stopped || other.stopped;
     if single.packets != other.packets && !stopped {
         return Err(VerifyError::Packets {
@@ -121,10 +161,51 @@ pub fn verify(
         oddities: Oddities::of(&other),
         out_of_order: (!plan.is_striped() && !plan.is_replicated()).then_some(order.out_of_order),
         moves: other.moves,
+        reloads: other.reloads,
         input_error: other.input_error,
         stopped,
         history: None,
     })
+}
+
+/// The chains of one run.
+fn generations<'a>(
+    parts: &[(u64, &'a Chain, &'a Plan)],
+    plans: &'a [Plan],
+    keepings: &'a [Keeping<'a>],
+    inherited: &[Inherited],
+) -> Vec<Generation<'a>> {
+    let generation = |number: usize| {
+        let (after, chain, _) = parts[number];
+        let standing = Standing { chain, plan: &plans[number], keeping: &keepings[number] };
+        Generation { after, standing, inherited: inherited[number].clone() }
+    };
+    (0..parts.len()).map(generation).collect()
+}
+
+/// What each chain but the first can go on with in both runs.
+fn inherited(parts: &[(u64, &Chain, &Plan)], runs: [(&Vec<Plan>, &Vec<Keeping<'_>>); 2]) -> Vec<Inherited> {
+    let mut all = vec![Inherited::new()];
+    for number in 1..parts.len() {
+        let (chain, before) = (parts[number].1, parts[number - 1].1);
+        let mut inherited = chain.inherits(before);
+        loop {
+            let as_it_was = inherited.clone();
+            for (plans, keepings) in runs {
+                let standing = |number: usize| Standing {
+                    chain: parts[number].1,
+                    plan: &plans[number],
+                    keeping: &keepings[number],
+                };
+                standing(number).narrow(&standing(number - 1), &mut inherited);
+            }
+            if inherited == as_it_was {
+                break;
+            }
+        }
+        all.push(inherited);
+    }
+    all
 }
 
 /// The order in which packets of one entry leave.
@@ -148,8 +229,7 @@ impl Order {
 }
 
 fn run(
-    chain: &Chain,
-    (plan, keeping): (&Plan, &Keeping<'_>),
+    generations: &[Generation<'_>],
     reader: CaptureReader,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>),
@@ -158,14 +238,13 @@ fn run(
         see(seen);
         Ok(())
     };
-    replay_keeping(chain, plan, keeping, reader.into(), progress, &mut see).map_err(VerifyError::Run)
+    replay_generations(generations, reader.into(), progress, &mut see).map_err(VerifyError::Run)
 }
 
 /// Does the first run once more up to packet `seq`, for its whole answer: in the result this is `single`'s,
 /// and `of_second` the other. `None` if it is stopped.
 fn explain(
-    chain: &Chain,
-    (plan, keeping): (&Plan, &Keeping<'_>),
+    generations: &[Generation<'_>],
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
     seq: u64,
     mask: Fields,
@@ -187,7 +266,7 @@ fn explain(
     }
     let mut found = None;
     let again: Result<RunOutcome, RunError<()>> =
-        replay_keeping(chain, plan, keeping, open()?.into(), progress, &mut |seen| {
+        replay_generations(generations, open()?.into(), progress, &mut |seen| {
             if seen.stamp.seq < seq {
                 return Ok(());
             }

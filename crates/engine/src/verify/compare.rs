@@ -7,6 +7,7 @@ use wire::Fields;
 use crate::chain::Chain;
 use crate::chain::registry::FunctionInfo;
 use crate::executor::outcome::RunOutcome;
+use crate::executor::reload::Reloaded;
 use crate::executor::seen::Seen;
 use crate::path::counters::StageCounters;
 use crate::path::group::Stage;
@@ -92,14 +93,28 @@ pub(super) fn stages(outcome: &RunOutcome, index: usize) -> Vec<Stage<'_>> {
 
 /// Functions whose table was full at some time.
 pub(super) fn filled(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
-    where_any(chain, outcomes, |_, counters| counters.flows.evicted + counters.flows.rejected > 0)
+    let mut filled =
+        where_any(chain, outcomes, |_, counters| counters.flows.evicted + counters.flows.rejected > 0);
+    before(&mut filled, outcomes, |reloaded| &reloaded.filled);
+    filled
+}
+
+/// Adds what was so in chains before the last.
+fn before(names: &mut Vec<String>, outcomes: [&RunOutcome; 2], of: impl Fn(&Reloaded) -> &Vec<String>) {
+    for name in outcomes.iter().flat_map(|outcome| &outcome.reloads).flat_map(of) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
 }
 
 /// Functions whose pool had nothing left to give at some time.
 pub(super) fn exhausted(chain: &Chain, outcomes: [&RunOutcome; 2]) -> Vec<String> {
-    where_any(chain, outcomes, |info, counters| {
+    let mut exhausted = where_any(chain, outcomes, |info, counters| {
         info.pool_empty.is_some_and(|reason| counters.drops[usize::from(reason)] > 0)
-    })
+    });
+    before(&mut exhausted, outcomes, |reloaded| &reloaded.exhausted);
+    exhausted
 }
 
 /// The names of the functions for which something is so on any core in either run.

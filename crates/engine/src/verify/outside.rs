@@ -87,6 +87,7 @@ pub fn verify_external(
         oddities: Oddities::of(&other),
         out_of_order: None,
         moves: Moves::default(),
+        reloads: Vec::new(),
         history: check(&single, &other),
         input_error: other.input_error,
         stopped,

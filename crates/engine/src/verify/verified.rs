@@ -8,6 +8,7 @@ use wire::Fields;
 
 use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{HistoryOutcome, RunError};
+use crate::executor::reload::Reloaded;
 use crate::path::receive::Moves;
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::outside::arrivals::InputError;
@@ -43,6 +44,8 @@ pub struct Verified {
     pub out_of_order: Option<u64>,
     /// What went from core to core.
     pub moves: Moves,
+    /// Where another chain took over.
+    pub reloads: Vec<Reloaded>,
     /// Why the input ended early, if it did. What came before is compared.
     pub input_error: Option<InputError>,
     /// Whether [`Progress::stop`](crate::Progress::stop) ended it.
@@ -68,6 +71,7 @@ impl Verified {
             exhausted: Vec::new(),
             out_of_order: None,
             moves: Moves::default(),
+            reloads: Vec::new(),
             input_error: None,
             stopped: true,
             history: None,

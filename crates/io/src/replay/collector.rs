@@ -78,6 +78,11 @@ impl Collector {
         Collector { order: order(&self.arena), ..self }
     }
 
+    /// Where packets come from number `first` on.
+    pub fn starting_at(self, first: u64) -> Collector {
+        Collector { next_seq: first, ..self }
+    }
+
     /// The next packet; waits for it. `None` when every queue has ended.
     ///
     /// A queue that went away with packets in its hands ends the collection there, since its packets

@@ -140,6 +140,16 @@ impl Feeder {
         })
     }
 
+    /// Goes on with the stamps of a feeder whose packets came before.
+    pub fn going_on(self, stamper: Stamper) -> Feeder {
+        Feeder { stamper, ..self }
+    }
+
+    /// What the next packet's stamp depends on, for a feeder that goes on.
+    pub fn stamper(&self) -> &Stamper {
+        &self.stamper
+    }
+
     /// The packet's bytes.
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.arena.bytes(&frame.place)

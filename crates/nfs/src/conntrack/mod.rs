@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Reports, TwoSided, Verdict,
+    Reload, Reports, TwoSided, Verdict,
 };
 use wire::{Fields, Headers, Stamp};
 
@@ -94,6 +94,7 @@ impl NetworkFunction for Conntrack {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, hint: Self::hint },
+        reload: Reload::ANY,
         ..Extras::NONE
     };
 

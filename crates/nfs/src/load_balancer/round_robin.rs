@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// One round: the backends in the order of their turns, each as often as it weighs. Empty without any.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RoundRobin {
     turns: Vec<u16>,
 }

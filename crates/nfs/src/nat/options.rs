@@ -137,7 +137,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
 ];
 
 /// Inside and outside, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sides {
     inside: PrefixSet,
     /// Ascending; a mapping's state says which by its index.

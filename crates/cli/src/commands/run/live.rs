@@ -1,10 +1,10 @@
 //! `paceline run` on network interfaces.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes
 
 use super::record::Recorded;
 use super::{RunArgs, serve};
+use crate::control::{Control, Hangups, Subject, default_path};
 use crate::failure::Failure;
 use crate::input::read_chain;
 use crate::output::Reports;
@@ -65,6 +66,10 @@ pub struct LiveArgs {
     /// What to do while no packets arrive
     #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
     poll: PollArg,
+    /// Answer `paceline ctl` at this socket [default: $XDG_RUNTIME_DIR/paceline.sock, else /run/paceline.sock, if no other
+    /// run has it]
+    #[arg(long, value_name = "PATH", help_heading = LIVE)]
+    control: Option<PathBuf>,
     /// End after so many seconds [default: at Ctrl-C, or `kill`]
     #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
     duration: Option<u64>,
@@ -128,9 +133,9 @@ impl LiveArgs {
 }
 
 pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
-    if args.speed.is_some() || args.history.is_given() {
+    if args.speed.is_some() || args.history.is_given() || args.reload.is_given() {
         return Err(Failure::usage(
-            "--speed and history that comes with packets are for captures\n\
+            "--speed, --reload-at and history that comes with packets are for captures\n\
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
@@ -170,10 +175,21 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     for (interface, socket, _) in port.interfaces() {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
-    let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
+    let hangups = Hangups::keep();
+    let telemetry = Some(Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
     let progress = interruptible(telemetry);
+    let subject = Arc::new(Subject {
+        registry: registry.clone(),
+        progress: Arc::clone(&progress),
+        interfaces: place.names.iter().map(|name| (*name).to_owned()).collect(),
+        chain: args.chain.chain.clone(),
+        begin: Instant::now(),
+        reloads: AtomicU64::new(0),
+    });
+    let _control = control(args.live.control.as_deref(), &subject)?;
+    hangups.reload(Arc::clone(&subject));
     eprintln!("{} runs, strategy {} on {} cores; Ctrl-C ends it", chain.name, strategy.name(), plan.cores);
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
@@ -212,10 +228,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect::<BTreeMap<_, _>>(),
         }
     });
+    let (chain, plan) = outcome.chain.as_ref().map_or((&chain, &plan), |(chain, plan)| (chain, plan));
     let report = RunReport {
         interfaces: interfaces.collect(),
         routing: port.routed().map(routing),
-        ..RunReport::new(&chain, &plan, &outcome)
+        ..RunReport::new(chain, plan, &outcome)
     };
     reports.write(&report, &report.text(None))?;
     let (frames, at_home) = (port.frames(), port.at_home());
@@ -256,6 +273,19 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
         dropped: RouteDrop::ALL.iter().map(dropped).filter(|(_, count)| *count > 0).collect(),
         icmp_errors: counters.replies,
         icmp_errors_limited: counters.replies_limited,
+    }
+}
+
+/// The control socket that was asked for; else the one where everybody looks, if it is free.
+fn control(path: Option<&Path>, subject: &Arc<Subject>) -> Result<Option<Control>, Failure> {
+    let started = Control::start(&path.map_or_else(default_path, Path::to_owned), Arc::clone(subject));
+    match started {
+        Ok(control) => Ok(Some(control)),
+        Err(failure) if path.is_some() => Err(failure),
+        Err(failure) => {
+            eprintln!("note: no `paceline ctl` for this run: {failure}");
+            Ok(None)
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use engine::report::RunReport;
 use engine::{
-    Egress, ExternalInput, Input, Registry, RunError, RunOutcome, Seen, Speed, replay_capture,
-    replay_external,
+    Egress, ExternalInput, Input, Registry, RunError, RunOutcome, Seen, Speed, replay_external,
+    replay_reloading,
 };
 use io::Fate;
 use io::capture::CaptureWriter;
@@ -21,12 +21,16 @@ use wire::LinkType;
 
 use self::live::LiveArgs;
 use crate::args::{
-    self, Address, CardArgs, ChainArgs, HistoryArgs, Packets, Setting, StrategyArg, TableArgs,
+    self, Address, CardArgs, ChainArgs, HistoryArgs, Packets, ReloadArgs, Setting, StrategyArg, TableArgs,
 };
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::open_capture;
 use crate::output::{Reports, plural};
 use crate::progress::{Bar, interruptible};
+
+/// Why a chain takes over in plain captures alone.
+pub const WITH_HISTORY: &str = "--reload-at is for captures without history\n\
+                                The history before packets is of the first chain: sequence the capture for each.";
 
 const RUNNING: &str = "Pace, order and watching";
 
@@ -63,6 +67,8 @@ pub struct RunArgs {
     pub card: CardArgs,
     #[command(flatten)]
     pub history: HistoryArgs,
+    #[command(flatten)]
+    pub reload: ReloadArgs,
 }
 
 /// [`Egress`] as clap sees it.
@@ -92,6 +98,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         registry,
     )?;
     plan.egress = args.egress.0;
+    let reloads = args.reload.reloads(&plan, &args.card, &TableArgs::default(), registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
     let source = Source::open(&packets, args.speed)?;
@@ -110,7 +117,8 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         }
     };
     let outcome = match source {
-        Source::Capture(input) => replay_capture(&chain, &plan, input, &progress, &mut see),
+        Source::Capture(input) => replay_reloading(&chain, &plan, &reloads, input, &progress, &mut see),
+        Source::External(_) if args.reload.is_given() => return Err(Failure::usage(WITH_HISTORY)),
         Source::External(input) => replay_external(&chain, &plan, input, &progress, &mut see),
     };
     drop(bar);
@@ -138,7 +146,9 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         Some(out) => Some(out.finish()?),
     };
 
-    let report = RunReport::new(&chain, &plan, &outcome);
+    let last = reloads[..outcome.reloads.len()].last();
+    let (chain, plan) = last.map_or((&chain, &plan), |last| (&last.chain, &last.plan));
+    let report = RunReport::new(chain, plan, &outcome);
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
     }

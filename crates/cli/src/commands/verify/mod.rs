@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use engine::{Registry, RunError, VerifyError, verify, verify_external};
+use engine::{Registry, RunError, VerifyError, verify_external, verify_reloading};
 use io::capture::CaptureReader;
 
 use self::outcome::Outcome;
 pub use self::report::VerifyReport;
-use crate::args::{self, CardArgs, ChainArgs, HistoryArgs, Packets, Setting, StrategyArg, TableArgs};
+use crate::args::{
+    self, CardArgs, ChainArgs, HistoryArgs, Packets, ReloadArgs, Setting, StrategyArg, TableArgs,
+};
 use crate::failure::Failure;
 use crate::output::Reports;
 use crate::progress::interruptible;
@@ -36,6 +38,8 @@ pub struct VerifyArgs {
     pub card: CardArgs,
     #[command(flatten)]
     pub history: HistoryArgs,
+    #[command(flatten)]
+    pub reload: ReloadArgs,
 }
 
 pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failure> {
@@ -48,11 +52,17 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
             path.display()
         )));
     }
+    let reloads = args.reload.reloads(&plan, &args.card, &args.tables, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let progress = interruptible(None);
     let verified = match &packets {
-        Packets::Capture(path) => verify(&chain, &plan, &|| CaptureReader::open(path), &progress),
+        Packets::Capture(path) => {
+            verify_reloading(&chain, &plan, &reloads, &|| CaptureReader::open(path), &progress)
+        }
+        Packets::External(_) if args.reload.is_given() => {
+            return Err(Failure::usage("--reload-at is for captures without history"));
+        }
         Packets::External(external) => verify_external(&chain, &plan, &|| external.open(None), &progress),
     };
     let mut verified = verified.map_err(|error| match error {
@@ -66,6 +76,8 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     if let Some(error) = verified.input_error.take_if(|_| nothing_read) {
         return Err(Failure::usage(error));
     }
+    let last = reloads[..verified.reloads.len()].last();
+    let (chain, plan) = last.map_or((chain, plan), |last| (last.chain.clone(), last.plan.clone()));
     reports.write(&VerifyReport::new(&chain, &plan, &verified), &text::render(&chain, &plan, &verified))?;
     let outcome = Outcome::of(&verified);
     match verified.input_error {

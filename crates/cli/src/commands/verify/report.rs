@@ -1,6 +1,6 @@
 //! What was found, as JSON: `docs/verify.schema.json`.
 
-use engine::report::{HistoryReport, hex};
+use engine::report::{HistoryReport, ReloadReport, hex};
 use engine::{Broken, Chain, Plan, Verified};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,6 +52,8 @@ pub struct VerifyReport {
     moves: u64,
     /// What became of packets because of their history; null unless they came with one.
     history: Option<HistoryVerified>,
+    /// Where another chain took over, and what it went on with in both runs; all else is told of the last chain.
+    reloads: Vec<ReloadReport>,
     /// Why the input was not processed to its end, if so.
     error: Option<String>,
 }
@@ -127,6 +129,7 @@ impl VerifyReport {
             cores: plan.cores,
             outcome: Outcome::of(verified),
             holds: Outcome::of(verified) == Outcome::Equal,
+            reloads: verified.reloads.iter().map(ReloadReport::new).collect(),
             same: verified.is_same(),
             packets: verified.packets,
             different: verified.different,

@@ -1,7 +1,7 @@
 //! What was found, for the terminal.
 
 use engine::Moves;
-use engine::report::{HistoryReport, hex};
+use engine::report::{HistoryReport, ReloadReport, hex};
 use engine::strategies::SCR;
 use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
 
@@ -63,6 +63,9 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     };
     if let Some(first) = &verified.first {
         text += &mismatch(chain, strategy, first);
+    }
+    for reloaded in &verified.reloads {
+        text += &format!(" {}\n", ReloadReport::new(reloaded).text().trim_end().replace('\n', "\n "));
     }
     text += &order(plan, verified);
     text += &verified.history.as_ref().map(history).unwrap_or_default();

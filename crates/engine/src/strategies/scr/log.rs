@@ -36,6 +36,8 @@ pub(crate) struct HistoryWriter {
     excerpt: Excerpt,
     log: Writer,
     last: Headers,
+    /// The number of the first packet.
+    first: u64,
     end: Arc<AtomicU64>,
 }
 
@@ -43,21 +45,22 @@ pub(crate) struct HistoryWriter {
 #[derive(Clone)]
 pub(crate) struct HistoryReader {
     log: Reader,
+    first: u64,
     end: Arc<AtomicU64>,
 }
 
-/// A log of at least so many packets.
-pub(crate) fn history(excerpt: Excerpt, records: usize) -> (HistoryWriter, HistoryReader) {
+/// A log of at least so many packets, from number `first` on.
+pub(crate) fn history(excerpt: Excerpt, records: usize, first: u64) -> (HistoryWriter, HistoryReader) {
     let (writer, reader) = log(records, RECORD_LEN);
     let end = Arc::new(AtomicU64::new(NOT_YET));
-    let reader = HistoryReader { log: reader, end: Arc::clone(&end) };
-    (HistoryWriter { excerpt, log: writer, last: Headers::default(), end }, reader)
+    let reader = HistoryReader { log: reader, first, end: Arc::clone(&end) };
+    (HistoryWriter { excerpt, log: writer, last: Headers::default(), first, end }, reader)
 }
 
 impl HistoryWriter {
     /// Records the next packet, ahead of any later one that a core gets.
     pub(crate) fn write(&mut self, headers: &Headers, stamp: Stamp) {
-        debug_assert_eq!(stamp.seq, self.log.next());
+        debug_assert_eq!(stamp.seq, self.first + self.log.next());
         let headers = self.excerpt.of(headers);
         let likeness = match self.excerpt.likeness(&self.last, &headers) {
             Likeness::None => 0,
@@ -76,14 +79,14 @@ impl HistoryWriter {
 /// No more packets will come.
 impl Drop for HistoryWriter {
     fn drop(&mut self) {
-        self.end.store(self.log.next(), Ordering::Release);
+        self.end.store(self.first + self.log.next(), Ordering::Release);
     }
 }
 
 impl HistoryReader {
     #[inline]
     fn read(&self, seq: u64, bytes: &mut [u8]) -> Result<(), Forgotten> {
-        match self.log.read(seq, bytes) {
+        match self.log.read(seq - self.first, bytes) {
             Found::Item => Ok(()),
             Found::Lost | Found::NotYet | Found::Overwritten => Err(Forgotten { seq }),
         }
@@ -124,7 +127,7 @@ mod tests {
     #[test]
     fn each_packet_is_recalled_with_its_likeness() {
         let excerpt = Excerpt::new(u64::MAX >> 1, 0xffff);
-        let (mut writer, mut reader) = history(excerpt, 4);
+        let (mut writer, mut reader) = history(excerpt, 4, 0);
         let packets = [(1, 7, 5), (2, 7, 5), (3, 7, 6), (4, 8, 6)];
         for (seq, (time_ns, source, ttl)) in (0..).zip(packets) {
             let src = wire::Addr::v4([10, 0, 0, source]);

@@ -59,9 +59,10 @@ impl Strategy for Scr {
         }
         // As many as can be in flight, so that none is overwritten before the last core has read it.
         let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
-        let (writer, reader) = history(chain.excerpt(), records);
-        let intake =
-            |_| -> Box<dyn Intake> { Box::new(Replicator::new(reader.clone(), chain, plan.cores, 0)) };
+        let (writer, reader) = history(chain.excerpt(), records, plan.first);
+        let intake = |_| -> Box<dyn Intake> {
+            Box::new(Replicator::new(reader.clone(), chain, plan.cores, plan.first))
+        };
         Team {
             dispatcher: Box::new(Recording { assign, writer }),
             intakes: (0..plan.cores).map(intake).collect(),

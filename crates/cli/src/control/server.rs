@@ -1,0 +1,207 @@
+//! The run's end of the control socket.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::report::ReloadReport;
+use engine::{Chain, Progress, Registry};
+use nix::sys::signal::{SigSet, Signal};
+
+use super::words::{Answer, CoreStatus, REQUEST_MAX, Request, Status};
+use crate::failure::Failure;
+
+/// How long somebody who is connected may say nothing: others wait meanwhile.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// What is controlled.
+pub struct Subject {
+    pub registry: Registry,
+    pub progress: Arc<Progress>,
+    pub interfaces: Vec<String>,
+    /// The chain file, to be read again.
+    pub chain: PathBuf,
+    pub begin: Instant,
+    pub reloads: AtomicU64,
+}
+
+/// A socket that answers, as long as this is held; then it is gone.
+pub struct Control {
+    path: PathBuf,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Makes the socket, with mode 0600, and answers whoever may connect. One that is left of a run that died is replaced.
+    pub fn start(path: &Path, subject: Arc<Subject>) -> Result<Control, Failure> {
+        let listener = listen(path).map_err(|error| {
+            let help = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    "Another run has it, or it is no socket: give another with --control."
+                }
+                _ => "Give a path where a socket can be made with --control.",
+            };
+            Failure::usage(format!("cannot make the control socket {}: {error}\n{help}", path.display()))
+        })?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Who went away in the middle hears nothing, and that is all.
+                let _ = stream.and_then(|stream| serve(stream, &subject, &over));
+            }
+        });
+        Ok(Control { path: path.to_owned(), is_over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // So that it looks.
+        let woken = UnixStream::connect(&self.path).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Made beside its place and moved there, so that nobody ever finds it with another mode.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() || UnixStream::connect(path).is_ok() {
+            return Err(ErrorKind::AddrInUse.into());
+        }
+        fs::remove_file(path)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", process::id()));
+    let beside = PathBuf::from(beside);
+    let _ = fs::remove_file(&beside);
+    let listener = UnixListener::bind(&beside)?;
+    let moved = fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))
+        .and_then(|()| fs::rename(&beside, path));
+    match moved {
+        Ok(()) => Ok(listener),
+        Err(error) => {
+            let _ = fs::remove_file(&beside);
+            Err(error)
+        }
+    }
+}
+
+/// Answers one who is connected, line by line, until it goes or the run ends.
+fn serve(stream: UnixStream, subject: &Subject, is_over: &AtomicBool) -> io::Result<()> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    let mut writer = stream.try_clone()?;
+    let mut reader = BufReader::new(stream);
+    while !is_over.load(Ordering::Relaxed) {
+        let mut line = String::new();
+        if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
+            break;
+        }
+        let answer = match serde_json::from_str(&line) {
+            Ok(Request::Status) => Answer { status: subject.status(), ..Answer::done() },
+            Ok(Request::Reload { name, text }) => match subject.reload(&name, &text) {
+                Ok(report) => Answer::reloaded(&report),
+                Err(why) => Answer::refused(why),
+            },
+            Ok(Request::Stop) => {
+                subject.progress.stop.store(true, Ordering::Relaxed);
+                Answer::done()
+            }
+            Err(error) => Answer::refused(format!("this is no request: {error}")),
+        };
+        let mut answer = serde_json::to_string(&answer)?;
+        answer.push('\n');
+        writer.write_all(answer.as_bytes())?;
+    }
+    Ok(())
+}
+
+impl Subject {
+    /// Has a chain take over, or says why not.
+    fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
+        let chain = Chain::parse(name, text, &self.registry).map_err(|error| {
+            let (line, column) = error.position();
+            format!("{name}:{line}:{column}: {error}")
+        })?;
+        let reloaded = self.progress.reloads.reload(chain).map_err(|error| error.to_string())?;
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(ReloadReport::new(&reloaded))
+    }
+
+    fn status(&self) -> Option<Status> {
+        let (chain, plan) = self.progress.reloads.current()?;
+        let snapshot = self.progress.telemetry.as_ref()?.snapshot();
+        let cores: Vec<CoreStatus> = snapshot
+            .cores
+            .iter()
+            .map(|core| CoreStatus {
+                packets: core.counts.packets,
+                bytes: core.counts.bytes,
+                forward: core.counts.forward,
+                transmit_back: core.counts.transmit_back,
+                host: core.counts.host,
+                dropped: core.counts.dropped_by_function
+                    + core.counts.dropped_malformed
+                    + core.counts.dropped_no_room,
+            })
+            .collect();
+        Some(Status {
+            paceline: env!("CARGO_PKG_VERSION").to_owned(),
+            chain: chain.name.clone(),
+            functions: chain.functions.iter().map(|spec| spec.name.clone()).collect(),
+            strategy: plan.strategy.name().to_owned(),
+            interfaces: self.interfaces.clone(),
+            uptime_seconds: self.begin.elapsed().as_secs_f64(),
+            reloads: self.reloads.load(Ordering::Relaxed),
+            packets: cores.iter().map(|core| core.packets).sum(),
+            cores,
+        })
+    }
+}
+
+/// SIGHUP, kept from ending the program: it has the chain file read again.
+pub struct Hangups(SigSet);
+
+impl Hangups {
+    /// Ahead of all other threads, which do as this one does.
+    pub fn keep() -> Hangups {
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGHUP);
+        // Where that fails the signal does what it did before.
+        let _ = signals.thread_block();
+        Hangups(signals)
+    }
+
+    /// Reloads at each, on a thread of its own that ends with the program.
+    pub fn reload(self, subject: Arc<Subject>) {
+        thread::spawn(move || {
+            while self.0.wait().is_ok() {
+                let name = subject.chain.display().to_string();
+                let told = fs::read_to_string(&subject.chain)
+                    .map_err(|error| format!("cannot read {name}: {error}"))
+                    .and_then(|text| subject.reload(&name, &text));
+                // Where standard error is closed nobody reads this.
+                let _ = match told {
+                    Ok(report) => write!(io::stderr(), "{}", report.text()),
+                    Err(why) => writeln!(io::stderr(), "no reload, the chain before goes on: {why}"),
+                };
+            }
+        });
+    }
+}

@@ -1,0 +1,192 @@
+//! The chain of a live run, and the one that is to take over from it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use table::OutOfMemory;
+use thiserror::Error;
+use wire::Stamp;
+
+use crate::chain::Chain;
+use crate::chain::checksums::Checksums;
+use crate::chain::inherit::Inherited;
+use crate::executor::reload::{Reloaded, take_over};
+use crate::path::core::ChainCore;
+use crate::strategies::plan::Plan;
+use crate::strategies::refusal::PlanError;
+use crate::strategies::succession::Standing;
+
+/// How the chain of a live run is replaced while it runs: see [`Reloads::reload`].
+#[derive(Default)]
+pub struct Reloads {
+    /// Whether a chain is to take over: looked at whenever packets are received.
+    due: AtomicBool,
+    run: Mutex<Option<Running>>,
+    /// Held while somebody waits for a chain to take over.
+    asking: Mutex<()>,
+}
+
+impl fmt::Debug for Reloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reloads").field("due", &self.due).finish_non_exhaustive()
+    }
+}
+
+/// A run that goes on.
+struct Running {
+    chain: Chain,
+    plan: Plan,
+    next: Option<Next>,
+}
+
+/// A chain that is to take over, with all that it needs.
+pub(crate) struct Next {
+    pub(crate) chain: Chain,
+    pub(crate) plan: Plan,
+    pub(crate) chains: Vec<ChainCore>,
+    inherited: Inherited,
+    answer: Sender<Answer>,
+}
+
+/// A chain has taken over. What is left of the one before goes along, to be given back where that holds up no packet.
+type Answer = (Reloaded, Vec<ChainCore>);
+
+/// Why no chain took over. The one that runs goes on.
+#[derive(Debug, Error)]
+pub enum ReloadError {
+    /// The chain cannot run so.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No memory for a second chain beside the one that runs.
+    #[error(
+        "no memory for the tables of the new chain beside those of the one that runs: one takes {} MiB\nUse smaller          `flows` in the chain file.",
+        bytes >> 20
+    )]
+    OutOfMemory {
+        /// What the table takes that could not be had.
+        bytes: u64,
+    },
+    /// Nothing runs, or not any more.
+    #[error("the run is over")]
+    Over,
+}
+
+impl Reloads {
+    /// Has a chain take over from the one that runs, under the same strategy on as many cores, and waits until it has.
+    /// Its tables are made here, beside those of the chain that runs, which meanwhile goes on.
+    ///
+    /// # Errors
+    /// [`ReloadError`]; the chain before goes on then.
+    pub fn reload(&self, chain: Chain) -> Result<Reloaded, ReloadError> {
+        let _asking = lock(&self.asking);
+        let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
+        let chain = Chain { table_seed: before.table_seed, ..as_live(&chain) };
+        let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?;
+        let Plan { indirection_entries, egress, .. } = plan_before;
+        let plan = Plan { indirection_entries, egress, ..plan };
+        let chains =
+            plan.cores_of(&chain).map_err(|OutOfMemory { bytes }| ReloadError::OutOfMemory { bytes })?;
+        let inherited = {
+            let (keeping, keeping_before) = (plan.keeping(), plan_before.keeping());
+            let standing = Standing { chain: &chain, plan: &plan, keeping: &keeping };
+            standing.inherits(&Standing { chain: &before, plan: &plan_before, keeping: &keeping_before })
+        };
+        let (answer, answered) = channel();
+        match &mut *lock(&self.run) {
+            Some(run) => run.next = Some(Next { chain, plan, chains, inherited, answer }),
+            None => return Err(ReloadError::Over),
+        }
+        self.due.store(true, Ordering::Relaxed);
+        // The other end is gone with the run.
+        let (reloaded, old) = answered.recv().map_err(|_| ReloadError::Over)?;
+        drop(old);
+        Ok(reloaded)
+    }
+
+    /// The chain that runs, or ran last.
+    pub fn current(&self) -> Option<(Chain, Plan)> {
+        lock(&self.run).as_ref().map(|run| (run.chain.clone(), run.plan.clone()))
+    }
+
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&self, chain: &Chain, plan: &Plan) -> Ended<'_> {
+        *lock(&self.run) = Some(Running { chain: chain.clone(), plan: plan.clone(), next: None });
+        Ended(self)
+    }
+
+    /// The chain that is to take over now, if one is.
+    pub(crate) fn take(&self) -> Option<Next> {
+        let mut run = lock(&self.run);
+        self.due.store(false, Ordering::Relaxed);
+        let run = run.as_mut()?;
+        let next = run.next.take()?;
+        (run.chain, run.plan) = (next.chain.clone(), next.plan.clone());
+        Some(next)
+    }
+}
+
+/// Ends with the run: who still waits hears of it.
+pub(crate) struct Ended<'a>(&'a Reloads);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.run) = None;
+        self.0.due.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Next {
+    /// Goes on where `old` have ended, behind packet `last`, with number `after` as the next. Says what is to be told once
+    /// packets are worked on again.
+    pub(crate) fn take_over(
+        &mut self,
+        (before, plan_before): (&Chain, &Plan),
+        mut old: Vec<ChainCore>,
+        (after, last): (u64, Stamp),
+        since: Instant,
+    ) -> Told {
+        let (keeping, keeping_before) = (self.plan.keeping(), plan_before.keeping());
+        let standing = Standing { chain: &self.chain, plan: &self.plan, keeping: &keeping };
+        let of_before = Standing { chain: before, plan: plan_before, keeping: &keeping_before };
+        let reloaded =
+            take_over(&standing, &mut self.chains, &of_before, &mut old, &self.inherited, (after, last));
+        Told { answer: self.answer.clone(), reloaded, old, since }
+    }
+}
+
+/// What is to be told.
+pub(crate) struct Told {
+    answer: Sender<Answer>,
+    reloaded: Reloaded,
+    old: Vec<ChainCore>,
+    since: Instant,
+}
+
+impl Told {
+    /// Packets are worked on again.
+    pub(crate) fn tell(self) -> Reloaded {
+        let Told { answer, mut reloaded, old, since } = self;
+        reloaded.pause = since.elapsed();
+        // Whoever asked may have gone.
+        let _ = answer.send((reloaded.clone(), old));
+        reloaded
+    }
+}
+
+/// The chain as it runs on live packets: `checksums = "auto"` ignores, since cards and kernels verify.
+pub(crate) fn as_live(chain: &Chain) -> Chain {
+    let checksums = if chain.checksums == Checksums::Verify { Checksums::Verify } else { Checksums::Ignore };
+    Chain { checksums, ..chain.clone() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,102 @@
+//! What a chain goes on with where it takes over from another, under one strategy.
+
+use crate::chain::Chain;
+use crate::chain::inherit::Inherited;
+use crate::chain::keeping::Keeping;
+use crate::path::core::ChainCore;
+use crate::path::parcel::{Leaving, NOBODY};
+use crate::strategies::plan::{Plan, States};
+use table::Horizon;
+use wire::Stamp;
+
+/// A chain as cores run it.
+#[derive(Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) chain: &'a Chain,
+    pub(crate) plan: &'a Plan,
+    pub(crate) keeping: &'a Keeping<'a>,
+}
+
+impl Standing<'_> {
+    /// What each function's flows can be, so that every flow is on the core to which its packets come.
+    pub(crate) fn inherits(&self, before: &Standing<'_>) -> Inherited {
+        let mut inherited = self.chain.inherits(before.chain);
+        self.narrow(before, &mut inherited);
+        inherited
+    }
+
+    /// Takes from `inherited` what cannot be so here.
+    pub(crate) fn narrow(&self, before: &Standing<'_>, inherited: &mut Inherited) {
+        if let Some(why) = self.plan.scatters(self.chain, before.plan, before.chain) {
+            for function in inherited.iter_mut().filter(|function| function.is_ok()) {
+                *function = Err(why.to_owned());
+            }
+        }
+        self.chain.inherit_whole_groups(before.chain, self.keeping, before.keeping, inherited);
+    }
+
+    /// Goes on where `old`, the cores of the chain before, have ended, with what is `inherited`.
+    pub(crate) fn take_over(
+        &self,
+        cores: &mut [ChainCore],
+        before: &Standing<'_>,
+        old: &mut [ChainCore],
+        inherited: &Inherited,
+        last: Stamp,
+    ) {
+        if let Some(owners) = before.plan.owners() {
+            bring_home(old, &owners, last);
+        }
+        let kept = self.chain.kept_groups(before.chain, self.keeping, before.keeping, inherited);
+        for (core, old) in cores.iter_mut().zip(old) {
+            core.take_over(old, kept.iter().copied());
+        }
+    }
+}
+
+impl Plan {
+    /// Why a flow's packets may come to another core than they did under another plan, if they may.
+    fn scatters(&self, chain: &Chain, before: &Plan, chain_before: &Chain) -> Option<&'static str> {
+        let fields = (self.hash_fields, self.indirection_entries);
+        if (self.strategy.name(), self.cores) != (before.strategy.name(), before.cores) {
+            Some("strategy or cores are others")
+        } else if self.states != before.states {
+            Some("its flows are kept where they were not before")
+        } else if self.cores == 1 || self.states != States::Private || self.hash_fields.is_none() {
+            None
+        } else if fields != (before.hash_fields, before.indirection_entries) {
+            Some("packets go to cores by a hash of other fields")
+        } else if chain.has_between() != chain_before.has_between() || chain.sides != chain_before.sides {
+            Some("packets go to cores by another inside")
+        } else {
+            None
+        }
+    }
+}
+
+/// Brings flows that have gone from core to core back to where an indirection table that nobody has changed sends their
+/// packets.
+fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
+    // No packet from before comes any more.
+    let horizon = Horizon::claim(last.time_ns);
+    for core in 0..cores.len() {
+        let to: Vec<u16> =
+            owners.iter().map(|owner| if usize::from(*owner) == core { NOBODY } else { *owner }).collect();
+        for group in 0..cores[core].groups() {
+            let mut from = Some(0);
+            while let Some(block) = from {
+                let mut leaving = Leaving { to: &to, blocks_left: usize::MAX, flows_left: usize::MAX };
+                let (next, packed) = cores[core].pack(group, block, &mut leaving);
+                for (owner, flows) in packed {
+                    cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
+                }
+                from = next;
+            }
+        }
+        for (entry, owner) in (0..).zip(owners).filter(|(_, owner)| usize::from(**owner) != core) {
+            for (function, pool) in cores[core].take_pools(entry) {
+                cores[usize::from(*owner)].put_pool(function, entry, pool);
+            }
+        }
+    }
+}
