@@ -21,6 +21,10 @@ use crate::failure::Failure;
 /// How long somebody who is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// How long a run may take to begin, and how often somebody looks.
+const BEGINNING: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
+
 /// What is controlled.
 pub struct Subject {
     pub registry: Registry,
@@ -113,6 +117,7 @@ fn serve(stream: UnixStream, subject: &Subject, is_over: &AtomicBool) -> io::Res
         if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
             break;
         }
+        subject.wait();
         let answer = match serde_json::from_str(&line) {
             Ok(Request::Status) => Answer { status: subject.status(), ..Answer::done() },
             Ok(Request::Reload { name, text }) => match subject.reload(&name, &text) {
@@ -133,6 +138,15 @@ fn serve(stream: UnixStream, subject: &Subject, is_over: &AtomicBool) -> io::Res
 }
 
 impl Subject {
+    /// Until the run has its tables, and begins: who asks at once need not ask again.
+    fn wait(&self) {
+        let begin = Instant::now();
+        let Progress { reloads, stop, .. } = &*self.progress;
+        while !reloads.has_begun() && !stop.load(Ordering::Relaxed) && begin.elapsed() < BEGINNING {
+            thread::sleep(LOOK);
+        }
+    }
+
     /// Has a chain take over, or says why not.
     fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
         let chain = Chain::parse(name, text, &self.registry).map_err(|error| {
@@ -192,6 +206,7 @@ impl Hangups {
     pub fn reload(self, subject: Arc<Subject>) {
         thread::spawn(move || {
             while self.0.wait().is_ok() {
+                subject.wait();
                 let name = subject.chain.display().to_string();
                 let told = fs::read_to_string(&subject.chain)
                     .map_err(|error| format!("cannot read {name}: {error}"))

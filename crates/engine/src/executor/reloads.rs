@@ -25,6 +25,8 @@ pub struct Reloads {
     /// Whether a chain is to take over: looked at whenever packets are received.
     due: AtomicBool,
     run: Mutex<Option<Running>>,
+    /// Whether a run has begun, which may have ended since.
+    has_begun: AtomicBool,
     /// Held while somebody waits for a chain to take over.
     asking: Mutex<()>,
 }
@@ -69,7 +71,10 @@ pub enum ReloadError {
         /// What the table takes that could not be had.
         bytes: u64,
     },
-    /// Nothing runs, or not any more.
+    /// No run has begun.
+    #[error("the run has not begun")]
+    NotYet,
+    /// It has ended.
     #[error("the run is over")]
     Over,
 }
@@ -82,6 +87,9 @@ impl Reloads {
     /// [`ReloadError`]; the chain before goes on then.
     pub fn reload(&self, chain: Chain) -> Result<Reloaded, ReloadError> {
         let _asking = lock(&self.asking);
+        if !self.has_begun() {
+            return Err(ReloadError::NotYet);
+        }
         let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
         let chain = Chain { table_seed: before.table_seed, ..as_live(&chain) };
         let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?;
@@ -111,6 +119,11 @@ impl Reloads {
         lock(&self.run).as_ref().map(|run| (run.chain.clone(), run.plan.clone()))
     }
 
+    /// Whether a run has begun: before that its tables are made. It may have ended since.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due.load(Ordering::Relaxed)
@@ -119,6 +132,7 @@ impl Reloads {
     /// A run begins.
     pub(crate) fn begin(&self, chain: &Chain, plan: &Plan) -> Ended<'_> {
         *lock(&self.run) = Some(Running { chain: chain.clone(), plan: plan.clone(), next: None });
+        self.has_begun.store(true, Ordering::Release);
         Ended(self)
     }
 

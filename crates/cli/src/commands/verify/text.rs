@@ -217,6 +217,7 @@ mod tests {
                 oddities: engine::Oddities::default(),
                 out_of_order: Some(0),
                 moves: Moves::default(),
+                reloads: Vec::new(),
                 input_error: None,
                 stopped: true,
                 history: None,
