@@ -47,6 +47,7 @@ lab_up() {
     done
     line_of_hosts
     lan
+    silence_gateway
     trap - ERR
     touch $state/up
     picture
@@ -77,6 +78,22 @@ line_of_hosts() {
     address outside eth0 203.0.113.2/24 2001:db8:b::2/64
     route inside default 10.0.0.1 2001:db8:a::1
     route outside default 203.0.113.1 2001:db8:b::1
+}
+
+# The NAT's external address is the gateway's own. Where its stack sees packets beside Paceline (AF_PACKET), it would reset
+# connections that it does not know. Paceline sees packets ahead of this rule.
+silence_gateway() {
+    if command -v nft >/dev/null; then
+        ip netns exec ${prefix}gateway nft 'table inet paceline {
+            chain input {
+                type filter hook input priority filter
+                iifname "eth0" tcp dport 1024-65535 drop
+                iifname "eth0" udp dport 1024-65535 drop
+            }
+        }'
+    else
+        say "no nft here: with AF_PACKET sockets gateway's stack will reset connections of the NAT (apt-get install nftables)"
+    fi
 }
 
 # For examples/balance.toml. The gateway has one leg here. Clients and servers are in different networks, so both ways lead
