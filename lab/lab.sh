@@ -62,7 +62,9 @@ quiet() { # namespace
     set_in "$1" ipv4/conf/default/rp_filter 0
     set_in "$1" ipv6/conf/all/forwarding 0
     set_in "$1" ipv6/conf/default/accept_ra 0
-    set_in "$1" ipv6/conf/default/addr_gen_mode 1
+    set_in "$1" ipv6/conf/default/accept_dad 0
+    # A router needs link-local addresses: the kernel asks for neighbours from there.
+    [ "$1" = gateway ] || set_in "$1" ipv6/conf/default/addr_gen_mode 1
 }
 
 line_of_hosts() {
