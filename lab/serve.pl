@@ -1,14 +1,14 @@
 # Serves the files of a folder by HTTP, where there is no python3. usage: perl serve.pl PORT FOLDER
 use strict;
 use warnings;
-use Socket qw(AF_INET6 IPPROTO_IPV6 IPV6_V6ONLY SOCK_STREAM SOL_SOCKET SO_REUSEADDR in6addr_any pack_sockaddr_in6);
+use Socket qw(AF_INET6 IPPROTO_IPV6 IPV6_V6ONLY SOCK_STREAM SOL_SOCKET SO_REUSEADDR IN6ADDR_ANY pack_sockaddr_in6);
 
 my ($port, $folder) = @ARGV;
 $SIG{CHLD} = 'IGNORE';
 socket(my $listener, AF_INET6, SOCK_STREAM, 0) or die "socket: $!";
 setsockopt($listener, SOL_SOCKET, SO_REUSEADDR, 1) or die "socket: $!";
 setsockopt($listener, IPPROTO_IPV6, IPV6_V6ONLY, 0) or die "socket: $!";
-bind($listener, pack_sockaddr_in6($port, in6addr_any)) or die "bind to port $port: $!";
+bind($listener, pack_sockaddr_in6($port, IN6ADDR_ANY)) or die "bind to port $port: $!";
 listen($listener, 64) or die "listen: $!";
 while (accept(my $client, $listener)) {
     next if fork();
