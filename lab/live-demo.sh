@@ -14,13 +14,13 @@ pid=""
 main() {
     [ "$(id -u)" = 0 ] || skip "network namespaces need root: sudo ./x demo"
     command -v ip >/dev/null || skip "it takes \`ip\`: apt-get install iproute2"
-    unshare --net true 2>/dev/null || skip "this machine lets root make no network namespaces"
+    command -v ping >/dev/null || skip "it takes \`ping\`: apt-get install iputils-ping"
     # A lab that somebody works in stays as it is.
     ! lab/lab.sh status >/dev/null 2>&1 || skip "the lab is up already, and may be in use: ./x lab down"
     trap clean_up EXIT
     echo "live: two hosts with a gateway between them, in network namespaces; the chain stands in the gateway"
-    lab/lab.sh up >"$said" 2>&1 || skip "the lab could not be made: $(tail -n 1 "$said")"
-    lab/lab.sh serve 60 >"$said" 2>&1 || skip "there is no server in the lab: $(tail -n 1 "$said")"
+    lab/lab.sh up >"$said" 2>&1 || skip "the lab could not be made: $(cat "$said")"
+    lab/lab.sh serve 60 >"$said" 2>&1 || skip "there is no server in the lab: $(cat "$said")"
     # It ends by itself, whatever becomes of this script.
     echo "+ paceline run examples/edge.toml --inside eth1 --outside eth0"
     ip netns exec paceline-lab-gateway "$paceline" run examples/edge.toml --inside eth1 --outside eth0 --duration 60 \
