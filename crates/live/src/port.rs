@@ -182,7 +182,7 @@ impl LivePort {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &mut self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => None,
-            (Fate::Host, _) => self.to_host(from),
+            (Fate::Host, _) => self.leave_to_host(from),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
             (Fate::Forward, Mode::Route(forwarder)) => {
@@ -200,7 +200,7 @@ impl LivePort {
     }
 
     /// A packet is for this host, whose own stack sees what AF_PACKET sees.
-    fn to_host(&mut self, from: usize) -> Option<usize> {
+    fn leave_to_host(&mut self, from: usize) -> Option<usize> {
         if !self.sides[from].link.shares_with_host() {
             self.sides[from].lost.lose(Lost::ForHost);
         }
@@ -217,7 +217,7 @@ impl LivePort {
                 }
                 to
             }
-            Decision::Host => self.to_host(from),
+            Decision::Host => self.leave_to_host(from),
             Decision::Drop(_) => None,
             Decision::Reply { interface, is_inward, .. } => {
                 let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {

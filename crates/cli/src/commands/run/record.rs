@@ -39,8 +39,8 @@ impl<'a, P: Port> Recorded<'a, P> {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
-        let writers = [self.came_in, self.left].into_iter().flatten();
-        writers.map(|writer| writer.finish().map_err(Failure::usage)).collect()
+        let mut writers = [self.came_in, self.left].into_iter().flatten();
+        writers.try_for_each(|writer| writer.finish().map_err(Failure::usage))
     }
 }
 
