@@ -75,7 +75,7 @@ fn start_in(namespace: &Namespace, arguments: &[&str]) -> Running {
 /// Connects from one host to an address that another one answers for by its own, and sends bytes both ways.
 fn transfer((left, to): (&Namespace, &str), (right, own): (&Namespace, &str), bytes: usize) -> bool {
     let (address, own): (SocketAddr, SocketAddr) = (to.parse().expect("one"), own.parse().expect("one"));
-    let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect();
     let listener = right.inside(|| TcpListener::bind(own)).expect("the address is its own");
     listener.set_nonblocking(true).expect("a socket");
     thread::scope(|scope| {
@@ -432,6 +432,7 @@ fn what_cannot_be_is_said() {
     );
     for (arguments, expected) in [
         (&["--inside", "lo"][..], "--outside"),
+        (&["--inside", "lo", "--outside", "lo"], "inside and outside are one interface"),
         (&["--mirror", "lo", "--on", "lo"], "cannot be used with"),
         (&["--mirror", "lo", "--pcap", "captures/edge.pcap"], "cannot be used with"),
         (&["--mirror", "lo", "--speed", "1"], "for captures"),

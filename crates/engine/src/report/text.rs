@@ -99,7 +99,13 @@ impl fmt::Display for HistoryReport {
 /// Whether they were verified, and what could not be.
 fn checksums(report: &RunReport) -> String {
     let ChecksumReport { sample, unverifiable, .. } = &report.checksums;
-    let mut text = format!("checksums: {}\n", sample.describe());
+    let mut text = match report.interfaces.is_empty() || sample.verified {
+        true => format!("checksums: {}\n", sample.describe()),
+        false => {
+            "checksums: not verified (cards and kernels do; `checksums = \"verify\"` has it done here)\n"
+                .to_owned()
+        }
+    };
     if *unverifiable > 0 {
         text += &format!(
             "{} passed unverified: the capture cut them, or they are fragments\n",

@@ -1,14 +1,13 @@
 //! `paceline run` on network interfaces.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
 use engine::{Chain, Plan, Registry, RunError, guests, run_live};
 use io::Pool;
@@ -16,121 +15,20 @@ use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, Steering};
 use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
 
+use super::metrics::serve;
+use super::options::{Place, PollArg, RunArgs, SocketArg, Way};
 use super::record::Recorded;
-use super::{RunArgs, serve};
 use crate::control::{Control, Hangups, Subject, default_path};
 use crate::failure::Failure;
 use crate::input::read_chain;
-use crate::output::Reports;
+use crate::output::{Reports, plural};
 use crate::progress::interruptible;
-
-const LIVE: &str = "Network interfaces, in place of --pcap";
-
-/// Options that say where packets come from, in place of a capture.
-pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
 
 /// Frames that packets are received into.
 const FRAMES: usize = 8_192;
 
 /// How often a thread that waits for the end of a run looks.
 const LOOK: Duration = Duration::from_millis(20);
-
-#[derive(Args)]
-pub struct LiveArgs {
-    /// Stand between two interfaces: the one where the hosts are that the chain is for
-    #[arg(long, value_name = "IF", requires = "outside", help_heading = LIVE)]
-    inside: Option<String>,
-    /// The one where everybody else is
-    #[arg(long, value_name = "IF", requires = "inside", help_heading = LIVE)]
-    outside: Option<String>,
-    /// How packets go between the two
-    #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
-    mode: ModeArg,
-    /// Look at what an interface receives, and send nothing
-    #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]
-    mirror: Option<String>,
-    /// Stand beside the way, with one interface: packets are routed, and leave by it again
-    #[arg(long, value_name = "IF", conflicts_with = "inside", help_heading = LIVE)]
-    on: Option<String>,
-    /// Leave packets to this host's own addresses and this port to it, such as `tcp/22`; may be repeated. AF_XDP only:
-    /// AF_PACKET leaves it all packets
-    #[arg(long, value_name = "PORT", help_heading = LIVE)]
-    pass_to_host: Vec<String>,
-    /// Write the packets that come in to this pcap, with the times that the chain goes by: `paceline run --pcap` gives
-    /// again what --out has of the packets that leave. Slows a run down
-    #[arg(long, value_name = "IN.pcap", help_heading = LIVE)]
-    record: Option<PathBuf>,
-    /// By which sockets
-    #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
-    socket: SocketArg,
-    /// What to do while no packets arrive
-    #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
-    poll: PollArg,
-    /// Answer `paceline ctl` at this socket [default: $XDG_RUNTIME_DIR/paceline.sock, else /run/paceline.sock, if no other
-    /// run has it]
-    #[arg(long, value_name = "PATH", help_heading = LIVE)]
-    control: Option<PathBuf>,
-    /// End after so many seconds [default: at Ctrl-C, or `kill`]
-    #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
-    duration: Option<u64>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum ModeArg {
-    /// Out of the other one, unchanged but for what the chain edits
-    Bridge,
-    /// As a router: by this machine's routes and neighbours, as `ip route` and `ip neigh` show them
-    Route,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum PollArg {
-    /// Look again and again: the shortest latency, and all of a processor
-    Busy,
-    /// Sleep after some 50 us until a packet arrives, which then waits some 20 to 60 us for it
-    Adaptive,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum SocketArg {
-    /// AF_XDP where it can be had, else AF_PACKET
-    Auto,
-    /// AF_XDP: past the kernel's own stack
-    Xdp,
-    /// AF_PACKET: with every driver; the kernel's own stack sees packets as well
-    Packet,
-}
-
-/// Interfaces, and how packets go between them.
-pub struct Place<'a> {
-    names: Vec<&'a str>,
-    way: Way,
-}
-
-/// How packets go between interfaces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Bridge,
-    Mirror,
-    Route,
-}
-
-impl LiveArgs {
-    /// Where packets come from, if not from a capture.
-    pub fn place(&self) -> Option<Place<'_>> {
-        let LiveArgs { inside, outside, mode, mirror, on, .. } = self;
-        let (names, way) = match (inside, outside, mirror, on) {
-            (Some(inside), Some(outside), ..) => match mode {
-                ModeArg::Bridge => (vec![inside, outside], Way::Bridge),
-                ModeArg::Route => (vec![inside, outside], Way::Route),
-            },
-            (_, _, Some(mirror), _) => (vec![mirror], Way::Mirror),
-            (.., Some(on)) => (vec![on], Way::Route),
-            _ => return None,
-        };
-        Some(Place { names: names.into_iter().map(String::as_str).collect(), way })
-    }
-}
 
 pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
     if args.speed.is_some() || args.history.is_given() || args.reload.is_given() {
@@ -145,6 +43,13 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
     let reports = Reports::open(&[args.chain.chain.as_path()], left, args.json.as_deref())?;
+    if let [inside, outside] = place.names[..]
+        && inside == outside
+    {
+        return Err(Failure::usage(format!(
+            "inside and outside are one interface, `{inside}`\nGive two, or --on {inside} for a router with one arm."
+        )));
+    }
     let open = |name: &&str| Interface::open(name).map_err(cannot);
     let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
@@ -161,6 +66,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         }
     };
     let sockets = match args.live.socket {
+        // What AF_XDP takes the host behind a mirror would not get.
+        SocketArg::Auto if place.way == Way::Mirror => Sockets::Packet,
         SocketArg::Auto => Sockets::Auto,
         SocketArg::Xdp => Sockets::Xdp,
         SocketArg::Packet => Sockets::Packet,
@@ -172,6 +79,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let options = PortOptions { sockets, poll, steering: steering(args, place, &chain)? };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
+    if place.way == Way::Route && port.shares_with_host() {
+        eprintln!(
+            "note: this host's own stack sees the packets as well: it must not forward (net.ipv4.ip_forward = 0), and it \
+             resets connections to addresses of its own that a NAT has"
+        );
+    }
     for (interface, socket, _) in port.interfaces() {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
@@ -190,7 +103,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
-    eprintln!("{} runs, strategy {} on {} cores; Ctrl-C ends it", chain.name, strategy.name(), plan.cores);
+    let cores = plural(plan.cores as u64, "core");
+    eprintln!("{} runs, strategy {} on {cores}; Ctrl-C ends it", chain.name, strategy.name());
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
         let begin = Instant::now();

@@ -1,28 +1,25 @@
 //! `paceline run`: a chain over a capture, or on network interfaces.
 
 mod live;
+mod metrics;
+mod options;
 mod record;
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
 use engine::report::RunReport;
 use engine::{
-    Egress, ExternalInput, Input, Registry, RunError, RunOutcome, Seen, Speed, replay_external,
-    replay_reloading,
+    ExternalInput, Input, Registry, RunError, RunOutcome, Seen, Speed, replay_external, replay_reloading,
 };
 use io::Fate;
 use io::capture::CaptureWriter;
-use telemetry::{MetricsServer, Telemetry};
 use wire::LinkType;
 
-use self::live::LiveArgs;
-use crate::args::{
-    self, Address, CardArgs, ChainArgs, HistoryArgs, Packets, ReloadArgs, Setting, StrategyArg, TableArgs,
-};
+use self::metrics::serve;
+pub use self::options::RunArgs;
+use crate::args::{self, Packets, Setting, TableArgs};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::open_capture;
 use crate::output::{Reports, plural};
@@ -31,59 +28,6 @@ use crate::progress::{Bar, interruptible};
 /// Why a chain takes over in plain captures alone.
 pub const WITH_HISTORY: &str = "--reload-at is for captures without history\n\
                                 The history before packets is of the first chain: sequence the capture for each.";
-
-const RUNNING: &str = "Pace, order and watching";
-
-#[derive(Args)]
-#[command(mut_arg("pcap", |arg| arg.required_unless_present_any(live::PLACES).conflicts_with_all(live::PLACES)))]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub chain: ChainArgs,
-    /// How packets are spread over cores
-    #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
-    pub strategy: StrategyArg,
-    /// Write the packets that leave (forwarded or sent back), in the order of --egress, to this pcap; `-` is
-    /// standard output, and the report then goes to standard error. A run that does not reach the end
-    /// of its input leaves them in OUT.pcap.partial
-    #[arg(long, value_name = "OUT.pcap")]
-    pub out: Option<PathBuf>,
-    /// Write the report as JSON; `-` is standard output, which then carries nothing else
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// In which order packets leave
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]
-    pub egress: EgressArg,
-    /// Replay in the capture's own time (1), or so many times as fast, 0.001 to 1000 [default: as fast as it
-    /// goes]
-    #[arg(long, value_name = "X", help_heading = RUNNING)]
-    pub speed: Option<Speed>,
-    /// Tell Prometheus and `paceline top` how the run goes on, at http://HOST:PORT/metrics, while it does;
-    /// port 0 is any that is free
-    #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
-    pub metrics: Option<Address>,
-    #[command(flatten)]
-    pub live: LiveArgs,
-    #[command(flatten)]
-    pub card: CardArgs,
-    #[command(flatten)]
-    pub history: HistoryArgs,
-    #[command(flatten)]
-    pub reload: ReloadArgs,
-}
-
-/// [`Egress`] as clap sees it.
-#[derive(Clone, Copy, Default)]
-pub struct EgressArg(pub Egress);
-
-impl ValueEnum for EgressArg {
-    fn value_variants<'a>() -> &'a [Self] {
-        const { &[EgressArg(Egress::ALL[0]), EgressArg(Egress::ALL[1])] }
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
-    }
-}
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     if let Some(place) = args.live.place() {
@@ -162,21 +106,6 @@ fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
         None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Tells metrics at `address` as long as what it returns is held, and says where.
-pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
-    let server = MetricsServer::start(address.first(), Arc::clone(telemetry)).map_err(|error| {
-        let help = match error.kind() {
-            ErrorKind::AddrInUse => {
-                "Another program listens there. Choose another port, or 0 for any that is free."
-            }
-            _ => "Give an address of this machine, such as 127.0.0.1:9100.",
-        };
-        Failure::usage(format!("cannot tell metrics at {address}: {error}\n{help}"))
-    })?;
-    eprintln!("metrics at http://{}/metrics", server.address());
-    Ok(server)
 }
 
 /// Opened packets.

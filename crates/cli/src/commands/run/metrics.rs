@@ -1,0 +1,24 @@
+//! Metrics of a run, while it goes on.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use telemetry::{MetricsServer, Telemetry};
+
+use crate::args::Address;
+use crate::failure::Failure;
+
+/// Tells metrics at `address` as long as what it returns is held, and says where.
+pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
+    let server = MetricsServer::start(address.first(), Arc::clone(telemetry)).map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "Another program listens there. Choose another port, or 0 for any that is free."
+            }
+            _ => "Give an address of this machine, such as 127.0.0.1:9100.",
+        };
+        Failure::usage(format!("cannot tell metrics at {address}: {error}\n{help}"))
+    })?;
+    eprintln!("metrics at http://{}/metrics", server.address());
+    Ok(server)
+}

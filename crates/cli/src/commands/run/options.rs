@@ -1,0 +1,163 @@
+//! What `paceline run` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use engine::{Egress, Speed};
+
+use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg};
+
+const LIVE: &str = "Network interfaces, in place of --pcap";
+
+/// Options that say where packets come from, in place of a capture.
+pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
+
+const RUNNING: &str = "Pace, order and watching";
+
+#[derive(Args)]
+#[command(mut_arg("pcap", |arg| arg.required_unless_present_any(PLACES).conflicts_with_all(PLACES)))]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub chain: ChainArgs,
+    /// How packets are spread over cores
+    #[arg(long, value_enum, default_value_t = StrategyArg::Single)]
+    pub strategy: StrategyArg,
+    /// Write the packets that leave (forwarded or sent back), in the order of --egress, to this pcap; `-` is
+    /// standard output, and the report then goes to standard error. A run that does not reach the end
+    /// of its input leaves them in OUT.pcap.partial
+    #[arg(long, value_name = "OUT.pcap")]
+    pub out: Option<PathBuf>,
+    /// Write the report as JSON; `-` is standard output, which then carries nothing else
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// In which order packets leave
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]
+    pub egress: EgressArg,
+    /// Replay in the capture's own time (1), or so many times as fast, 0.001 to 1000 [default: as fast as it
+    /// goes]
+    #[arg(long, value_name = "X", help_heading = RUNNING)]
+    pub speed: Option<Speed>,
+    /// Tell Prometheus and `paceline top` how the run goes on, at http://HOST:PORT/metrics, while it does;
+    /// port 0 is any that is free
+    #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
+    pub metrics: Option<Address>,
+    #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
+    pub card: CardArgs,
+    #[command(flatten)]
+    pub history: HistoryArgs,
+    #[command(flatten)]
+    pub reload: ReloadArgs,
+}
+
+/// [`Egress`] as clap sees it.
+#[derive(Clone, Copy, Default)]
+pub struct EgressArg(pub Egress);
+
+impl ValueEnum for EgressArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        const { &[EgressArg(Egress::ALL[0]), EgressArg(Egress::ALL[1])] }
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}
+
+#[derive(Args)]
+pub struct LiveArgs {
+    /// Stand between two interfaces: the one where the hosts are that the chain is for
+    #[arg(long, value_name = "IF", requires = "outside", help_heading = LIVE)]
+    pub inside: Option<String>,
+    /// The one where everybody else is
+    #[arg(long, value_name = "IF", requires = "inside", help_heading = LIVE)]
+    pub outside: Option<String>,
+    /// How packets go between the two
+    #[arg(long, value_enum, value_name = "MODE", requires = "inside", default_value = "bridge", help_heading = LIVE)]
+    pub mode: ModeArg,
+    /// Look at what an interface receives, and send nothing
+    #[arg(long, value_name = "IF", conflicts_with_all = ["inside", "on"], help_heading = LIVE)]
+    pub mirror: Option<String>,
+    /// Stand beside the way, with one interface: packets are routed, and leave by it again
+    #[arg(long, value_name = "IF", conflicts_with = "inside", help_heading = LIVE)]
+    pub on: Option<String>,
+    /// Leave packets to this host's own addresses and this port to it, such as `tcp/22`; may be repeated. AF_XDP only:
+    /// AF_PACKET leaves it all packets
+    #[arg(long, value_name = "PORT", help_heading = LIVE)]
+    pub pass_to_host: Vec<String>,
+    /// Write the packets that come in to this pcap, with the times that the chain goes by: `paceline run --pcap` gives
+    /// again what --out has of the packets that leave. Slows a run down
+    #[arg(long, value_name = "IN.pcap", help_heading = LIVE)]
+    pub record: Option<PathBuf>,
+    /// By which sockets
+    #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
+    pub socket: SocketArg,
+    /// What to do while no packets arrive
+    #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
+    pub poll: PollArg,
+    /// Answer `paceline ctl` at this socket [default: $XDG_RUNTIME_DIR/paceline.sock, else /run/paceline.sock, if no other
+    /// run has it]
+    #[arg(long, value_name = "PATH", help_heading = LIVE)]
+    pub control: Option<PathBuf>,
+    /// End after so many seconds [default: at Ctrl-C, or `kill`]
+    #[arg(long, value_name = "SECONDS", help_heading = LIVE)]
+    pub duration: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ModeArg {
+    /// Out of the other one, unchanged but for what the chain edits
+    Bridge,
+    /// As a router: by this machine's routes and neighbours, as `ip route` and `ip neigh` show them
+    Route,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum PollArg {
+    /// Look again and again: the shortest latency, and all of a processor
+    Busy,
+    /// Sleep after some 50 us until a packet arrives, which then waits some 20 to 60 us for it
+    Adaptive,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum SocketArg {
+    /// AF_XDP where it can be had, else AF_PACKET
+    Auto,
+    /// AF_XDP: past the kernel's own stack
+    Xdp,
+    /// AF_PACKET: with every driver; the kernel's own stack sees packets as well
+    Packet,
+}
+
+/// Interfaces, and how packets go between them.
+pub struct Place<'a> {
+    pub names: Vec<&'a str>,
+    pub way: Way,
+}
+
+/// How packets go between interfaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Bridge,
+    Mirror,
+    Route,
+}
+
+impl LiveArgs {
+    /// Where packets come from, if not from a capture.
+    pub fn place(&self) -> Option<Place<'_>> {
+        let LiveArgs { inside, outside, mode, mirror, on, .. } = self;
+        let (names, way) = match (inside, outside, mirror, on) {
+            (Some(inside), Some(outside), ..) => match mode {
+                ModeArg::Bridge => (vec![inside, outside], Way::Bridge),
+                ModeArg::Route => (vec![inside, outside], Way::Route),
+            },
+            (_, _, Some(mirror), _) => (vec![mirror], Way::Mirror),
+            (.., Some(on)) => (vec![on], Way::Route),
+            _ => return None,
+        };
+        Some(Place { names: names.into_iter().map(String::as_str).collect(), way })
+    }
+}
