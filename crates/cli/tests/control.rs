@@ -318,3 +318,26 @@ fn a_socket_that_a_dead_run_left_is_replaced() {
     assert_eq!(lan.ask(&json!({ "command": "stop" })), json!({ "ok": true }));
     run.ended();
 }
+
+#[test]
+fn a_chain_takes_over_within_a_capture() {
+    let again = ["--reload-at", "1000", "examples/edge.toml", "--reload-at", "2000", "examples/gateway.toml"];
+    let edge = ["examples/edge.toml", "--pcap", "captures/edge.pcap", "--cores", "2"];
+    let run = paceline(&[&["run"], &edge[..], &["--strategy", "rss", "--json", "-"], &again[..]].concat());
+    let report: Value = serde_json::from_slice(&run.stdout).expect("a report");
+    let reloads = report["reloads"].as_array().expect("a list");
+    assert_eq!((number(&reloads[0]["after"]), number(&reloads[1]["after"])), (1_000, 2_000));
+    assert!(number(&reloads[0]["functions"][0]["kept_flows"]) > 0, "{reloads:#?}");
+    for strategy in ["rss", "rsspp", "scr", "shared"] {
+        let verify = [&["verify"], &edge[..], &["--strategy", strategy], &again[..3]].concat();
+        let output = paceline(&verify);
+        assert!(output.status.success(), "{strategy}: {}", stderr(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("after 1,000 packets edge took over"), "{text}");
+    }
+    for wrong in [["x", "examples/edge.toml"], ["7", "no-such-file.toml"]] {
+        let output =
+            paceline(&[&["run"], &edge[..], &["--strategy", "rss", "--reload-at"], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
