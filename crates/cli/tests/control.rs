@@ -140,7 +140,7 @@ fn number(value: &Value) -> u64 {
 
 /// The byte at a place of what is sent.
 fn byte(at: u64) -> u8 {
-    (at * 31 >> 3) as u8
+    ((at * 31) >> 3) as u8
 }
 
 /// Sends over one connection as long as `goes_on`; says how many bytes came back as they were sent. `received` tells
