@@ -18,8 +18,8 @@ mod interface;
 mod link;
 mod packet_socket;
 mod port;
-pub mod route;
 mod segment;
+pub mod route;
 
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
