@@ -191,11 +191,12 @@ fn horizons_are_claimed_in_few_places() {
     }
     claims.sort();
     let expected = [
-        ("batch.rs", 1),  // The packet at hand, or the oldest that waits.
-        ("clocks.rs", 1), // The core that lags most.
-        ("core.rs", 1),   // The end of a run.
-        ("mover.rs", 1),  // The latest packet, or the oldest that waits, between two batches.
-        ("table.rs", 2),  // `bench table`: no flow ever dies.
+        ("batch.rs", 1),      // The packet at hand, or the oldest that waits.
+        ("clocks.rs", 1),     // The core that lags most.
+        ("core.rs", 1),       // The end of a run.
+        ("mover.rs", 1),      // The latest packet, or the oldest that waits, between two batches.
+        ("succession.rs", 1), // Another chain takes over: no packet from before comes any more.
+        ("table.rs", 2),      // `bench table`: no flow ever dies.
     ];
     assert_eq!(claims, expected.map(|(file, count)| (file.to_owned(), count)));
 }
