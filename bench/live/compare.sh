@@ -35,7 +35,8 @@ ip -n "$left" addr add 198.51.100.1/24 dev l0
 ip -n "$middle" addr add 198.51.100.254/24 dev m0
 ip -n "$middle" addr add 203.0.113.254/24 dev m1
 ip -n "$right" addr add 203.0.113.1/24 dev r0
-ip -n "$middle" neigh add 203.0.113.1 dev m1 lladdr "$(ip -n "$right" -br link show r0 | awk '{ print $3 }')"
+# A neighbour with an Ethernet address that nobody has: what arrives is counted, and costs its receiver nothing more.
+ip -n "$middle" neigh add 203.0.113.1 dev m1 lladdr 02:00:00:00:00:98
 # The kernel forwards on the processor where the others do, and not on the source's; a frame of another
 # namespace's program is taken by veth only with GRO on or a program there.
 ip netns exec "$middle" ethtool -K m0 gro on >/dev/null
