@@ -202,7 +202,7 @@ fn adds_up(lan: &Lan, before: [[(u64, u64); 2]; 2], end: [(u64, u64); 2], report
 
 fn through_a_bridge(strategy: &str, cores: &str, socket: &str) {
     let Some(lan) = Lan::new("bridge") else { return };
-    let folder = Folder::new("live-bridge");
+    let folder = Folder::new(&format!("live-bridge-{strategy}-{socket}"));
     let chain = folder.file("track.toml");
     std::fs::write(&chain, TRACK).expect("a folder of the test");
     let bridge = ["--inside", "in", "--outside", "out", "--strategy", strategy, "--cores", cores];

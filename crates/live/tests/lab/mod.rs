@@ -152,9 +152,10 @@ impl Namespace {
         Running(command.spawn().expect("`ip` is there"))
     }
 
-    /// Whether all of `count` echo requests, 50 ms apart, are answered.
+    /// Whether all of `count` echo requests are answered. They are 300 ms apart: so long `ping` waits for the last answer, and
+    /// threads of a busy machine need it.
     pub fn ping(&self, address: &str, count: u32) -> bool {
-        let output = self.run("ping", &format!("-n -q -i 0.05 -W 1 -c {count} {address}"));
+        let output = self.run("ping", &format!("-n -q -i 0.3 -W 2 -c {count} {address}"));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             println!("{said}{}", String::from_utf8_lossy(&output.stderr));

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Chain, Plan, Registry, RunError, guests, run_live};
+use engine::{Chain, Plan, Progress, Registry, RunError, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, Steering};
@@ -104,7 +104,10 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
     let cores = plural(plan.cores as u64, "core");
-    eprintln!("{} runs, strategy {} on {cores}; Ctrl-C ends it", chain.name, strategy.name());
+    announce(
+        &progress,
+        format!("{} runs, strategy {} on {cores}; Ctrl-C ends it", chain.name, strategy.name()),
+    );
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
         let begin = Instant::now();
@@ -188,6 +191,20 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
         icmp_errors: counters.replies,
         icmp_errors_limited: counters.replies_limited,
     }
+}
+
+/// Says that packets go through from now on, once the tables are made.
+fn announce(progress: &Arc<Progress>, line: String) {
+    let progress = Arc::clone(progress);
+    thread::spawn(move || {
+        while !progress.reloads.has_begun() {
+            if progress.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        eprintln!("{line}");
+    });
 }
 
 /// The control socket that was asked for; else the one where everybody looks, if it is free.
