@@ -155,7 +155,7 @@ impl Namespace {
     /// Whether all of `count` echo requests are answered. They are 300 ms apart: so long `ping` waits for the last answer, and
     /// threads of a busy machine need it.
     pub fn ping(&self, address: &str, count: u32) -> bool {
-        let output = self.run("ping", &format!("-n -q -i 0.3 -W 2 -c {count} {address}"));
+        let output = self.run("ping", &format!("-n -q -i 0.3 -W 1 -c {count} {address}"));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             println!("{said}{}", String::from_utf8_lossy(&output.stderr));
