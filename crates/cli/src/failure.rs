@@ -1,6 +1,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use engine::RunError;
 use io::capture::CaptureError;
 use miette::{Diagnostic, Report};
 use thiserror::Error;
@@ -49,6 +50,15 @@ impl fmt::Display for Failure {
 impl Failure {
     pub fn usage(error: impl ToString) -> Failure {
         Failure::Told(USAGE, plain(error))
+    }
+
+    /// Why a run has no outcome.
+    pub fn of_run(error: RunError<Failure>) -> Failure {
+        match error {
+            RunError::Seen(failure) => failure,
+            memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
+            error => Failure::defect(error),
+        }
     }
 
     /// A mistake in a file, with its place.

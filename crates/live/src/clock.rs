@@ -1,5 +1,6 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use io::Frame;
 use wire::Stamp;
 
 /// Gives packets their stamps: numbers without gaps, and a time that never runs back, whatever is done to the machine's
@@ -31,6 +32,22 @@ impl Clock {
         let stamp = Stamp { seq: self.next, time_ns: self.now_ns };
         self.next += 1;
         stamp
+    }
+
+    /// Hands out up to `max` packets that waited, and says how many. They get their numbers now, since other packets came
+    /// in between.
+    pub(crate) fn hand_out(
+        &mut self,
+        waiting: &mut Vec<Frame>,
+        max: usize,
+        frames: &mut Vec<Frame>,
+    ) -> usize {
+        let count = waiting.len().min(max);
+        frames.extend(waiting.drain(..count).map(|mut frame| {
+            frame.stamp = self.stamp();
+            frame
+        }));
+        count
     }
 
     /// The time as it was read last.

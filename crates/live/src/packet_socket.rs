@@ -217,16 +217,6 @@ impl PacketSocket {
         }
         fill(pool, packet, counters, waiting);
     }
-
-    /// Hands out packets that wait. They get their numbers now, since other interfaces' packets came in between.
-    fn hand_out(&mut self, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>) -> usize {
-        let count = self.waiting.len().min(max);
-        frames.extend(self.waiting.drain(..count).map(|mut frame| {
-            frame.stamp = clock.stamp();
-            frame
-        }));
-        count
-    }
 }
 
 fn fill(pool: &mut Pool, packet: &[u8], counters: &mut InterfaceCounters, frames: &mut Vec<Frame>) {
@@ -241,7 +231,7 @@ fn fill(pool: &mut Pool, packet: &[u8], counters: &mut InterfaceCounters, frames
 
 impl Link for PacketSocket {
     fn receive(&mut self, pool: &mut Pool, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>) {
-        let max = max - self.hand_out(clock, max, frames);
+        let max = max - clock.hand_out(&mut self.waiting, max, frames);
         let count = max.min(BATCH).min(pool.free());
         if count == 0 {
             return;
@@ -265,7 +255,7 @@ impl Link for PacketSocket {
             let len = (self.received.headers[at].msg_len as usize).saturating_sub(size_of::<Offload>());
             self.take(pool, (at, len.min(LONGEST_BYTES)));
         }
-        self.hand_out(clock, max, frames);
+        clock.hand_out(&mut self.waiting, max, frames);
     }
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) {

@@ -1,6 +1,6 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Waiting};
+use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
 use wire::{LinkType, Stamp};
 
 use crate::clock::Clock;
@@ -264,13 +264,7 @@ impl Port for LivePort {
         self.flush();
         self.clock.read();
         let begin = frames.len();
-        if !self.inward.is_empty() {
-            let count = self.inward.len().min(max);
-            let clock = &mut self.clock;
-            frames.extend(self.inward.drain(..count).map(|mut frame| {
-                frame.stamp = clock.stamp();
-                frame
-            }));
+        if self.clock.hand_out(&mut self.inward, max, frames) > 0 {
             return Received::Frames;
         }
         for _ in 0..self.sides.len() {
@@ -337,9 +331,5 @@ impl Port for LivePort {
             }
             Poll::Adaptive => waiting.wait(),
         }
-    }
-
-    fn queue(&self) -> Queue {
-        Queue::default()
     }
 }

@@ -4,12 +4,12 @@
 //! note of how long its segments were to be. What leaves by a real interface has to be segmented then, with checksums
 //! for each, as RFC 9293 has TCP's sequence numbers and RFC 768 UDP's lengths.
 
-use wire::{Headers, LinkType, complete, parse, protocol, tcp_flags};
+use wire::{Headers, LinkType, complete, internet_checksum, parse, protocol, tcp_flags};
 
 /// Cuts an Ethernet frame with a TCP segment, or a row of UDP datagrams, into frames with up to `payload_bytes` of payload
 /// each, and gives each to `take`. `false` if it is neither, or its headers are not whole: then nothing was given.
 ///
-/// `frame` is changed: its headers become those of each segment. `buffer` is for one segment, of whatever length.
+/// `buffer` is for one segment, of whatever length.
 pub(crate) fn segment(
     frame: &[u8],
     payload_bytes: usize,
@@ -70,8 +70,8 @@ fn rewrite(segment: &mut [u8], headers: &Headers, Part { number, payload_bytes, 
         let id = get(segment, l3 + 4).wrapping_add(number as u16);
         put(segment, l3 + 4, id);
         put(segment, l3 + 10, 0);
-        let checksum = !folded(&segment[l3..l4]);
-        put(segment, l3 + 10, checksum);
+        let checksum = internet_checksum(&[&segment[l3..l4]]);
+        segment[l3 + 10..l3 + 12].copy_from_slice(&checksum);
         l3 + 12..l3 + 20
     } else {
         put(segment, l3 + 4, ip_len - 40);
@@ -95,10 +95,11 @@ fn rewrite(segment: &mut [u8], headers: &Headers, Part { number, payload_bytes, 
             l4 + 6
         }
     };
-    let mut pseudo = u32::from(folded(&segment[addresses]));
-    pseudo += u32::from(headers.protocol) + u32::from(transport_len);
-    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
-    put(segment, checksum_at, ((pseudo & 0xffff) + (pseudo >> 16)) as u16);
+    let [high, low] = transport_len.to_be_bytes();
+    // The sum itself, not its complement.
+    let pseudo =
+        internet_checksum(&[&segment[addresses], &[0, headers.protocol, high, low]]).map(|byte| !byte);
+    segment[checksum_at..checksum_at + 2].copy_from_slice(&pseudo);
 }
 
 fn get(bytes: &[u8], at: usize) -> u16 {
@@ -107,16 +108,6 @@ fn get(bytes: &[u8], at: usize) -> u16 {
 
 fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
-/// The one's complement sum of a few words (RFC 1071).
-fn folded(bytes: &[u8]) -> u16 {
-    let sum: u32 = bytes
-        .chunks(2)
-        .map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |low| u32::from(*low)))
-        .sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 #[cfg(test)]

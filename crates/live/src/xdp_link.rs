@@ -148,7 +148,6 @@ impl Link for XdpLink {
                 }
                 frames.push(frame);
             }
-            self.fill(pool, queue);
             return;
         }
     }

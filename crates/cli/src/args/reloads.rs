@@ -33,7 +33,7 @@ impl ReloadArgs {
             let [after, path] = given else { continue };
             let Ok(after) = after.parse() else {
                 return Err(Failure::usage(format!(
-                    "--reload-at {after}: this is no number of packets\n                     Give the packets that come before, and then the chain: `--reload-at 1000 CHAIN2.toml`."
+                    "--reload-at {after}: this is no number of packets\nGive the packets that come before, and then the chain: `--reload-at 1000 CHAIN2.toml`."
                 )));
             };
             if reloads.last().is_some_and(|before| before.after > after) {

@@ -64,7 +64,7 @@ pub enum ReloadError {
     Plan(#[from] PlanError),
     /// No memory for a second chain beside the one that runs.
     #[error(
-        "no memory for the tables of the new chain beside those of the one that runs: one takes {} MiB\nUse smaller          `flows` in the chain file.",
+        "no memory for the tables of the new chain beside those of the one that runs: one takes {} MiB\nUse smaller `flows` in the chain file.",
         bytes >> 20
     )]
     OutOfMemory {

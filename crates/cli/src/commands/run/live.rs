@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Chain, Plan, Progress, Registry, RunError, guests, run_live};
+use engine::{Chain, Plan, Progress, Registry, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, Steering};
@@ -128,11 +128,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             outcome
         }
     };
-    let outcome = outcome.map_err(|error| match error {
-        RunError::Seen(failure) => failure,
-        memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
-        error => Failure::defect(error),
-    })?;
+    let outcome = outcome.map_err(Failure::of_run)?;
     let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
         InterfaceReport {
@@ -225,9 +221,6 @@ fn cannot(error: LiveError) -> Failure {
 }
 
 fn driver(interface: &Interface) -> String {
-    let queues = match interface.queues {
-        1 => "1 queue".to_owned(),
-        queues => format!("{queues} queues"),
-    };
+    let queues = plural(interface.queues.into(), "queue");
     if interface.driver.is_empty() { queues } else { format!("{}, {queues}", interface.driver) }
 }

@@ -10,9 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::report::RunReport;
-use engine::{
-    ExternalInput, Input, Registry, RunError, RunOutcome, Seen, Speed, replay_external, replay_reloading,
-};
+use engine::{ExternalInput, Input, Registry, RunOutcome, Seen, Speed, replay_external, replay_reloading};
 use io::Fate;
 use io::capture::CaptureWriter;
 use wire::LinkType;
@@ -72,11 +70,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
             if let Some(kept) = out.and_then(Output::keep) {
                 eprintln!("note: {kept}");
             }
-            return Err(match error {
-                RunError::Seen(failure) => failure,
-                memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
-                error => Failure::defect(error),
-            });
+            return Err(Failure::of_run(error));
         }
     };
     if outcome.packets == 0 && outcome.input_error.is_some() {
