@@ -84,7 +84,7 @@ impl<T: Copy> Publisher<T> {
     #[inline]
     #[must_use = "an item without a slot is not written"]
     pub fn push(&mut self, item: T) -> bool {
-        if self.free == 0 && !self.find_free() {
+        if !self.has_room() {
             return false;
         }
         // SAFETY: all readers have released what was in this slot, so that none will read it before it is published.
@@ -94,16 +94,16 @@ impl<T: Copy> Publisher<T> {
         true
     }
 
+    /// Whether there is a free slot. O(1), O(readers) where it has to look for one.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.free > 0 || self.find_free()
+    }
+
     /// Lets readers see all that was pushed.
     #[inline]
     pub fn publish(&mut self) {
         self.shared.published.store(self.pushed, release_unless(Fault::PushRelaxed));
-    }
-
-    /// How many items were ever pushed.
-    #[inline]
-    pub fn pushed(&self) -> usize {
-        self.pushed
     }
 
     /// Looks at what the readers have released; says whether there is a free slot now.
