@@ -15,14 +15,16 @@ use nf::Short;
 use ring::Subscriber;
 
 use crate::path::batch::Batch;
-use crate::path::packets::BATCH_PACKETS;
+use crate::path::packets::{BATCH_PACKETS, all_bits};
 
 /// What is known of every packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     /// When it came, ns.
     pub(crate) time_ns: u64,
-    pub(crate) is_well_formed: bool,
+    /// Malformed packets up to here, this one included: where two have the same number, none is malformed behind the
+    /// first up to the other.
+    pub(crate) malformed: u64,
 }
 
 /// What a group looks a packet up by.
@@ -35,6 +37,9 @@ pub(crate) struct KeyItem {
 }
 
 impl KeyItem {
+    /// Of no packet.
+    pub(crate) const NONE: KeyItem = KeyItem { short: [0; 2], hash: 0, is_exact: false };
+
     #[inline]
     pub(crate) fn new(short: Short, hash: u32) -> KeyItem {
         KeyItem { short: [short.bits as u64, (short.bits >> 64) as u64], hash, is_exact: short.is_exact }
@@ -127,6 +132,20 @@ impl Columns {
     }
 }
 
+/// Which packets are malformed.
+#[inline]
+fn malformed(heads: &[Head], before: u64) -> u64 {
+    if heads.last().is_none_or(|last| last.malformed == before) {
+        return 0;
+    }
+    let mut malformed = 0;
+    heads.iter().enumerate().fold(before, |before, (item, head)| {
+        malformed |= u64::from(head.malformed != before) << item;
+        head.malformed
+    });
+    malformed
+}
+
 /// At most [`BATCH_PACKETS`] packets that follow each other.
 pub(crate) struct Items<'a> {
     columns: &'a Columns,
@@ -145,21 +164,19 @@ pub(crate) struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// Packets from number `first_seq` on, which is at `place` of the columns; those of the batch from its entry `own` on
-    /// are among them. Says which entry comes next.
+    /// are among them. Says which entry comes next. Before them `malformed_before` packets were malformed.
     pub(crate) fn new(
         columns: &'a Columns,
         place: usize,
         count: usize,
         first_seq: u64,
+        malformed_before: u64,
         batch: &Batch,
         mut own: usize,
     ) -> (Items<'a>, usize) {
         let heads = columns.heads.items(place, count);
-        let mut items =
-            Items { columns, place, first_seq, heads, own: 0, packets: [0; BATCH_PACKETS], live: 0 };
-        for (item, head) in heads.iter().enumerate() {
-            items.live |= u64::from(head.is_well_formed) << item;
-        }
+        let live = all_bits(heads.len()) & !malformed(heads, malformed_before);
+        let mut items = Items { columns, place, first_seq, heads, own: 0, packets: [0; BATCH_PACKETS], live };
         while let Some(frame) = batch.frames.get(own)
             && let Some(item) = frame.stamp.seq.checked_sub(first_seq)
             && item < heads.len() as u64

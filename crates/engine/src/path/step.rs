@@ -145,6 +145,12 @@ impl<F: NetworkFunction> Stepper<F> {
         self.index.into()
     }
 
+    /// Whether no function comes after it.
+    #[inline(always)]
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_last
+    }
+
     /// A pool that has come from this function on another core.
     pub(crate) fn put_pool(&mut self, entry: u16, pool: Pool) {
         let pool = pool.0.downcast().expect("this function's pool");

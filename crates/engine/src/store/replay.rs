@@ -41,13 +41,15 @@ impl<K: FlowKey> KeyGroup<K> {
         }
         let (key_items, keys) = items.keys::<K>(self.members[0].index());
         let keys = Keys { items: key_items, keys };
-        let repeats = self.ask_for_blocks(rest, keys.items);
+        let leaders = self.ask_for_blocks(rest, keys.items);
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());
             rest &= !packets;
             let horizon = batch.horizon(items.heads[packets.ilog2() as usize].time_ns);
-            self.replay_some(packets, repeats, keys, items, batch, port, laps);
+            // What maintenance may have changed is looked up again.
+            let leaders = leaders | packets & packets.wrapping_neg();
+            self.replay_some((packets, leaders), keys, items, batch, port, laps);
             let Self { table, members, entries, .. } = self;
             if table.count_steps(packets.count_ones() as usize) {
                 table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
@@ -56,39 +58,36 @@ impl<K: FlowKey> KeyGroup<K> {
         }
     }
 
-    /// Asks for the buckets, then for the blocks. Says which items have the key of the one before them.
+    /// Asks for the buckets, then for the blocks. Says which items have another key than the one before them.
     #[inline]
     fn ask_for_blocks(&mut self, packets: u64, keys: &[KeyItem]) -> u64 {
-        let mut repeats = 0;
-        let mut last = None;
+        let mut leaders = 0;
+        let mut last = KeyItem::NONE;
         for item in bits(packets) {
-            let key = &keys[item];
-            if last.is_some_and(|last| key.is_same(last)) {
-                repeats |= 1 << item;
-            } else {
+            let key = keys[item];
+            if !key.is_same(&last) {
+                leaders |= 1 << item;
                 self.table.prefetch_bucket(key.hash);
             }
-            last = Some(key);
+            last = key;
         }
-        for item in bits(packets & !repeats) {
+        for item in bits(leaders) {
             self.slots[item] = self.table.candidate(keys[item].hash);
         }
-        repeats
+        leaders
     }
 
-    /// Finds the slots of items; says which have one.
+    /// Finds the blocks of items' flows; says which items have one.
     #[inline]
-    fn find_items(&mut self, packets: u64, repeats: u64, keys: Keys<'_, K>) -> u64 {
+    fn find_items(&mut self, packets: u64, leaders: u64, keys: Keys<'_, K>) -> u64 {
         let mut hits = 0;
-        let mut last = None;
+        let mut last = Slot::NONE;
         for item in bits(packets) {
-            let slot = match last {
-                Some(slot) if repeats >> item & 1 == 1 => slot,
-                _ => self.find_item(item, keys),
-            };
-            self.slots[item] = slot;
-            hits |= u64::from(slot.is_some()) << item;
-            last = Some(slot);
+            if leaders >> item & 1 == 1 {
+                last = self.find_item(item, keys);
+            }
+            self.slots[item] = last;
+            hits |= u64::from(last.is_some()) << item;
         }
         hits
     }
@@ -99,18 +98,16 @@ impl<K: FlowKey> KeyGroup<K> {
         self.table.locate(self.slots[item], key.hash, key.short(), || keys[item])
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what goes along with a batch")]
     fn replay_some(
         &mut self,
-        packets: u64,
-        repeats: u64,
+        (packets, leaders): (u64, u64),
         keys: Keys<'_, K>,
         items: &mut Items<'_>,
         batch: &mut Batch,
         port: &dyn Port,
         laps: &mut dyn Laps,
     ) {
-        let hits = self.find_items(packets, repeats, keys);
+        let hits = self.find_items(packets, leaders, keys);
         let misses = packets & !hits;
         if self.table.free() < misses.count_ones() as usize {
             bits(packets).for_each(|item| self.replay_one(item, keys, items, batch, port));

@@ -1,23 +1,23 @@
 //! One function of a group steps packets of other cores: nothing comes of it but the state, and whether the packet goes
 //! on to the next function.
 
+use std::ops::Range;
+
 use nf::{NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
 use wire::Stamp;
 
 use crate::path::items::Items;
-use crate::path::packets::BATCH_PACKETS;
+use crate::path::packets::{BATCH_PACKETS, span_bits};
 use crate::store::function::{FunctionMember, Waiting};
 use crate::store::member::Steps;
 
-/// Why a run of items is over.
-enum Over {
-    /// They are stepped, or the next is of another flow.
-    Done,
-    /// The flow's state is dead to this item.
+/// Why replay stops before the last item.
+enum Stop {
+    /// The flow's state is dead to the next item.
     Dead,
-    /// This item's step has ended the flow.
-    Ended,
+    /// The last item's step has ended the flow, whose deadline was this.
+    Ended { deadline_ns: u64 },
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
@@ -33,90 +33,87 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let metas = items.metas::<F::Meta>(self.stepper.index());
         let mut rest = hits & items.live;
         while rest != 0 {
-            let own = rest & items.own;
-            let mut others = rest & (own & own.wrapping_neg()).wrapping_sub(1);
-            rest &= !others;
-            while others != 0 {
-                others = self.replay_run(others, metas, slots, items, steps.table);
-            }
-            if own != 0 {
-                let item = own.trailing_zeros() as usize;
-                self.hit(items.packet(item), slots[item], steps);
-                items.sync(item, steps.batch);
+            let begin = rest.trailing_zeros() as usize;
+            if items.is_own(begin) {
+                self.hit(items.packet(begin), slots[begin], steps);
+                items.sync(begin, steps.batch);
                 rest &= rest - 1;
+                continue;
+            }
+            // As far as neighbours are history.
+            let ends = (!rest | items.own) >> begin;
+            let count = (ends.trailing_zeros() as usize).min(BATCH_PACKETS - begin);
+            rest &= !span_bits(begin, count);
+            let (mut at, end) = (begin, begin + count);
+            while at < end {
+                at += self.replay_span(at..end, metas, slots, items, steps.table);
             }
         }
     }
 
-    /// Steps the first items as long as they are of one flow, with its state at hand; returns the others.
+    /// Steps items, those of one flow with its state at hand, up to one that ends a flow or finds it dead; says how many.
     #[inline(always)]
-    fn replay_run(
+    fn replay_span(
         &mut self,
-        mut rest: u64,
+        span: Range<usize>,
         metas: &[Option<F::Meta>],
         slots: &[Slot; BATCH_PACKETS],
         items: &mut Items<'_>,
         table: &mut FlowTable<F::Key>,
-    ) -> u64 {
-        let mut item = rest.trailing_zeros() as usize;
-        let slot = slots[item];
-        let cell = table.cell_mut(slot, self.part);
-        let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
-        let mut created = 0;
-        let over = {
-            let mut replay = self.stepper.replay();
-            loop {
+    ) -> usize {
+        let (begin, count) = (span.start, span.len());
+        let (heads, metas) = (&items.heads[span.clone()], &metas[span.clone()]);
+        let slots = &slots[span];
+        let is_last = self.stepper.is_last();
+        let mut replay = self.stepper.replay();
+        let mut cells = table.cells_mut(self.part);
+        let (mut created, mut item) = (0, 0);
+        let stop = loop {
+            let slot = slots[item];
+            let cell = cells.at(slot);
+            let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
+            let stop = loop {
                 if let Some(meta) = &metas[item] {
-                    let now_ns = items.heads[item].time_ns;
-                    if flow.is_some() && deadline_ns <= now_ns {
-                        break Over::Dead;
-                    }
+                    let now_ns = heads[item].time_ns;
                     let was_some = flow.is_some();
-                    let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: now_ns };
+                    if was_some && deadline_ns <= now_ns {
+                        break Some(Stop::Dead);
+                    }
+                    let stamp = Stamp { seq: items.first_seq + (begin + item) as u64, time_ns: now_ns };
                     let verdict = replay.step(&mut flow, meta, stamp);
-                    if verdict != Verdict::Forward {
-                        items.live &= !(1 << item);
+                    if !is_last && verdict != Verdict::Forward {
+                        items.live &= !(1 << (begin + item));
                     }
-                    match &flow {
-                        Some(state) => {
-                            created += u64::from(!was_some);
-                            deadline_ns = now_ns.saturating_add(replay.idle_timeout_ns(state)).max(1);
-                        }
-                        None if was_some => break Over::Ended,
-                        None => {}
+                    if let Some(state) = &flow {
+                        created += u64::from(!was_some);
+                        deadline_ns = now_ns.saturating_add(replay.idle_timeout_ns(state)).max(1);
+                    } else if was_some {
+                        item += 1;
+                        break Some(Stop::Ended { deadline_ns });
                     }
                 }
-                rest &= rest - 1;
-                if rest == 0 {
-                    break Over::Done;
+                item += 1;
+                if item == count || slots[item] != slot {
+                    break None;
                 }
-                let next = rest.trailing_zeros() as usize;
-                if slots[next] != slot {
-                    break Over::Done;
-                }
-                item = next;
+            };
+            if let Some(state) = flow {
+                cell.set(state, deadline_ns);
+            }
+            if stop.is_some() || item == count {
+                break stop.map(|stop| (stop, slot));
             }
         };
         self.flows.created += created;
-        match over {
-            Over::Done => {
-                if let Some(state) = flow {
-                    cell.set(state, deadline_ns);
-                }
-                rest
-            }
-            Over::Ended => {
-                self.remove(slot, deadline_ns, table);
-                rest & (rest - 1)
-            }
-            Over::Dead => {
-                if let Some(state) = flow {
-                    cell.set(state, deadline_ns);
-                }
-                self.replay_dead(item, metas, slot, items, table);
-                rest & (rest - 1)
+        match stop {
+            None => {}
+            Some((Stop::Ended { deadline_ns }, slot)) => self.remove(slot, deadline_ns, table),
+            Some((Stop::Dead, slot)) => {
+                self.replay_dead(begin + item, metas[item].as_ref(), slot, items, table);
+                item += 1;
             }
         }
+        item
     }
 
     /// An item that finds its flow's state dead.
@@ -124,13 +121,13 @@ impl<F: NetworkFunction> FunctionMember<F> {
     fn replay_dead(
         &mut self,
         item: usize,
-        metas: &[Option<F::Meta>],
+        meta: Option<&F::Meta>,
         slot: Slot,
         items: &mut Items<'_>,
         table: &mut FlowTable<F::Key>,
     ) {
         self.lapse(slot, 0, table);
-        let Some(meta) = &metas[item] else { return };
+        let Some(meta) = meta else { return };
         let mut flow = None;
         let verdict = self.replay_new(&mut flow, meta, item, items);
         if verdict != Verdict::Forward {

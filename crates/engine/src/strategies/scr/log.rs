@@ -23,6 +23,7 @@ pub struct HistoryWriter {
     records: Vec<Box<dyn Record>>,
     /// The number of the next packet.
     next: u64,
+    malformed: u64,
 }
 
 /// A history of `chain` with room for `records` packets, from number `first` on, and what each of `cores` replicas has
@@ -40,9 +41,9 @@ pub fn history(
             Box::new(Interleaver::new(HeaderHistory { heads, headers, first }, cores))
         };
         let intakes = head_columns.into_iter().zip(header_columns).map(intake).collect();
-        return (HistoryWriter { heads, records: vec![Box::new(headers)], next: first }, intakes);
+        return (HistoryWriter { heads, records: vec![Box::new(headers)], next: first, malformed: 0 }, intakes);
     }
-    let mut writer = HistoryWriter { heads, records: Vec::new(), next: first };
+    let mut writer = HistoryWriter { heads, records: Vec::new(), next: first, malformed: 0 };
     let columns = |heads| Columns { heads, keys: Vec::new(), metas: Vec::new() };
     let mut by_core: Vec<Columns> = head_columns.into_iter().map(columns).collect();
     let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
@@ -77,7 +78,8 @@ impl HistoryWriter {
         self.next += 1;
         assert!(self.has_room(), "a history without room");
         self.records.iter_mut().for_each(|record| record.record(headers));
-        let head = Head { time_ns: stamp.time_ns, is_well_formed: headers.is_well_formed() };
+        self.malformed += u64::from(!headers.is_well_formed());
+        let head = Head { time_ns: stamp.time_ns, malformed: self.malformed };
         let has_room = self.heads.push(head);
         debug_assert!(has_room, "asked before");
         self.heads.publish();

@@ -25,6 +25,8 @@ pub(crate) struct Replicator {
     first: u64,
     /// The number of the next packet to be stepped.
     next: u64,
+    /// Malformed packets among those before.
+    malformed: u64,
     /// Up to which number to go now.
     until: u64,
     /// Where the core had a packet of which the history did not tell, if it had: it has received nothing since.
@@ -35,7 +37,7 @@ pub(crate) struct Replicator {
 impl Replicator {
     /// For one core, from packet number `first` on.
     pub(crate) fn new(columns: Columns, first: u64) -> Replicator {
-        Replicator { columns, first, next: first, until: first, forgotten: None, replayed: 0 }
+        Replicator { columns, first, next: first, malformed: 0, until: first, forgotten: None, replayed: 0 }
     }
 
     /// The number of the first packet of which nothing is known now.
@@ -43,16 +45,11 @@ impl Replicator {
         self.first + self.columns.refresh() as u64
     }
 
-    /// Drops own packets that come ahead of their history, if any does.
+    /// Own packets have come ahead of their history, of which `known` is the first that is not told.
     #[cold]
-    fn forget(&mut self, known: u64, port: &mut dyn Port, batch: &mut Batch) {
+    fn forget(&mut self, known: u64, batch: &mut Batch) {
         self.forgotten = Some(Forgotten { seq: known });
-        let told = batch.frames.iter().take_while(|frame| frame.stamp.seq < known).count();
-        let mut rest = batch.frames.split_off(told);
-        let fates = [io::Fate::Drop(io::EngineDrop::NotTaken); BATCH_PACKETS];
-        let fates = &fates[..rest.len()];
-        // Whoever took packets back and is gone ends the run by himself.
-        let _ = port.send(&mut rest, fates);
+        batch.frames.retain(|frame| frame.stamp.seq < known);
         self.until = batch.frames.last().map_or(self.next, |last| last.stamp.seq + 1);
     }
 }
@@ -67,7 +64,10 @@ impl Intake for Replicator {
                 self.until = batch.frames.last().map_or(self.next, |last| last.stamp.seq + 1);
                 let known = self.known();
                 if self.until > known {
-                    self.forget(known, port, batch);
+                    self.forget(known, batch);
+                    if batch.is_empty() {
+                        return Received::End;
+                    }
                 }
                 Received::Frames
             }
@@ -91,9 +91,11 @@ impl Intake for Replicator {
             // Not past a multiple, so that they lie one behind the other in every column.
             let count = (BATCH_PACKETS - place % BATCH_PACKETS).min((self.until - self.next) as usize);
             let mut items;
-            (items, own_next) = Items::new(&self.columns, place, count, self.next, batch, own_next);
+            (items, own_next) =
+                Items::new(&self.columns, place, count, self.next, self.malformed, batch, own_next);
             chain.replay(&mut items, batch, port, laps);
             self.next += count as u64;
+            self.malformed = items.heads.last().map_or(self.malformed, |last| last.malformed);
             self.replayed += count as u64;
         }
         self.replayed -= own_next as u64;
