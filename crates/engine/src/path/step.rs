@@ -6,6 +6,7 @@ use std::sync::Arc;
 use io::{Fate, Frame, Port};
 use nf::{Cx, Ended, EndedOf, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event};
 use wire::{Edits, EditsMark, Headers, Stamp};
+use zerocopy::IntoBytes;
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters, Undeclared};
@@ -234,17 +235,22 @@ impl<F: NetworkFunction> Stepper<F> {
         verdict
     }
 
-    /// Steps packets of other cores that are alike without doing each step; says how many of the first.
-    #[inline(always)]
+    /// Steps packets of other cores that are alike without doing each step: says how many of the first. Bit *i* of `next` says
+    /// whether packet *i* + 1 may be among them, if those before it are.
+    #[inline(never)]
     pub(crate) fn leap(
         &self,
         flow: &mut Option<F::State>,
-        meta: &F::Meta,
+        metas: &[Option<F::Meta>],
         times_ns: &[u64],
+        next: u64,
     ) -> usize {
-        match const { F::EXTRAS.leap } {
-            Some(leap) if times_ns.len() > 1 => leap(&self.function, flow, meta, times_ns),
-            _ => 0,
+        let (Some(leap), [Some(meta), ..]) = (const { F::EXTRAS.leap }, metas) else { return 0 };
+        let bytes = |index: usize| metas[index].as_ref().map(IntoBytes::as_bytes);
+        let later = 1..=next.trailing_ones() as usize;
+        match later.take_while(|index| bytes(*index) == Some(meta.as_bytes())).count() {
+            0 => 0,
+            later => leap(&self.function, flow, meta, &times_ns[..=later]),
         }
     }
 

@@ -33,8 +33,8 @@ impl<K: FlowKey> Record for Keys<K> {
     #[inline]
     fn record(&mut self, headers: &Headers) {
         let key = K::of(headers);
-        let short = K::of(headers).short();
-        let hash = table::hash(&self.hasher, short, || K::of(headers));
+        let short = key.short();
+        let hash = table::hash(&self.hasher, short, || key);
         let wanted = Wanted::new(short, hash);
         let repeats = u8::from(wanted.is_same(&self.last));
         self.last = wanted;

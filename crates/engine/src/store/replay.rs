@@ -140,10 +140,8 @@ impl<K: FlowKey> KeyGroup<K> {
         let Self { table, members, located, slots, leaders, .. } = self;
         for member in members {
             let live = hits & items.live;
-            if *leaders & !live != 0 {
-                *leaders = led_by_live(live, *leaders, slots);
-            }
-            let runs = Runs { leaders: *leaders, slots };
+            let leaders = if *leaders & !live == 0 { *leaders } else { led_by_live(live, *leaders, slots) };
+            let runs = Runs { leaders, slots };
             member.replay_hits(live, runs, items, &mut Steps { batch, table, located, port });
             laps.lap(Lap::Function(member.index()), batch);
         }

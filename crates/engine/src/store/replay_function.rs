@@ -4,25 +4,11 @@
 use nf::{NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
 use wire::Stamp;
-use zerocopy::{Immutable, IntoBytes};
 
 use crate::path::items::Items;
 use crate::path::packets::span_bits;
 use crate::store::function::{FunctionMember, Waiting};
 use crate::store::member::{Runs, Steps};
-
-#[inline(always)]
-fn bytes<M: IntoBytes + Immutable>(meta: &Option<M>) -> Option<&[u8]> {
-    meta.as_ref().map(IntoBytes::as_bytes)
-}
-
-/// How many items from number `item` on are alike: itself, and of a set those that follow it one by one.
-#[inline(always)]
-fn alike<M: IntoBytes + Immutable>(item: usize, set: u64, metas: &[Option<M>]) -> usize {
-    let neighbours = (set >> item >> 1).trailing_ones() as usize;
-    let later = metas[item + 1..=item + neighbours].iter();
-    1 + later.take_while(|meta| bytes(meta) == bytes(&metas[item])).count()
-}
 
 /// Why replay stops before the last item.
 enum Stop {
@@ -63,8 +49,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let metas = items.metas::<F::Meta>(self.stepper.index());
         let times_ns = items.times_ns;
         let is_last = self.stepper.is_last();
-        // Items that may be stepped together with the one before.
-        let followers = if const { F::EXTRAS.leap.is_some() } { !(items.own | runs.leaders) } else { 0 };
+        // Items that may be stepped together with the one before: a later function asks for the verdict on each.
+        let followers = if const { F::EXTRAS.leap.is_some() } && is_last { rest & !(items.own | runs.leaders) } else { 0 };
+        let (own_items, mut created) = (items.own, 0);
         let mut cells = table.cells_mut(self.part);
         let mut item = rest.trailing_zeros() as usize;
         let stop = 'runs: loop {
@@ -83,13 +70,11 @@ impl<F: NetworkFunction> FunctionMember<F> {
                         }
                         break 'runs Stop::Dead;
                     }
-                    let is_own = items.is_own(item);
+                    let is_own = own_items >> item & 1 == 1;
                     let mut last_ns = now_ns;
-                    let leapt = if was_some && !is_own && (followers & rest) >> item & 0b10 != 0 {
-                        let alike = alike(item, followers & rest, metas);
-                        self.stepper.leap(&mut flow, meta, &times_ns[item..item + alike])
-                    } else {
-                        0
+                    let leapt = match followers >> item & 0b10 != 0 && was_some && !is_own {
+                        true => self.stepper.leap(&mut flow, &metas[item..], &times_ns[item..], followers >> item >> 1),
+                        false => 0,
                     };
                     if leapt > 0 {
                         last_ns = times_ns[item + leapt - 1];
@@ -109,7 +94,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
                         }
                     }
                     if let Some(state) = &flow {
-                        self.flows.created += u64::from(!was_some);
+                        created += u64::from(!was_some);
                         deadline_ns = self.stepper.deadline_ns(state, last_ns);
                     } else if was_some {
                         rest &= rest - 1;
@@ -126,9 +111,11 @@ impl<F: NetworkFunction> FunctionMember<F> {
                 cell.set(state, deadline_ns);
             }
             if rest == 0 {
+                self.flows.created += created;
                 return (0, slot);
             }
         };
+        self.flows.created += created;
         match stop {
             Stop::Ended { deadline_ns } => self.remove(slot, deadline_ns, table),
             Stop::Dead => {
