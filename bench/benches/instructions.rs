@@ -299,7 +299,12 @@ impl Flows {
             let slot = table.insert(table.hash(key.short(), || key), key.short(), &key);
             table.cell_mut(slot, part).set(1, u64::MAX);
         }
-        Flows { table, batch, wanted: vec![Wanted::NONE; PACKETS], slots: vec![[Slot::NONE; 64]; PACKETS / 64] }
+        Flows {
+            table,
+            batch,
+            wanted: vec![Wanted::NONE; PACKETS],
+            slots: vec![[Slot::NONE; 64]; PACKETS / 64],
+        }
     }
 }
 

@@ -22,7 +22,9 @@ use std::mem::MaybeUninit;
 use crossbeam_utils::CachePadded;
 
 use crate::shared::Presence;
-use crate::sync::{Arc, AtomicUsize, Fault, Ordering, UnsafeCell, acquire_unless, is_planted, release_unless};
+use crate::sync::{
+    Arc, AtomicUsize, Fault, Ordering, UnsafeCell, acquire_unless, is_planted, release_unless,
+};
 
 /// What all ends reach.
 struct Shared<T> {

@@ -325,8 +325,7 @@ impl<K: FlowKey> Blocks<K> {
     /// Whether `block` holds the flow with this key.
     #[inline]
     pub(crate) fn holds(&self, block: u32, hash: u32, short: Short, key: impl FnOnce() -> K) -> bool {
-        self.stands_for(block, halves(short), hash)
-            && (short.is_exact || *self.key(block) == key())
+        self.stands_for(block, halves(short), hash) && (short.is_exact || *self.key(block) == key())
     }
 
     /// The same as far as what stands for the key goes.

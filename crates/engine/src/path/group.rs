@@ -17,13 +17,7 @@ pub(crate) trait Group: Send {
 
     /// Takes every live item through the functions, in order: own packets, which are in the batch, and those of other
     /// cores.
-    fn replay(
-        &mut self,
-        _items: &mut Items<'_>,
-        _batch: &mut Batch,
-        _port: &dyn Port,
-        _laps: &mut dyn Laps,
-    ) {
+    fn replay(&mut self, _items: &mut Items<'_>, _batch: &mut Batch, _port: &dyn Port, _laps: &mut dyn Laps) {
         unreachable!("only replicas have history, and these have tables of their own");
     }
 

@@ -48,6 +48,9 @@ mod tests {
         assert_eq!(first_bits(u64::MAX, 63), u64::MAX >> 1);
         assert!(bits(set).eq([1, 2, 4, 5, 7]));
         assert_eq!([0, 1, 63, 64].map(all_bits), [0, 1, u64::MAX >> 1, u64::MAX]);
-        assert_eq!([(0, 64), (3, 2), (63, 1)].map(|(begin, count)| span_bits(begin, count)), [u64::MAX, 0b11000, 1 << 63]);
+        assert_eq!(
+            [(0, 64), (3, 2), (63, 1)].map(|(begin, count)| span_bits(begin, count)),
+            [u64::MAX, 0b11000, 1 << 63]
+        );
     }
 }

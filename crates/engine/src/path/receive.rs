@@ -16,13 +16,7 @@ pub trait Intake: Send {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
 
     /// Takes the batch, whose headers are parsed, through the chain, with what else is to be stepped now.
-    fn step(
-        &mut self,
-        chain: &mut ChainCore,
-        batch: &mut Batch,
-        port: &dyn Port,
-        laps: &mut dyn Laps,
-    ) {
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         chain.process(batch, port, laps);
     }
 

@@ -479,7 +479,6 @@ impl<F: NetworkFunction> Replay<'_, F> {
         }
         verdict
     }
-
 }
 
 /// Where a step counts: what it counts of history others count, too.

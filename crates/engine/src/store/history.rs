@@ -52,7 +52,8 @@ pub(crate) fn keys<K: FlowKey>(table_seed: u64, records: usize, cores: usize) ->
     let (repeats, repeats_columns) = broadcast(records, cores);
     let (keys, key_columns) = broadcast::<K>(records, cores);
     let columns = wanted_columns.into_iter().zip(repeats_columns).zip(key_columns);
-    let column = |((wanted, repeats), keys)| -> Box<dyn Column> { Box::new(KeyColumn { wanted, repeats, keys }) };
+    let column =
+        |((wanted, repeats), keys)| -> Box<dyn Column> { Box::new(KeyColumn { wanted, repeats, keys }) };
     NewColumn {
         record: Box::new(Keys { hasher: Hasher::new(table_seed), wanted, repeats, last: Wanted::NONE, keys }),
         columns: columns.map(column).collect(),

@@ -66,13 +66,7 @@ pub(crate) trait Member<K>: Send {
     }
 
     /// Puts the state of the step before into the flow's new block, if there was room for one.
-    fn replay_place(
-        &mut self,
-        _item: usize,
-        _slot: Slot,
-        _items: &mut Items<'_>,
-        _table: &mut FlowTable<K>,
-    ) {
+    fn replay_place(&mut self, _item: usize, _slot: Slot, _items: &mut Items<'_>, _table: &mut FlowTable<K>) {
         unreachable!("as above");
     }
 

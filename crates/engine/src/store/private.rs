@@ -9,8 +9,8 @@ use wire::Stamp;
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
 use crate::path::group::Group;
-use crate::path::laps::{Lap, Laps};
 use crate::path::items::Items;
+use crate::path::laps::{Lap, Laps};
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits};
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
 use crate::store::function::FunctionMember;
@@ -233,13 +233,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         }
     }
 
-    fn replay(
-        &mut self,
-        items: &mut Items<'_>,
-        batch: &mut Batch,
-        port: &dyn Port,
-        laps: &mut dyn Laps,
-    ) {
+    fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         self.replay_items(items, batch, port, laps);
     }
 

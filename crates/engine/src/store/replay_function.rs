@@ -50,7 +50,11 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let times_ns = items.times_ns;
         let is_last = self.stepper.is_last();
         // Items that may be stepped together with the one before: a later function asks for the verdict on each.
-        let followers = if const { F::EXTRAS.leap.is_some() } && is_last { rest & !(items.own | runs.leaders) } else { 0 };
+        let followers = if const { F::EXTRAS.leap.is_some() } && is_last {
+            rest & !(items.own | runs.leaders)
+        } else {
+            0
+        };
         let (own_items, mut created) = (items.own, 0);
         let mut cells = table.cells_mut(self.part);
         let mut item = rest.trailing_zeros() as usize;
@@ -73,7 +77,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     let is_own = own_items >> item & 1 == 1;
                     let mut last_ns = now_ns;
                     let leapt = match followers >> item & 0b10 != 0 && was_some && !is_own {
-                        true => self.stepper.leap(&mut flow, &metas[item..], &times_ns[item..], followers >> item >> 1),
+                        true => self.stepper.leap(
+                            &mut flow,
+                            &metas[item..],
+                            &times_ns[item..],
+                            followers >> item >> 1,
+                        ),
                         false => 0,
                     };
                     if leapt > 0 {

@@ -26,13 +26,7 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
         laps.lap(Lap::Function(self.0.index()), batch);
     }
 
-    fn replay(
-        &mut self,
-        items: &mut Items<'_>,
-        batch: &mut Batch,
-        port: &dyn Port,
-        laps: &mut dyn Laps,
-    ) {
+    fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         let metas = items.metas::<F::Meta>(self.0.index());
         for item in bits(items.live) {
             let Some(meta) = &metas[item] else { continue };
@@ -42,8 +36,7 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
                 self.0.conclude(packet, verdict, meta, batch, port);
                 items.sync(item, batch);
             } else {
-                let stamp =
-                    Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
+                let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
                 let verdict = self.0.replay().step(&mut None, meta, stamp);
                 items.live &= !(u64::from(verdict != Verdict::Forward) << item);
             }

@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 
 use io::{Frame, Port, Received};
-use wire::Stamp;
+use ring::Subscriber;
+use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd};
-use crate::strategies::scr::log::HeaderHistory;
 
 /// Puts the packets of other cores between a core's own.
 pub(crate) struct Interleaver {
@@ -125,5 +125,49 @@ impl Intake for Interleaver {
 
     fn finish(&mut self) -> IntakeEnd {
         IntakeEnd { forgotten: self.forgotten, ..IntakeEnd::default() }
+    }
+}
+
+/// A core's end of a history that holds headers.
+pub(crate) struct HeaderHistory {
+    times_ns: Subscriber<u64>,
+    headers: Subscriber<Headers>,
+    first: u64,
+}
+
+impl HeaderHistory {
+    /// From packet number `first` on.
+    pub(crate) fn new(times_ns: Subscriber<u64>, headers: Subscriber<Headers>, first: u64) -> HeaderHistory {
+        HeaderHistory { times_ns, headers, first }
+    }
+
+    /// The number of the first packet.
+    fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The number of the first packet of which nothing is known now.
+    fn end(&mut self) -> u64 {
+        let published = self.times_ns.published();
+        self.headers.published();
+        self.first + published as u64
+    }
+
+    /// Whether more will come.
+    fn is_over(&self) -> bool {
+        self.times_ns.is_abandoned()
+    }
+
+    /// A packet that is known, and not given back.
+    fn read(&self, seq: u64) -> (u64, Headers) {
+        let place = (seq - self.first) as usize;
+        (self.times_ns.item(place), self.headers.item(place))
+    }
+
+    /// Gives back all before this number. The times go last, as in [`Columns::release`].
+    fn release(&mut self, below: u64) {
+        let below = (below - self.first) as usize;
+        self.headers.release(below);
+        self.times_ns.release(below);
     }
 }

@@ -7,14 +7,14 @@
 //! a look at headers. In a chain in which a function edits what a later one reads, or that has two sides, only the
 //! functions before know what the later ones read: there the headers themselves are written.
 
-use ring::{Publisher, Subscriber, broadcast};
+use ring::{Publisher, broadcast};
 use wire::{Headers, Stamp};
 
 use crate::chain::Chain;
 use crate::path::items::{Column, Columns};
 use crate::path::receive::Intake;
 use crate::store::history::{NewColumn, Record};
-use crate::strategies::scr::interleaver::Interleaver;
+use crate::strategies::scr::interleaver::{HeaderHistory, Interleaver};
 use crate::strategies::scr::replicator::Replicator;
 
 /// The dispatcher's end.
@@ -45,16 +45,21 @@ pub fn history(
         let (headers, header_columns) = broadcast(records, cores);
         writer.records.push(Box::new(headers));
         let intake = |((times_ns, _), headers)| -> Box<dyn Intake> {
-            Box::new(Interleaver::new(HeaderHistory { times_ns, headers, first }, cores))
+            Box::new(Interleaver::new(HeaderHistory::new(times_ns, headers, first), cores))
         };
         return (writer, columns.zip(header_columns).map(intake).collect());
     }
-    let columns =
-        columns.map(|(times_ns, malformed)| Columns { times_ns, malformed, keys: Vec::new(), metas: Vec::new() });
+    let columns = columns.map(|(times_ns, malformed)| Columns {
+        times_ns,
+        malformed,
+        keys: Vec::new(),
+        metas: Vec::new(),
+    });
     let mut by_core: Vec<Columns> = columns.collect();
     let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
     for (index, spec) in chain.functions.iter().enumerate() {
-        let keys = begins.contains(&index).then(|| spec.function.key_history(chain.table_seed, records, cores));
+        let keys =
+            begins.contains(&index).then(|| spec.function.key_history(chain.table_seed, records, cores));
         let keys = writer.take(keys.flatten());
         let metas = writer.take(Some(spec.function.meta_history(records, cores)));
         let mut keys = keys.into_iter();
@@ -106,44 +111,5 @@ impl Record for Publisher<Headers> {
         let has_room = self.push(*headers);
         debug_assert!(has_room, "the times had room");
         self.publish();
-    }
-}
-
-/// A core's end of a history that holds headers.
-pub(crate) struct HeaderHistory {
-    times_ns: Subscriber<u64>,
-    headers: Subscriber<Headers>,
-    first: u64,
-}
-
-impl HeaderHistory {
-    /// The number of the first packet.
-    pub(crate) fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// The number of the first packet of which nothing is known now.
-    pub(crate) fn end(&mut self) -> u64 {
-        let published = self.times_ns.published();
-        self.headers.published();
-        self.first + published as u64
-    }
-
-    /// Whether more will come.
-    pub(crate) fn is_over(&self) -> bool {
-        self.times_ns.is_abandoned()
-    }
-
-    /// A packet that is known, and not given back.
-    pub(crate) fn read(&self, seq: u64) -> (u64, Headers) {
-        let place = (seq - self.first) as usize;
-        (self.times_ns.item(place), self.headers.item(place))
-    }
-
-    /// Gives back all before this number. The times go last, as in [`Columns::release`].
-    pub(crate) fn release(&mut self, below: u64) {
-        let below = (below - self.first) as usize;
-        self.headers.release(below);
-        self.times_ns.release(below);
     }
 }
