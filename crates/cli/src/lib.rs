@@ -28,6 +28,7 @@ mod old_names;
 mod output;
 mod page;
 mod progress;
+mod service;
 #[cfg(test)]
 mod schema;
 

@@ -36,6 +36,8 @@ mod plan;
 mod ports;
 #[path = "report.rs"]
 mod report;
+#[path = "service.rs"]
+mod service;
 #[path = "signals.rs"]
 mod signals;
 mod support;

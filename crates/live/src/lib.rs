@@ -6,6 +6,7 @@
 //! | [`LivePort`] | one or two interfaces as a port |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Routes`] | the thread that follows the kernel's routes |
+//! | [`rights`] | what this process may do, and giving up what it does not need |
 //! | [`route`] | route mode: where a frame goes next, by the kernel's routes and neighbours |
 //! | [`xdp`] | its packets past the kernel's network stack: sockets of AF_XDP, and the program that steers to them |
 //! | [`LiveError`] | why an interface cannot be used, and what to do |
@@ -20,6 +21,7 @@ mod interface;
 mod link;
 mod packet_socket;
 mod port;
+pub mod rights;
 pub mod route;
 mod routes;
 mod segment;

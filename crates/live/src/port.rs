@@ -1,5 +1,8 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
 use wire::{LinkType, Stamp};
 
@@ -9,7 +12,7 @@ use crate::link::{Link, wait_for};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
-use crate::xdp::Steering;
+use crate::xdp::{Steering, page_bytes};
 use crate::xdp_link::{XdpLink, umem};
 use crate::{Interface, LiveError};
 
@@ -73,6 +76,8 @@ pub struct LivePort {
     inward: Vec<Frame>,
     remarks: Vec<String>,
     poll: Poll,
+    /// How often packets were asked for: whoever watches the run sees that it goes on.
+    pulse: Arc<AtomicU64>,
     /// What becomes readable when a packet arrives.
     polled: Box<[libc::pollfd]>,
 }
@@ -104,6 +109,9 @@ impl LivePort {
         for (number, interface) in interfaces.iter().enumerate() {
             let mut xdp = || -> Result<Box<dyn Link>, LiveError> {
                 let steering = options.steering.get(number).unwrap_or(&none);
+                if pool.chunk_bytes() > page_bytes() {
+                    return Err(too_long(interfaces));
+                }
                 let umem = umem(&pool)?;
                 Ok(Box::new(XdpLink::open(interface, steering, &umem, (&mut pool, waiting), sees_all)?))
             };
@@ -127,7 +135,12 @@ impl LivePort {
         let (clock, inward, poll) = (Clock::new(), Vec::with_capacity(INWARD), options.poll);
         let polled = sides.iter().flat_map(|side| side.link.descriptors());
         let polled = polled.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks, poll, polled })
+        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks, poll, pulse: Arc::default(), polled })
+    }
+
+    /// Counts up as long as somebody asks the port for packets, whether there are any or not.
+    pub fn pulse(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.pulse)
     }
 
     /// Why sockets are not of the best kind, in sentences for people.
@@ -259,10 +272,27 @@ impl LivePort {
     }
 }
 
+/// The largest MTU at which drivers take an XDP program: less than a page with what the kernel puts around a packet.
+const LARGEST_MTU: usize = 3_498;
+
+/// An interface whose packets have no room in a page.
+fn too_long(interfaces: &[Interface]) -> LiveError {
+    let longest = interfaces.iter().max_by_key(|interface| interface.mtu);
+    let (name, mtu) = longest.map_or(("?", 0), |longest| (longest.name.as_str(), longest.mtu));
+    LiveError::refused(
+        format!("interface `{name}` has MTU {mtu}, and AF_XDP takes up to {LARGEST_MTU}"),
+        format!(
+            "Use a smaller one (ip link set dev {name} mtu {LARGEST_MTU}), or AF_PACKET, which takes it: --socket packet."
+        ),
+    )
+}
+
 impl Port for LivePort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         self.flush();
         self.clock.read();
+        // There is no other writer.
+        self.pulse.store(self.pulse.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let begin = frames.len();
         if self.clock.hand_out(&mut self.inward, max, frames) > 0 {
             return Received::Frames;

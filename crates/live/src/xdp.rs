@@ -59,6 +59,7 @@ pub use program::{Action, AttachMode, XdpProgram};
 pub use socket::{Descriptor, Statistics, XdpSocket};
 pub use steering::{HostPort, Steered, Steering};
 pub use umem::Umem;
+pub(crate) use umem::page_bytes;
 
 /// Each of them may move to the thread that uses it.
 const _: () = {

@@ -17,6 +17,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::words::{Answer, CoreStatus, REQUEST_MAX, Request, Status};
 use crate::failure::Failure;
+use crate::service;
 
 /// How long somebody who is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -149,6 +150,7 @@ impl Subject {
 
     /// Has a chain take over, or says why not.
     fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
+        let _told = service::Reloading::begin();
         let chain = Chain::parse(name, text, &self.registry).map_err(|error| {
             let (line, column) = error.position();
             format!("{name}:{line}:{column}: {error}")

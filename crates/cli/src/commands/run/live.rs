@@ -1,7 +1,7 @@
 //! `paceline run` on network interfaces.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Chain, Plan, Progress, Registry, guests, run_live};
+use engine::{Chain, Plan, Registry, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
+use live::rights;
 use live::xdp::{HostPort, Steering};
 use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
 
-use super::metrics::serve;
+use super::metrics::{listen, serve_on};
 use super::options::{Place, PollArg, RunArgs, SocketArg, Way};
 use super::record::Recorded;
 use crate::control::{Control, Hangups, Subject, default_path};
@@ -23,6 +24,7 @@ use crate::failure::Failure;
 use crate::input::read_chain;
 use crate::output::{Reports, plural};
 use crate::progress::interruptible;
+use crate::service::{Service, Watched};
 
 /// Frames that packets are received into.
 const FRAMES: usize = 8_192;
@@ -50,6 +52,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             "inside and outside are one interface, `{inside}`\nGive two, or --on {inside} for a router with one arm."
         )));
     }
+    let socket = args.live.control.clone().unwrap_or_else(default_path);
+    let written = written(args, &socket);
+    let written: Vec<&Path> = written.iter().map(PathBuf::as_path).collect();
+    // Ahead of all threads: they leave the signal alone, and are confined, as this one is.
+    let hangups = Hangups::keep();
+    let confined = rights::confine(&written);
     let open = |name: &&str| Interface::open(name).map_err(cannot);
     let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
@@ -88,10 +96,14 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     for (interface, socket, _) in port.interfaces() {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
-    let hangups = Hangups::keep();
     let telemetry = Some(Arc::new(plan.telemetry(&chain)));
-    let server = args.metrics.as_ref().zip(telemetry.as_ref());
-    let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
+    let listener = args.metrics.as_ref().map(listen).transpose()?;
+    // What is needed from here on; threads that start now have no more.
+    let for_files = rights::for_files(&written, &[&args.chain.chain]).map_err(cannot)?;
+    let kept = rights::keep(&for_files).map_err(cannot)?;
+    eprintln!("{}", rights_line(&kept, confined));
+    let server = listener.zip(telemetry.as_ref());
+    let _server = server.map(|(listener, telemetry)| serve_on(listener, telemetry)).transpose()?;
     let progress = interruptible(telemetry);
     let subject = Arc::new(Subject {
         registry: registry.clone(),
@@ -104,10 +116,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
     let cores = plural(plan.cores as u64, "core");
-    announce(
-        &progress,
-        format!("{} runs, strategy {} on {cores}; Ctrl-C ends it", chain.name, strategy.name()),
-    );
+    let line = format!("{} runs, strategy {} on {cores}", chain.name, strategy.name());
+    let service = Service::start(Watched { progress: Arc::clone(&progress), line, pulse: port.pulse() });
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
         let begin = Instant::now();
@@ -128,6 +138,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             outcome
         }
     };
+    drop(service);
     let outcome = outcome.map_err(Failure::of_run)?;
     let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
@@ -189,18 +200,18 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
     }
 }
 
-/// Says that packets go through from now on, once the tables are made.
-fn announce(progress: &Arc<Progress>, line: String) {
-    let progress = Arc::clone(progress);
-    thread::spawn(move || {
-        while !progress.reloads.has_begun() {
-            if progress.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        eprintln!("{line}");
-    });
+/// Files that are made in the course of a run, and so the folders that it writes in.
+fn written(args: &RunArgs, socket: &Path) -> Vec<PathBuf> {
+    let files = [&args.out, &args.json, &args.live.record];
+    let files = files.into_iter().flatten().filter(|path| path.as_os_str() != "-");
+    files.cloned().chain([socket.to_owned()]).collect()
+}
+
+/// What the threads that work on packets may do.
+fn rights_line(kept: &[rights::Capability], confined: rights::Confined) -> String {
+    let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    let kept = if kept.is_empty() { "no capabilities for packets".to_owned() } else { kept.join(" ") };
+    format!("rights: {kept}; {confined}")
 }
 
 /// The control socket that was asked for; else the one where everybody looks, if it is free.

@@ -1,0 +1,117 @@
+//! What a service manager is told (`sd_notify(3)`): that a run is ready, reloads, stops, and that it goes on.
+//!
+//! All of it is best effort: where `NOTIFY_SOCKET` is not set nobody asks, and nothing is sent.
+
+use std::env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::Progress;
+use sd_notify::NotifyState;
+
+/// How often the state is told in words.
+const STATUS: Duration = Duration::from_secs(5);
+/// How often somebody looks whether the run has begun.
+const LOOK: Duration = Duration::from_millis(1);
+
+fn tell(states: &[NotifyState<'_>]) {
+    // Whoever does not listen any more misses nothing that the run depends on.
+    let _ = sd_notify::notify(states);
+}
+
+/// A chain is about to take over, as long as this is held.
+pub struct Reloading(());
+
+impl Reloading {
+    pub fn begin() -> Reloading {
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            tell(&[NotifyState::Reloading, now]);
+        }
+        Reloading(())
+    }
+}
+
+impl Drop for Reloading {
+    fn drop(&mut self) {
+        tell(&[NotifyState::Ready]);
+    }
+}
+
+/// The thread that tells how a run goes on. Dropped at its end.
+pub struct Service {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A run that a service manager watches.
+pub struct Watched {
+    pub progress: Arc<Progress>,
+    /// What it says of itself when it runs.
+    pub line: String,
+    /// Counts up as long as packets are asked for.
+    pub pulse: Arc<AtomicU64>,
+}
+
+impl Service {
+    /// Says on standard error, and to the service manager if there is one, that packets go through, once they do.
+    pub fn start(watched: Watched) -> Service {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = thread::spawn(move || watched.watch(&over));
+        Service { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        tell(&[NotifyState::Stopping, NotifyState::Status("ends after the packets on their way")]);
+    }
+}
+
+impl Watched {
+    fn watch(&self, is_over: &AtomicBool) {
+        while !self.progress.reloads.has_begun() {
+            if self.progress.stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+        eprintln!("{}; Ctrl-C ends it", self.line);
+        tell(&[NotifyState::Ready, NotifyState::Status(&self.line)]);
+        if env::var_os("NOTIFY_SOCKET").is_none() {
+            return;
+        }
+        // Half of what is allowed, as the manual advises.
+        let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 2);
+        let pause = watchdog.map_or(STATUS, |half| half.min(STATUS)).max(LOOK);
+        let (mut pulse, mut told) = (0, Instant::now());
+        while !is_over.load(Ordering::Relaxed) {
+            let now = self.pulse.load(Ordering::Relaxed);
+            // A thread that hangs asks for no packets: the service manager is left to notice.
+            if watchdog.is_some() && now != pulse {
+                tell(&[NotifyState::Watchdog]);
+            }
+            pulse = now;
+            if told.elapsed() >= STATUS {
+                told = Instant::now();
+                tell(&[NotifyState::Status(&format!("{}, {}", self.line, self.packets()))]);
+            }
+            thread::park_timeout(pause);
+        }
+    }
+
+    fn packets(&self) -> String {
+        let telemetry = self.progress.telemetry.as_ref();
+        let packets = telemetry.map_or(0, |telemetry| {
+            telemetry.snapshot().cores.iter().map(|core| core.counts.packets).sum()
+        });
+        crate::output::plural(packets, "packet")
+    }
+}
