@@ -26,6 +26,8 @@ mod lab;
 mod live;
 #[path = "meant.rs"]
 mod meant;
+#[path = "on_death.rs"]
+mod on_death;
 #[path = "oddities.rs"]
 mod oddities;
 #[path = "p4.rs"]

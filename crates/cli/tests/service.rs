@@ -23,7 +23,7 @@ pub struct Lan {
     pub gateway: Namespace,
     pub right: Namespace,
     pub folder: Folder,
-    pub lab: Lab,
+    _lab: Lab,
 }
 
 impl Lan {
@@ -38,7 +38,7 @@ impl Lan {
         }
         let folder = Folder::new(&format!("service-{label}"));
         fs::write(folder.file("track.toml"), TRACK).expect("a folder of the test");
-        Some(Lan { left, gateway, right, folder, lab })
+        Some(Lan { left, gateway, right, folder, _lab: lab })
     }
 
     /// Addresses for a router with a NAT.

@@ -24,6 +24,9 @@ pub(crate) trait Link: Send {
     /// Whether the host's own stack sees the packets that are received here.
     fn shares_with_host(&self) -> bool;
 
+    /// Whether what keeps packets from the host stays when the process is gone.
+    fn outlive(&mut self, _outlives: bool) {}
+
     /// What it counts.
     fn counters(&mut self) -> InterfaceCounters;
 

@@ -116,7 +116,10 @@ impl LivePort {
                 Ok(Box::new(XdpLink::open(interface, steering, &umem, (&mut pool, waiting), sees_all)?))
             };
             let packet = || -> Result<Box<dyn Link>, LiveError> {
-                Ok(Box::new(PacketSocket::open(interface, sees_all)?))
+                let socket = PacketSocket::open(interface, sees_all)?;
+                // What a run that died left there keeps packets from these sockets, too.
+                let _ = options.steering.get(number).unwrap_or(&none).pins.unblock(&interface.name);
+                Ok(Box::new(socket))
             };
             let link = match options.sockets {
                 Sockets::Packet => packet()?,
@@ -159,6 +162,12 @@ impl LivePort {
         const HEADROOM: usize = 256 + 64;
         const ETHERNET: usize = 14 + 2 * 4;
         (HEADROOM + ETHERNET + mtu).next_power_of_two().clamp(2_048, 1 << 16)
+    }
+
+    /// Whether the interfaces stay as [`OnDeath::Block`](crate::xdp::OnDeath) has them when this port is dropped, as they
+    /// do when the process is killed. They do not unless this is called: what is not quite set up is undone.
+    pub fn outlive(&mut self, outlives: bool) {
+        self.sides.iter_mut().for_each(|side| side.link.outlive(outlives));
     }
 
     /// The interfaces, what was chosen for each, and what it counts.

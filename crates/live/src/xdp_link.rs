@@ -208,6 +208,10 @@ impl Link for XdpLink {
         false
     }
 
+    fn outlive(&mut self, outlives: bool) {
+        self.program.outlive(outlives);
+    }
+
     fn counters(&mut self) -> InterfaceCounters {
         let mut counters = self.counters;
         for socket in &self.sockets {

@@ -13,11 +13,11 @@ use engine::{Chain, Plan, Registry, guests, run_live};
 use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
 use live::rights;
-use live::xdp::{HostPort, Steering};
+use live::xdp::{HostPort, OnDeath, Pins, Steering};
 use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
 
 use super::metrics::{listen, serve_on};
-use super::options::{Place, PollArg, RunArgs, SocketArg, Way};
+use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
 use super::record::Recorded;
 use crate::control::{Control, Hangups, Subject, default_path};
 use crate::failure::Failure;
@@ -52,8 +52,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             "inside and outside are one interface, `{inside}`\nGive two, or --on {inside} for a router with one arm."
         )));
     }
+    let blocks = blocks(args, place)?;
     let socket = args.live.control.clone().unwrap_or_else(default_path);
-    let written = written(args, &socket);
+    let written = written(args, &socket, blocks);
     let written: Vec<&Path> = written.iter().map(PathBuf::as_path).collect();
     // Ahead of all threads: they leave the signal alone, and are confined, as this one is.
     let hangups = Hangups::keep();
@@ -74,6 +75,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         }
     };
     let sockets = match args.live.socket {
+        // AF_PACKET keeps nothing from the host, so it can block nothing.
+        SocketArg::Auto if blocks => Sockets::Xdp,
         // What AF_XDP takes the host behind a mirror would not get.
         SocketArg::Auto if place.way == Way::Mirror => Sockets::Packet,
         SocketArg::Auto => Sockets::Auto,
@@ -84,7 +87,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Busy => Poll::Busy,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain)? };
+    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)? };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     if place.way == Way::Route && port.shares_with_host() {
@@ -128,6 +131,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             progress.stop.store(true, Ordering::Relaxed);
         });
     }
+    // From here on, whatever happens but a good end.
+    port.outlive(true);
     let guests = (guests, frames);
     let outcome = match (came_in, left) {
         (None, None) => run_live(&chain, &plan, &mut port, guests, &progress),
@@ -140,6 +145,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     };
     drop(service);
     let outcome = outcome.map_err(Failure::of_run)?;
+    port.outlive(false);
     let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
         InterfaceReport {
@@ -170,7 +176,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
 }
 
 /// Which packets of each interface are the host's own business.
-fn steering(args: &RunArgs, place: &Place<'_>, chain: &Chain) -> Result<Vec<Steering>, Failure> {
+fn steering(
+    args: &RunArgs,
+    place: &Place<'_>,
+    chain: &Chain,
+    blocks: bool,
+) -> Result<Vec<Steering>, Failure> {
     let port = |text: &String| text.parse::<HostPort>().map_err(cannot);
     let pass_ports = args.live.pass_to_host.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     let is_router = place.way == Way::Route;
@@ -184,6 +195,8 @@ fn steering(args: &RunArgs, place: &Place<'_>, chain: &Chain) -> Result<Vec<Stee
         pass_ports,
         host_addresses,
         port_addresses,
+        on_death: if blocks { OnDeath::Block } else { OnDeath::Pass },
+        pins: Pins::at(&args.live.pins),
     };
     Ok(vec![steering; place.names.len()])
 }
@@ -201,10 +214,48 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
 }
 
 /// Files that are made in the course of a run, and so the folders that it writes in.
-fn written(args: &RunArgs, socket: &Path) -> Vec<PathBuf> {
+fn written(args: &RunArgs, socket: &Path, blocks: bool) -> Vec<PathBuf> {
     let files = [&args.out, &args.json, &args.live.record];
     let files = files.into_iter().flatten().filter(|path| path.as_os_str() != "-");
-    files.cloned().chain([socket.to_owned()]).collect()
+    // Removed at the end, or by the first run that needs it no more.
+    let pins = if blocks || args.live.pins.exists() { Some(args.live.pins.join("pin")) } else { None };
+    files.cloned().chain([socket.to_owned()]).chain(pins).collect()
+}
+
+/// Whether nothing is to pass when the process dies.
+fn blocks(args: &RunArgs, place: &Place<'_>) -> Result<bool, Failure> {
+    match args.live.on_death {
+        Some(OnDeathArg::Block) if place.way == Way::Mirror => Err(Failure::usage(
+            "--on-death block is not for a mirror, which holds no packet up\nLeave it out.",
+        )),
+        Some(OnDeathArg::Block) if args.live.socket == SocketArg::Packet => Err(Failure::usage(
+            "--on-death block needs AF_XDP: by AF_PACKET the kernel has all packets, too, and what it does with them is its own \
+             business\nLeave --socket packet out, or have the kernel pass nothing: sysctl net.ipv4.ip_forward=0 \
+             net.ipv6.conf.all.forwarding=0",
+        )),
+        Some(OnDeathArg::Block) => {
+            Pins::at(&args.live.pins).make().map_err(cannot)?;
+            Ok(true)
+        }
+        Some(OnDeathArg::Pass) => {
+            if let Some(why) = nothing_passes(place.way) {
+                eprintln!("note: nothing passes when this program dies: {why}");
+            }
+            Ok(false)
+        }
+        None => Ok(false),
+    }
+}
+
+/// Why the kernel passes nothing on when it gets the packets.
+fn nothing_passes(way: Way) -> Option<&'static str> {
+    let forwards = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
+    match way {
+        Way::Mirror => None,
+        Way::Bridge => Some("this host is no bridge, unless a bridge of the kernel has both interfaces"),
+        Way::Route if forwards("/proc/sys/net/ipv4/ip_forward") => None,
+        Way::Route => Some("the kernel does not forward (net.ipv4.ip_forward = 0)"),
+    }
 }
 
 /// What the threads that work on packets may do.
