@@ -3,6 +3,7 @@
 //! All of it is best effort: where `NOTIFY_SOCKET` is not set nobody asks, and nothing is sent.
 
 use std::env;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -83,7 +84,8 @@ impl Watched {
             }
             thread::sleep(LOOK);
         }
-        eprintln!("{}; Ctrl-C ends it", self.line);
+        // Where standard error is closed nobody reads this.
+        let _ = writeln!(io::stderr(), "{}; Ctrl-C ends it", self.line);
         tell(&[NotifyState::Ready, NotifyState::Status(&self.line)]);
         if env::var_os("NOTIFY_SOCKET").is_none() {
             return;

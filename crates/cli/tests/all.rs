@@ -45,3 +45,5 @@ mod signals;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;
+#[path = "vanish.rs"]
+mod vanish;

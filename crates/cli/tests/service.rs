@@ -23,7 +23,7 @@ pub struct Lan {
     pub gateway: Namespace,
     pub right: Namespace,
     pub folder: Folder,
-    _lab: Lab,
+    lab: Lab,
 }
 
 impl Lan {
@@ -38,7 +38,7 @@ impl Lan {
         }
         let folder = Folder::new(&format!("service-{label}"));
         fs::write(folder.file("track.toml"), TRACK).expect("a folder of the test");
-        Some(Lan { left, gateway, right, folder, _lab: lab })
+        Some(Lan { left, gateway, right, folder, lab })
     }
 
     /// Addresses for a router with a NAT.
@@ -51,6 +51,11 @@ impl Lan {
         self.gateway.ip("addr add 10.0.0.1/24 dev in");
         self.gateway.ip("addr add 203.0.113.1/24 dev out");
         self.right.ip("addr add 203.0.113.2/24 dev eth0");
+    }
+
+    /// Another pair of interfaces.
+    pub fn pair(&self, left: (&Namespace, &str), right: (&Namespace, &str)) {
+        self.lab.pair(left, right);
     }
 
     pub fn socket(&self) -> String {

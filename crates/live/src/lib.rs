@@ -18,6 +18,7 @@ mod clock;
 mod counters;
 mod error;
 mod interface;
+mod keeper;
 mod link;
 mod packet_socket;
 mod port;

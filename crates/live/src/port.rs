@@ -1,6 +1,6 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
@@ -8,11 +8,12 @@ use wire::{LinkType, Stamp};
 
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
-use crate::link::{Link, wait_for};
+use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
+use crate::link::{Absent, Link, wait_for};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
-use crate::xdp::{Steering, page_bytes};
+use crate::xdp::{Steering, XdpProgram, page_bytes};
 use crate::xdp_link::{XdpLink, umem};
 use crate::{Interface, LiveError};
 
@@ -60,14 +61,21 @@ pub struct PortOptions {
     /// By interface, packets that go to this host's own stack and not to the port, where AF_XDP is used. Missing ones pass
     /// none.
     pub steering: Vec<Steering>,
+    /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
+    pub tell: Option<fn(&str)>,
 }
 
 /// Interfaces as a port. Receives from each in turn.
 pub struct LivePort {
+    /// Ends first: what it has of an interface goes with the interface's sockets.
+    _keeper: Keeper,
     pool: Pool,
     mode: Mode,
     clock: Clock,
     sides: Vec<Side>,
+    /// What interfaces that went away or came back ask for.
+    desk: Arc<Desk>,
+    outlives: bool,
     /// By chunk of the pool: the interface by which its packet came in.
     origins: Box<[u8]>,
     /// Whose turn it is to be received from.
@@ -105,23 +113,27 @@ impl LivePort {
         let origins = vec![0; pool.free()].into();
         let waiting = pool.free() / (2 * interfaces.len());
         let none = Steering::default();
-        let (mut sides, mut remarks) = (Vec::new(), Vec::new());
+        let (mut sides, mut remarks, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (number, interface) in interfaces.iter().enumerate() {
-            let mut xdp = || -> Result<Box<dyn Link>, LiveError> {
-                let steering = options.steering.get(number).unwrap_or(&none);
+            let steering = options.steering.get(number).unwrap_or(&none);
+            let mut xdp = || -> Result<Opened, LiveError> {
                 if pool.chunk_bytes() > page_bytes() {
                     return Err(too_long(interfaces));
                 }
                 let umem = umem(&pool)?;
-                Ok(Box::new(XdpLink::open(interface, steering, &umem, (&mut pool, waiting), sees_all)?))
+                let chunks = (number as u8, waiting);
+                let mut link = XdpLink::open(interface, steering, &umem, chunks, sees_all)?;
+                link.turn(&mut pool);
+                link.steer()?;
+                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting }, Box::new(link)))
             };
-            let packet = || -> Result<Box<dyn Link>, LiveError> {
+            let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
                 // What a run that died left there keeps packets from these sockets, too.
-                let _ = options.steering.get(number).unwrap_or(&none).pins.unblock(&interface.name);
-                Ok(Box::new(socket))
+                let _ = steering.pins.unblock(&interface.name);
+                Ok((None, Kind::Packet, Box::new(socket)))
             };
-            let link = match options.sockets {
+            let (program, kind, link) = match options.sockets {
                 Sockets::Packet => packet()?,
                 Sockets::Xdp => xdp()?,
                 Sockets::Auto => match xdp() {
@@ -134,11 +146,35 @@ impl LivePort {
                 },
             };
             sides.push(Side::new(interface, link));
+            kept.push(Kept {
+                name: interface.name.clone(),
+                kind,
+                steering: steering.clone(),
+                sees_all,
+                program,
+                state: State::Held { index: interface.index, is_up: true },
+            });
         }
+        let desk = Arc::new(Desk::default());
+        let keeper = Keeper::start(kept, Arc::clone(&desk), options.tell.unwrap_or(|_| {}))?;
         let (clock, inward, poll) = (Clock::new(), Vec::with_capacity(INWARD), options.poll);
-        let polled = sides.iter().flat_map(|side| side.link.descriptors());
-        let polled = polled.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks, poll, pulse: Arc::default(), polled })
+        let polled = polled(&sides);
+        Ok(LivePort {
+            pool,
+            mode,
+            clock,
+            sides,
+            desk,
+            outlives: false,
+            _keeper: keeper,
+            origins,
+            next: 0,
+            inward,
+            remarks,
+            poll,
+            pulse: Arc::default(),
+            polled,
+        })
     }
 
     /// Counts up as long as somebody asks the port for packets, whether there are any or not.
@@ -167,16 +203,36 @@ impl LivePort {
     /// Whether the interfaces stay as [`OnDeath::Block`](crate::xdp::OnDeath) has them when this port is dropped, as they
     /// do when the process is killed. They do not unless this is called: what is not quite set up is undone.
     pub fn outlive(&mut self, outlives: bool) {
+        self.outlives = outlives;
         self.sides.iter_mut().for_each(|side| side.link.outlive(outlives));
+    }
+
+    /// Lets go of interfaces that went away, and takes those that are back.
+    #[cold]
+    fn obey(&mut self) {
+        for order in self.desk.take() {
+            match order {
+                Order::Leave(number) => {
+                    let link = Box::new(Absent::default());
+                    // With the interface went whatever could be blocked.
+                    self.sides[number].link.outlive(false);
+                    self.sides[number].replace(link, number as u8, &mut self.pool);
+                }
+                Order::Take(number, interface, mut link) => {
+                    link.outlive(self.outlives);
+                    let side = &mut self.sides[number];
+                    side.replace(link, number as u8, &mut self.pool);
+                    side.link.turn(&mut self.pool);
+                    side.interface = interface;
+                }
+            }
+        }
+        self.polled = polled(&self.sides);
     }
 
     /// The interfaces, what was chosen for each, and what it counts.
     pub fn interfaces(&mut self) -> Vec<(Interface, String, InterfaceCounters)> {
-        let of = |Side { interface, link, lost, .. }: &mut Side| {
-            let mut counters = link.counters();
-            counters.lost.iter_mut().zip(lost.lost).for_each(|(sum, count)| *sum += count);
-            (interface.clone(), link.describe(), counters)
-        };
+        let of = |side: &mut Side| (side.interface.clone(), side.link.describe(), side.counters());
         self.sides.iter_mut().map(of).collect()
     }
 
@@ -281,6 +337,15 @@ impl LivePort {
     }
 }
 
+/// A link, how it can be opened again, and the program at its interface.
+type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Box<dyn Link>);
+
+/// What becomes readable when a packet arrives at one of them.
+fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
+    let all = sides.iter().flat_map(|side| side.link.descriptors());
+    all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
+}
+
 /// The largest MTU at which drivers take an XDP program: less than a page with what the kernel puts around a packet.
 const LARGEST_MTU: usize = 3_498;
 
@@ -298,6 +363,9 @@ fn too_long(interfaces: &[Interface]) -> LiveError {
 
 impl Port for LivePort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        if self.desk.is_due() {
+            self.obey();
+        }
         self.flush();
         self.clock.read();
         // There is no other writer.

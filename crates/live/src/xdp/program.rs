@@ -148,6 +148,25 @@ impl XdpProgram {
         Ok(())
     }
 
+    /// Replaces all addresses by those of `steering`, whose rules are those of the program. Others stay as they are
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`XdpProgram::set_host_addresses`].
+    pub(crate) fn set_addresses(&mut self, steering: &Steering) -> Result<(), LiveError> {
+        let name = self.interface.name.clone();
+        let error_of = |error: MapError| failed("cannot say which addresses are the host's", &name, &error);
+        let mut map: HashMap<_, [u8; 16], u8> = self.map("host_addresses")?;
+        let all = steering.host_addresses.iter().map(|address| (address_key(address), ALL));
+        let ports = steering.port_addresses.iter().map(|address| (address_key(address), ITS_PORTS));
+        let wanted: std::collections::HashMap<[u8; 16], u8> = all.chain(ports).collect();
+        let there = map.keys().collect::<Result<Vec<_>, _>>().map_err(error_of)?;
+        for gone in there.iter().filter(|key| !wanted.contains_key(*key)) {
+            map.remove(gone).map_err(error_of)?;
+        }
+        wanted.iter().try_for_each(|(key, passes)| map.insert(key, passes, 0).map_err(error_of))
+    }
+
     fn add_addresses(&mut self, addresses: &[IpAddr], passes: u8) -> Result<(), LiveError> {
         let name = self.interface.name.clone();
         let error_of = |error: MapError| failed("cannot say which addresses are the host's", &name, &error);

@@ -1,6 +1,7 @@
 //! `paceline run` on network interfaces.
 
 use std::collections::BTreeMap;
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -87,7 +88,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Busy => Poll::Busy,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)? };
+    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)?, tell: Some(tell) };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     if place.way == Way::Route && port.shares_with_host() {
@@ -213,6 +214,11 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
     }
 }
 
+/// Says what happened to an interface. Where standard error is closed nobody reads this.
+fn tell(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
 /// Files that are made in the course of a run, and so the folders that it writes in.
 fn written(args: &RunArgs, socket: &Path, blocks: bool) -> Vec<PathBuf> {
     let files = [&args.out, &args.json, &args.live.record];
@@ -262,7 +268,7 @@ fn nothing_passes(way: Way) -> Option<&'static str> {
 fn rights_line(kept: &[rights::Capability], confined: rights::Confined) -> String {
     let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
     let kept = if kept.is_empty() { "no capabilities for packets".to_owned() } else { kept.join(" ") };
-    format!("rights: {kept}; {confined}")
+    format!("rights: {kept}, those for sockets for interfaces that come back; {confined}")
 }
 
 /// The control socket that was asked for; else the one where everybody looks, if it is free.
