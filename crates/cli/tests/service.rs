@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::lab::{Lab, Namespace};
-use crate::support::{Folder, paceline, root, stderr};
+use crate::support::{Folder, paceline, root, stderr, stdout};
 
 const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\n";
 /// A busy machine's threads take their time.
@@ -252,7 +252,7 @@ fn a_run_keeps_no_right_that_it_does_not_need() {
             "--metrics", "127.0.0.1:9104"],
         &[],
     );
-    assert!(run.said.contains("rights: no capabilities for packets; "), "{}", run.said);
+    assert!(run.said.contains("rights: no capabilities for packets, "), "{}", run.said);
     let threads = capabilities(&run.pid());
     let with: Vec<_> = threads.iter().filter(|(_, capabilities)| *capabilities != 0).collect();
     assert!(with.iter().all(|(_, capabilities)| capabilities & !FOR_INTERFACES == 0), "{threads:?}");
@@ -262,8 +262,20 @@ fn a_run_keeps_no_right_that_it_does_not_need() {
     // A neighbour that nobody knows is asked for, packets are translated, metrics are told.
     lan.left.ping("203.0.113.2", 1);
     assert!(lan.left.ping("203.0.113.2", 3), "a host outside");
+    std::thread::sleep(Duration::from_millis(300));
     let told = lan.gateway.inside(|| page("127.0.0.1:9104"));
-    assert!(told.contains("paceline_"), "{told}");
+    let received = told.lines().find_map(|line| {
+        line.strip_prefix("paceline_interface_received_packets_total{interface=\"in\"} ")
+    });
+    let received: u64 = received.and_then(|count| count.parse().ok()).expect("it is told");
+    assert!(received >= 4, "{told}");
+    let mut top = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    let top = stdout(&top.args(["top", "127.0.0.1:9104", "--once"]).output().expect("it starts"));
+    let rows: Vec<&str> = top.lines().skip_while(|line| !line.starts_with("interface ")).skip(1).take(2).collect();
+    assert!(rows.len() == 2 && rows[0].starts_with("in ") && rows[1].starts_with("out "), "{top}");
+    assert!(top.contains("conntrack") && top.contains("gateway, single on 1 core"), "{top}");
+    let status = lan.ctl(&["status"]);
+    assert!(status.lines().any(|line| line.starts_with(&format!("in: {received} packets, "))), "{status}");
     let reloaded = lan.ctl(&["reload", "examples/gateway.toml"]);
     assert!(reloaded.contains("conntrack goes on with"), "{reloaded}");
     run.signal("-HUP");

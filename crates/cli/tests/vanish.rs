@@ -36,6 +36,8 @@ fn comes_and_goes(label: &str, arguments: &[&str], address: &str, prepare: fn(&L
         lan.gateway.ip("link del out");
         run.hear("out: gone; packets that are to leave by it are lost (link-down)");
         assert!(!lan.left.ping(address, 2), "while it is gone");
+        let status = lan.ctl(&["status"]);
+        assert!(status.lines().any(|line| line.starts_with("out (gone): ")), "{status}");
         outside(&lan);
         run.hear("out: back, AF_");
         prepare_right(&lan.right, address);

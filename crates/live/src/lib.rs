@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Interface`] | an interface of this machine: what the kernel says of it |
 //! | [`LivePort`] | one or two interfaces as a port |
+//! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Routes`] | the thread that follows the kernel's routes |
 //! | [`rights`] | what this process may do, and giving up what it does not need |
@@ -14,6 +15,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("packets of network interfaces need Linux");
 
+mod board;
 mod clock;
 mod counters;
 mod error;
@@ -30,6 +32,7 @@ mod side;
 pub mod xdp;
 mod xdp_link;
 
+pub use board::{Board, InterfaceStatus};
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
 pub use interface::{Interface, host_addresses};

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
 use wire::{LinkType, Stamp};
 
+use crate::board::{Board, Due};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
@@ -73,6 +74,8 @@ pub struct LivePort {
     mode: Mode,
     clock: Clock,
     sides: Vec<Side>,
+    board: Board,
+    due: Due,
     /// What interfaces that went away or came back ask for.
     desk: Arc<Desk>,
     outlives: bool,
@@ -164,6 +167,8 @@ impl LivePort {
             mode,
             clock,
             sides,
+            board: Board::default(),
+            due: Due::default(),
             desk,
             outlives: false,
             _keeper: keeper,
@@ -180,6 +185,11 @@ impl LivePort {
     /// Counts up as long as somebody asks the port for packets, whether there are any or not.
     pub fn pulse(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.pulse)
+    }
+
+    /// What the interfaces count, for other threads.
+    pub fn board(&self) -> Board {
+        self.board.clone()
     }
 
     /// Why sockets are not of the best kind, in sentences for people.
@@ -228,6 +238,8 @@ impl LivePort {
             }
         }
         self.polled = polled(&self.sides);
+        self.board.forget();
+        self.board.write(&mut self.sides);
     }
 
     /// The interfaces, what was chosen for each, and what it counts.
@@ -368,6 +380,9 @@ impl Port for LivePort {
         }
         self.flush();
         self.clock.read();
+        if self.due.is_now(self.clock.now_ns()) {
+            self.board.write(&mut self.sides);
+        }
         // There is no other writer.
         self.pulse.store(self.pulse.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let begin = frames.len();

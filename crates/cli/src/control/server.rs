@@ -15,7 +15,7 @@ use engine::report::ReloadReport;
 use engine::{Chain, Progress, Registry};
 use nix::sys::signal::{SigSet, Signal};
 
-use super::words::{Answer, CoreStatus, REQUEST_MAX, Request, Status};
+use super::words::{Answer, CoreStatus, InterfaceCounts, REQUEST_MAX, Request, Status};
 use crate::failure::Failure;
 use crate::service;
 
@@ -31,6 +31,7 @@ pub struct Subject {
     pub registry: Registry,
     pub progress: Arc<Progress>,
     pub interfaces: Vec<String>,
+    pub board: live::Board,
     /// The chain file, to be read again.
     pub chain: PathBuf,
     pub begin: Instant,
@@ -187,6 +188,7 @@ impl Subject {
             reloads: self.reloads.load(Ordering::Relaxed),
             packets: cores.iter().map(|core| core.packets).sum(),
             cores,
+            counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
         })
     }
 }

@@ -15,7 +15,9 @@ use io::Pool;
 use live::route::{RouteCounters, RouteDrop};
 use live::rights;
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
-use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
+use live::{Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
+
+use telemetry::InterfaceSnapshot;
 
 use super::metrics::{listen, serve_on};
 use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
@@ -101,6 +103,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
     let telemetry = Some(Arc::new(plan.telemetry(&chain)));
+    let board = port.board();
+    telemetry.iter().for_each(|telemetry| {
+        let board = board.clone();
+        telemetry.tell_interfaces(move || board.read().into_iter().map(counted).collect());
+    });
     let listener = args.metrics.as_ref().map(listen).transpose()?;
     // What is needed from here on; threads that start now have no more.
     let for_files = rights::for_files(&written, &[&args.chain.chain]).map_err(cannot)?;
@@ -113,6 +120,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         registry: registry.clone(),
         progress: Arc::clone(&progress),
         interfaces: place.names.iter().map(|name| (*name).to_owned()).collect(),
+        board: port.board(),
         chain: args.chain.chain.clone(),
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
@@ -217,6 +225,18 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
 /// Says what happened to an interface. Where standard error is closed nobody reads this.
 fn tell(line: &str) {
     let _ = writeln!(stderr(), "{line}");
+}
+
+/// What an interface counts, for metrics.
+fn counted(InterfaceStatus { name, counters, .. }: InterfaceStatus) -> InterfaceSnapshot {
+    InterfaceSnapshot {
+        name,
+        received: counters.received,
+        received_bytes: counters.received_bytes,
+        sent: counters.sent,
+        sent_bytes: counters.sent_bytes,
+        lost: Lost::ALL.iter().zip(counters.lost).map(|(why, count)| (why.name(), count)).collect(),
+    }
 }
 
 /// Files that are made in the course of a run, and so the folders that it writes in.
