@@ -28,9 +28,9 @@ mod old_names;
 mod output;
 mod page;
 mod progress;
-mod service;
 #[cfg(test)]
 mod schema;
+mod service;
 
 use std::env;
 use std::ffi::OsString;

@@ -111,9 +111,8 @@ impl Watched {
 
     fn packets(&self) -> String {
         let telemetry = self.progress.telemetry.as_ref();
-        let packets = telemetry.map_or(0, |telemetry| {
-            telemetry.snapshot().cores.iter().map(|core| core.counts.packets).sum()
-        });
+        let packets = telemetry
+            .map_or(0, |telemetry| telemetry.snapshot().cores.iter().map(|core| core.counts.packets).sum());
         crate::output::plural(packets, "packet")
     }
 }

@@ -26,10 +26,10 @@ mod lab;
 mod live;
 #[path = "meant.rs"]
 mod meant;
-#[path = "on_death.rs"]
-mod on_death;
 #[path = "oddities.rs"]
 mod oddities;
+#[path = "on_death.rs"]
+mod on_death;
 #[path = "p4.rs"]
 mod p4;
 #[path = "plan.rs"]
@@ -42,6 +42,8 @@ mod report;
 mod service;
 #[path = "signals.rs"]
 mod signals;
+#[path = "soak.rs"]
+mod soak;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;

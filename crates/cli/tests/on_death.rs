@@ -229,7 +229,18 @@ fn a_failed_start_blocks_nothing() {
     other.args(["run", &chain, "--on", "out", "--socket", "xdp", "--control", &socket]);
     let other = Run::start(other);
     let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
-    command.args(["run", &chain, "--inside", "in", "--outside", "out", "--on-death", "block", "--pins", &pins]);
+    command.args([
+        "run",
+        &chain,
+        "--inside",
+        "in",
+        "--outside",
+        "out",
+        "--on-death",
+        "block",
+        "--pins",
+        &pins,
+    ]);
     let output = command.output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("another XDP program"), "{}", stderr(&output));

@@ -163,7 +163,8 @@ fn a_service_manager_hears_how_it_goes_on() {
     }
     run.signal("-HUP");
     let reloading = heard(&manager, "RELOADING=1");
-    let monotonic = reloading.last().and_then(|last| last.lines().find(|line| line.starts_with("MONOTONIC_USEC=")));
+    let monotonic =
+        reloading.last().and_then(|last| last.lines().find(|line| line.starts_with("MONOTONIC_USEC=")));
     let monotonic = monotonic.and_then(|line| line["MONOTONIC_USEC=".len()..].parse::<u64>().ok());
     assert!(monotonic.is_some_and(|at| at > 0), "{reloading:?}");
     heard(&manager, "READY=1");
@@ -190,9 +191,7 @@ fn the_unit_starts_this_program() {
     let help = paceline(&[command, "--help"]);
     assert!(help.status.success(), "{command} is a command");
     let help = String::from_utf8(help.stdout).expect("text");
-    let is_there = |option: &str| {
-        help.lines().any(|line| line.split([' ', ',']).any(|word| word == option))
-    };
+    let is_there = |option: &str| help.lines().any(|line| line.split([' ', ',']).any(|word| word == option));
     let readme = fs::read_to_string(root().join("packaging/README.md")).expect("it is there");
     let options = readme.lines().filter(|line| line.starts_with("PACELINE_OPTIONS="));
     let options: Vec<&str> = options.flat_map(|line| line.split([' ', '"', '='])).collect();
@@ -204,7 +203,8 @@ fn the_unit_starts_this_program() {
     assert!(seen > 2, "{seen} options");
     assert!(!is_there("--no-such-option"), "the comparison sees what it should");
     // What the page explains is what the unit gives.
-    let given = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).expect("it gives some");
+    let given =
+        unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).expect("it gives some");
     for capability in given.split_whitespace() {
         assert!(readme.contains(&format!("| `{capability}` |")), "{capability} is explained");
     }
@@ -248,8 +248,19 @@ fn a_run_keeps_no_right_that_it_does_not_need() {
     lan.routed();
     let [came_in, left] = ["in.pcap", "out.pcap"].map(|name| lan.folder.file(name));
     let run = lan.start(
-        &["examples/gateway.toml", "--mode", "route", "--socket", "xdp", "--record", &came_in, "--out", &left,
-            "--metrics", "127.0.0.1:9104"],
+        &[
+            "examples/gateway.toml",
+            "--mode",
+            "route",
+            "--socket",
+            "xdp",
+            "--record",
+            &came_in,
+            "--out",
+            &left,
+            "--metrics",
+            "127.0.0.1:9104",
+        ],
         &[],
     );
     assert!(run.said.contains("rights: no capabilities for packets, "), "{}", run.said);
@@ -264,14 +275,15 @@ fn a_run_keeps_no_right_that_it_does_not_need() {
     assert!(lan.left.ping("203.0.113.2", 3), "a host outside");
     std::thread::sleep(Duration::from_millis(300));
     let told = lan.gateway.inside(|| page("127.0.0.1:9104"));
-    let received = told.lines().find_map(|line| {
-        line.strip_prefix("paceline_interface_received_packets_total{interface=\"in\"} ")
-    });
+    let received = told
+        .lines()
+        .find_map(|line| line.strip_prefix("paceline_interface_received_packets_total{interface=\"in\"} "));
     let received: u64 = received.and_then(|count| count.parse().ok()).expect("it is told");
     assert!(received >= 4, "{told}");
     let mut top = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
     let top = stdout(&top.args(["top", "127.0.0.1:9104", "--once"]).output().expect("it starts"));
-    let rows: Vec<&str> = top.lines().skip_while(|line| !line.starts_with("interface ")).skip(1).take(2).collect();
+    let rows: Vec<&str> =
+        top.lines().skip_while(|line| !line.starts_with("interface ")).skip(1).take(2).collect();
     assert!(rows.len() == 2 && rows[0].starts_with("in ") && rows[1].starts_with("out "), "{top}");
     assert!(top.contains("conntrack") && top.contains("gateway, single on 1 core"), "{top}");
     let status = lan.ctl(&["status"]);

@@ -53,9 +53,14 @@ fn comes_and_goes(label: &str, arguments: &[&str], address: &str, prepare: fn(&L
     let out = interfaces.iter().find(|found| found["name"] == "out").expect("it is there");
     // What was counted before goes on to count.
     assert!(number(&out["received"]) >= 6 && number(&out["sent"]) >= 6, "{out:#}");
-    let lost = number(&out["lost"]["link-down"]) + report["routing"]["dropped"].as_object().map_or(0, |dropped| {
-        dropped.iter().filter(|(why, _)| *why != "no-neighbour").map(|(_, count)| number(count)).sum::<u64>()
-    });
+    let lost = number(&out["lost"]["link-down"])
+        + report["routing"]["dropped"].as_object().map_or(0, |dropped| {
+            dropped
+                .iter()
+                .filter(|(why, _)| *why != "no-neighbour")
+                .map(|(_, count)| number(count))
+                .sum::<u64>()
+        });
     assert!(lost >= 3, "{out:#} {:#}", report["routing"]);
     let other = interfaces.iter().find(|found| found["name"] == "in").expect("it is there");
     assert_eq!(other["lost"], serde_json::json!({}), "the other one lost nothing");

@@ -33,11 +33,14 @@ impl Board {
     pub(crate) fn write(&self, sides: &mut [Side]) {
         let Ok(mut board) = self.0.try_lock() else { return };
         if board.len() != sides.len() {
-            *board = sides.iter_mut().map(|side| InterfaceStatus {
-                name: side.interface.name.clone(),
-                socket: side.link.describe(),
-                counters: side.counters(),
-            }).collect();
+            *board = sides
+                .iter_mut()
+                .map(|side| InterfaceStatus {
+                    name: side.interface.name.clone(),
+                    socket: side.link.describe(),
+                    counters: side.counters(),
+                })
+                .collect();
         }
         for (status, side) in board.iter_mut().zip(sides) {
             status.counters = side.counters();

@@ -134,7 +134,9 @@ impl Kept {
             (State::Held { index, is_up }, Presence::Down(now)) if *index == now => {
                 let index = *index;
                 let said = is_up.then(|| {
-                    format!("{name}: down; packets that are to leave by it are lost (link-down) until it is up")
+                    format!(
+                        "{name}: down; packets that are to leave by it are lost (link-down) until it is up"
+                    )
                 });
                 self.state = State::Held { index, is_up: false };
                 (None, said)
@@ -180,7 +182,8 @@ impl Keeper {
     /// # Errors
     /// [`LiveError`] if the kernel tells nothing, or there is no thread.
     pub(crate) fn start(kept: Vec<Kept>, desk: Arc<Desk>, tell: fn(&str)) -> Result<Keeper, LiveError> {
-        let socket = listen().map_err(|error| LiveError::of("cannot hear of changes of interfaces", error))?;
+        let socket =
+            listen().map_err(|error| LiveError::of("cannot hear of changes of interfaces", error))?;
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let thread = thread::Builder::new().name("interfaces".to_owned()).spawn(move || {

@@ -1,7 +1,7 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
 use wire::{LinkType, Stamp};

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use caps::{CapSet, CapsHashSet};
 use landlock::{
-    ABI, AccessFs, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, RulesetStatus,
+    ABI, AccessFs, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus,
 };
 use nix::fcntl::AtFlags;
 use nix::unistd::{AccessFlags, faccessat};
@@ -102,8 +102,7 @@ pub fn confine(written: &[&Path]) -> Confined {
 fn write_only_in(written: &[&Path]) -> bool {
     let restricted = || -> Result<RestrictionStatus, RulesetError> {
         let writes = AccessFs::from_write(ABI::V4);
-        let mut ruleset =
-            Ruleset::default().handle_access(writes | AccessFs::Execute)?.create()?;
+        let mut ruleset = Ruleset::default().handle_access(writes | AccessFs::Execute)?.create()?;
         for path in written {
             // Where there is no such folder nothing can be written, and the run says so when it tries.
             if let Ok(folder) = PathFd::new(folder(path)) {

@@ -171,6 +171,7 @@ impl Pool {
             return None;
         }
         let lent = self.lent.get_mut(usize::try_from(index).ok()?)?;
-        (std::mem::replace(lent, AT_HOME) != AT_HOME).then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
+        (std::mem::replace(lent, AT_HOME) != AT_HOME)
+            .then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
     }
 }

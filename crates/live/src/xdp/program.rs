@@ -12,8 +12,8 @@ use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
 use super::link::{self, AttachMode};
-use super::socket::XdpSocket;
 use super::pins::Pin;
+use super::socket::XdpSocket;
 use super::steering::{OnDeath, Steered, Steering, address_key};
 use crate::{Interface, LiveError};
 

@@ -12,10 +12,13 @@ use std::time::{Duration, Instant};
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
 use engine::{Chain, Plan, Registry, guests, run_live};
 use io::Pool;
-use live::route::{RouteCounters, RouteDrop};
 use live::rights;
+use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
-use live::{Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
+use live::{
+    Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets,
+    host_addresses,
+};
 
 use telemetry::InterfaceSnapshot;
 
@@ -90,7 +93,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Busy => Poll::Busy,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)?, tell: Some(tell) };
+    let options =
+        PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)?, tell: Some(tell) };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     if place.way == Way::Route && port.shares_with_host() {

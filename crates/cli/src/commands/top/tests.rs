@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyEvent;
 use telemetry::{
-    CoreCounts, CoreSnapshot, FunctionCounts, FunctionLayout, FunctionSnapshot, InterfaceSnapshot, Layout, MetricsServer,
-    Snapshot, Telemetry, UNKNOWN, prometheus,
+    CoreCounts, CoreSnapshot, FunctionCounts, FunctionLayout, FunctionSnapshot, InterfaceSnapshot, Layout,
+    MetricsServer, Snapshot, Telemetry, UNKNOWN, prometheus,
 };
 
 use super::*;
