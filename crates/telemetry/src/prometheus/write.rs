@@ -202,18 +202,16 @@ impl Text<'_> {
 
     fn interfaces(&mut self) {
         let all = &self.snapshot.interfaces;
-        let counters: [(&Family, fn(&InterfaceSnapshot) -> u64); 4] = [
-            (&IF_RECEIVED, |interface| interface.received),
-            (&IF_RECEIVED_BYTES, |interface| interface.received_bytes),
-            (&IF_SENT, |interface| interface.sent),
-            (&IF_SENT_BYTES, |interface| interface.sent_bytes),
-        ];
-        for (family, value) in counters {
+        let mut each = |family: &Family, value: fn(&InterfaceSnapshot) -> u64| {
             self.family(family);
             for interface in all {
                 self.sample(family, &[("interface", &interface.name)], value(interface));
             }
-        }
+        };
+        each(&IF_RECEIVED, |interface| interface.received);
+        each(&IF_RECEIVED_BYTES, |interface| interface.received_bytes);
+        each(&IF_SENT, |interface| interface.sent);
+        each(&IF_SENT_BYTES, |interface| interface.sent_bytes);
         self.family(&IF_LOST);
         for InterfaceSnapshot { name, lost, .. } in all {
             self.named(&IF_LOST, &[("interface", name)], "reason", lost.iter().copied());
