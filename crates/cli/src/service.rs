@@ -60,7 +60,11 @@ impl Service {
     pub fn start(watched: Watched) -> Service {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
-        let thread = thread::spawn(move || watched.watch(&over));
+        let thread = thread::spawn(move || {
+            if watched.begins(&over) && env::var_os("NOTIFY_SOCKET").is_some() {
+                watched.goes_on(&over, sd_notify::watchdog_enabled(), tell);
+            }
+        });
         Service { is_over, thread: Some(thread) }
     }
 }
@@ -77,21 +81,24 @@ impl Drop for Service {
 }
 
 impl Watched {
-    fn watch(&self, is_over: &AtomicBool) {
+    /// Waits for the run to begin, and says so. `false` if it does not.
+    fn begins(&self, is_over: &AtomicBool) -> bool {
         while !self.progress.reloads.has_begun() {
             if self.progress.stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed) {
-                return;
+                return false;
             }
             thread::sleep(LOOK);
         }
         // Where standard error is closed nobody reads this.
         let _ = writeln!(io::stderr(), "{}; Ctrl-C ends it", self.line);
         tell(&[NotifyState::Ready, NotifyState::Status(&self.line)]);
-        if env::var_os("NOTIFY_SOCKET").is_none() {
-            return;
-        }
+        true
+    }
+
+    /// Says that it goes on, until it is over; as often as `limit` asks for, if the service manager sets one.
+    fn goes_on(&self, is_over: &AtomicBool, limit: Option<Duration>, tell: impl Fn(&[NotifyState<'_>])) {
         // Half of what is allowed, as the manual advises.
-        let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 2);
+        let watchdog = limit.map(|limit| limit / 2);
         let pause = watchdog.map_or(STATUS, |half| half.min(STATUS)).max(LOOK);
         let (mut pulse, mut told) = (0, Instant::now());
         while !is_over.load(Ordering::Relaxed) {
@@ -114,5 +121,42 @@ impl Watched {
         let packets = telemetry
             .map_or(0, |telemetry| telemetry.snapshot().cores.iter().map(|core| core.counts.packets).sum());
         crate::output::plural(packets, "packet")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// How often the service manager is told within a second and a half that the run goes on.
+    fn told(is_hung: bool) -> usize {
+        let (pulse, is_over) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
+        let watched = Watched { progress: Arc::default(), line: "x".to_owned(), pulse: Arc::clone(&pulse) };
+        let count = Mutex::new(0);
+        thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                watched.goes_on(&is_over, Some(Duration::from_millis(100)), |states| {
+                    *count.lock().expect("no panic") +=
+                        states.iter().filter(|state| matches!(state, NotifyState::Watchdog)).count();
+                });
+            });
+            for _ in 0..150 {
+                if !is_hung {
+                    pulse.fetch_add(1, Ordering::Relaxed);
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            watching.thread().unpark();
+        });
+        count.into_inner().expect("no panic")
+    }
+
+    #[test]
+    fn a_thread_that_hangs_is_left_for_the_service_manager_to_notice() {
+        assert_eq!(told(true), 0);
+        assert!(told(false) >= 3);
     }
 }
