@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -295,4 +295,37 @@ fn a_run_keeps_no_right_that_it_does_not_need() {
     // The files have their names.
     assert!(fs::metadata(&came_in).expect("it is there").len() > 100);
     assert!(fs::metadata(&left).expect("it is there").len() > 100);
+}
+
+/// A balancer one of whose backends is this host itself: its stack gets what the chain leaves to it, though AF_XDP took the
+/// packets from it.
+#[test]
+fn what_is_for_the_host_reaches_it() {
+    let Some(lan) = Lan::new("host") else { return };
+    lan.routed();
+    let chain = lan.folder.file("balance.toml");
+    let service = "[[function]]\nuse = \"load-balancer\"\n[[function.services]]\nvip = \"198.51.100.10\"\nport = 53\n\
+                   protocol = \"udp\"\nbackends = [{ address = \"203.0.113.1\", port = 5353 }]\n";
+    fs::write(&chain, service).expect("a folder of the test");
+    let run = lan.start(&[&chain, "--mode", "route", "--socket", "xdp"], &[]);
+    assert!(!run.said.contains("for-host"), "{}", run.said);
+    let server = lan.gateway.inside(|| UdpSocket::bind("203.0.113.1:5353")).expect("its own address");
+    server.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let client = lan.left.inside(|| UdpSocket::bind("10.0.0.10:0")).expect("its own address");
+    client.send_to(b"a question", "198.51.100.10:53").expect("it is sent");
+    let mut buffer = [0; 64];
+    let (len, from) = server.recv_from(&mut buffer).expect("it reaches the host");
+    assert_eq!((&buffer[..len], from.ip().to_string().as_str()), (&b"a question"[..], "10.0.0.10"));
+    lan.ctl(&["stop"]);
+    let report = run.ended();
+    assert_eq!(report["routing"]["host"].as_u64(), Some(1), "{:#}", report["routing"]);
+    assert!(
+        report["interfaces"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|one| one["lost"] == serde_json::json!({}))
+    );
+    let links = lan.gateway.ip("link");
+    assert!(!links.contains("paceline0"), "nothing stays: {links}");
 }

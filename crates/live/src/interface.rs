@@ -108,7 +108,8 @@ pub fn host_addresses() -> Result<Vec<IpAddr>, LiveError> {
     Ok(all.filter_map(|interface| interface.address.and_then(address)).collect())
 }
 
-fn control_socket() -> Result<OwnedFd, LiveError> {
+/// A socket to ask for interfaces.
+pub(crate) fn control_socket() -> Result<OwnedFd, LiveError> {
     // SAFETY: the arguments are plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

@@ -19,6 +19,7 @@ mod board;
 mod clock;
 mod counters;
 mod error;
+mod host;
 mod interface;
 mod keeper;
 mod link;

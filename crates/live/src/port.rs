@@ -9,6 +9,7 @@ use wire::{LinkType, Stamp};
 use crate::board::{Board, Due};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
+use crate::host::HostDoor;
 use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
 use crate::link::{Absent, Link, wait_for};
 use crate::packet_socket::PacketSocket;
@@ -72,6 +73,8 @@ pub struct LivePort {
     _keeper: Keeper,
     pool: Pool,
     mode: Mode,
+    /// To this host's own stack, for a router that takes packets from it.
+    host: Option<HostDoor>,
     clock: Clock,
     sides: Vec<Side>,
     board: Board,
@@ -158,6 +161,17 @@ impl LivePort {
                 state: State::Held { index: interface.index, is_up: true },
             });
         }
+        let takes = !sides.iter().all(|side| side.link.shares_with_host());
+        let host = match &mode {
+            Mode::Route(_) if takes => HostDoor::open()
+                .inspect_err(|error| {
+                    remarks.push(format!(
+                        "packets that the chain leaves to this host are lost (for-host): {error}"
+                    ));
+                })
+                .ok(),
+            _ => None,
+        };
         let desk = Arc::new(Desk::default());
         let keeper = Keeper::start(kept, Arc::clone(&desk), options.tell.unwrap_or(|_| {}))?;
         let (clock, inward, poll) = (Clock::new(), Vec::with_capacity(INWARD), options.poll);
@@ -165,6 +179,7 @@ impl LivePort {
         Ok(LivePort {
             pool,
             mode,
+            host,
             clock,
             sides,
             board: Board::default(),
@@ -272,7 +287,7 @@ impl LivePort {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &mut self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => None,
-            (Fate::Host, _) => self.leave_to_host(from),
+            (Fate::Host, _) => self.leave_to_host(from, &frame),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
             (Fate::Forward, Mode::Route(forwarder)) => {
@@ -280,7 +295,7 @@ impl LivePort {
                 let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
                 let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
                 let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
-                self.routed_to(from, decision)
+                self.routed_to(from, &frame, decision)
             }
         };
         match to {
@@ -290,15 +305,18 @@ impl LivePort {
     }
 
     /// A packet is for this host, whose own stack sees what AF_PACKET sees.
-    fn leave_to_host(&mut self, from: usize) -> Option<usize> {
+    fn leave_to_host(&mut self, from: usize, frame: &Frame) -> Option<usize> {
         if !self.sides[from].link.shares_with_host() {
-            self.sides[from].lost.lose(Lost::ForHost);
+            let bytes = self.pool.bytes(frame);
+            if !self.host.as_mut().is_some_and(|host| host.hand_in(bytes)) {
+                self.sides[from].lost.lose(Lost::ForHost);
+            }
         }
         None
     }
 
     /// Does what the router decided: the interface by which the frame leaves, if it does.
-    fn routed_to(&mut self, from: usize, decision: Decision) -> Option<usize> {
+    fn routed_to(&mut self, from: usize, frame: &Frame, decision: Decision) -> Option<usize> {
         match decision {
             Decision::Send { interface } => {
                 let to = self.number_of(interface);
@@ -307,7 +325,7 @@ impl LivePort {
                 }
                 to
             }
-            Decision::Host => self.leave_to_host(from),
+            Decision::Host => self.leave_to_host(from, frame),
             Decision::Drop(_) => None,
             Decision::Reply { interface, is_inward, .. } => {
                 let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {

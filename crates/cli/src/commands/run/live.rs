@@ -64,7 +64,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let written: Vec<&Path> = written.iter().map(PathBuf::as_path).collect();
     // Ahead of all threads: they leave the signal alone, and are confined, as this one is.
     let hangups = Hangups::keep();
-    let confined = rights::confine(&written);
+    let tun = [Path::new("/dev/net/tun")];
+    let by_tun = if place.way == Way::Route { &tun[..] } else { &[] };
+    let confined = rights::confine(&[&written[..], by_tun].concat());
     let open = |name: &&str| Interface::open(name).map_err(cannot);
     let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
