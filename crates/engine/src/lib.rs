@@ -54,6 +54,7 @@ pub use path::sides::Sides;
 pub use report::words as text;
 pub use store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 pub use store::follow::End;
+pub use store::history::NewColumn;
 pub use store::striped::StripedBuilder;
 pub use strategies::egress::Egress;
 pub use strategies::fragments::FragmentTracker;
@@ -67,7 +68,7 @@ pub use strategies::scr::outside::intake::External;
 pub use strategies::scr::outside::loss::{Loss, LossShare, LossShareError};
 pub use strategies::scr::outside::on_loss::Recovery;
 pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing};
-pub use strategies::scr::replicator::{Past, Recalled, Replicator};
+pub use strategies::scr::log::{HistoryWriter, history};
 pub use verify::{
     Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError, verify, verify_external,
     verify_reloading,

@@ -10,18 +10,17 @@
 //! | `step` | one function's step of a packet, and what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
-//! The others are what goes along: `batch` with its sets of packets (`packets`) and packets that follow an entry
-//! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
+//! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other
+//! cores have (`items`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
 
 pub(crate) mod batch;
 pub(crate) mod checks;
 pub(crate) mod core;
 pub(crate) mod counters;
 mod edit;
-pub(crate) mod followers;
 pub(crate) mod group;
+pub(crate) mod items;
 pub(crate) mod laps;
-mod lend;
 pub(crate) mod packets;
 pub(crate) mod parcel;
 mod parse;
