@@ -24,6 +24,11 @@ pub(crate) trait Link: Send {
     /// Whether the host's own stack sees the packets that are received here.
     fn shares_with_host(&self) -> bool;
 
+    /// How many chunks of the pool its sockets have.
+    fn borrowed(&self) -> usize {
+        0
+    }
+
     /// Gives back what it holds, before it is dropped while the port goes on.
     fn close(&mut self, _pool: &mut Pool) {}
 

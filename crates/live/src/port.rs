@@ -263,9 +263,11 @@ impl LivePort {
         self.sides.iter_mut().map(of).collect()
     }
 
-    /// Frames of the pool that nobody has, and those that are lent: all of them, when nothing is on its way.
+    /// Frames of the pool that nobody has, and those that sockets say they have: all of them, when nothing is on its way.
+    /// What is lent to a socket that does not have it, or is gone, is lost.
     pub fn at_home(&mut self) -> usize {
-        self.pool.free() + self.pool.lent()
+        let lent = (0..).zip(&self.sides).map(|(number, side)| self.pool.lent_to(number).min(side.link.borrowed()));
+        lent.sum::<usize>() + self.pool.free()
     }
 
     /// All frames of the pool.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use caps::{CapSet, CapsHashSet};
 use landlock::{
@@ -103,7 +103,9 @@ fn write_only_in(written: &[&Path]) -> bool {
     let restricted = || -> Result<RestrictionStatus, RulesetError> {
         let writes = AccessFs::from_write(ABI::V4);
         let mut ruleset = Ruleset::default().handle_access(writes | AccessFs::Execute)?.create()?;
-        for path in written {
+        // A link leads to another folder: `/dev/stdout` to that of a file.
+        let targets: Vec<PathBuf> = written.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        for path in written.iter().copied().chain(targets.iter().map(PathBuf::as_path)) {
             // Where there is no such folder nothing can be written, and the run says so when it tries.
             if let Ok(folder) = PathFd::new(folder(path)) {
                 ruleset = ruleset.add_rule(PathBeneath::new(folder, writes))?;
@@ -163,6 +165,7 @@ fn refuse_calls() -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
     use std::{fs, process, thread};
 
     use super::*;
@@ -170,19 +173,22 @@ mod tests {
     /// On a thread of its own: what it gives up, it alone lacks.
     #[test]
     fn a_confined_thread_writes_where_it_may_and_starts_nothing() {
-        let folders = ["allowed", "other"].map(|name| {
+        let folders = ["allowed", "other", "linked"].map(|name| {
             let folder = std::env::temp_dir().join(format!("paceline-{}-{name}", process::id()));
             fs::create_dir_all(&folder).expect("a temporary folder");
             folder
         });
-        let [allowed, other] = folders.each_ref().map(|folder| folder.join("file"));
+        let [allowed, other, linked] = folders.each_ref().map(|folder| folder.join("file"));
+        let link = other.with_extension("link");
+        fs::write(&linked, "").and_then(|()| symlink(&linked, &link)).expect("a temporary folder");
         let confined = thread::scope(|scope| {
             let confined = scope.spawn(|| {
-                let confined = confine(&[&allowed]);
+                let confined = confine(&[&allowed, &link]);
                 let status = fs::read_to_string("/proc/thread-self/status").expect("it may be read");
                 assert!(status.contains("NoNewPrivs:\t1"), "{status}");
                 fs::write(&allowed, "a").expect("this folder may be written");
                 fs::rename(&allowed, allowed.with_extension("new")).expect("and files renamed");
+                fs::write(&linked, "a").expect("and where a link leads");
                 if confined.landlock {
                     assert!(fs::write(&other, "a").is_err(), "another folder may not");
                 }

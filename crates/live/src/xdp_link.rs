@@ -226,6 +226,10 @@ impl Link for XdpLink {
         false
     }
 
+    fn borrowed(&self) -> usize {
+        self.sockets.iter().map(|socket| socket.to_receive() + socket.to_send()).sum()
+    }
+
     fn outlive(&mut self, outlives: bool) {
         lock(&self.program).outlive(outlives);
     }

@@ -162,6 +162,11 @@ impl Pool {
         self.lent.iter().filter(|lent| **lent != AT_HOME).count()
     }
 
+    /// How many chunks are lent to one of those who borrow. O(chunks).
+    pub fn lent_to(&self, to: u8) -> usize {
+        self.lent.iter().filter(|lent| **lent == to).count()
+    }
+
     #[inline]
     fn end_loan(&mut self, address: u64, len: u32) -> Option<(u32, u16)> {
         // A power of two, but the compiler does not know.

@@ -176,6 +176,7 @@ fn what_one_borrower_has_comes_back_at_once_and_what_another_has_does_not() {
     pool.lend(7, 3, &mut second);
     let lent = Lent { address: first[0] + 256, len: 60 };
     let frame = pool.receive_lent(Stamp::default(), LinkType::Ethernet, lent).expect("it is lent");
+    assert_eq!((pool.lent_to(0), pool.lent_to(1), pool.lent_to(7)), (4, 0, 3));
     assert_eq!((pool.recall(0), pool.recall(0), pool.lent()), (4, 0, 3));
     // What comes back late is refused.
     assert!(!pool.take_back(first[1]) && pool.take_back(second[0]));
