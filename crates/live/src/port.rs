@@ -266,7 +266,8 @@ impl LivePort {
     /// Frames of the pool that nobody has, and those that sockets say they have: all of them, when nothing is on its way.
     /// What is lent to a socket that does not have it, or is gone, is lost.
     pub fn at_home(&mut self) -> usize {
-        let lent = (0..).zip(&self.sides).map(|(number, side)| self.pool.lent_to(number).min(side.link.borrowed()));
+        let lent =
+            (0..).zip(&self.sides).map(|(number, side)| self.pool.lent_to(number).min(side.link.borrowed()));
         lent.sum::<usize>() + self.pool.free()
     }
 

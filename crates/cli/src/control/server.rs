@@ -158,6 +158,7 @@ impl Subject {
         })?;
         let reloaded = self.progress.reloads.reload(chain).map_err(|error| error.to_string())?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
+        live::give_back_heap();
         Ok(ReloadReport::new(&reloaded))
     }
 
