@@ -213,8 +213,9 @@ fn status_of(path: &Path, name: &str) -> String {
 /// By thread: its name and the capabilities that it has.
 fn capabilities(pid: &str) -> Vec<(String, u64)> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    let threads = threads.flatten().map(|thread| {
-        let path = thread.path();
+    let threads = threads.flatten().map(|thread| thread.path());
+    // One may have ended meanwhile.
+    let threads = threads.filter(|path| !status_of(path, "Name").is_empty()).map(|path| {
         assert_eq!(status_of(&path, "NoNewPrivs"), "1", "{}", path.display());
         let [effective, permitted] = ["CapEff", "CapPrm"].map(|name| status_of(&path, name));
         assert_eq!(effective, permitted);
