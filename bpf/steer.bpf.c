@@ -1,7 +1,7 @@
 /* Steers the packets of an interface: into the AF_XDP socket of their receive queue, or on to the host.
  *
- * A packet goes to the host's own network stack if one of the rules in `rules` says so, or if there is no socket for
- * its queue. Each rule is off until its bit is set before the program is loaded; the verifier removes the code of
+ * A packet goes to the host's own network stack if one of the rules in `rules` says so. If there is no socket for its
+ * queue, it goes there, too, or is dropped, as `without_socket` says. Each rule is off until its bit is set before the program is loaded; the verifier removes the code of
  * rules that are off. Frames that are too short for a rule, or malformed, are left to the socket: the engine has its
  * own answer to them. Up to two VLAN tags are looked through.
  *
@@ -16,6 +16,9 @@ enum {
     PASS_GROUPS = 16,        /* frames to several stations: multicast, broadcast */
 };
 const volatile u32 rules = 0;
+/* What becomes of packets of queues without a socket: XDP_PASS, or XDP_DROP where nothing is to pass once the sockets'
+ * process is dead. */
+const volatile u32 without_socket = XDP_PASS;
 
 enum { QUEUES = 256, ADDRESSES = 1024, PORTS = 64 };
 
@@ -145,8 +148,8 @@ int steer(struct xdp_md *packet)
         count(rule);
         return XDP_PASS;
     }
-    long action = redirect_map(&sockets, packet->rx_queue_index, XDP_PASS);
-    count(action == XDP_REDIRECT ? REDIRECTED : action == XDP_PASS ? NO_SOCKET : FAILED);
+    long action = redirect_map(&sockets, packet->rx_queue_index, without_socket);
+    count(action == XDP_REDIRECT ? REDIRECTED : action == without_socket ? NO_SOCKET : FAILED);
     return action;
 }
 

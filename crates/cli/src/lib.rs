@@ -30,6 +30,7 @@ mod page;
 mod progress;
 #[cfg(test)]
 mod schema;
+mod service;
 
 use std::env;
 use std::ffi::OsString;

@@ -28,6 +28,8 @@ mod live;
 mod meant;
 #[path = "oddities.rs"]
 mod oddities;
+#[path = "on_death.rs"]
+mod on_death;
 #[path = "p4.rs"]
 mod p4;
 #[path = "plan.rs"]
@@ -36,8 +38,14 @@ mod plan;
 mod ports;
 #[path = "report.rs"]
 mod report;
+#[path = "service.rs"]
+mod service;
 #[path = "signals.rs"]
 mod signals;
+#[path = "soak.rs"]
+mod soak;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;
+#[path = "vanish.rs"]
+mod vanish;

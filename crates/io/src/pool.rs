@@ -42,8 +42,8 @@ pub struct Pool {
     foreign: usize,
     /// To and from each other pool of the memory, by number; a pool that is alone has none.
     links: Vec<Option<Link>>,
-    /// By chunk, whether a kernel or a card has it; empty where nothing is lent.
-    lent: Box<[bool]>,
+    /// By chunk, to whom it is lent, as [`Pool::lend`] was told; `AT_HOME` if to nobody. Empty where nothing is lent.
+    lent: Box<[u8]>,
 }
 
 // SAFETY: `start` points into the memory, which is shared as `Memory` says.

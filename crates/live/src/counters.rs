@@ -16,6 +16,16 @@ pub struct InterfaceCounters {
 }
 
 impl InterfaceCounters {
+    /// Adds what another link of the same interface counted.
+    pub(crate) fn add(&mut self, other: &InterfaceCounters) {
+        let InterfaceCounters { received, received_bytes, sent, sent_bytes, lost } = other;
+        self.received += received;
+        self.received_bytes += received_bytes;
+        self.sent += sent;
+        self.sent_bytes += sent_bytes;
+        self.lost.iter_mut().zip(lost).for_each(|(sum, count)| *sum += count);
+    }
+
     #[inline]
     pub(crate) fn lose(&mut self, why: Lost) {
         self.lost[why as usize] += 1;

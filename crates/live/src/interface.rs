@@ -27,7 +27,28 @@ pub struct Interface {
     pub queues: u32,
 }
 
+/// What there is of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Up(Interface),
+    /// With this index.
+    Down(u32),
+    Gone,
+}
+
 impl Interface {
+    /// Looks again for one that was there.
+    pub(crate) fn look(name: &str) -> Presence {
+        match Interface::open(name) {
+            Ok(interface) => Presence::Up(interface),
+            Err(LiveError::Down { .. }) => match nix::net::if_::if_nametoindex(name) {
+                Ok(index) => Presence::Down(index),
+                Err(_) => Presence::Gone,
+            },
+            Err(_) => Presence::Gone,
+        }
+    }
+
     /// Looks an interface up.
     ///
     /// # Errors
@@ -87,7 +108,8 @@ pub fn host_addresses() -> Result<Vec<IpAddr>, LiveError> {
     Ok(all.filter_map(|interface| interface.address.and_then(address)).collect())
 }
 
-fn control_socket() -> Result<OwnedFd, LiveError> {
+/// A socket to ask for interfaces.
+pub(crate) fn control_socket() -> Result<OwnedFd, LiveError> {
     // SAFETY: the arguments are plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`Interface`] | an interface of this machine: what the kernel says of it |
 //! | [`LivePort`] | one or two interfaces as a port |
+//! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Routes`] | the thread that follows the kernel's routes |
+//! | [`rights`] | what this process may do, and giving up what it does not need |
 //! | [`route`] | route mode: where a frame goes next, by the kernel's routes and neighbours |
 //! | [`xdp`] | its packets past the kernel's network stack: sockets of AF_XDP, and the program that steers to them |
 //! | [`LiveError`] | why an interface cannot be used, and what to do |
@@ -13,13 +15,18 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("packets of network interfaces need Linux");
 
+mod board;
 mod clock;
 mod counters;
 mod error;
+mod heap;
+mod host;
 mod interface;
+mod keeper;
 mod link;
 mod packet_socket;
 mod port;
+pub mod rights;
 pub mod route;
 mod routes;
 mod segment;
@@ -27,8 +34,10 @@ mod side;
 pub mod xdp;
 mod xdp_link;
 
+pub use board::{Board, InterfaceStatus};
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
+pub use heap::give_back_heap;
 pub use interface::{Interface, host_addresses};
 pub use port::{LivePort, Mode, Poll, PortOptions, Sockets};
 pub use routes::Routes;

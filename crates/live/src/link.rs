@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use io::{Frame, Pool};
 
 use crate::clock::Clock;
-use crate::counters::InterfaceCounters;
+use crate::counters::{InterfaceCounters, Lost};
 
 /// One queue of an interface, of whatever kind of socket. Frames are of the pool that is given.
 pub(crate) trait Link: Send {
@@ -24,11 +24,51 @@ pub(crate) trait Link: Send {
     /// Whether the host's own stack sees the packets that are received here.
     fn shares_with_host(&self) -> bool;
 
+    /// How many chunks of the pool its sockets have.
+    fn borrowed(&self) -> usize {
+        0
+    }
+
+    /// Gives back what it holds, before it is dropped while the port goes on.
+    fn close(&mut self, _pool: &mut Pool) {}
+
+    /// Whether what keeps packets from the host stays when the process is gone.
+    fn outlive(&mut self, _outlives: bool) {}
+
     /// What it counts.
     fn counters(&mut self) -> InterfaceCounters;
 
     /// What was chosen, for people: `AF_PACKET`.
     fn describe(&self) -> String;
+}
+
+/// In the place of a link whose interface is gone: nothing comes, and what is to leave is lost.
+#[derive(Default)]
+pub(crate) struct Absent(InterfaceCounters);
+
+impl Link for Absent {
+    fn receive(&mut self, _: &mut Pool, _: &mut Clock, _: usize, _: &mut Vec<Frame>) {}
+
+    fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) {
+        self.0.lost[Lost::LinkDown as usize] += frames.len() as u64;
+        pool.give_back(frames.drain(..));
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    fn shares_with_host(&self) -> bool {
+        false
+    }
+
+    fn counters(&mut self) -> InterfaceCounters {
+        self.0
+    }
+
+    fn describe(&self) -> String {
+        "gone".to_owned()
+    }
 }
 
 /// How long nobody looks after anything else, milliseconds: what tells a thread to stop.

@@ -298,6 +298,10 @@ impl Link for PacketSocket {
         true
     }
 
+    fn close(&mut self, pool: &mut Pool) {
+        pool.give_back(self.waiting.drain(..));
+    }
+
     fn counters(&mut self) -> InterfaceCounters {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as u32;

@@ -1,15 +1,21 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
 use wire::{LinkType, Stamp};
 
+use crate::board::{Board, Due};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
-use crate::link::{Link, wait_for};
+use crate::host::HostDoor;
+use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
+use crate::link::{Absent, Link, wait_for};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
-use crate::xdp::Steering;
+use crate::xdp::{Steering, XdpProgram, page_bytes};
 use crate::xdp_link::{XdpLink, umem};
 use crate::{Interface, LiveError};
 
@@ -57,14 +63,25 @@ pub struct PortOptions {
     /// By interface, packets that go to this host's own stack and not to the port, where AF_XDP is used. Missing ones pass
     /// none.
     pub steering: Vec<Steering>,
+    /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
+    pub tell: Option<fn(&str)>,
 }
 
 /// Interfaces as a port. Receives from each in turn.
 pub struct LivePort {
+    /// Ends first: what it has of an interface goes with the interface's sockets.
+    _keeper: Keeper,
     pool: Pool,
     mode: Mode,
+    /// To this host's own stack, for a router that takes packets from it.
+    host: Option<HostDoor>,
     clock: Clock,
     sides: Vec<Side>,
+    board: Board,
+    due: Due,
+    /// What interfaces that went away or came back ask for.
+    desk: Arc<Desk>,
+    outlives: bool,
     /// By chunk of the pool: the interface by which its packet came in.
     origins: Box<[u8]>,
     /// Whose turn it is to be received from.
@@ -73,6 +90,8 @@ pub struct LivePort {
     inward: Vec<Frame>,
     remarks: Vec<String>,
     poll: Poll,
+    /// How often packets were asked for: whoever watches the run sees that it goes on.
+    pulse: Arc<AtomicU64>,
     /// What becomes readable when a packet arrives.
     polled: Box<[libc::pollfd]>,
 }
@@ -100,17 +119,27 @@ impl LivePort {
         let origins = vec![0; pool.free()].into();
         let waiting = pool.free() / (2 * interfaces.len());
         let none = Steering::default();
-        let (mut sides, mut remarks) = (Vec::new(), Vec::new());
+        let (mut sides, mut remarks, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (number, interface) in interfaces.iter().enumerate() {
-            let mut xdp = || -> Result<Box<dyn Link>, LiveError> {
-                let steering = options.steering.get(number).unwrap_or(&none);
+            let steering = options.steering.get(number).unwrap_or(&none);
+            let mut xdp = || -> Result<Opened, LiveError> {
+                if pool.chunk_bytes() > page_bytes() {
+                    return Err(too_long(interfaces));
+                }
                 let umem = umem(&pool)?;
-                Ok(Box::new(XdpLink::open(interface, steering, &umem, (&mut pool, waiting), sees_all)?))
+                let chunks = (number as u8, waiting);
+                let mut link = XdpLink::open(interface, steering, &umem, chunks, sees_all)?;
+                link.turn(&mut pool);
+                link.steer()?;
+                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting }, Box::new(link)))
             };
-            let packet = || -> Result<Box<dyn Link>, LiveError> {
-                Ok(Box::new(PacketSocket::open(interface, sees_all)?))
+            let packet = || -> Result<Opened, LiveError> {
+                let socket = PacketSocket::open(interface, sees_all)?;
+                // What a run that died left there keeps packets from these sockets, too.
+                let _ = steering.pins.unblock(&interface.name);
+                Ok((None, Kind::Packet, Box::new(socket)))
             };
-            let link = match options.sockets {
+            let (program, kind, link) = match options.sockets {
                 Sockets::Packet => packet()?,
                 Sockets::Xdp => xdp()?,
                 Sockets::Auto => match xdp() {
@@ -123,11 +152,59 @@ impl LivePort {
                 },
             };
             sides.push(Side::new(interface, link));
+            kept.push(Kept {
+                name: interface.name.clone(),
+                kind,
+                steering: steering.clone(),
+                sees_all,
+                program,
+                state: State::Held { index: interface.index, is_up: true },
+            });
         }
+        let takes = !sides.iter().all(|side| side.link.shares_with_host());
+        let host = match &mode {
+            Mode::Route(_) if takes => HostDoor::open()
+                .inspect_err(|error| {
+                    remarks.push(format!(
+                        "packets that the chain leaves to this host are lost (for-host): {error}"
+                    ));
+                })
+                .ok(),
+            _ => None,
+        };
+        let desk = Arc::new(Desk::default());
+        let keeper = Keeper::start(kept, Arc::clone(&desk), options.tell.unwrap_or(|_| {}))?;
         let (clock, inward, poll) = (Clock::new(), Vec::with_capacity(INWARD), options.poll);
-        let polled = sides.iter().flat_map(|side| side.link.descriptors());
-        let polled = polled.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks, poll, polled })
+        let polled = polled(&sides);
+        Ok(LivePort {
+            pool,
+            mode,
+            host,
+            clock,
+            sides,
+            board: Board::default(),
+            due: Due::default(),
+            desk,
+            outlives: false,
+            _keeper: keeper,
+            origins,
+            next: 0,
+            inward,
+            remarks,
+            poll,
+            pulse: Arc::default(),
+            polled,
+        })
+    }
+
+    /// Counts up as long as somebody asks the port for packets, whether there are any or not.
+    pub fn pulse(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.pulse)
+    }
+
+    /// What the interfaces count, for other threads.
+    pub fn board(&self) -> Board {
+        self.board.clone()
     }
 
     /// Why sockets are not of the best kind, in sentences for people.
@@ -148,19 +225,50 @@ impl LivePort {
         (HEADROOM + ETHERNET + mtu).next_power_of_two().clamp(2_048, 1 << 16)
     }
 
+    /// Whether the interfaces stay as [`OnDeath::Block`](crate::xdp::OnDeath) has them when this port is dropped, as they
+    /// do when the process is killed. They do not unless this is called: what is not quite set up is undone.
+    pub fn outlive(&mut self, outlives: bool) {
+        self.outlives = outlives;
+        self.sides.iter_mut().for_each(|side| side.link.outlive(outlives));
+    }
+
+    /// Lets go of interfaces that went away, and takes those that are back.
+    #[cold]
+    fn obey(&mut self) {
+        for order in self.desk.take() {
+            match order {
+                Order::Leave(number) => {
+                    let link = Box::new(Absent::default());
+                    // With the interface went whatever could be blocked.
+                    self.sides[number].link.outlive(false);
+                    self.sides[number].replace(link, number as u8, &mut self.pool);
+                }
+                Order::Take(number, interface, mut link) => {
+                    link.outlive(self.outlives);
+                    let side = &mut self.sides[number];
+                    side.replace(link, number as u8, &mut self.pool);
+                    side.link.turn(&mut self.pool);
+                    side.interface = interface;
+                }
+            }
+        }
+        self.polled = polled(&self.sides);
+        self.board.forget();
+        self.board.write(&mut self.sides);
+    }
+
     /// The interfaces, what was chosen for each, and what it counts.
     pub fn interfaces(&mut self) -> Vec<(Interface, String, InterfaceCounters)> {
-        let of = |Side { interface, link, lost, .. }: &mut Side| {
-            let mut counters = link.counters();
-            counters.lost.iter_mut().zip(lost.lost).for_each(|(sum, count)| *sum += count);
-            (interface.clone(), link.describe(), counters)
-        };
+        let of = |side: &mut Side| (side.interface.clone(), side.link.describe(), side.counters());
         self.sides.iter_mut().map(of).collect()
     }
 
-    /// Frames of the pool that nobody has, and those that are lent: all of them, when nothing is on its way.
+    /// Frames of the pool that nobody has, and those that sockets say they have: all of them, when nothing is on its way.
+    /// What is lent to a socket that does not have it, or is gone, is lost.
     pub fn at_home(&mut self) -> usize {
-        self.pool.free() + self.pool.lent()
+        let lent =
+            (0..).zip(&self.sides).map(|(number, side)| self.pool.lent_to(number).min(side.link.borrowed()));
+        lent.sum::<usize>() + self.pool.free()
     }
 
     /// All frames of the pool.
@@ -182,7 +290,7 @@ impl LivePort {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &mut self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => None,
-            (Fate::Host, _) => self.leave_to_host(from),
+            (Fate::Host, _) => self.leave_to_host(from, &frame),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
             (Fate::Forward, Mode::Route(forwarder)) => {
@@ -190,7 +298,7 @@ impl LivePort {
                 let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
                 let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
                 let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
-                self.routed_to(from, decision)
+                self.routed_to(from, &frame, decision)
             }
         };
         match to {
@@ -200,15 +308,18 @@ impl LivePort {
     }
 
     /// A packet is for this host, whose own stack sees what AF_PACKET sees.
-    fn leave_to_host(&mut self, from: usize) -> Option<usize> {
+    fn leave_to_host(&mut self, from: usize, frame: &Frame) -> Option<usize> {
         if !self.sides[from].link.shares_with_host() {
-            self.sides[from].lost.lose(Lost::ForHost);
+            let bytes = self.pool.bytes(frame);
+            if !self.host.as_mut().is_some_and(|host| host.hand_in(bytes)) {
+                self.sides[from].lost.lose(Lost::ForHost);
+            }
         }
         None
     }
 
     /// Does what the router decided: the interface by which the frame leaves, if it does.
-    fn routed_to(&mut self, from: usize, decision: Decision) -> Option<usize> {
+    fn routed_to(&mut self, from: usize, frame: &Frame, decision: Decision) -> Option<usize> {
         match decision {
             Decision::Send { interface } => {
                 let to = self.number_of(interface);
@@ -217,7 +328,7 @@ impl LivePort {
                 }
                 to
             }
-            Decision::Host => self.leave_to_host(from),
+            Decision::Host => self.leave_to_host(from, frame),
             Decision::Drop(_) => None,
             Decision::Reply { interface, is_inward, .. } => {
                 let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {
@@ -259,10 +370,42 @@ impl LivePort {
     }
 }
 
+/// A link, how it can be opened again, and the program at its interface.
+type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Box<dyn Link>);
+
+/// What becomes readable when a packet arrives at one of them.
+fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
+    let all = sides.iter().flat_map(|side| side.link.descriptors());
+    all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
+}
+
+/// The largest MTU at which drivers take an XDP program: less than a page with what the kernel puts around a packet.
+const LARGEST_MTU: usize = 3_498;
+
+/// An interface whose packets have no room in a page.
+fn too_long(interfaces: &[Interface]) -> LiveError {
+    let longest = interfaces.iter().max_by_key(|interface| interface.mtu);
+    let (name, mtu) = longest.map_or(("?", 0), |longest| (longest.name.as_str(), longest.mtu));
+    LiveError::refused(
+        format!("interface `{name}` has MTU {mtu}, and AF_XDP takes up to {LARGEST_MTU}"),
+        format!(
+            "Use a smaller one (ip link set dev {name} mtu {LARGEST_MTU}), or AF_PACKET, which takes it: --socket packet."
+        ),
+    )
+}
+
 impl Port for LivePort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        if self.desk.is_due() {
+            self.obey();
+        }
         self.flush();
         self.clock.read();
+        if self.due.is_now(self.clock.now_ns()) {
+            self.board.write(&mut self.sides);
+        }
+        // There is no other writer.
+        self.pulse.store(self.pulse.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let begin = frames.len();
         if self.clock.hand_out(&mut self.inward, max, frames) > 0 {
             return Received::Frames;

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::LiveError;
+use crate::rights;
 use crate::route::{Forwarder, Tables};
 
 /// How often the thread looks: so long a new neighbour waits before the kernel is asked for it.
@@ -33,6 +34,8 @@ impl Routes {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = thread::Builder::new().name("routes".to_owned()).spawn(move || {
+            // Where that fails the thread has what the process has.
+            let _ = rights::keep(&rights::FOR_NEIGHBOURS);
             while !told.load(Ordering::Relaxed) {
                 // What failed is tried again; until then packets go by what was last known.
                 let _ = tables.update();

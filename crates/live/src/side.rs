@@ -18,7 +18,7 @@ pub(crate) struct Side {
     staged: Vec<Frame>,
     /// Since when it has taken nothing, though something waits.
     stalled: Option<Instant>,
-    /// What the port counts beside the link.
+    /// What the port counts beside the link, and what links before this one counted.
     pub(crate) lost: InterfaceCounters,
 }
 
@@ -26,6 +26,23 @@ impl Side {
     pub(crate) fn new(interface: &Interface, link: Box<dyn Link>) -> Side {
         let (interface, staged) = (interface.clone(), Vec::with_capacity(STAGED));
         Side { interface, link, staged, stalled: None, lost: InterfaceCounters::default() }
+    }
+
+    /// Everything that it counts.
+    pub(crate) fn counters(&mut self) -> InterfaceCounters {
+        let mut counters = self.link.counters();
+        counters.add(&self.lost);
+        counters
+    }
+
+    /// Goes on with another link, or without one, and closes the one before. Counters go on.
+    pub(crate) fn replace(&mut self, mut link: Box<dyn Link>, number: u8, pool: &mut Pool) {
+        self.lost = self.counters();
+        std::mem::swap(&mut self.link, &mut link);
+        link.close(pool);
+        drop(link);
+        pool.recall(number);
+        self.stalled = None;
     }
 
     /// Puts a frame behind those that wait.

@@ -11,7 +11,7 @@
 //!   received can be sent by another without a copy.
 //! * [`XdpSocket`] is the socket of one receive and transmit queue.
 //! * [`XdpProgram`] is the program at the interface, which steers packets to the sockets. The kernel detaches it when it
-//!   is dropped, and when the process ends in any way.
+//!   is dropped, and when the process ends in any way, unless [`OnDeath`] says otherwise.
 //!
 //! Each chunk has one holder: the caller; or the kernel, for a packet to arrive (from [`XdpSocket::fill`] to
 //! [`XdpSocket::receive`]); or the kernel, for a packet to be sent (from [`XdpSocket::transmit`] to
@@ -47,6 +47,7 @@
 mod link;
 mod mapping;
 mod options;
+mod pins;
 mod program;
 mod ring;
 mod setup;
@@ -54,11 +55,14 @@ mod socket;
 mod steering;
 mod umem;
 
+pub use link::AttachMode;
 pub use options::{BusyPoll, Mode, SocketOptions};
-pub use program::{Action, AttachMode, XdpProgram};
+pub use pins::Pins;
+pub use program::{Action, XdpProgram};
 pub use socket::{Descriptor, Statistics, XdpSocket};
-pub use steering::{HostPort, Steered, Steering};
+pub use steering::{HostPort, OnDeath, Steered, Steering};
 pub use umem::Umem;
+pub(crate) use umem::page_bytes;
 
 /// Each of them may move to the thread that uses it.
 const _: () = {

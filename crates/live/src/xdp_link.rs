@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io::{Frame, Lent, Pool};
 use wire::{LinkType, Stamp, complete, parse};
@@ -26,10 +27,12 @@ const WITHOUT_CARD: [&str; 4] = ["veth", "virtio_net", "tun", "dummy"];
 /// The sockets of an interface, one for each queue, and the program that steers packets to them.
 pub(crate) struct XdpLink {
     // Detached first: the host gets packets again before there is nobody else to take them.
-    program: XdpProgram,
+    program: Arc<Mutex<XdpProgram>>,
     sockets: Vec<XdpSocket>,
     /// Keeps the interface open for packets to other addresses.
     _sees_all: Option<OwnedFd>,
+    /// The interface's number in its port: the pool knows by it what is lent here.
+    number: u8,
     /// Chunks that each socket should have to receive into.
     filled: usize,
     /// Whether checksums that a sender left to a card have to be completed.
@@ -55,8 +58,8 @@ pub(crate) fn umem(pool: &Pool) -> Result<Umem, LiveError> {
 }
 
 impl XdpLink {
-    /// Opens a socket for each queue, and steers packets to them. `chunks` are how many of the pool's chunks wait for
-    /// packets of this interface.
+    /// Opens a socket for each queue. No packets are steered to them yet. `chunks` are how many of the pool's chunks wait
+    /// for packets of this interface, which has this number in its port.
     ///
     /// # Errors
     /// [`LiveError`] says what is missing, or what is in the way. Everything is as before then.
@@ -64,7 +67,7 @@ impl XdpLink {
         interface: &Interface,
         steering: &Steering,
         umem: &Umem,
-        (pool, chunks): (&mut Pool, usize),
+        (number, chunks): (u8, usize),
         sees_all: bool,
     ) -> Result<XdpLink, LiveError> {
         let program = XdpProgram::attach(interface, steering)?;
@@ -79,9 +82,10 @@ impl XdpLink {
         };
         let open = |queue| XdpSocket::open(umem, interface, queue, &options);
         let sockets = (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()?;
-        let mut link = XdpLink {
-            program,
+        Ok(XdpLink {
+            program: Arc::new(Mutex::new(program)),
             sockets,
+            number,
             _sees_all: sees_all,
             filled,
             completes: WITHOUT_CARD.contains(&interface.driver.as_str()),
@@ -91,12 +95,21 @@ impl XdpLink {
             descriptors: Vec::with_capacity(RING as usize),
             chunks: Vec::with_capacity(RING as usize),
             unsent: Vec::with_capacity(BATCH),
-        };
-        link.turn(pool);
-        for socket in &link.sockets {
-            link.program.insert(socket)?;
-        }
-        Ok(link)
+        })
+    }
+
+    /// Has packets come to the sockets. Those that come before they have chunks are lost.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel refuses.
+    pub(crate) fn steer(&mut self) -> Result<(), LiveError> {
+        let mut program = lock(&self.program);
+        self.sockets.iter().try_for_each(|socket| program.insert(socket))
+    }
+
+    /// The program at the interface, to be told of addresses by another thread.
+    pub(crate) fn program(&self) -> Arc<Mutex<XdpProgram>> {
+        Arc::clone(&self.program)
     }
 
     /// Notes whether the interface still works: where it does not, the kernel says so at each call.
@@ -111,7 +124,7 @@ impl XdpLink {
         // Not for every packet one.
         if missing >= BATCH.min(self.filled) {
             self.chunks.clear();
-            pool.lend(missing, &mut self.chunks);
+            pool.lend(self.number, missing, &mut self.chunks);
             socket.fill(&mut self.chunks);
             for chunk in self.chunks.drain(..) {
                 pool.take_back(chunk);
@@ -120,6 +133,11 @@ impl XdpLink {
         let woken = socket.wake_receive();
         self.note(woken);
     }
+}
+
+/// Nobody panics who has it.
+pub(crate) fn lock(program: &Mutex<XdpProgram>) -> MutexGuard<'_, XdpProgram> {
+    program.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Link for XdpLink {
@@ -166,7 +184,7 @@ impl Link for XdpLink {
                         pool.give_back([frame].into_iter());
                     }
                     None => {
-                        let Lent { address, len } = pool.lend_frame(frame);
+                        let Lent { address, len } = pool.lend_frame(self.number, frame);
                         self.descriptors.push(Descriptor { address, len });
                     }
                 }
@@ -208,6 +226,14 @@ impl Link for XdpLink {
         false
     }
 
+    fn borrowed(&self) -> usize {
+        self.sockets.iter().map(|socket| socket.to_receive() + socket.to_send()).sum()
+    }
+
+    fn outlive(&mut self, outlives: bool) {
+        lock(&self.program).outlive(outlives);
+    }
+
     fn counters(&mut self) -> InterfaceCounters {
         let mut counters = self.counters;
         for socket in &self.sockets {
@@ -223,6 +249,6 @@ impl Link for XdpLink {
             true => "zero copy",
             false => "copy mode (the driver has no zero copy)",
         };
-        format!("AF_XDP {copies}, XDP {}", self.program.mode())
+        format!("AF_XDP {copies}, XDP {}", lock(&self.program).mode())
     }
 }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -5,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::counts::{CORE_CELLS, CoreCounts, FUNCTION_CELLS, FunctionCounts, UNKNOWN};
 use crate::layout::{FunctionLayout, Layout};
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot, Snapshot};
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, Snapshot};
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -67,6 +68,16 @@ pub struct Telemetry {
     function_cells: Arc<[usize]>,
     blocks: Vec<(Arc<Block>, AtomicBool)>,
     begin: OnceLock<Instant>,
+    interfaces: OnceLock<Interfaces>,
+}
+
+/// Who says what interfaces count.
+struct Interfaces(Box<dyn Fn() -> Vec<InterfaceSnapshot> + Send + Sync>);
+
+impl fmt::Debug for Interfaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interfaces")
+    }
 }
 
 impl Telemetry {
@@ -80,6 +91,7 @@ impl Telemetry {
             function_cells,
             blocks: (0..cores).map(block).collect(),
             begin: OnceLock::new(),
+            interfaces: OnceLock::new(),
         }
     }
 
@@ -100,12 +112,18 @@ impl Telemetry {
         self.begin.get_or_init(Instant::now);
     }
 
+    /// From now on snapshots have what this says of interfaces. The first one that is given counts.
+    pub fn tell_interfaces(&self, interfaces: impl Fn() -> Vec<InterfaceSnapshot> + Send + Sync + 'static) {
+        self.interfaces.get_or_init(|| Interfaces(Box::new(interfaces)));
+    }
+
     /// What has been published by now. Takes memory and time in proportion to the number of counters.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             layout: Arc::clone(&self.layout),
             elapsed: self.begin.get().map_or(Duration::ZERO, Instant::elapsed),
             cores: self.blocks.iter().map(|(block, _)| self.core(block)).collect(),
+            interfaces: self.interfaces.get().map_or_else(Vec::new, |interfaces| (interfaces.0)()),
         }
     }
 

@@ -35,4 +35,4 @@ pub use counts::{CoreCounts, FunctionCounts, UNKNOWN};
 pub use fetch::{FetchError, fetch};
 pub use layout::{FunctionLayout, Layout};
 pub use server::MetricsServer;
-pub use snapshot::{CoreSnapshot, FunctionSnapshot, Snapshot};
+pub use snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, Snapshot};

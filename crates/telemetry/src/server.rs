@@ -45,7 +45,14 @@ impl MetricsServer {
     /// # Errors
     /// What the system says where it cannot be had.
     pub fn start(address: SocketAddr, telemetry: Arc<Telemetry>) -> io::Result<MetricsServer> {
-        let listener = TcpListener::bind(address)?;
+        MetricsServer::on(TcpListener::bind(address)?, telemetry)
+    }
+
+    /// Answers whoever connects to `listener`.
+    ///
+    /// # Errors
+    /// What the system says where there is no thread for it.
+    pub fn on(listener: TcpListener, telemetry: Arc<Telemetry>) -> io::Result<MetricsServer> {
         // So that the end is noticed without a client.
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;

@@ -13,6 +13,25 @@ pub struct Snapshot {
     pub elapsed: Duration,
     /// Each core.
     pub cores: Vec<CoreSnapshot>,
+    /// The network interfaces, where packets come from some.
+    pub interfaces: Vec<InterfaceSnapshot>,
+}
+
+/// What an interface had counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Packets received.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that did not come in or did not leave, by reason.
+    pub lost: Vec<(&'static str, u64)>,
 }
 
 /// What one core had published.

@@ -1,11 +1,12 @@
 //! `paceline ctl`: asks a run on interfaces how it goes on, and has it do something else.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use engine::Registry;
+use live::xdp::Pins;
 
 use crate::control::{Request, ask, default_path};
 use crate::failure::Failure;
@@ -35,6 +36,15 @@ pub enum What {
     },
     /// End the run, after the packets on their way
     Stop,
+    /// Have packets pass again that a run with --on-death block stopped when it died. Asks no run
+    Unblock {
+        /// The interface, in this network namespace
+        #[arg(value_name = "IF")]
+        interface: String,
+        /// The folder that the run had as --pins
+        #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/bpf/paceline")]
+        pins: PathBuf,
+    },
 }
 
 pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
@@ -42,6 +52,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let request = match &args.what {
         What::Status => Request::Status,
         What::Stop => Request::Stop,
+        What::Unblock { interface, pins } => return unblock(interface, pins),
         What::Reload { chain } => {
             let name = chain.display().to_string();
             let text = fs::read_to_string(chain)
@@ -64,4 +75,19 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
             answer.error.as_deref().unwrap_or("it does not say why")
         ))),
     }
+}
+
+/// Takes off what keeps packets from an interface.
+fn unblock(interface: &str, pins: &Path) -> Result<ExitCode, Failure> {
+    match Pins::at(pins).unblock(interface).map_err(Failure::usage)? {
+        true => output::print(&format!("packets of {interface} go to the kernel again\n"))?,
+        false => {
+            return Err(Failure::usage(format!(
+                "no dead run blocks interface `{interface}`\nThere is nothing of it in {}. Ask in the network namespace of the \
+                 run, and with its --pins.",
+                pins.display()
+            )));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -15,8 +15,9 @@ use engine::report::ReloadReport;
 use engine::{Chain, Progress, Registry};
 use nix::sys::signal::{SigSet, Signal};
 
-use super::words::{Answer, CoreStatus, REQUEST_MAX, Request, Status};
+use super::words::{Answer, CoreStatus, InterfaceCounts, REQUEST_MAX, Request, Status};
 use crate::failure::Failure;
+use crate::service;
 
 /// How long somebody who is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -30,6 +31,7 @@ pub struct Subject {
     pub registry: Registry,
     pub progress: Arc<Progress>,
     pub interfaces: Vec<String>,
+    pub board: live::Board,
     /// The chain file, to be read again.
     pub chain: PathBuf,
     pub begin: Instant,
@@ -149,12 +151,14 @@ impl Subject {
 
     /// Has a chain take over, or says why not.
     fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
+        let _told = service::Reloading::begin();
         let chain = Chain::parse(name, text, &self.registry).map_err(|error| {
             let (line, column) = error.position();
             format!("{name}:{line}:{column}: {error}")
         })?;
         let reloaded = self.progress.reloads.reload(chain).map_err(|error| error.to_string())?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
+        live::give_back_heap();
         Ok(ReloadReport::new(&reloaded))
     }
 
@@ -185,6 +189,7 @@ impl Subject {
             reloads: self.reloads.load(Ordering::Relaxed),
             packets: cores.iter().map(|core| core.packets).sum(),
             cores,
+            counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
         })
     }
 }

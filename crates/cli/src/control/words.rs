@@ -1,6 +1,9 @@
 //! What is said over the control socket: a request and its answer, each a line of JSON.
 
+use std::collections::BTreeMap;
+
 use engine::report::ReloadReport;
+use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
 /// The longest request, bytes: a chain file with some room.
@@ -84,6 +87,49 @@ pub struct Status {
     pub packets: u64,
     /// Each core.
     pub cores: Vec<CoreStatus>,
+    /// Each interface, in the order of `interfaces`.
+    #[serde(default)]
+    pub counters: Vec<InterfaceCounts>,
+}
+
+/// One interface of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InterfaceCounts {
+    pub name: String,
+    /// What was chosen for it; `gone` if there is none of that name.
+    pub socket: String,
+    pub received: u64,
+    pub received_bytes: u64,
+    pub sent: u64,
+    pub sent_bytes: u64,
+    /// By reason, those that are not 0.
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl InterfaceCounts {
+    pub fn new(status: InterfaceStatus) -> InterfaceCounts {
+        let InterfaceStatus { name, socket, counters } = status;
+        let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
+        InterfaceCounts {
+            name,
+            socket,
+            received: counters.received,
+            received_bytes: counters.received_bytes,
+            sent: counters.sent,
+            sent_bytes: counters.sent_bytes,
+            lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let InterfaceCounts { name, received, received_bytes, sent, sent_bytes, lost, .. } = self;
+        let lost: Vec<String> = lost.iter().map(|(why, count)| format!(", {count} {why}")).collect();
+        let is_gone = if self.socket == "gone" { " (gone)" } else { "" };
+        format!(
+            "{name}{is_gone}: {received} packets, {received_bytes} bytes received, {sent} packets, {sent_bytes} bytes sent{}\n",
+            lost.concat()
+        )
+    }
 }
 
 /// One core of a run.
@@ -117,6 +163,7 @@ impl Status {
                 core.packets, core.bytes, core.forward, core.transmit_back, core.host, core.dropped
             );
         }
+        self.counters.iter().for_each(|interface| text += &interface.text());
         text
     }
 }

@@ -23,6 +23,9 @@ use crate::frame::{Place, new_pool_id};
 /// The smallest memory that begins on a page: a huge one.
 const LEAST_BYTES: usize = 2 << 20;
 
+/// To whom a chunk is lent that is not.
+const AT_HOME: u8 = u8::MAX;
+
 /// A packet in a lent chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lent {
@@ -60,7 +63,7 @@ impl Pool {
             number,
             foreign: 0,
             links,
-            lent: vec![false; if number == 0 { frames } else { 0 }].into(),
+            lent: vec![AT_HOME; if number == 0 { frames } else { 0 }].into(),
             memory: Arc::clone(&memory),
         };
         let mut links = vec![None];
@@ -93,11 +96,11 @@ impl Pool {
         usize::from(self.frame_lines) * LINE_BYTES
     }
 
-    /// Lends up to `most` free chunks: appends their addresses.
-    pub fn lend(&mut self, most: usize, chunks: &mut Vec<u64>) {
+    /// Lends up to `most` free chunks to one of those who borrow, by its number, 0 to 254: appends their addresses.
+    pub fn lend(&mut self, to: u8, most: usize, chunks: &mut Vec<u64>) {
         let count = most.min(self.free());
         for line in self.free.drain(self.free.len() - count..).rev() {
-            self.lent[line as usize / usize::from(self.frame_lines)] = true;
+            self.lent[line as usize / usize::from(self.frame_lines)] = to;
             chunks.push(u64::from(line) * LINE_BYTES as u64);
         }
     }
@@ -116,15 +119,15 @@ impl Pool {
         Some(Frame { stamp, wire_len: len, link, entry: 0, refused: None, place })
     }
 
-    /// Lends a frame of this pool, to be sent.
+    /// Lends a frame of this pool to one of those who borrow, to be sent.
     ///
     /// # Panics
     /// If it is another pool's.
     #[inline]
-    pub fn lend_frame(&mut self, frame: Frame) -> Lent {
+    pub fn lend_frame(&mut self, to: u8, frame: Frame) -> Lent {
         let Place { pool, first_line, offset, len, .. } = frame.place;
         assert!(pool == self.id, "a frame of another port");
-        self.lent[first_line as usize / usize::from(self.frame_lines)] = true;
+        self.lent[first_line as usize / usize::from(self.frame_lines)] = to;
         Lent { address: u64::from(first_line) * LINE_BYTES as u64 + u64::from(offset), len }
     }
 
@@ -136,6 +139,17 @@ impl Pool {
         true
     }
 
+    /// Takes back whatever is lent to one who has let go of it all: of a socket that was closed nothing comes back by
+    /// itself. Says how many chunks those were. O(chunks).
+    pub fn recall(&mut self, from: u8) -> usize {
+        let before = self.free.len();
+        for (chunk, lent) in self.lent.iter_mut().enumerate().filter(|(_, lent)| **lent == from) {
+            *lent = AT_HOME;
+            self.free.push(chunk as u32 * u32::from(self.frame_lines));
+        }
+        self.free.len() - before
+    }
+
     /// The number of a frame's chunk, from 0, among those of its memory.
     #[inline]
     pub fn chunk_of(&self, frame: &Frame) -> usize {
@@ -145,7 +159,12 @@ impl Pool {
 
     /// How many chunks are lent. O(chunks).
     pub fn lent(&self) -> usize {
-        self.lent.iter().filter(|is_lent| **is_lent).count()
+        self.lent.iter().filter(|lent| **lent != AT_HOME).count()
+    }
+
+    /// How many chunks are lent to one of those who borrow. O(chunks).
+    pub fn lent_to(&self, to: u8) -> usize {
+        self.lent.iter().filter(|lent| **lent == to).count()
     }
 
     #[inline]
@@ -156,7 +175,8 @@ impl Pool {
         if offset + u64::from(len) > 1 << shift {
             return None;
         }
-        let is_lent = self.lent.get_mut(usize::try_from(index).ok()?)?;
-        std::mem::take(is_lent).then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
+        let lent = self.lent.get_mut(usize::try_from(index).ok()?)?;
+        (std::mem::replace(lent, AT_HOME) != AT_HOME)
+            .then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
     }
 }

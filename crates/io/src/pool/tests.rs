@@ -120,12 +120,12 @@ fn lent_chunks_come_back_as_packets_and_go_again() {
     let (start, bytes) = pool.memory();
     assert_eq!((start.as_ptr() as usize % 4_096, bytes, pool.chunk_bytes()), (0, frames * CHUNK, CHUNK));
     let mut lent = Vec::new();
-    pool.lend(frames + 1, &mut lent);
+    pool.lend(0, frames + 1, &mut lent);
     assert_eq!((lent.len(), pool.free(), pool.lent()), (frames, 0, frames));
     let address = lent[3] + 256;
     let frame = receive(&mut pool, &mut lent, Lent { address, len: 60 }).expect("it was lent");
     assert_eq!((frame.data(), pool.bytes(&frame).len(), pool.lent()), (256..316, 60, frames - 1));
-    assert_eq!(pool.lend_frame(frame), Lent { address, len: 60 });
+    assert_eq!(pool.lend_frame(0, frame), Lent { address, len: 60 });
     assert!(pool.take_back(address), "it was sent");
     lent.into_iter().for_each(|address| assert!(pool.take_back(address)));
     assert_eq!((pool.free(), pool.lent()), (frames, 0));
@@ -138,7 +138,7 @@ fn what_was_not_lent_does_not_come_back() {
     let (mut pool, _) = Pool::chunks(1, CHUNK, 0);
     let frames = pool.free();
     let mut lent = Vec::new();
-    pool.lend(1, &mut lent);
+    pool.lend(0, 1, &mut lent);
     let mut receive =
         |address, len| pool.receive_lent(Stamp::default(), LinkType::Ethernet, Lent { address, len });
     assert!(receive(lent[0] + 2_000, 60).is_none(), "it reaches out of its chunk");
@@ -166,4 +166,20 @@ fn guests_reach_frames_and_send_them_home() {
         guest.give_back([frame].into_iter());
         assert_eq!((guest.foreign, guest.free(), pool.free()), (0, 0, frames));
     }
+}
+
+#[test]
+fn what_one_borrower_has_comes_back_at_once_and_what_another_has_does_not() {
+    let (mut pool, _) = Pool::chunks(1, 2_048, 0);
+    let (frames, mut first, mut second) = (pool.free(), Vec::new(), Vec::new());
+    pool.lend(0, 5, &mut first);
+    pool.lend(7, 3, &mut second);
+    let lent = Lent { address: first[0] + 256, len: 60 };
+    let frame = pool.receive_lent(Stamp::default(), LinkType::Ethernet, lent).expect("it is lent");
+    assert_eq!((pool.lent_to(0), pool.lent_to(1), pool.lent_to(7)), (4, 0, 3));
+    assert_eq!((pool.recall(0), pool.recall(0), pool.lent()), (4, 0, 3));
+    // What comes back late is refused.
+    assert!(!pool.take_back(first[1]) && pool.take_back(second[0]));
+    pool.give_back([frame].into_iter());
+    assert_eq!((pool.recall(7), pool.free(), pool.lent()), (2, frames, 0));
 }

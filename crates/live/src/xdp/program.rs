@@ -2,51 +2,39 @@
 
 use std::collections::HashSet;
 use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp};
 use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
-use super::link;
+use super::link::{self, AttachMode};
+use super::pins::Pin;
 use super::socket::XdpSocket;
-use super::steering::{Steered, Steering, address_key};
+use super::steering::{OnDeath, Steered, Steering, address_key};
 use crate::{Interface, LiveError};
 
 /// What an address passes, as in bpf/steer.bpf.c.
 const ALL: u8 = 1;
 const ITS_PORTS: u8 = 2;
 
+/// `enum xdp_action` of linux/bpf.h.
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+
 /// Empty if this crate was built without clang.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.bpf.o"));
-
-/// Where the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttachMode {
-    /// In the driver, before the kernel has made anything of the packet.
-    Native,
-    /// In the network stack, because the driver cannot: slower.
-    Generic,
-}
-
-impl fmt::Display for AttachMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            AttachMode::Native => "native",
-            AttachMode::Generic => "generic",
-        })
-    }
-}
 
 /// What the program does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// To the socket of its queue.
     Redirect,
+    /// To nobody: there is no socket.
+    Drop,
     /// To the host's network stack.
     Pass,
     /// Anything else that a program can answer, by the kernel's number: never, from this one.
@@ -54,13 +42,15 @@ pub enum Action {
 }
 
 /// The XDP program of an interface. The kernel detaches it when this value is dropped, and when the process ends, by
-/// SIGKILL too: the host then gets all packets again.
+/// SIGKILL too, so that the host gets all packets again; with [`OnDeath::Block`] nobody gets any then.
 pub struct XdpProgram {
     ebpf: Ebpf,
     interface: Interface,
     mode: AttachMode,
     /// Holds the program at the interface.
     _link: OwnedFd,
+    /// Holds it there when this process is gone, too.
+    pin: Option<Pin>,
 }
 
 impl XdpProgram {
@@ -76,16 +66,22 @@ impl XdpProgram {
         let program =
             program(&mut ebpf).map_err(|error| failed("cannot load the XDP program", name, &error))?;
         let fd = program.fd().map_err(|error| failed("cannot load the XDP program", name, &error))?;
-        let (link, mode) = match link::create(fd.as_fd(), interface.index, link::NATIVE) {
-            Ok(link) => (link, AttachMode::Native),
-            Err(error) if is_taken(&error) => return Err(taken(error, name)),
-            Err(_) => match link::create(fd.as_fd(), interface.index, link::GENERIC) {
-                Ok(link) => (link, AttachMode::Generic),
-                Err(error) if is_taken(&error) => return Err(taken(error, name)),
-                Err(error) => return Err(refused(error, name)),
-            },
+        // What a run that died left there.
+        let found = steering.pins.take_over(interface, fd.as_fd());
+        let ((link, mode), found) = match found {
+            Some((link, mode, pin)) => ((link, mode), Some(pin)),
+            None => (attach(fd.as_fd(), interface)?, None),
         };
-        let mut program = XdpProgram { ebpf, interface: interface.clone(), mode, _link: link };
+        let pin = match (&steering.on_death, found) {
+            // Where it goes on to be there it stays: nothing passes meanwhile.
+            (OnDeath::Block, Some(pin)) => Some(pin),
+            (OnDeath::Block, None) => Some(steering.pins.pin(interface, link.as_fd(), mode)?),
+            (OnDeath::Pass, found) => {
+                found.into_iter().for_each(Pin::remove);
+                None
+            }
+        };
+        let mut program = XdpProgram { ebpf, interface: interface.clone(), mode, _link: link, pin };
         program.set_host_addresses(&steering.host_addresses)?;
         program.add_addresses(&steering.port_addresses, ITS_PORTS)?;
         for port in &steering.pass_ports {
@@ -94,6 +90,12 @@ impl XdpProgram {
             inserted.map_err(|error| failed(&format!("cannot pass {port} to the host"), name, &error))?;
         }
         Ok(program)
+    }
+
+    /// Whether the program stays at the interface when this value is dropped, as it does when the process is killed; for
+    /// [`OnDeath::Block`] alone. It does not unless this is called.
+    pub fn outlive(&mut self, outlives: bool) {
+        self.pin.iter_mut().for_each(|pin| pin.outlives = outlives);
     }
 
     /// Where it runs.
@@ -146,6 +148,25 @@ impl XdpProgram {
         Ok(())
     }
 
+    /// Replaces all addresses by those of `steering`, whose rules are those of the program. Others stay as they are
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`XdpProgram::set_host_addresses`].
+    pub(crate) fn set_addresses(&mut self, steering: &Steering) -> Result<(), LiveError> {
+        let name = self.interface.name.clone();
+        let error_of = |error: MapError| failed("cannot say which addresses are the host's", &name, &error);
+        let mut map: HashMap<_, [u8; 16], u8> = self.map("host_addresses")?;
+        let all = steering.host_addresses.iter().map(|address| (address_key(address), ALL));
+        let ports = steering.port_addresses.iter().map(|address| (address_key(address), ITS_PORTS));
+        let wanted: std::collections::HashMap<[u8; 16], u8> = all.chain(ports).collect();
+        let there = map.keys().collect::<Result<Vec<_>, _>>().map_err(error_of)?;
+        for gone in there.iter().filter(|key| !wanted.contains_key(*key)) {
+            map.remove(gone).map_err(error_of)?;
+        }
+        wanted.iter().try_for_each(|(key, passes)| map.insert(key, passes, 0).map_err(error_of))
+    }
+
     fn add_addresses(&mut self, addresses: &[IpAddr], passes: u8) -> Result<(), LiveError> {
         let name = self.interface.name.clone();
         let error_of = |error: MapError| failed("cannot say which addresses are the host's", &name, &error);
@@ -186,7 +207,8 @@ impl XdpProgram {
             .map_err(error_of)?;
         let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::default() };
         Ok(match program.test_run(options).map_err(error_of)?.return_value {
-            2 => Action::Pass,
+            XDP_DROP => Action::Drop,
+            XDP_PASS => Action::Pass,
             4 => Action::Redirect,
             other => Action::Other(other),
         })
@@ -206,6 +228,20 @@ fn missing(name: &str) -> MapError {
     MapError::InvalidName { name: name.to_owned() }
 }
 
+/// In the driver, else in the network stack.
+fn attach(fd: BorrowedFd<'_>, interface: &Interface) -> Result<(OwnedFd, AttachMode), LiveError> {
+    let name = &interface.name;
+    match link::create(fd, interface.index, link::NATIVE) {
+        Ok(link) => Ok((link, AttachMode::Native)),
+        Err(error) if is_taken(&error) => Err(taken(error, name)),
+        Err(_) => match link::create(fd, interface.index, link::GENERIC) {
+            Ok(link) => Ok((link, AttachMode::Generic)),
+            Err(error) if is_taken(&error) => Err(taken(error, name)),
+            Err(error) => Err(refused(error, name)),
+        },
+    }
+}
+
 fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
     if OBJECT.is_empty() {
         return Err(LiveError::refused(
@@ -216,7 +252,13 @@ fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
         ));
     }
     let rules = steering.rules();
-    let loaded = EbpfLoader::new().override_global("rules", &rules, true).load(OBJECT);
+    let without_socket = match steering.on_death {
+        OnDeath::Pass => XDP_PASS,
+        OnDeath::Block => XDP_DROP,
+    };
+    let mut loader = EbpfLoader::new();
+    let loader = loader.override_global("rules", &rules, true);
+    let loaded = loader.override_global("without_socket", &without_socket, true).load(OBJECT);
     loaded.map_err(|error| failed("cannot load the XDP program", interface, &error))
 }
 
@@ -238,7 +280,7 @@ fn taken(error: io::Error, interface: &str) -> LiveError {
         error,
         format!(
             "Take it off: ip link set dev {interface} xdp off (or xdpgeneric off). If that is refused, the program that \
-             attached it still runs: end that."
+             attached it still runs: end that. If it is a run of Paceline that died: paceline ctl unblock {interface}"
         ),
     )
 }

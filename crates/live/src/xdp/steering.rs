@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use super::pins::Pins;
 use crate::LiveError;
 
 /// Which packets go to the host's own network stack. By default only packets of queues without a socket do.
@@ -27,6 +28,21 @@ pub struct Steering {
     pub host_addresses: Vec<IpAddr>,
     /// Addresses of the host's own, beside those, of which only packets to `pass_ports` pass: the chain has the others.
     pub port_addresses: Vec<IpAddr>,
+    /// What becomes of packets that no rule passes when this process dies.
+    pub on_death: OnDeath,
+    /// Where programs are named that outlive their process.
+    pub pins: Pins,
+}
+
+/// What becomes of packets when the process that has the sockets dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnDeath {
+    /// The host gets them.
+    #[default]
+    Pass,
+    /// They are dropped, until the next program is attached, or somebody [unblocks](crate::xdp::Pins::unblock) the
+    /// interface.
+    Block,
 }
 
 /// A destination port whose packets go to the host. Written as `tcp/22`.

@@ -185,7 +185,8 @@ impl Drop for Mapped {
     }
 }
 
-fn page_bytes() -> usize {
+/// Bytes of a page of memory.
+pub(crate) fn page_bytes() -> usize {
     // SAFETY: it takes a number and gives a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(page).ok().filter(|page| page.is_power_of_two()).unwrap_or(4_096)

@@ -1,6 +1,6 @@
 use std::fmt::{Display, Write as _};
 
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot};
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot};
 use crate::{FunctionCounts, FunctionLayout, Snapshot, UNKNOWN};
 
 /// Samples of one name.
@@ -63,6 +63,11 @@ families! {
     LOAD Gauge "paceline_table_load_ratio" "Flows over what the table can hold, 0 to 1.";
     FLOW_CHANGES Counter "paceline_flow_changes_total" "Flows that came, went, or were refused.";
     EVENTS Counter "paceline_events_total" "What a function counted beside packets and flows.";
+    IF_RECEIVED Counter "paceline_interface_received_packets_total" "Packets that an interface received.";
+    IF_RECEIVED_BYTES Counter "paceline_interface_received_bytes_total" "Their bytes.";
+    IF_SENT Counter "paceline_interface_sent_packets_total" "Packets that an interface sent.";
+    IF_SENT_BYTES Counter "paceline_interface_sent_bytes_total" "Their bytes.";
+    IF_LOST Counter "paceline_interface_lost_packets_total" "Packets that did not come in or did not leave, by why.";
 }
 
 /// A snapshot as Prometheus reads it. O(counters).
@@ -73,6 +78,7 @@ pub fn write(snapshot: &Snapshot) -> String {
     text.verdicts_and_drops();
     text.moves();
     text.functions();
+    text.interfaces();
     text.text
 }
 
@@ -192,6 +198,24 @@ impl Text<'_> {
             let events = layout.events.iter().map(String::as_str).zip(counted.events.iter().copied());
             text.named(&EVENTS, labels, "event", events);
         });
+    }
+
+    fn interfaces(&mut self) {
+        let all = &self.snapshot.interfaces;
+        let mut each = |family: &Family, value: fn(&InterfaceSnapshot) -> u64| {
+            self.family(family);
+            for interface in all {
+                self.sample(family, &[("interface", &interface.name)], value(interface));
+            }
+        };
+        each(&IF_RECEIVED, |interface| interface.received);
+        each(&IF_RECEIVED_BYTES, |interface| interface.received_bytes);
+        each(&IF_SENT, |interface| interface.sent);
+        each(&IF_SENT_BYTES, |interface| interface.sent_bytes);
+        self.family(&IF_LOST);
+        for InterfaceSnapshot { name, lost, .. } in all {
+            self.named(&IF_LOST, &[("interface", name)], "reason", lost.iter().copied());
+        }
     }
 
     fn each_core<V: Display>(&mut self, family: &Family, value: impl Fn(&CoreSnapshot) -> Option<V>) {

@@ -1,7 +1,8 @@
 //! `paceline run` on network interfaces.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::{Write, stderr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +10,27 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Chain, Plan, Progress, Registry, guests, run_live};
+use engine::{Chain, Plan, Registry, guests, run_live};
 use io::Pool;
+use live::rights;
 use live::route::{RouteCounters, RouteDrop};
-use live::xdp::{HostPort, Steering};
-use live::{Interface, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets, host_addresses};
+use live::xdp::{HostPort, OnDeath, Pins, Steering};
+use live::{
+    Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets,
+    host_addresses,
+};
 
-use super::metrics::serve;
-use super::options::{Place, PollArg, RunArgs, SocketArg, Way};
+use telemetry::InterfaceSnapshot;
+
+use super::metrics::{listen, serve_on};
+use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
 use super::record::Recorded;
 use crate::control::{Control, Hangups, Subject, default_path};
 use crate::failure::Failure;
 use crate::input::read_chain;
 use crate::output::{Reports, plural};
 use crate::progress::interruptible;
+use crate::service::{Service, Watched};
 
 /// Frames that packets are received into.
 const FRAMES: usize = 8_192;
@@ -50,6 +58,15 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             "inside and outside are one interface, `{inside}`\nGive two, or --on {inside} for a router with one arm."
         )));
     }
+    let blocks = blocks(args, place)?;
+    let socket = args.live.control.clone().unwrap_or_else(default_path);
+    let written = written(args, &socket, blocks);
+    let written: Vec<&Path> = written.iter().map(PathBuf::as_path).collect();
+    // Ahead of all threads: they leave the signal alone, and are confined, as this one is.
+    let hangups = Hangups::keep();
+    let tun = [Path::new("/dev/net/tun")];
+    let by_tun = if place.way == Way::Route { &tun[..] } else { &[] };
+    let confined = rights::confine(&[&written[..], by_tun].concat());
     let open = |name: &&str| Interface::open(name).map_err(cannot);
     let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
@@ -66,6 +83,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         }
     };
     let sockets = match args.live.socket {
+        // AF_PACKET keeps nothing from the host, so it can block nothing.
+        SocketArg::Auto if blocks => Sockets::Xdp,
         // What AF_XDP takes the host behind a mirror would not get.
         SocketArg::Auto if place.way == Way::Mirror => Sockets::Packet,
         SocketArg::Auto => Sockets::Auto,
@@ -76,7 +95,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Busy => Poll::Busy,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let options = PortOptions { sockets, poll, steering: steering(args, place, &chain)? };
+    let options =
+        PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)?, tell: Some(tell) };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     if place.way == Way::Route && port.shares_with_host() {
@@ -88,15 +108,25 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     for (interface, socket, _) in port.interfaces() {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
-    let hangups = Hangups::keep();
     let telemetry = Some(Arc::new(plan.telemetry(&chain)));
-    let server = args.metrics.as_ref().zip(telemetry.as_ref());
-    let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
+    let board = port.board();
+    telemetry.iter().for_each(|telemetry| {
+        let board = board.clone();
+        telemetry.tell_interfaces(move || board.read().into_iter().map(counted).collect());
+    });
+    let listener = args.metrics.as_ref().map(listen).transpose()?;
+    // What is needed from here on; threads that start now have no more.
+    let for_files = rights::for_files(&written, &[&args.chain.chain]).map_err(cannot)?;
+    let kept = rights::keep(&for_files).map_err(cannot)?;
+    eprintln!("{}", rights_line(&kept, confined));
+    let server = listener.zip(telemetry.as_ref());
+    let _server = server.map(|(listener, telemetry)| serve_on(listener, telemetry)).transpose()?;
     let progress = interruptible(telemetry);
     let subject = Arc::new(Subject {
         registry: registry.clone(),
         progress: Arc::clone(&progress),
         interfaces: place.names.iter().map(|name| (*name).to_owned()).collect(),
+        board: port.board(),
         chain: args.chain.chain.clone(),
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
@@ -104,10 +134,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
     let cores = plural(plan.cores as u64, "core");
-    announce(
-        &progress,
-        format!("{} runs, strategy {} on {cores}; Ctrl-C ends it", chain.name, strategy.name()),
-    );
+    let line = format!("{} runs, strategy {} on {cores}", chain.name, strategy.name());
+    let service = Service::start(Watched { progress: Arc::clone(&progress), line, pulse: port.pulse() });
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
         let begin = Instant::now();
@@ -118,6 +146,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             progress.stop.store(true, Ordering::Relaxed);
         });
     }
+    // From here on, whatever happens but a good end.
+    port.outlive(true);
     let guests = (guests, frames);
     let outcome = match (came_in, left) {
         (None, None) => run_live(&chain, &plan, &mut port, guests, &progress),
@@ -128,7 +158,9 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             outcome
         }
     };
+    drop(service);
     let outcome = outcome.map_err(Failure::of_run)?;
+    port.outlive(false);
     let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
         InterfaceReport {
@@ -159,7 +191,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
 }
 
 /// Which packets of each interface are the host's own business.
-fn steering(args: &RunArgs, place: &Place<'_>, chain: &Chain) -> Result<Vec<Steering>, Failure> {
+fn steering(
+    args: &RunArgs,
+    place: &Place<'_>,
+    chain: &Chain,
+    blocks: bool,
+) -> Result<Vec<Steering>, Failure> {
     let port = |text: &String| text.parse::<HostPort>().map_err(cannot);
     let pass_ports = args.live.pass_to_host.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     let is_router = place.way == Way::Route;
@@ -173,6 +210,8 @@ fn steering(args: &RunArgs, place: &Place<'_>, chain: &Chain) -> Result<Vec<Stee
         pass_ports,
         host_addresses,
         port_addresses,
+        on_death: if blocks { OnDeath::Block } else { OnDeath::Pass },
+        pins: Pins::at(&args.live.pins),
     };
     Ok(vec![steering; place.names.len()])
 }
@@ -189,18 +228,73 @@ fn routing(counters: &RouteCounters) -> RoutingReport {
     }
 }
 
-/// Says that packets go through from now on, once the tables are made.
-fn announce(progress: &Arc<Progress>, line: String) {
-    let progress = Arc::clone(progress);
-    thread::spawn(move || {
-        while !progress.reloads.has_begun() {
-            if progress.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(1));
+/// Says what happened to an interface. Where standard error is closed nobody reads this.
+fn tell(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
+/// What an interface counts, for metrics.
+fn counted(InterfaceStatus { name, counters, .. }: InterfaceStatus) -> InterfaceSnapshot {
+    InterfaceSnapshot {
+        name,
+        received: counters.received,
+        received_bytes: counters.received_bytes,
+        sent: counters.sent,
+        sent_bytes: counters.sent_bytes,
+        lost: Lost::ALL.iter().zip(counters.lost).map(|(why, count)| (why.name(), count)).collect(),
+    }
+}
+
+/// Files that are made in the course of a run, and so the folders that it writes in.
+fn written(args: &RunArgs, socket: &Path, blocks: bool) -> Vec<PathBuf> {
+    let files = [&args.out, &args.json, &args.live.record];
+    let files = files.into_iter().flatten().filter(|path| path.as_os_str() != "-");
+    // Removed at the end, or by the first run that needs it no more.
+    let pins = if blocks || args.live.pins.exists() { Some(args.live.pins.join("pin")) } else { None };
+    files.cloned().chain([socket.to_owned()]).chain(pins).collect()
+}
+
+/// Whether nothing is to pass when the process dies.
+fn blocks(args: &RunArgs, place: &Place<'_>) -> Result<bool, Failure> {
+    match args.live.on_death {
+        Some(OnDeathArg::Block) if place.way == Way::Mirror => Err(Failure::usage(
+            "--on-death block is not for a mirror, which holds no packet up\nLeave it out.",
+        )),
+        Some(OnDeathArg::Block) if args.live.socket == SocketArg::Packet => Err(Failure::usage(
+            "--on-death block needs AF_XDP: by AF_PACKET the kernel has all packets, too, and what it does with them is its own \
+             business\nLeave --socket packet out, or have the kernel pass nothing: sysctl net.ipv4.ip_forward=0 \
+             net.ipv6.conf.all.forwarding=0",
+        )),
+        Some(OnDeathArg::Block) => {
+            Pins::at(&args.live.pins).make().map_err(cannot)?;
+            Ok(true)
         }
-        eprintln!("{line}");
-    });
+        Some(OnDeathArg::Pass) => {
+            if let Some(why) = nothing_passes(place.way) {
+                eprintln!("note: nothing passes when this program dies: {why}");
+            }
+            Ok(false)
+        }
+        None => Ok(false),
+    }
+}
+
+/// Why the kernel passes nothing on when it gets the packets.
+fn nothing_passes(way: Way) -> Option<&'static str> {
+    let forwards = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
+    match way {
+        Way::Mirror => None,
+        Way::Bridge => Some("this host is no bridge, unless a bridge of the kernel has both interfaces"),
+        Way::Route if forwards("/proc/sys/net/ipv4/ip_forward") => None,
+        Way::Route => Some("the kernel does not forward (net.ipv4.ip_forward = 0)"),
+    }
+}
+
+/// What the threads that work on packets may do.
+fn rights_line(kept: &[rights::Capability], confined: rights::Confined) -> String {
+    let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    let kept = if kept.is_empty() { "no capabilities for packets".to_owned() } else { kept.join(" ") };
+    format!("rights: {kept}, those for sockets for interfaces that come back; {confined}")
 }
 
 /// The control socket that was asked for; else the one where everybody looks, if it is free.

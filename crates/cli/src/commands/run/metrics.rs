@@ -1,6 +1,7 @@
 //! Metrics of a run, while it goes on.
 
 use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use telemetry::{MetricsServer, Telemetry};
@@ -10,7 +11,12 @@ use crate::failure::Failure;
 
 /// Tells metrics at `address` as long as what it returns is held, and says where.
 pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
-    let server = MetricsServer::start(address.first(), Arc::clone(telemetry)).map_err(|error| {
+    serve_on(listen(address)?, telemetry)
+}
+
+/// Takes the address, which may need rights that are given up before anybody is answered.
+pub fn listen(address: &Address) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address.first()).map_err(|error| {
         let help = match error.kind() {
             ErrorKind::AddrInUse => {
                 "Another program listens there. Choose another port, or 0 for any that is free."
@@ -18,7 +24,12 @@ pub fn serve(address: &Address, telemetry: &Arc<Telemetry>) -> Result<MetricsSer
             _ => "Give an address of this machine, such as 127.0.0.1:9100.",
         };
         Failure::usage(format!("cannot tell metrics at {address}: {error}\n{help}"))
-    })?;
+    })
+}
+
+/// Tells metrics to whoever connects.
+pub fn serve_on(listener: TcpListener, telemetry: &Arc<Telemetry>) -> Result<MetricsServer, Failure> {
+    let server = MetricsServer::on(listener, Arc::clone(telemetry)).map_err(Failure::defect)?;
     eprintln!("metrics at http://{}/metrics", server.address());
     Ok(server)
 }

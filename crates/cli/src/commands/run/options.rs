@@ -96,6 +96,12 @@ pub struct LiveArgs {
     /// What to do while no packets arrive
     #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
     pub poll: PollArg,
+    /// What becomes of packets when this program dies, by `kill -9` too: by default as `pass`, but for what is said at start
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = LIVE)]
+    pub on_death: Option<OnDeathArg>,
+    /// Where --on-death block names what stays at the interfaces: a folder of a BPF file system
+    #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/bpf/paceline", help_heading = LIVE)]
+    pub pins: PathBuf,
     /// Answer `paceline ctl` at this socket [default: $XDG_RUNTIME_DIR/paceline.sock, else /run/paceline.sock, if no other
     /// run has it]
     #[arg(long, value_name = "PATH", help_heading = LIVE)]
@@ -121,7 +127,15 @@ pub enum PollArg {
     Adaptive,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnDeathArg {
+    /// The kernel gets them: it routes or bridges them if it is set up to
+    Pass,
+    /// They are dropped, but for those that are this host's own, until the next run, or `paceline ctl unblock`. AF_XDP only
+    Block,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SocketArg {
     /// AF_XDP where it can be had, else AF_PACKET
     Auto,

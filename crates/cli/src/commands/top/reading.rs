@@ -14,6 +14,7 @@ pub struct Reading {
     pub functions: Vec<(String, FunctionReading)>,
     /// By `function/reason`.
     pub drops: BTreeMap<String, f64>,
+    pub interfaces: BTreeMap<String, InterfaceReading>,
     /// By `function/event`.
     pub events: BTreeMap<String, f64>,
 }
@@ -28,6 +29,15 @@ pub struct CoreReading {
     pub moved_in: f64,
     pub moved_out: f64,
     pub held: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InterfaceReading {
+    pub received: f64,
+    pub received_bytes: f64,
+    pub sent: f64,
+    pub sent_bytes: f64,
+    pub lost: f64,
 }
 
 /// All cores together.
@@ -75,6 +85,9 @@ impl Reading {
         if !sample.label("function").is_empty() {
             return self.add_of_function(sample);
         }
+        if !sample.label("interface").is_empty() {
+            return self.add_of_interface(sample);
+        }
         let Ok(core) = sample.label("core").parse() else { return };
         let core = self.cores.entry(core).or_default();
         match name.as_str() {
@@ -86,6 +99,19 @@ impl Reading {
             "paceline_entries_moved_in_total" => core.moved_in = *value,
             "paceline_entries_moved_out_total" => core.moved_out = *value,
             "paceline_held_packets" => core.held = *value,
+            _ => (),
+        }
+    }
+
+    fn add_of_interface(&mut self, sample: &Sample) {
+        let Sample { name, value, .. } = sample;
+        let interface = self.interfaces.entry(sample.label("interface").to_owned()).or_default();
+        match name.as_str() {
+            "paceline_interface_received_packets_total" => interface.received = *value,
+            "paceline_interface_received_bytes_total" => interface.received_bytes = *value,
+            "paceline_interface_sent_packets_total" => interface.sent = *value,
+            "paceline_interface_sent_bytes_total" => interface.sent_bytes = *value,
+            "paceline_interface_lost_packets_total" => interface.lost += value,
             _ => (),
         }
     }

@@ -4,7 +4,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::view::{CoreView, FunctionView, Named, View};
+use super::view::{CoreView, FunctionView, InterfaceView, Named, View};
 use crate::output::{count, percent, plural};
 
 /// What the terminal shows. Its lines are made for 80 columns; colours only repeat what the text says.
@@ -94,8 +94,8 @@ impl Screen {
         lines
     }
 
-    fn sections(&self) -> [Section; 4] {
-        let View { cores, functions, drops, events, .. } = &self.view;
+    fn sections(&self) -> [Section; 5] {
+        let View { cores, interfaces, functions, drops, events, .. } = &self.view;
         let heading = |name: &str| format!("{name:<56} {:>11} {:>11}", "per second", "total");
         let core_heading = format!(
             "core {:<17} {:>11} {:>9} {:>5} {:>9} {:>13} {:>5}",
@@ -105,12 +105,22 @@ impl Screen {
             "{:<23} {:>8} {:>6} {:>11} {:>9} {:>9} {:>8}",
             "function", "flows", "load", "packets/s", "drops/s", "rejected", "evicted"
         );
+        let interface_heading = format!(
+            "{:<23} {:>11} {:>9} {:>11} {:>9} {:>12}",
+            "interface", "received/s", "Mbit/s", "sent/s", "Mbit/s", "lost, total"
+        );
         [
             Section {
                 heading: core_heading,
                 rows: cores.iter().map(core_row).collect(),
                 first: self.first_core,
                 what: "cores",
+            },
+            Section {
+                heading: interface_heading,
+                rows: interfaces.iter().map(interface_row).collect(),
+                first: 0,
+                what: "interfaces",
             },
             Section {
                 heading: function_heading,
@@ -187,6 +197,18 @@ fn core_row(view: &CoreView) -> Line<'static> {
             short(view.held),
         )),
     ])
+}
+
+fn interface_row(view: &InterfaceView) -> Line<'static> {
+    Line::from(format!(
+        "{:<23} {:>11} {:>9} {:>11} {:>9} {:>12}",
+        cut(&view.name, 23),
+        short(view.received),
+        short(view.received_mbit),
+        short(view.sent),
+        short(view.sent_mbit),
+        short(view.lost),
+    ))
 }
 
 fn function_row(view: &FunctionView) -> Line<'static> {

@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyEvent;
 use telemetry::{
-    CoreCounts, CoreSnapshot, FunctionCounts, FunctionLayout, FunctionSnapshot, Layout, MetricsServer,
-    Snapshot, Telemetry, UNKNOWN, prometheus,
+    CoreCounts, CoreSnapshot, FunctionCounts, FunctionLayout, FunctionSnapshot, InterfaceSnapshot, Layout,
+    MetricsServer, Snapshot, Telemetry, UNKNOWN, prometheus,
 };
 
 use super::*;
@@ -78,6 +78,7 @@ fn snapshot(seconds: u64) -> Snapshot {
         layout: Arc::new(layout()),
         elapsed: Duration::from_secs(seconds),
         cores: vec![core(1), core(10)],
+        interfaces: Vec::new(),
     }
 }
 
@@ -96,6 +97,28 @@ fn drawn(screen: &Screen, width: u16, height: u16) -> String {
     let rows = buffer.content().chunks(usize::from(width));
     rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n")
         .collect()
+}
+
+#[test]
+fn interfaces_are_shown_where_there_are_some() {
+    let at = |seconds: u64| {
+        let interface = InterfaceSnapshot {
+            name: "eth1".to_owned(),
+            received: 1_000 * seconds,
+            received_bytes: 125_000 * seconds,
+            sent: 990 * seconds,
+            sent_bytes: 123_750 * seconds,
+            lost: vec![("ring-full", 7), ("link-down", 3)],
+        };
+        let snapshot = Snapshot { interfaces: vec![interface], ..snapshot(seconds) };
+        Reading::parse(&prometheus::write(&snapshot)).expect("metrics")
+    };
+    let drawn = drawn(&screen(View::new(Some(&at(10)), &at(12))), 80, 30);
+    let golden = "\
+interface                received/s    Mbit/s      sent/s    Mbit/s  lost, total
+eth1                          1,000         1         990      0.99           10
+";
+    assert!(drawn.contains(golden), "{drawn}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::reading::{CoreReading, FunctionReading, Reading};
+use super::reading::{CoreReading, FunctionReading, InterfaceReading, Reading};
 
 /// What is shown: rates between two looks, or since the run began where there was one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,7 @@ pub struct View {
     /// Dropped packets over packets.
     pub dropped: f64,
     pub cores: Vec<CoreView>,
+    pub interfaces: Vec<InterfaceView>,
     pub functions: Vec<FunctionView>,
     /// Reasons that dropped something, those that drop most now first.
     pub drops: Vec<Named>,
@@ -39,6 +40,17 @@ pub struct CoreView {
     /// Since the run began.
     pub moved_out: f64,
     pub held: f64,
+}
+
+/// All of it in a second, but for what was lost since the run began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InterfaceView {
+    pub name: String,
+    pub received: f64,
+    pub received_mbit: f64,
+    pub sent: f64,
+    pub sent_mbit: f64,
+    pub lost: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,6 +105,11 @@ impl View {
             packets_per_s: packets,
             mbit_per_s: cores.iter().map(|core| core.mbit_per_s).sum(),
             dropped: if packets > 0.0 { drops / packets } else { 0.0 },
+            interfaces: now
+                .interfaces
+                .iter()
+                .map(|(name, now)| InterfaceView::new(name, before.interfaces.get(name), now, per_s))
+                .collect(),
             functions: now.functions.iter().map(function).collect(),
             drops: named(&before.drops, &now.drops, per_s),
             events: named(&before.events, &now.events, per_s),
@@ -121,6 +138,26 @@ impl CoreView {
             moved_in: now.moved_in,
             moved_out: now.moved_out,
             held: now.held,
+        }
+    }
+}
+
+impl InterfaceView {
+    fn new(
+        name: &str,
+        before: Option<&InterfaceReading>,
+        now: &InterfaceReading,
+        per_s: impl Fn(f64) -> f64,
+    ) -> InterfaceView {
+        let begin = InterfaceReading::default();
+        let before = before.unwrap_or(&begin);
+        InterfaceView {
+            name: name.to_owned(),
+            received: per_s(now.received - before.received),
+            received_mbit: per_s(now.received_bytes - before.received_bytes) * 8e-6,
+            sent: per_s(now.sent - before.sent),
+            sent_mbit: per_s(now.sent_bytes - before.sent_bytes) * 8e-6,
+            lost: now.lost,
         }
     }
 }

@@ -79,7 +79,20 @@ fn snapshot() -> Snapshot {
             FunctionSnapshot { drops: vec![0], ..FunctionSnapshot::default() },
         ],
     };
-    Snapshot { layout: Arc::new(layout), elapsed: Duration::from_millis(2_500), cores: vec![busy, quiet] }
+    let interface = InterfaceSnapshot {
+        name: "eth1".to_owned(),
+        received: 400,
+        received_bytes: 40_000,
+        sent: 390,
+        sent_bytes: 39_000,
+        lost: vec![("link-down", 7)],
+    };
+    Snapshot {
+        layout: Arc::new(layout),
+        elapsed: Duration::from_millis(2_500),
+        cores: vec![busy, quiet],
+        interfaces: vec![interface],
+    }
 }
 
 #[test]

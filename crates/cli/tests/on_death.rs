@@ -1,0 +1,263 @@
+//! What becomes of packets when a run is killed: `--on-death`.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::lab::Namespace;
+use crate::service::{Lan, Run};
+use crate::support::{paceline, stderr};
+
+/// So soon the interfaces are as was asked for.
+const SOON: Duration = Duration::from_millis(100);
+/// So long it is looked at.
+const WHILE: Duration = Duration::from_millis(600);
+/// A busy machine's threads may be late: the fastest of so many is what the kernel does.
+const TRIES: usize = 4;
+
+/// A BPF file system of the test's own.
+struct BpfFileSystem(String);
+
+impl BpfFileSystem {
+    fn new(lan: &Lan) -> Option<BpfFileSystem> {
+        let path = lan.folder.file("bpf");
+        fs::create_dir_all(&path).expect("a folder of the test");
+        let mounted = Command::new("mount").args(["-t", "bpf", "bpf", &path]).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(BpfFileSystem(path));
+        }
+        println!("skipped: no BPF file system can be mounted");
+        None
+    }
+
+    fn pins(&self) -> String {
+        format!("{}/paceline", self.0)
+    }
+
+    fn names(&self) -> usize {
+        fs::read_dir(self.pins()).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for BpfFileSystem {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// When datagrams arrive that are sent every millisecond, as long as `what` takes.
+fn arrivals(from: &Namespace, to: &Namespace, address: &str, what: impl FnOnce()) -> Vec<Instant> {
+    let receiver = to.inside(|| UdpSocket::bind(address)).expect("its own address");
+    receiver.set_read_timeout(Some(Duration::from_millis(5))).expect("a socket");
+    let sender = from.inside(|| UdpSocket::bind("0.0.0.0:0")).expect("any");
+    let (goes_on, arrived) = (AtomicBool::new(true), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while goes_on.load(Ordering::Relaxed) {
+                let _ = sender.send_to(b"a packet", address);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        scope.spawn(|| {
+            while goes_on.load(Ordering::Relaxed) {
+                if receiver.recv(&mut [0; 64]).is_ok() {
+                    arrived.lock().expect("no panic").push(Instant::now());
+                }
+            }
+        });
+        what();
+        goes_on.store(false, Ordering::Relaxed);
+    });
+    arrived.into_inner().expect("no panic")
+}
+
+/// Kills it, and says how long nothing arrived for at most from then on, and how many packets came after [`SOON`].
+fn kill(lan: &Lan, run: Run, address: &str) -> (Duration, usize) {
+    let mut killed = Instant::now();
+    let times = arrivals(&lan.left, &lan.right, address, || {
+        thread::sleep(Duration::from_millis(100));
+        killed = Instant::now();
+        run.die();
+        thread::sleep(WHILE);
+    });
+    assert!(times.iter().any(|time| *time < killed), "packets pass as long as it lives");
+    let after: Vec<Instant> = times.into_iter().filter(|time| *time >= killed).collect();
+    let mut gap = Duration::ZERO;
+    let mut last = killed;
+    for time in after.iter().chain([&(killed + WHILE)]) {
+        gap = gap.max(time.saturating_duration_since(last));
+        last = *time;
+    }
+    (gap, after.iter().filter(|time| **time > killed + SOON).count())
+}
+
+/// Whether packets pass now.
+fn passes(lan: &Lan, address: &str) -> bool {
+    let times = arrivals(&lan.left, &lan.right, address, || thread::sleep(Duration::from_millis(300)));
+    !times.is_empty()
+}
+
+const OUTSIDE: &str = "203.0.113.2:7009";
+
+/// A router whose kernel would forward, too: that it does not while a run lives, or after one, is the run's doing.
+fn router(label: &str) -> Option<(Lan, BpfFileSystem)> {
+    let lan = Lan::new(label)?;
+    lan.routed();
+    lan.right.ip("route add 10.0.0.0/24 via 203.0.113.1");
+    lan.gateway.write("/proc/sys/net/ipv4/ip_forward", "1");
+    for (host, address) in [(&lan.left, "10.0.0.1"), (&lan.right, "203.0.113.1")] {
+        assert!(host.ping(address, 1));
+    }
+    assert!(passes(&lan, OUTSIDE), "the kernel forwards");
+    let file_system = BpfFileSystem::new(&lan)?;
+    Some((lan, file_system))
+}
+
+fn start(lan: &Lan, what: &str, pins: &str) -> Run {
+    let chain = lan.folder.file("track.toml");
+    let route = ["--mode", "route", "--socket", "xdp", "--on-death", what, "--pins", pins];
+    lan.start(&[&[chain.as_str()], &route[..]].concat(), &[])
+}
+
+#[test]
+fn the_kernel_carries_on() {
+    let Some((lan, file_system)) = router("pass") else { return };
+    let mut gaps = Vec::new();
+    for _ in 0..TRIES {
+        let run = start(&lan, "pass", &file_system.pins());
+        assert!(!run.said.contains("nothing passes"), "{}", run.said);
+        let (gap, _) = kill(&lan, run, OUTSIDE);
+        gaps.push(gap);
+        if gap < SOON {
+            break;
+        }
+    }
+    eprintln!("without packets after kill -9: {gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
+    // Where the kernel does not forward that is said.
+    lan.gateway.write("/proc/sys/net/ipv4/ip_forward", "0");
+    let run = start(&lan, "pass", &file_system.pins());
+    assert!(run.said.contains("nothing passes when this program dies"), "{}", run.said);
+    lan.ctl(&["stop"]);
+    run.ended();
+}
+
+/// In bridge mode a bridge of the kernel, which gets nothing as long as the run lives, carries on.
+#[test]
+fn a_bridge_of_the_kernel_carries_on() {
+    let Some(lan) = Lan::new("bridge") else { return };
+    lan.gateway.ip("link add br0 type bridge");
+    lan.gateway.ip("link set br0 up");
+    for port in ["in", "out"] {
+        lan.gateway.ip(&format!("link set {port} master br0"));
+    }
+    let address = "192.0.2.2:7009";
+    assert!(lan.left.ping("192.0.2.2", 2), "the bridge forwards");
+    let chain = lan.folder.file("track.toml");
+    let mut gaps = Vec::new();
+    for _ in 0..TRIES {
+        let run = lan.start(&[&chain, "--socket", "xdp", "--on-death", "pass"], &[]);
+        assert!(run.said.contains("unless a bridge of the kernel has both"), "{}", run.said);
+        let (gap, _) = kill(&lan, run, address);
+        gaps.push(gap);
+        if gap < SOON {
+            break;
+        }
+    }
+    assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
+}
+
+#[test]
+fn nothing_passes_until_the_next_run() {
+    let Some((lan, file_system)) = router("block") else { return };
+    let pins = file_system.pins();
+    let run = start(&lan, "block", &pins);
+    assert_eq!(file_system.names(), 2);
+    assert_eq!(kill(&lan, run, OUTSIDE).1, 0, "nothing arrives after 100 ms");
+    assert!(!passes(&lan, OUTSIDE), "and nothing later");
+    assert!(lan.left.ping("10.0.0.1", 1), "the host itself is reached");
+
+    // The next one takes over, and a good end leaves nothing.
+    let run = start(&lan, "block", &pins);
+    assert!(passes(&lan, OUTSIDE), "the next run carries on");
+    let second = kill(&lan, run, OUTSIDE);
+    assert_eq!(second.1, 0, "nothing arrives after the second, either");
+    let run = start(&lan, "block", &pins);
+    lan.ctl(&["stop"]);
+    run.ended();
+    assert_eq!(file_system.names(), 0);
+    assert!(passes(&lan, OUTSIDE), "after a good end the kernel forwards");
+
+    // One that passes takes over from one that blocks.
+    start(&lan, "block", &pins).die();
+    assert!(!passes(&lan, OUTSIDE));
+    let run = start(&lan, "pass", &pins);
+    assert!(passes(&lan, OUTSIDE));
+    run.die();
+    assert!(passes(&lan, OUTSIDE), "the kernel forwards again");
+
+    // A person takes the block off, once.
+    start(&lan, "block", &pins).die();
+    let unblock = |interface: &str| {
+        let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+        command.args(["ctl", "unblock", interface, "--pins", &pins]).output().expect("it starts")
+    };
+    for interface in ["in", "out"] {
+        let output = unblock(interface);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    assert!(passes(&lan, OUTSIDE), "unblocked");
+    let again = unblock("in");
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("no dead run blocks interface `in`"), "{}", stderr(&again));
+}
+
+/// A start that fails leaves nothing behind.
+#[test]
+fn a_failed_start_blocks_nothing() {
+    let Some((lan, file_system)) = router("failed") else { return };
+    let pins = file_system.pins();
+    // Somebody else has the second interface.
+    let other = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    let mut other = other;
+    let chain = lan.folder.file("track.toml");
+    let socket = lan.folder.file("other");
+    other.args(["run", &chain, "--on", "out", "--socket", "xdp", "--control", &socket]);
+    let other = Run::start(other);
+    let mut command = lan.gateway.command(env!("CARGO_BIN_EXE_paceline"));
+    command.args([
+        "run",
+        &chain,
+        "--inside",
+        "in",
+        "--outside",
+        "out",
+        "--on-death",
+        "block",
+        "--pins",
+        &pins,
+    ]);
+    let output = command.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("another XDP program"), "{}", stderr(&output));
+    assert_eq!(file_system.names(), 0);
+    drop(other);
+    assert!(passes(&lan, OUTSIDE));
+}
+
+#[test]
+fn what_cannot_be_blocked_is_refused() {
+    for (arguments, why) in [
+        (&["--mirror", "lo"][..], "not for a mirror"),
+        (&["--on", "lo", "--socket", "packet"], "needs AF_XDP"),
+        (&["--on", "lo", "--pins", "/proc/no-such-folder"], "mount -t bpf bpf /sys/fs/bpf"),
+    ] {
+        let output = paceline(&[&["run", "examples/edge.toml", "--on-death", "block"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(why), "{arguments:?}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,70 @@
+//! Where the thread that has a port writes down what the interfaces count, for whoever wants to know.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::InterfaceCounters;
+use crate::side::Side;
+
+/// How often it is written down, nanoseconds.
+const EVERY_NS: u64 = 100_000_000;
+
+/// An interface of a run that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// What was chosen for it; `gone` if there is none of that name.
+    pub socket: String,
+    /// What it counted, a tenth of a second ago at most while the run goes on.
+    pub counters: InterfaceCounters,
+}
+
+/// The interfaces of a port, as they were a moment ago. Clones are the same board.
+#[derive(Clone, Debug, Default)]
+pub struct Board(Arc<Mutex<Vec<InterfaceStatus>>>);
+
+impl Board {
+    /// What is written there.
+    pub fn read(&self) -> Vec<InterfaceStatus> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes anew. Where somebody reads just now it is left for the next time: nobody waits here.
+    pub(crate) fn write(&self, sides: &mut [Side]) {
+        let Ok(mut board) = self.0.try_lock() else { return };
+        if board.len() != sides.len() {
+            *board = sides
+                .iter_mut()
+                .map(|side| InterfaceStatus {
+                    name: side.interface.name.clone(),
+                    socket: side.link.describe(),
+                    counters: side.counters(),
+                })
+                .collect();
+        }
+        for (status, side) in board.iter_mut().zip(sides) {
+            status.counters = side.counters();
+        }
+    }
+
+    /// Other sockets.
+    pub(crate) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// When to write.
+#[derive(Debug, Default)]
+pub(crate) struct Due(u64);
+
+impl Due {
+    /// Whether it is time; then it is not again for a while.
+    #[inline]
+    pub(crate) fn is_now(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.0;
+        if is_due {
+            self.0 = now_ns + EVERY_NS;
+        }
+        is_due
+    }
+}

@@ -1,0 +1,324 @@
+//! The thread that looks after the interfaces of a port: one that vanishes is let go of, and picked up again by its name
+//! when it is back.
+//!
+//! ```text
+//!   the kernel --- links, addresses ---> keeper ---- Order ---> the thread that has the port
+//!                                                               (takes it before it receives)
+//! ```
+//!
+//! What the kernel tells is only when to look: what there is, is read anew each time. So nothing hangs on a lost
+//! notification.
+
+#![allow(unsafe_code)]
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use netlink_sys::Socket;
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::interface::{Presence, host_addresses};
+use crate::link::Link;
+use crate::packet_socket::PacketSocket;
+use crate::rights;
+use crate::xdp::{Steering, Umem, XdpProgram};
+use crate::xdp_link::{XdpLink, lock};
+use crate::{Interface, LiveError};
+
+/// How often it looks though the kernel tells nothing.
+const LOOK: Duration = Duration::from_secs(1);
+/// How soon it notices that the port is gone, milliseconds, and that an order was taken.
+const TURN_MS: libc::c_int = 50;
+/// What the kernel is heard on: links, and this host's own addresses.
+const GROUPS: [u32; 3] = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
+
+/// What the thread that has the port is to do, for the interface of this number.
+pub(crate) enum Order {
+    /// It is gone: let go of its sockets.
+    Leave(usize),
+    /// It is back.
+    Take(usize, Interface, Box<dyn Link>),
+}
+
+/// Where orders lie until they are taken.
+#[derive(Default)]
+pub(crate) struct Desk {
+    is_due: AtomicBool,
+    orders: Mutex<Vec<Order>>,
+}
+
+impl Desk {
+    /// Whether there is something to do: one load.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed)
+    }
+
+    /// What is to be done, in order.
+    #[cold]
+    pub(crate) fn take(&self) -> Vec<Order> {
+        let mut orders = unpoisoned(&self.orders);
+        self.is_due.store(false, Ordering::Relaxed);
+        std::mem::take(&mut orders)
+    }
+
+    fn put(&self, order: Order) {
+        let mut orders = unpoisoned(&self.orders);
+        orders.push(order);
+        self.is_due.store(true, Ordering::Relaxed);
+    }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How an interface is opened.
+pub(crate) enum Kind {
+    Packet,
+    /// With so many chunks that wait for packets.
+    Xdp {
+        umem: Umem,
+        chunks: usize,
+    },
+}
+
+/// An interface that is looked after.
+pub(crate) struct Kept {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) steering: Steering,
+    pub(crate) sees_all: bool,
+    pub(crate) program: Option<Arc<Mutex<XdpProgram>>>,
+    pub(crate) state: State,
+}
+
+/// What the port has of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Sockets on the interface with this index, which is up, or not.
+    Held { index: u32, is_up: bool },
+    /// None. What was last said of it.
+    Gone(String),
+}
+
+impl Kept {
+    /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
+    fn open(&mut self, interface: &Interface, number: usize) -> Result<Box<dyn Link>, LiveError> {
+        Ok(match &self.kind {
+            Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
+            Kind::Xdp { umem, chunks } => {
+                let chunks = (number as u8, *chunks);
+                let mut link = XdpLink::open(interface, &self.steering, umem, chunks, self.sees_all)?;
+                link.steer()?;
+                self.program = Some(link.program());
+                Box::new(link)
+            }
+        })
+    }
+
+    /// What is to be done about what there is now, and what there is to say.
+    fn look(&mut self, number: usize, found: Presence) -> (Option<Order>, Option<String>) {
+        let name = &self.name;
+        match (&self.state, found) {
+            (State::Held { index, is_up }, Presence::Up(now)) if *index == now.index => {
+                let index = *index;
+                let said = (!is_up).then(|| format!("{name}: up again, packets go on"));
+                self.state = State::Held { index, is_up: true };
+                (None, said)
+            }
+            (State::Held { index, is_up }, Presence::Down(now)) if *index == now => {
+                let index = *index;
+                let said = is_up.then(|| {
+                    format!(
+                        "{name}: down; packets that are to leave by it are lost (link-down) until it is up"
+                    )
+                });
+                self.state = State::Held { index, is_up: false };
+                (None, said)
+            }
+            (State::Held { .. }, _) => {
+                let said = format!(
+                    "{name}: gone; packets that are to leave by it are lost (link-down) until there is one of that name"
+                );
+                self.program = None;
+                self.state = State::Gone(String::new());
+                (Some(Order::Leave(number)), Some(said))
+            }
+            (State::Gone(before), Presence::Up(now)) => {
+                let before = before.clone();
+                match self.open(&now, number) {
+                    Ok(link) => {
+                        self.state = State::Held { index: now.index, is_up: true };
+                        let said = format!("{}: back, {}", now.name, link.describe());
+                        (Some(Order::Take(number, now, link)), Some(said))
+                    }
+                    Err(error) => {
+                        let said = format!("{}: back, and cannot be used: {error}", now.name);
+                        self.state = State::Gone(said.clone());
+                        // Once, however often it is tried.
+                        (None, (said != before).then_some(said))
+                    }
+                }
+            }
+            (State::Gone(_), _) => (None, None),
+        }
+    }
+}
+
+/// The thread. It ends when this is dropped.
+pub(crate) struct Keeper {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Looks after these interfaces, by number. `tell` gets what happened, in sentences for people.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel tells nothing, or there is no thread.
+    pub(crate) fn start(kept: Vec<Kept>, desk: Arc<Desk>, tell: fn(&str)) -> Result<Keeper, LiveError> {
+        let socket =
+            listen().map_err(|error| LiveError::of("cannot hear of changes of interfaces", error))?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = thread::Builder::new().name("interfaces".to_owned()).spawn(move || {
+            // Where that fails the thread has what the process has.
+            let _ = rights::keep(&rights::FOR_INTERFACES);
+            keep(kept, &desk, &socket, &over, tell);
+        });
+        let thread = thread.map_err(|error| LiveError::of("cannot start a thread for interfaces", error))?;
+        Ok(Keeper { is_over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen() -> std::io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.set_non_blocking(true)?;
+    GROUPS.iter().try_for_each(|group| socket.add_membership(*group))?;
+    Ok(socket)
+}
+
+fn keep(mut kept: Vec<Kept>, desk: &Desk, socket: &Socket, is_over: &AtomicBool, tell: fn(&str)) {
+    let (mut looked, mut addresses) = (Instant::now(), host_addresses().unwrap_or_default());
+    while !is_over.load(Ordering::Relaxed) {
+        let has_changed = hears(socket);
+        // What was ordered comes first.
+        if desk.is_due() || !(has_changed || looked.elapsed() > LOOK) {
+            if desk.is_due() && has_changed {
+                looked = Instant::now() - LOOK;
+            }
+            continue;
+        }
+        looked = Instant::now();
+        for (number, kept) in kept.iter_mut().enumerate() {
+            let found = Interface::look(&kept.name);
+            let (order, said) = kept.look(number, found);
+            said.iter().for_each(|said| tell(said));
+            order.into_iter().for_each(|order| desk.put(order));
+        }
+        if let Ok(now) = host_addresses()
+            && now != addresses
+        {
+            kept.iter_mut().for_each(|kept| kept.tell_addresses(&now));
+            addresses = now;
+        }
+    }
+}
+
+impl Kept {
+    /// The host has other addresses: packets to them are its own, but for those that the chain translates to.
+    fn tell_addresses(&mut self, now: &[IpAddr]) {
+        let Steering { pass_host_addresses, host_addresses, port_addresses, .. } = &mut self.steering;
+        // Without a rule that reads them they are not asked for.
+        if !*pass_host_addresses {
+            return;
+        }
+        *host_addresses = now.iter().copied().filter(|address| !port_addresses.contains(address)).collect();
+        if let Some(program) = &self.program {
+            // With more addresses than there is room for, those before stay.
+            let _ = lock(program).set_addresses(&self.steering);
+        }
+    }
+}
+
+/// Waits for a notification, for a turn at most, and says whether there was one. They are not read: see the module.
+fn hears(socket: &Socket) -> bool {
+    let fd: RawFd = socket.as_raw_fd();
+    let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, which outlives the call.
+    if unsafe { libc::poll(&mut polled, 1, TURN_MS) } <= 0 {
+        return false;
+    }
+    let mut buffer = Vec::with_capacity(32 << 10);
+    loop {
+        buffer.clear();
+        match socket.recv(&mut buffer, libc::MSG_DONTWAIT | libc::MSG_TRUNC) {
+            Ok(_) => {}
+            // Some were lost: there is more to see, not less.
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+            Err(_) => return true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up(index: u32) -> Presence {
+        Presence::Up(Interface {
+            name: "lo".to_owned(),
+            index,
+            mtu: 1_500,
+            address: [0; 6],
+            driver: String::new(),
+            queues: 1,
+        })
+    }
+
+    /// What is said, and what is ordered, as an interface goes down, comes up, goes, and cannot be had again.
+    #[test]
+    fn each_change_is_told_once() {
+        let mut kept = Kept {
+            name: "eth1".to_owned(),
+            kind: Kind::Packet,
+            steering: Steering::default(),
+            sees_all: false,
+            program: None,
+            state: State::Held { index: 7, is_up: true },
+        };
+        let mut look = |found| {
+            let (order, said) = kept.look(0, found);
+            (matches!(order, Some(Order::Leave(0))), said.unwrap_or_default())
+        };
+        assert_eq!(look(up(7)), (false, String::new()));
+        assert!(look(Presence::Down(7)).1.starts_with("eth1: down"));
+        assert_eq!(look(Presence::Down(7)), (false, String::new()));
+        assert!(look(up(7)).1.contains("up again"));
+        // Another one of the same name.
+        let (leaves, said) = look(up(8));
+        assert!(leaves && said.contains("gone"), "{said}");
+        for found in [Presence::Gone, Presence::Down(9)] {
+            assert_eq!(look(found), (false, String::new()));
+        }
+        // There is no such interface to open: it is told once.
+        let (leaves, said) = look(up(u32::MAX));
+        assert!(!leaves && said.contains("cannot be used"), "{said}");
+        assert_eq!(look(up(u32::MAX)), (false, String::new()));
+    }
+}
