@@ -22,6 +22,7 @@ mod commands;
 mod control;
 mod costs;
 mod failure;
+mod filter;
 mod input;
 mod machine;
 mod old_names;

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`capture`] | pcap and pcapng files, read and written |
+//! | [`filter`] | which packets somebody wants to see: expressions of pcap-filter(7) |
 //! | [`Port`] | one queue, received from and sent to in batches: the contract |
 //! | [`Pool`] | the frames of a port, which other ports may send |
 //! | [`contract`] | a test that holds a port to the contract |
@@ -13,6 +14,7 @@
 
 pub mod capture;
 pub mod contract;
+pub mod filter;
 mod frame;
 mod memory_port;
 pub mod nic;

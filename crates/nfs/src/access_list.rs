@@ -85,6 +85,7 @@ use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::PassOrDrop;
+use crate::common::shown;
 
 mod rule;
 
@@ -231,7 +232,7 @@ impl NetworkFunction for AccessList {
     const EDITS: Fields = Fields::empty();
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload::ANY,
         ..Extras::NONE
     };
@@ -323,6 +324,17 @@ impl NetworkFunction for AccessList {
 }
 
 impl AccessList {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let rule = self.texts.get(usize::from(state.rule)).map_or("default", String::as_str);
+        let phase = match state.phase {
+            Phase::Denied => "denied",
+            Phase::Unanswered => "unanswered",
+            Phase::OpenTcp | Phase::OpenOther => "open",
+            Phase::Closing => "closing",
+        };
+        shown([("phase", &phase), ("packets", &state.packets), ("rule", &rule)])
+    }
+
     fn rejected(&self, state: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
         match verdict(state) {
             Verdict::Forward => self.when_full.verdict(TABLE_FULL),

@@ -50,7 +50,7 @@ use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
+use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms, seconds_text, shown};
 use crate::prefix::PrefixSet;
 use crate::window::SlidingCount;
 
@@ -151,7 +151,7 @@ impl NetworkFunction for Ddos {
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -232,6 +232,17 @@ impl NetworkFunction for Ddos {
 }
 
 impl Ddos {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let State { packets: SlidingCount { start_ns, previous, current }, blocked_until_ns } = state;
+        let window = seconds_text(*start_ns);
+        let mut values =
+            shown([("packets", current), ("packets_window_before", previous), ("window_since", &window)]);
+        if *blocked_until_ns > 0 {
+            values.push(("blocked_until", seconds_text(*blocked_until_ns)));
+        }
+        values
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<State>, _: &SrcAddr, times_ns: &[u64]) -> usize {
         let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };

@@ -41,7 +41,10 @@ use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text};
+use crate::common::{
+    Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text, seconds_text,
+    shown,
+};
 use crate::window::SlidingCount;
 
 const OVER_THRESHOLD: u8 = 0;
@@ -142,7 +145,7 @@ impl NetworkFunction for HeavyHitters {
     const EXTRAS: Extras<Self> = Extras {
         records: Records { totals: Self::totals, keep: Self::keeps_ended, rank: Self::rank, ..Records::NONE },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -213,6 +216,21 @@ impl NetworkFunction for HeavyHitters {
 }
 
 impl HeavyHitters {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let State { recent_bytes, bytes, packets, packets_over, first_ns, last_ns } = state;
+        let SlidingCount { start_ns, previous, current } = recent_bytes;
+        shown([
+            ("packets", packets),
+            ("bytes", bytes),
+            ("bytes_window", current),
+            ("bytes_window_before", previous),
+            ("packets_over", packets_over),
+            ("window_since", &seconds_text(*start_ns)),
+            ("first", &seconds_text(*first_ns)),
+            ("last", &seconds_text(*last_ns)),
+        ])
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<State>, meta: &Metered, times_ns: &[u64]) -> usize {
         let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };

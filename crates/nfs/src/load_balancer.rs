@@ -140,6 +140,7 @@ pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOpt
 pub use state::{Meta, Phase, State};
 pub use vip::{ServicePort, Vip};
 
+use crate::common::shown;
 use options::Timeouts;
 use round_robin::{Cursor, Turns};
 use service::{Service, Services};
@@ -191,7 +192,7 @@ impl NetworkFunction for LoadBalancer {
             ..Pooled::NONE
         },
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool },
         ..Extras::NONE
     };
@@ -262,6 +263,20 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let service = self.services.get(state.service);
+        let backend = service.and_then(|service| service.find(state)).map(|(at, _)| usize::from(at));
+        let backend = service.zip(backend).map(|(service, at)| service.describe(at).0);
+        let phase = match state.phase {
+            Phase::Opening => "opening",
+            Phase::Open => "open",
+            Phase::Closing => "closing",
+            Phase::Datagrams => "datagrams",
+        };
+        let backend = backend.unwrap_or_else(|| "none".to_string());
+        shown([("phase", &phase), ("backend", &backend), ("packets", &state.packets)])
+    }
+
     /// A flow knows its backend by a hash of its address, wherever it stands in whichever list.
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
         match self.policy == old.policy {

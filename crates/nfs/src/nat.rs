@@ -173,7 +173,7 @@ use nf::{
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
 use crate::PassOrDrop;
-use crate::common::{REPORT_ROWS, keep_top};
+use crate::common::{REPORT_ROWS, keep_top, shown};
 
 mod endpoint;
 mod icmp;
@@ -261,7 +261,7 @@ impl NetworkFunction for Nat {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { sides: Self::sides, ..TwoSided::NONE },
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
         ..Extras::NONE
@@ -338,6 +338,16 @@ impl NetworkFunction for Nat {
 }
 
 impl Nat {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let State { packets, peer, peer_port, phase, .. } = state;
+        let external = self.endpoint_text(state.external(0));
+        let mut values = shown([("external", &external), ("phase", &phase.name()), ("packets_out", packets)]);
+        if *peer_port > 0 {
+            values.push(("peer", format!("{}:{peer_port}", Ipv4Addr::from(*peer))));
+        }
+        values
+    }
+
     fn pool(&self) -> Pool {
         self.divide(1, |_| 0).remove(0)
     }

@@ -50,7 +50,7 @@ use nf::{
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
-use crate::common::{CompactKey, Metered, PassOrDrop};
+use crate::common::{CompactKey, Metered, PassOrDrop, decimal_text, seconds_text, shown};
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
@@ -176,7 +176,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
             bound: Self::bound,
             ..Guarantees::NONE
         },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -241,6 +241,11 @@ impl<K: Policed> NetworkFunction for Policer<K> {
 }
 
 impl<K: Policed> Policer<K> {
+    fn state(&self, debt: &Debt) -> Vec<(&'static str, String)> {
+        let debt_bytes = decimal_text(debt.nanotokens);
+        shown([("debt_bytes", &debt_bytes), ("last", &seconds_text(debt.last_ns))])
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> usize {
         self.bucket.take_each(flow, meta.l3_len.into(), times_ns)

@@ -69,7 +69,7 @@ use serde::Deserialize;
 use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never};
+use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never, seconds_text, shown};
 use crate::prefix::PrefixSet;
 
 const NOT_OPEN: u8 = 0;
@@ -205,7 +205,7 @@ impl NetworkFunction for PortKnock {
         Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         leap: Some(Self::leap),
         ..Extras::NONE
@@ -289,6 +289,10 @@ impl NetworkFunction for PortKnock {
 }
 
 impl PortKnock {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        shown([("knocks", &state.knocks), ("last", &seconds_text(state.last_ns))])
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<State>, meta: &Meta, times_ns: &[u64]) -> usize {
         let Some(&last_ns) = times_ns.last() else { return 0 };

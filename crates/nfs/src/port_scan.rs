@@ -72,7 +72,7 @@ use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
+use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms, seconds_text, shown};
 use crate::prefix::PrefixSet;
 
 const SCANNER: u8 = 0;
@@ -216,7 +216,7 @@ impl NetworkFunction for PortScan {
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         ..Extras::NONE
     };
@@ -294,6 +294,17 @@ impl NetworkFunction for PortScan {
 }
 
 impl PortScan {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let State { start_ns, scanner_until_ns, tries, bitmap } = state;
+        let bits: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
+        let window = seconds_text(*start_ns);
+        let mut values = shown([("tries", tries), ("bits_set", &bits), ("window_since", &window)]);
+        if *scanner_until_ns > 0 {
+            values.push(("scanner_until", seconds_text(*scanner_until_ns)));
+        }
+        values
+    }
+
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
         match (self.count, self.seed) == (old.count, old.seed) {
             true => Ok(()),

@@ -26,6 +26,7 @@
 //!   `when_full = "drop"` are dropped as `table-full`.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use nf::{
@@ -36,6 +37,7 @@ use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
 use crate::common::PassOrDrop;
+use crate::common::{decimal_text, seconds_text, shown};
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
@@ -96,7 +98,7 @@ impl NetworkFunction for RateLimiter {
             bound: Self::bound,
             ..Guarantees::NONE
         },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -147,6 +149,11 @@ impl NetworkFunction for RateLimiter {
 }
 
 impl RateLimiter {
+    fn state(&self, debt: &Debt) -> Vec<(&'static str, String)> {
+        let debt_packets = decimal_text(debt.nanotokens);
+        shown([("debt_packets", &debt_packets), ("last", &seconds_text(debt.last_ns))])
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> usize {
         self.bucket.take_each(flow, 1, times_ns)

@@ -65,7 +65,9 @@ use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
+use crate::common::{
+    CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, seconds_text, shown,
+};
 
 const ACTIVE_TIMEOUTS: usize = 0;
 
@@ -212,7 +214,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
             rank: Self::rank,
         },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload::ANY,
         ..Extras::NONE
     };
@@ -273,6 +275,19 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
 }
 
 impl<K: Recorded> Statistics<K> {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        let State { packets, bytes, first_ns, last_ns, min_bytes, max_bytes, tcp_flags, .. } = state;
+        shown([
+            ("packets", packets),
+            ("bytes", bytes),
+            ("min_bytes", min_bytes),
+            ("max_bytes", max_bytes),
+            ("tcp_flags", &format!("{tcp_flags:#04x}")),
+            ("first", &seconds_text(*first_ns)),
+            ("last", &seconds_text(*last_ns)),
+        ])
+    }
+
     #[inline]
     fn totals(&self, state: &State) -> [u64; 2] {
         [state.packets, state.bytes]

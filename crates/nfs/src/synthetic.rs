@@ -38,16 +38,17 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Reload, Verdict,
-    hash_bytes,
+    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Reload, Reports,
+    Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::ns_from_ms;
+use crate::common::{ns_from_ms, shown};
 
 const ACCESSES_MAX: u32 = 10_000;
 const LINE_BYTES: u64 = 64;
@@ -138,6 +139,7 @@ impl NetworkFunction for Synthetic {
         pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
+        reports: Reports { state: Self::state, ..Reports::NONE },
         ..Extras::NONE
     };
 
@@ -194,6 +196,10 @@ impl NetworkFunction for Synthetic {
 }
 
 impl Synthetic {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        shown([("line", &state.line)])
+    }
+
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
         match (self.lines, self.seed) == (old.lines, old.seed) {
             true => Ok(()),

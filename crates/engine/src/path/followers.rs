@@ -179,6 +179,16 @@ impl Followers {
         self.places[packet].until = until;
     }
 
+    /// Leaves an entry alone: takes its followers from it, and says how many, for [`Followers::put_back`].
+    pub(crate) fn put_aside(&mut self, packet: usize) -> u16 {
+        if self.is_empty() { 0 } else { std::mem::take(&mut self.places[packet].followers) }
+    }
+
+    /// Gives an entry, which has been stepped, its followers back.
+    pub(crate) fn put_back(&mut self, packet: usize, followers: u16) {
+        self.places[packet].followers = followers;
+    }
+
     /// Where followers are, by the number of their step.
     #[inline]
     pub(super) fn range(&self, packet: usize, steps: Range<u16>) -> Range<usize> {

@@ -10,6 +10,8 @@
 //! | `step` | one function's step of a packet, and what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
+//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`).
+//!
 //! The others are what goes along: `batch` with its sets of packets (`packets`) and packets that follow an entry
 //! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
 
@@ -22,6 +24,7 @@ pub(crate) mod followers;
 pub(crate) mod group;
 pub(crate) mod laps;
 mod lend;
+pub(crate) mod look;
 pub(crate) mod packets;
 pub(crate) mod parcel;
 mod parse;
@@ -29,3 +32,4 @@ pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod sides;
 pub(crate) mod step;
+pub(crate) mod tracing;

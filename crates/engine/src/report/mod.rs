@@ -4,9 +4,11 @@
 mod history;
 mod of_run;
 mod text;
+mod trace;
 pub mod words;
 
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
+pub use trace::{FieldEdit, FlowState, TraceReport, TracedFunction};
 
 use std::collections::BTreeMap;
 

@@ -93,7 +93,7 @@ impl NetworkFunction for Conntrack {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
-        reports: Reports { report: Self::report, hint: Self::hint },
+        reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },
         reload: Reload::ANY,
         ..Extras::NONE
     };
@@ -156,6 +156,10 @@ impl NetworkFunction for Conntrack {
 }
 
 impl Conntrack {
+    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+        state.shown()
+    }
+
     fn wants_sides(&self) -> Option<&'static str> {
         (self.settings.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
     }

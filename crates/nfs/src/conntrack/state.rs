@@ -1,7 +1,13 @@
 //! What is kept of a connection.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use bitflags::bitflags;
 use zerocopy::{Immutable, IntoBytes};
+
+use crate::common::shown;
 
 use super::segment::{Segment, Shape};
 use super::tcp::{Kind, Side, TcpState};
@@ -143,6 +149,24 @@ impl State {
     /// The state of TCP.
     pub fn tcp(&self) -> TcpState {
         self.tcp
+    }
+
+    /// For people: see [`nf::Reports::state`].
+    pub(super) fn shown(&self) -> Vec<(&'static str, String)> {
+        let [originator, responder] = self.halves;
+        let originator_end = if self.flags.contains(Flags::ORIGINATOR_IS_LOW) { "low" } else { "high" };
+        let is_answered = if self.flags.contains(Flags::ANSWERED) { "yes" } else { "no" };
+        let half = |Half { end, max_end, max_window, max_ack, .. }: Half| {
+            format!("seq {end} of {max_end}, ack {max_ack}, window {max_window}")
+        };
+        shown([
+            ("tcp", &self.tcp.name()),
+            ("answered", &is_answered),
+            ("originator_end", &originator_end),
+            ("originator", &half(originator)),
+            ("responder", &half(responder)),
+            ("timeout_ms", &self.remaining_ms),
+        ])
     }
 
     /// Which end a packet is from.

@@ -37,6 +37,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
+    if args.trace.trace.is_some() {
+        return Err(Failure::usage(
+            "--trace is for captures\nOn interfaces ask a run that goes on: `paceline ctl trace FILTER`.",
+        ));
+    }
     let chain = read_chain(&args.chain.chain, registry)?;
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));

@@ -4,6 +4,7 @@ mod live;
 mod metrics;
 mod options;
 mod record;
+mod trace;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use wire::LinkType;
 
 use self::metrics::serve;
 pub use self::options::RunArgs;
+use self::trace::{Tracer, Tracing};
 use crate::args::{self, Packets, Setting, TableArgs};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::open_capture;
@@ -42,13 +44,17 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     plan.egress = args.egress.0;
     let reloads = args.reload.reloads(&plan, &args.card, &TableArgs::default(), registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
-    let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
+    let tracer = Tracer::prepare(args, &inputs)?;
+    // Where something else is on standard output, the text is not.
+    let taken = args.trace.trace_json.as_deref().filter(|path| *path == "-");
+    let reports = Reports::open(&inputs, args.out.as_deref().or(taken), args.json.as_deref())?;
     let source = Source::open(&packets, args.speed)?;
     let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
     let progress = interruptible(telemetry);
+    let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;
     let bar = Bar::new(&chain.name, source.size_bytes());
     let mut out = args.out.as_deref().map(Output::new);
     let mut see = |seen: &Seen<'_>| {
@@ -90,7 +96,8 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
     }
-    reports.write(&report, &report.text(written.as_deref()))?;
+    let traced = tracer.map(Tracing::finish).transpose()?.unwrap_or_default();
+    reports.write(&report, &(traced + &report.text(written.as_deref())))?;
     exit_status(outcome)
 }
 
