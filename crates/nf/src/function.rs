@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, Verdict};
+use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -322,7 +322,7 @@ pub struct Reports<F: NetworkFunction> {
     pub hint: fn(&F, packets: u64, dropped: &dyn Fn(&str) -> u64) -> Option<String>,
     /// A flow's state in names and values, units at the end of names (`debt_bytes`): what a trace shows before a step and
     /// after it. `NONE`: no names, and the trace shows the state's bytes.
-    pub state: fn(&F, &F::State) -> Vec<(&'static str, String)>,
+    pub state: fn(&F, &F::State) -> Vec<(&'static str, StateValue)>,
 }
 
 impl<F: NetworkFunction> Reports<F> {

@@ -78,14 +78,13 @@ use alloc::{format, vec};
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction,
-    OptionDoc, OptionError, Reload, Reports, Verdict,
+    OptionDoc, OptionError, Reload, Reports, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::PassOrDrop;
-use crate::common::shown;
 
 mod rule;
 
@@ -324,7 +323,7 @@ impl NetworkFunction for AccessList {
 }
 
 impl AccessList {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let rule = self.texts.get(usize::from(state.rule)).map_or("default", String::as_str);
         let phase = match state.phase {
             Phase::Denied => "denied",
@@ -332,7 +331,7 @@ impl AccessList {
             Phase::OpenTcp | Phase::OpenOther => "open",
             Phase::Closing => "closing",
         };
-        shown([("phase", &phase), ("packets", &state.packets), ("rule", &rule)])
+        vec![("phase", phase.into()), ("packets", state.packets.into()), ("rule", rule.into())]
     }
 
     fn rejected(&self, state: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

@@ -1,6 +1,6 @@
 //! What several functions share.
 
-use core::fmt::{Debug, Display};
+use core::fmt::Debug;
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -172,18 +172,6 @@ pub(crate) fn keep_top<K: FlowKey, S>(flows: &mut Vec<(&K, &S)>, rows: usize, am
         amount(b).cmp(&amount(a)).then_with(|| a_key.as_bytes().cmp(b_key.as_bytes()))
     });
     flows.truncate(rows);
-}
-
-/// A state in names and values: see [`nf::Reports::state`].
-pub(crate) fn shown<const N: usize>(
-    values: [(&'static str, &dyn Display); N],
-) -> Vec<(&'static str, String)> {
-    values.map(|(name, value)| (name, value.to_string())).into()
-}
-
-/// A time, ns, in seconds to the last digit.
-pub(crate) fn seconds_text(ns: u64) -> String {
-    decimal_text(ns)
 }
 
 /// Billionths as a number, without zeros at its end.

@@ -44,13 +44,13 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reload, Reports, SrcAddr, Verdict,
+    OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms, seconds_text, shown};
+use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
 use crate::prefix::PrefixSet;
 use crate::window::SlidingCount;
 
@@ -232,13 +232,15 @@ impl NetworkFunction for Ddos {
 }
 
 impl Ddos {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { packets: SlidingCount { start_ns, previous, current }, blocked_until_ns } = state;
-        let window = seconds_text(*start_ns);
-        let mut values =
-            shown([("packets", current), ("packets_window_before", previous), ("window_since", &window)]);
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("packets_in_window", (*current).into()),
+            ("packets_in_window_before", (*previous).into()),
+            ("window_began", StateValue::TimeNs(*start_ns)),
+        ];
         if *blocked_until_ns > 0 {
-            values.push(("blocked_until", seconds_text(*blocked_until_ns)));
+            values.push(("blocked_until", StateValue::TimeNs(*blocked_until_ns)));
         }
         values
     }

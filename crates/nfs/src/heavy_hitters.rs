@@ -35,16 +35,13 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction, OptionDoc,
-    OptionError, Records, Reload, Reports, Verdict, WhenShared,
+    OptionError, Records, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{
-    Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text, seconds_text,
-    shown,
-};
+use crate::common::{Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text};
 use crate::window::SlidingCount;
 
 const OVER_THRESHOLD: u8 = 0;
@@ -216,19 +213,19 @@ impl NetworkFunction for HeavyHitters {
 }
 
 impl HeavyHitters {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { recent_bytes, bytes, packets, packets_over, first_ns, last_ns } = state;
         let SlidingCount { start_ns, previous, current } = recent_bytes;
-        shown([
-            ("packets", packets),
-            ("bytes", bytes),
-            ("bytes_window", current),
-            ("bytes_window_before", previous),
-            ("packets_over", packets_over),
-            ("window_since", &seconds_text(*start_ns)),
-            ("first", &seconds_text(*first_ns)),
-            ("last", &seconds_text(*last_ns)),
-        ])
+        vec![
+            ("packets", (*packets).into()),
+            ("bytes", (*bytes).into()),
+            ("bytes_in_window", (*current).into()),
+            ("bytes_in_window_before", (*previous).into()),
+            ("packets_over", (*packets_over).into()),
+            ("window_began", StateValue::TimeNs(*start_ns)),
+            ("first", StateValue::TimeNs(*first_ns)),
+            ("last", StateValue::TimeNs(*last_ns)),
+        ]
     }
 
     #[inline]

@@ -124,7 +124,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Pooled, Reload, Reports, Verdict,
+    Pooled, Reload, Reports, StateValue, Verdict,
 };
 use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
@@ -140,7 +140,6 @@ pub use options::{BackendOptions, BackendState, Mac, Options, Policy, ServiceOpt
 pub use state::{Meta, Phase, State};
 pub use vip::{ServicePort, Vip};
 
-use crate::common::shown;
 use options::Timeouts;
 use round_robin::{Cursor, Turns};
 use service::{Service, Services};
@@ -263,7 +262,7 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let service = self.services.get(state.service);
         let backend = service.and_then(|service| service.find(state)).map(|(at, _)| usize::from(at));
         let backend = service.zip(backend).map(|(service, at)| service.describe(at).0);
@@ -274,7 +273,7 @@ impl LoadBalancer {
             Phase::Datagrams => "datagrams",
         };
         let backend = backend.unwrap_or_else(|| "none".to_string());
-        shown([("phase", &phase), ("backend", &backend), ("packets", &state.packets)])
+        vec![("phase", phase.into()), ("backend", backend.into()), ("packets", state.packets.into())]
     }
 
     /// A flow knows its backend by a hash of its address, wherever it stands in whichever list.

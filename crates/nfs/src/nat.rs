@@ -168,12 +168,12 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, NetworkFunction, OptionError,
-    Pooled, Reload, Reports, SrcEndpoint, TwoSided, Verdict,
+    Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
 use crate::PassOrDrop;
-use crate::common::{REPORT_ROWS, keep_top, shown};
+use crate::common::{REPORT_ROWS, keep_top};
 
 mod endpoint;
 mod icmp;
@@ -338,12 +338,16 @@ impl NetworkFunction for Nat {
 }
 
 impl Nat {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { packets, peer, peer_port, phase, .. } = state;
         let external = self.endpoint_text(state.external(0));
-        let mut values = shown([("external", &external), ("phase", &phase.name()), ("packets_out", packets)]);
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("external", external.into()),
+            ("phase", phase.name().into()),
+            ("packets_out", (*packets).into()),
+        ];
         if *peer_port > 0 {
-            values.push(("peer", format!("{}:{peer_port}", Ipv4Addr::from(*peer))));
+            values.push(("peer", format!("{}:{peer_port}", Ipv4Addr::from(*peer)).into()));
         }
         values
     }

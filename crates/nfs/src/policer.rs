@@ -41,16 +41,17 @@ use core::marker::PhantomData;
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
     About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees,
-    NetworkFunction, OptionDoc, OptionError, Reload, Reports, Verdict, WhenShared,
+    NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
-use crate::common::{CompactKey, Metered, PassOrDrop, decimal_text, seconds_text, shown};
+use crate::common::{CompactKey, Metered, PassOrDrop, decimal_text};
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
@@ -241,9 +242,8 @@ impl<K: Policed> NetworkFunction for Policer<K> {
 }
 
 impl<K: Policed> Policer<K> {
-    fn state(&self, debt: &Debt) -> Vec<(&'static str, String)> {
-        let debt_bytes = decimal_text(debt.nanotokens);
-        shown([("debt_bytes", &debt_bytes), ("last", &seconds_text(debt.last_ns))])
+    fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
+        vec![("debt_bytes", decimal_text(debt.nanotokens).into()), ("last", StateValue::TimeNs(debt.last_ns))]
     }
 
     #[inline]

@@ -63,13 +63,13 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reload, Reports, SrcAddr, Verdict,
+    OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never, seconds_text, shown};
+use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never};
 use crate::prefix::PrefixSet;
 
 const NOT_OPEN: u8 = 0;
@@ -289,8 +289,8 @@ impl NetworkFunction for PortKnock {
 }
 
 impl PortKnock {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
-        shown([("knocks", &state.knocks), ("last", &seconds_text(state.last_ns))])
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        vec![("knocks", state.knocks.into()), ("last", StateValue::TimeNs(state.last_ns))]
     }
 
     #[inline]

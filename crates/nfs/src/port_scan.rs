@@ -66,13 +66,13 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FunctionReport, NetworkFunction, OptionDoc, OptionError,
-    Reload, Reports, SrcAddr, Verdict, hash_bytes,
+    Reload, Reports, SrcAddr, StateValue, Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms, seconds_text, shown};
+use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
 use crate::prefix::PrefixSet;
 
 const SCANNER: u8 = 0;
@@ -294,13 +294,16 @@ impl NetworkFunction for PortScan {
 }
 
 impl PortScan {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { start_ns, scanner_until_ns, tries, bitmap } = state;
         let bits: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
-        let window = seconds_text(*start_ns);
-        let mut values = shown([("tries", tries), ("bits_set", &bits), ("window_since", &window)]);
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("tries", (*tries).into()),
+            ("bits_set", bits.into()),
+            ("window_began", StateValue::TimeNs(*start_ns)),
+        ];
         if *scanner_until_ns > 0 {
-            values.push(("scanner_until", seconds_text(*scanner_until_ns)));
+            values.push(("scanner_until", StateValue::TimeNs(*scanner_until_ns)));
         }
         values
     }

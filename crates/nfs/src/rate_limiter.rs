@@ -26,18 +26,18 @@
 //!   `when_full = "drop"` are dropped as `table-full`.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees,
-    NetworkFunction, OptionDoc, OptionError, Reload, Reports, Verdict, WhenShared,
+    NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
 use crate::common::PassOrDrop;
-use crate::common::{decimal_text, seconds_text, shown};
+use crate::common::decimal_text;
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
@@ -149,9 +149,11 @@ impl NetworkFunction for RateLimiter {
 }
 
 impl RateLimiter {
-    fn state(&self, debt: &Debt) -> Vec<(&'static str, String)> {
-        let debt_packets = decimal_text(debt.nanotokens);
-        shown([("debt_packets", &debt_packets), ("last", &seconds_text(debt.last_ns))])
+    fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
+        vec![
+            ("debt_packets", decimal_text(debt.nanotokens).into()),
+            ("last", StateValue::TimeNs(debt.last_ns)),
+        ]
     }
 
     #[inline]

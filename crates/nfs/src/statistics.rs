@@ -59,15 +59,13 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, Ended, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction,
-    OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, Verdict, WhenShared,
+    OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{
-    CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, seconds_text, shown,
-};
+use crate::common::{CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
 
 const ACTIVE_TIMEOUTS: usize = 0;
 
@@ -275,17 +273,17 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
 }
 
 impl<K: Recorded> Statistics<K> {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { packets, bytes, first_ns, last_ns, min_bytes, max_bytes, tcp_flags, .. } = state;
-        shown([
-            ("packets", packets),
-            ("bytes", bytes),
-            ("min_bytes", min_bytes),
-            ("max_bytes", max_bytes),
-            ("tcp_flags", &format!("{tcp_flags:#04x}")),
-            ("first", &seconds_text(*first_ns)),
-            ("last", &seconds_text(*last_ns)),
-        ])
+        vec![
+            ("packets", (*packets).into()),
+            ("bytes", (*bytes).into()),
+            ("min_bytes", (*min_bytes).into()),
+            ("max_bytes", (*max_bytes).into()),
+            ("tcp_flags", format!("{tcp_flags:#04x}").into()),
+            ("first", StateValue::TimeNs(*first_ns)),
+            ("last", StateValue::TimeNs(*last_ns)),
+        ]
     }
 
     #[inline]

@@ -38,17 +38,18 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
     About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Reload, Reports,
-    Verdict, hash_bytes,
+    StateValue, Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::common::{ns_from_ms, shown};
+use crate::common::ns_from_ms;
 
 const ACCESSES_MAX: u32 = 10_000;
 const LINE_BYTES: u64 = 64;
@@ -196,8 +197,8 @@ impl NetworkFunction for Synthetic {
 }
 
 impl Synthetic {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
-        shown([("line", &state.line)])
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        vec![("line", state.line.into())]
     }
 
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {

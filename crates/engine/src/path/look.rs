@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use nf::{FlowKey, NetworkFunction};
+use nf::{FlowKey, NetworkFunction, StateValue};
 use wire::Headers;
 use zerocopy::IntoBytes;
 
@@ -24,7 +24,7 @@ pub(crate) struct Look {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedFlow {
     /// Names and values: see [`nf::Reports::state`].
-    pub state: Vec<(&'static str, String)>,
+    pub state: Vec<(&'static str, StateValue)>,
     /// When the flow expires if nothing steps it, ns; `u64::MAX` is never.
     pub deadline_ns: u64,
 }
@@ -78,7 +78,7 @@ impl Tally {
 }
 
 /// A state in names and values; its bytes where the function has no names.
-fn shown<F: NetworkFunction>(function: &F, state: &F::State) -> Vec<(&'static str, String)> {
+fn shown<F: NetworkFunction>(function: &F, state: &F::State) -> Vec<(&'static str, StateValue)> {
     let named = (F::EXTRAS.reports.state)(function, state);
     if !named.is_empty() {
         return named;
@@ -87,5 +87,5 @@ fn shown<F: NetworkFunction>(function: &F, state: &F::State) -> Vec<(&'static st
     for byte in state.as_bytes() {
         let _ = write!(bytes, "{byte:02x}");
     }
-    vec![("bytes", bytes)]
+    vec![("bytes", bytes.into())]
 }

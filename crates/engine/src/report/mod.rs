@@ -8,7 +8,7 @@ mod trace;
 pub mod words;
 
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
-pub use trace::{FieldEdit, FlowState, TraceReport, TracedFunction};
+pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};
 
 use std::collections::BTreeMap;
 

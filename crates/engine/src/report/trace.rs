@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use io::{EngineDrop, Fate};
+use nf::StateValue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{Headers, protocol};
@@ -87,8 +88,31 @@ pub struct FlowState {
     /// When the flow expires if no packet comes, ns after this one; absent if never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ns: Option<u64>,
-    /// Names and values, in the function's order; units are at the end of names.
-    pub values: Vec<(String, String)>,
+    /// What it holds, in the function's order.
+    pub values: Vec<StateField>,
+}
+
+/// One value of a flow's state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StateField {
+    /// What it is; a unit is at the end.
+    pub name: String,
+    /// The value, if it is no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<FieldValue>,
+    /// The value, if it is a time: ns since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<u64>,
+}
+
+/// A number, or text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FieldValue {
+    /// A number.
+    Number(u64),
+    /// Text.
+    Text(String),
 }
 
 /// A header field that was changed.
@@ -170,7 +194,7 @@ impl TraceReport {
         }
         let width = self.functions.iter().map(|function| function.function.len()).max().unwrap_or(0);
         for function in &self.functions {
-            function.write(width, &mut text);
+            function.write(width, self.time_ns, &mut text);
         }
         match &self.reason {
             Some(reason) => _ = writeln!(text, "  => {}: {reason}\n", self.fate),
@@ -181,8 +205,9 @@ impl TraceReport {
 }
 
 impl TracedFunction {
-    fn write(&self, width: usize, text: &mut String) {
-        let TracedFunction { function, verdict, reason, key, before, after, events, edits, .. } = self;
+    /// Its lines; `width` is that of the longest name.
+    fn write(&self, width: usize, now_ns: u64, text: &mut String) {
+        let TracedFunction { function, verdict, reason, key, events, edits, .. } = self;
         let _ = write!(text, "  {function:width$}  {}", verdict.replace('-', " "));
         if let Some(reason) = reason {
             let _ = write!(text, ": {reason}");
@@ -191,33 +216,70 @@ impl TracedFunction {
             let _ = write!(text, "; counted {}", events.join(", "));
         }
         if self.table_full {
-            let _ = write!(text, "; its table is full, the flow is not kept");
+            text.push_str("; its table is full, so the flow is not kept");
         }
         if self.evicted > 0 {
-            let _ = write!(text, "; {} other flow(s) made room", self.evicted);
+            let _ = write!(text, "; {} evicted to make room", crate::text::plural(self.evicted, "flow"));
         }
         text.push('\n');
-        let indent = " ".repeat(width + 4);
         if verdict == "not-its-business" {
             return;
         }
+        let mut rows = Vec::new();
         if let Some(key) = key {
-            let _ = writeln!(text, "{indent}key     {key}");
-            let _ = writeln!(
-                text,
-                "{indent}before  {}",
-                before.as_ref().map_or("no state".to_owned(), FlowState::text)
-            );
-            let after = match (before, after) {
-                (_, None) => "no state".to_owned(),
-                (Some(before), Some(after)) => after.text_after(before),
-                (None, Some(after)) => after.text(),
-            };
-            let _ = writeln!(text, "{indent}after   {after}");
+            rows.push(("key".to_owned(), key.clone()));
+            self.states(now_ns, &mut rows);
         }
         for FieldEdit { field, from, to } in edits {
             let from = if from.is_empty() { String::new() } else { format!("{from} -> ") };
-            let _ = writeln!(text, "{indent}edit    {field} {from}{to}");
+            rows.push(("edit".to_owned(), format!("{field} {from}{to}")));
+        }
+        let names = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let indent = width + 4;
+        for (name, value) in rows {
+            let _ = writeln!(text, "{:indent$}{name:names$}  {value}", "");
+        }
+    }
+
+    /// What the packet found and left: changes one by one, and what stayed the same in one line.
+    fn states(&self, now_ns: u64, rows: &mut Vec<(String, String)>) {
+        let all = |flow: &FlowState| {
+            let values = flow.values.iter().map(|field| format!("{} {}", field.name, field.text(now_ns)));
+            values.chain([flow.expiry()]).collect::<Vec<_>>().join(", ")
+        };
+        match (&self.before, &self.after) {
+            (None, None) => rows.push(("state".to_owned(), "none".to_owned())),
+            (None, Some(after)) => rows.push(("new".to_owned(), all(after))),
+            (Some(before), None) => rows.push(("removed".to_owned(), all(before))),
+            (Some(before), Some(after)) => {
+                let mut same = Vec::new();
+                for field in &after.values {
+                    let old = before.values.iter().find(|old| old.name == field.name);
+                    let new = field.text(now_ns);
+                    match old {
+                        Some(old) if old == field => same.push(format!("{} {new}", field.name)),
+                        Some(old) => {
+                            rows.push((field.name.clone(), format!("{} -> {new}", old.text(now_ns))))
+                        }
+                        None => rows.push((field.name.clone(), format!("-> {new}"))),
+                    }
+                }
+                for gone in &before.values {
+                    if !after.values.iter().any(|field| field.name == gone.name) {
+                        rows.push((gone.name.clone(), format!("{} ->", gone.text(now_ns))));
+                    }
+                }
+                match before.expires_in_ns == after.expires_in_ns {
+                    true => same.push(after.expiry()),
+                    false => {
+                        let expiry = format!("{} -> {}", before.expires_in(), after.expires_in());
+                        rows.push(("expires in".to_owned(), expiry));
+                    }
+                }
+                if !same.is_empty() {
+                    rows.push(("unchanged".to_owned(), same.join(", ")));
+                }
+            }
         }
     }
 }
@@ -225,32 +287,58 @@ impl TracedFunction {
 impl FlowState {
     fn of(flow: &TracedFlow, now_ns: u64) -> FlowState {
         let TracedFlow { state, deadline_ns } = flow;
+        let field = |(name, value): &(&'static str, StateValue)| {
+            let (value, time_ns) = match value {
+                StateValue::Number(number) => (Some(FieldValue::Number(*number)), None),
+                StateValue::Text(text) => (Some(FieldValue::Text(text.clone())), None),
+                StateValue::TimeNs(time_ns) => (None, Some(*time_ns)),
+            };
+            StateField { name: (*name).to_owned(), value, time_ns }
+        };
         FlowState {
             expires_in_ns: (*deadline_ns != u64::MAX).then(|| deadline_ns.saturating_sub(now_ns)),
-            values: state.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            values: state.iter().map(field).collect(),
         }
+    }
+
+    fn expires_in(&self) -> String {
+        self.expires_in_ns.map_or_else(|| "never".to_owned(), duration)
     }
 
     fn expiry(&self) -> String {
         match self.expires_in_ns {
-            Some(ns) => format!("expires in {} s", seconds(ns)),
+            Some(ns) => format!("expires in {}", duration(ns)),
             None => "never expires".to_owned(),
         }
     }
+}
 
-    /// All of it.
-    fn text(&self) -> String {
-        let values = self.values.iter().map(|(name, value)| format!("{name} {value}; "));
-        values.collect::<String>() + &self.expiry()
+impl StateField {
+    /// For people; a time is told as how long before or after the packet it is.
+    fn text(&self, now_ns: u64) -> String {
+        match (&self.value, self.time_ns) {
+            (Some(FieldValue::Number(number)), _) => number.to_string(),
+            (Some(FieldValue::Text(text)), _) => text.clone(),
+            (None, Some(time_ns)) if time_ns == now_ns => "now".to_owned(),
+            (None, Some(time_ns)) if time_ns < now_ns => format!("{} ago", duration(now_ns - time_ns)),
+            (None, Some(time_ns)) => format!("in {}", duration(time_ns - now_ns)),
+            (None, None) => String::new(),
+        }
     }
+}
 
-    /// What differs from the state before, and when it expires.
-    fn text_after(&self, before: &FlowState) -> String {
-        let changed = self.values.iter().filter(|value| !before.values.contains(value));
-        let changed: String = changed.map(|(name, value)| format!("{name} {value}; ")).collect();
-        let changed = if changed.is_empty() { "the same; ".to_owned() } else { changed };
-        changed + &self.expiry()
-    }
+/// A duration to four digits, in the unit that fits.
+fn duration(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = if value >= 100.0 { 1 } else { 3 };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
 }
 
 fn function(traced: &Traced, step: &TracedStep) -> TracedFunction {

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Reload, Reports, TwoSided, Verdict,
+    Reload, Reports, StateValue, TwoSided, Verdict,
 };
 use wire::{Fields, Headers, Stamp};
 
@@ -156,7 +156,7 @@ impl NetworkFunction for Conntrack {
 }
 
 impl Conntrack {
-    fn state(&self, state: &State) -> Vec<(&'static str, String)> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         state.shown()
     }
 

@@ -1,13 +1,11 @@
 //! What is kept of a connection.
 
-use alloc::format;
-use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bitflags::bitflags;
+use nf::StateValue;
 use zerocopy::{Immutable, IntoBytes};
-
-use crate::common::shown;
 
 use super::segment::{Segment, Shape};
 use super::tcp::{Kind, Side, TcpState};
@@ -152,21 +150,23 @@ impl State {
     }
 
     /// For people: see [`nf::Reports::state`].
-    pub(super) fn shown(&self) -> Vec<(&'static str, String)> {
-        let [originator, responder] = self.halves;
+    pub(super) fn shown(&self) -> Vec<(&'static str, StateValue)> {
         let originator_end = if self.flags.contains(Flags::ORIGINATOR_IS_LOW) { "low" } else { "high" };
         let is_answered = if self.flags.contains(Flags::ANSWERED) { "yes" } else { "no" };
-        let half = |Half { end, max_end, max_window, max_ack, .. }: Half| {
-            format!("seq {end} of {max_end}, ack {max_ack}, window {max_window}")
-        };
-        shown([
-            ("tcp", &self.tcp.name()),
-            ("answered", &is_answered),
-            ("originator_end", &originator_end),
-            ("originator", &half(originator)),
-            ("responder", &half(responder)),
-            ("timeout_ms", &self.remaining_ms),
-        ])
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("tcp", self.tcp.name().into()),
+            ("answered", is_answered.into()),
+            ("originator_end", originator_end.into()),
+        ];
+        let names = [
+            ["originator_seq", "originator_seq_max", "originator_ack", "originator_window"],
+            ["responder_seq", "responder_seq_max", "responder_ack", "responder_window"],
+        ];
+        for (names, Half { end, max_end, max_ack, max_window, .. }) in names.into_iter().zip(self.halves) {
+            let numbers = [end, max_end, max_ack, max_window];
+            values.extend(names.into_iter().zip(numbers.map(StateValue::from)));
+        }
+        values
     }
 
     /// Which end a packet is from.
