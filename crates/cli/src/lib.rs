@@ -21,6 +21,7 @@ mod args;
 mod commands;
 mod control;
 mod costs;
+mod drops;
 mod failure;
 mod filter;
 mod input;

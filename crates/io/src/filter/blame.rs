@@ -4,8 +4,21 @@ use std::ops::Range;
 
 /// What may come behind the beginning of an expression, so that it is a whole one: of any beginning that is right so far,
 /// one of these makes it whole.
-const ENDINGS: [&str; 10] =
-    ["", "ip", "1", "1.2.3.4", "1.2.3.0/24", "host 1.2.3.4", "port 1", "1-2", "] = 1", "0] = 1"];
+const ENDINGS: [&str; 13] = [
+    "",
+    "ip",
+    "1",
+    "1.2.3.4",
+    "1.2.3.0/24",
+    "host 1.2.3.4",
+    "port 1",
+    "1-2",
+    "= 1",
+    "1 = 1",
+    "] = 1",
+    "0] = 1",
+    "1] = 1",
+];
 
 /// The most parentheses that are closed at the end of a beginning.
 const OPEN_MAX: usize = 8;
@@ -42,19 +55,33 @@ pub fn place<T>(
     wrong.cloned().unwrap_or(expression.trim_end().len()..expression.len().max(1))
 }
 
-/// The words of an expression, and its signs.
+/// The words of an expression, and its signs; signs such as `&&` and `!=` are one.
 fn words(expression: &str) -> Vec<Range<usize>> {
+    let kind = |sign: char| match sign {
+        _ if sign.is_whitespace() => Kind::Space,
+        _ if sign.is_alphanumeric() || "._:/-\\".contains(sign) => Kind::Word,
+        _ if "&|=!<>".contains(sign) => Kind::Operator,
+        _ => Kind::Sign,
+    };
     let mut words: Vec<Range<usize>> = Vec::new();
-    let mut is_in_word = false;
+    let mut before = Kind::Space;
     for (at, sign) in expression.char_indices() {
-        let end = at + sign.len_utf8();
-        let is_of_word = sign.is_alphanumeric() || "._:/-".contains(sign);
+        let (end, kind) = (at + sign.len_utf8(), kind(sign));
         match words.last_mut() {
-            Some(word) if is_in_word && is_of_word => word.end = end,
-            _ if !sign.is_whitespace() => words.push(at..end),
+            Some(word) if kind == before && matches!(kind, Kind::Word | Kind::Operator) => word.end = end,
+            _ if kind != Kind::Space => words.push(at..end),
             _ => {}
         }
-        is_in_word = is_of_word;
+        before = kind;
     }
     words
+}
+
+/// What a character of an expression is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Space,
+    Word,
+    Operator,
+    Sign,
 }

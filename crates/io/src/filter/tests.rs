@@ -5,14 +5,17 @@ use super::*;
 use crate::capture::CaptureReader;
 
 /// `tcpdump -d tcp`, as tcpdump 4.99 says it.
-const TCP: [(u16, u8, u8, u32); 9] = [
+const TCP: [(u16, u8, u8, u32); 12] = [
     (0x28, 0, 0, 12),
     (0x15, 0, 5, 0x86dd),
     (0x30, 0, 0, 20),
-    (0x15, 4, 0, 6),
-    (0x15, 0, 4, 0x2c),
+    (0x15, 6, 0, 6),
+    (0x15, 0, 6, 0x2c),
     (0x30, 0, 0, 54),
-    (0x15, 1, 2, 6),
+    (0x15, 3, 4, 6),
+    (0x15, 0, 3, 0x800),
+    (0x30, 0, 0, 23),
+    (0x15, 0, 1, 6),
     (0x06, 0, 0, 262_144),
     (0x06, 0, 0, 0),
 ];
@@ -114,7 +117,7 @@ fn a_mistake_is_pointed_at() {
         ("tcp prot 80", "prot", 4),
         ("(tcp or udp", "", 11),
         ("tcp or udp)", ")", 10),
-        ("host 192.0.2.1 && port == 3", "=", 23),
+        ("host 192.0.2.1 && port == 3", "==", 23),
         ("portrange 1-99999", "portrange 1-99999", 0),
         ("tcp[13] & 2 != 0 host", "host", 17),
     ];

@@ -37,9 +37,10 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
-    if args.trace.trace.is_some() {
+    if args.trace.trace.is_some() || args.drops.drops.is_some() {
         return Err(Failure::usage(
-            "--trace is for captures\nOn interfaces ask a run that goes on: `paceline ctl trace FILTER`.",
+            "--trace and --drops are for captures\n\
+             On interfaces ask a run that goes on: `paceline ctl trace FILTER`, `paceline ctl drops --out FILE`.",
         ));
     }
     let chain = read_chain(&args.chain.chain, registry)?;

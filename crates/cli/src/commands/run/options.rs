@@ -45,6 +45,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
     #[command(flatten)]
+    pub drops: DropsArgs,
+    #[command(flatten)]
     pub live: LiveArgs,
     #[command(flatten)]
     pub card: CardArgs,
@@ -81,6 +83,23 @@ pub struct TraceArgs {
     /// Write them as lines of JSON to this file instead; `-` is standard output
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub trace_json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct DropsArgs {
+    /// Write dropped packets, as they came in, to this pcapng, each with the function and its reason as comment; `-` is
+    /// standard output. On interfaces: `paceline ctl drops`
+    #[arg(long, value_name = "DROPS.pcapng", help_heading = "A look at single packets")]
+    pub drops: Option<PathBuf>,
+    /// The most of them that are written for each second, by the time stamps of packets
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "drops",
+        default_value_t = 1_000,
+        help_heading = "A look at single packets"
+    )]
+    pub drops_per_second: u64,
 }
 
 /// The most packets that are traced at once.

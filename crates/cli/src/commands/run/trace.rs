@@ -1,6 +1,5 @@
 //! `paceline run --trace`: the way of single packets through a chain.
 
-use std::path::Path;
 use std::time::Duration;
 
 use engine::report::TraceReport;
@@ -10,7 +9,7 @@ use io::filter::Filter;
 use super::options::RunArgs;
 use crate::failure::Failure;
 use crate::filter::read_filter;
-use crate::output::{Files, check_outputs, count, plural};
+use crate::output::{Files, count, plural};
 
 /// What is to be traced, and where it goes.
 pub struct Tracer {
@@ -29,9 +28,9 @@ pub struct Tracing {
 
 impl Tracer {
     /// Reads the filter that was given, and opens the file, ahead of the work.
-    pub fn prepare(args: &RunArgs, inputs: &[&Path]) -> Result<Option<Tracer>, Failure> {
+    pub fn prepare(args: &RunArgs) -> Result<Option<Tracer>, Failure> {
         let Some(expression) = &args.trace.trace else { return Ok(None) };
-        let (out, json) = (args.out.as_deref(), args.json.as_deref());
+        let json = args.json.as_deref();
         let lines = args.trace.trace_json.as_deref();
         if lines.is_none() && json.is_some_and(|path| path == "-") {
             return Err(Failure::usage(
@@ -39,7 +38,6 @@ impl Tracer {
                  Give a file for one of them: --json FILE, or --trace-json FILE.",
             ));
         }
-        check_outputs(inputs, &[("--out", out), ("--json", json), ("--trace-json", lines)])?;
         let json = lines.map(|path| Files::open(&[path.to_owned()])).transpose()?;
         Ok(Some(Tracer { filter: read_filter(expression)?, limit: args.trace.trace_limit, json }))
     }
