@@ -48,16 +48,17 @@ impl DropsFile {
         self.writer.write(interface, time_ns, wire_len, bytes, comment).map_err(Failure::usage)
     }
 
-    /// Gives the file its name, and says what is in it; `left_out` packets were left out before they came here.
-    pub fn finish(self, left_out: u64, option: &str) -> Result<String, Failure> {
-        let DropsFile { name, writer, written, per_second, .. } = self;
+    /// Gives the file its name, and says what is in it; `left_out` packets were left out before they came here. `option`
+    /// says how many may be written a second.
+    pub fn finish(self, left_out: u64, option: &str, per_second: u64) -> Result<String, Failure> {
+        let DropsFile { name, writer, written, .. } = self;
         writer.finish().map_err(Failure::usage)?;
         let written = plural(written, "dropped packet");
         Ok(match self.left_out + left_out {
             0 => format!("{written} written to {name}"),
             left_out => {
                 format!(
-                    "{written} written to {name}; {} left out: more than {option} {per_second} a second",
+                    "{written} written to {name}; {} not written, beyond {option} {per_second}",
                     count(left_out)
                 )
             }

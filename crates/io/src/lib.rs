@@ -7,6 +7,7 @@
 //! | [`Port`] | one queue, received from and sent to in batches: the contract |
 //! | [`Pool`] | the frames of a port, which other ports may send |
 //! | [`contract`] | a test that holds a port to the contract |
+//! | [`Tap`] | dropped packets, copied for whoever asks |
 //! | [`replay()`] | a port with several queues that is fed packet by packet |
 //! | [`Relay`] | rings between a core that has ports and cores behind it that have none |
 //! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |
@@ -23,6 +24,7 @@ mod pool;
 mod port;
 mod relay;
 mod replay;
+mod tap;
 mod trace;
 mod waiting;
 
@@ -36,5 +38,6 @@ pub use replay::{
     Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, replay, replay_as_ready,
     replay_in_any_order, replay_restamped,
 };
+pub use tap::{Dropped, Taken, Tap, Tapped, Why};
 pub use trace::Trace;
 pub use waiting::Waiting;

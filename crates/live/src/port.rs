@@ -1,6 +1,8 @@
 //! A port on interfaces: where packets come in, and where those that leave go.
 
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
+use std::sync::Arc;
+
+use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiting, Why};
 use wire::{LinkType, Stamp};
 
 use crate::clock::Clock;
@@ -72,6 +74,7 @@ pub struct LivePort {
     /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
     inward: Vec<Frame>,
     remarks: Vec<String>,
+    tap: Arc<Tap>,
     poll: Poll,
     /// What becomes readable when a packet arrives.
     polled: Box<[libc::pollfd]>,
@@ -127,12 +130,19 @@ impl LivePort {
         let (clock, inward, poll) = (Clock::new(), Vec::with_capacity(INWARD), options.poll);
         let polled = sides.iter().flat_map(|side| side.link.descriptors());
         let polled = polled.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks, poll, polled })
+        let tap = Arc::default();
+        Ok(LivePort { pool, mode, clock, sides, origins, next: 0, inward, remarks, tap, poll, polled })
     }
 
     /// Why sockets are not of the best kind, in sentences for people.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Where whoever asks gets copies of packets that are dropped, by the chain or behind it. The number of an interface is
+    /// its place in what the port was opened with.
+    pub fn tap(&self) -> Arc<Tap> {
+        Arc::clone(&self.tap)
     }
 
     /// Whether this host's own stack sees the packets of some interface as well.
@@ -181,8 +191,12 @@ impl LivePort {
     fn stage(&mut self, mut frame: Frame, fate: Fate) {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &mut self.mode) {
-            (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => None,
-            (Fate::Host, _) => self.leave_to_host(from),
+            (Fate::DropBy { .. } | Fate::Drop(_), _) => {
+                self.tell_dropped(&frame, from, Why::Chain(fate, frame.refused));
+                None
+            }
+            (_, Mode::Mirror) => None,
+            (Fate::Host, _) => self.leave_to_host(&frame, from),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
             (Fate::Forward, Mode::Route(forwarder)) => {
@@ -190,7 +204,7 @@ impl LivePort {
                 let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
                 let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
                 let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
-                self.routed_to(from, decision)
+                self.routed_to(&frame, from, decision)
             }
         };
         match to {
@@ -200,26 +214,32 @@ impl LivePort {
     }
 
     /// A packet is for this host, whose own stack sees what AF_PACKET sees.
-    fn leave_to_host(&mut self, from: usize) -> Option<usize> {
+    fn leave_to_host(&mut self, frame: &Frame, from: usize) -> Option<usize> {
         if !self.sides[from].link.shares_with_host() {
             self.sides[from].lost.lose(Lost::ForHost);
+            self.tell_dropped(frame, from, Why::Behind("port", Lost::ForHost.name()));
         }
         None
     }
 
     /// Does what the router decided: the interface by which the frame leaves, if it does.
-    fn routed_to(&mut self, from: usize, decision: Decision) -> Option<usize> {
+    fn routed_to(&mut self, frame: &Frame, from: usize, decision: Decision) -> Option<usize> {
         match decision {
             Decision::Send { interface } => {
                 let to = self.number_of(interface);
                 if to.is_none() {
                     self.sides[from].lost.lose(Lost::NoWayOut);
+                    self.tell_dropped(frame, from, Why::Behind("port", Lost::NoWayOut.name()));
                 }
                 to
             }
-            Decision::Host => self.leave_to_host(from),
-            Decision::Drop(_) => None,
-            Decision::Reply { interface, is_inward, .. } => {
+            Decision::Host => self.leave_to_host(frame, from),
+            Decision::Drop(reason) => {
+                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
+                None
+            }
+            Decision::Reply { interface, is_inward, reason } => {
+                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
                 let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {
                     return None;
                 };
@@ -241,6 +261,17 @@ impl LivePort {
                 None
             }
         }
+    }
+
+    /// Copies a packet that is dropped, if somebody asks for such.
+    #[inline]
+    fn tell_dropped(&self, frame: &Frame, interface: usize, why: Why) {
+        if !self.tap.is_on() {
+            return;
+        }
+        let Frame { stamp, wire_len, link, .. } = *frame;
+        let bytes = || self.pool.bytes(frame).into();
+        self.tap.drop_packet(stamp, || Dropped { stamp, interface, wire_len, link, bytes: bytes(), why });
     }
 
     /// The number of the interface with this index.

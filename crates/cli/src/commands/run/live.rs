@@ -106,6 +106,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         chain: args.chain.chain.clone(),
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
+        tap: port.tap(),
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));

@@ -110,7 +110,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
     }
-    let dropped = drops.map(|drops| drops.finish(0, "--drops-per-second")).transpose()?;
+    let dropped = drops.map(|drops| drops.finish(0, "--drops-per-second", per_second)).transpose()?;
     let dropped = dropped.map(|dropped| dropped + "\n").unwrap_or_default();
     if !reports.shows_text() && !dropped.is_empty() {
         eprint!("note: {dropped}");
