@@ -99,7 +99,7 @@ fn alike() -> impl Iterator<Item = (&'static dyn Strategy, usize)> {
 
 #[test]
 fn a_trace_leaves_no_trace() {
-    let pcap = every_model(300);
+    let pcap = every_model(150);
     for chain in stock() {
         for (strategy, cores) in [(SINGLE, 1), (RSS, 3), (RSSPP, 3), (SCR, 3), (SHARED, 1)] {
             let Some(plan) = plan(&chain, strategy, cores) else { continue };
@@ -120,7 +120,8 @@ fn a_trace_leaves_no_trace() {
 
 #[test]
 fn every_strategy_traces_what_one_core_does() {
-    let captures = [("edge", edge_capture()), ("models", every_model(300))];
+    let captures =
+        [("edge", first_of(&root().join("captures/edge.pcap"), 1_200)), ("models", every_model(100))];
     let mut compared: HashMap<(&str, usize), u64> = HashMap::new();
     for ((label, pcap), chain) in
         captures.iter().flat_map(|capture| stock().into_iter().map(move |chain| (capture, chain)))
