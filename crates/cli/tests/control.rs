@@ -27,8 +27,8 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Two hosts, and what stands between them.
 pub struct Lan {
     pub left: Namespace,
-    gateway: Namespace,
-    right: Namespace,
+    pub gateway: Namespace,
+    pub right: Namespace,
     pub folder: Folder,
     _lab: Lab,
 }
@@ -56,10 +56,15 @@ impl Lan {
 
     /// Starts the program in the middle, and waits until it runs.
     pub fn start(&self, strategy: &str, cores: &str) -> Run {
+        self.start_with(strategy, cores, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(&self, strategy: &str, cores: &str, more: &[&str]) -> Run {
         let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
         command.current_dir(root()).args(["run", &self.folder.file("track.toml"), "--inside", "in"]);
         command.args(["--outside", "out", "--json", "-", "--strategy", strategy, "--cores", cores]);
-        command.args(["--control", &self.socket()]);
+        command.args(["--control", &self.socket()]).args(more);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut run = Run(Some(child));
         let stderr = run.0.as_mut().and_then(|child| child.stderr.as_mut()).expect("piped");

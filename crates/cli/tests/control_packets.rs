@@ -187,6 +187,37 @@ fn dropped_packets_are_written_with_their_reasons() {
     }
 }
 
+#[test]
+fn what_the_router_drops_is_written_too() {
+    let Some(lan) = Lan::new("drops-route") else { return };
+    fs::write(lan.folder.file("track.toml"), "[[function]]\nuse = \"flow-statistics\"\n")
+        .expect("a folder of the test");
+    for (host, interface, address) in [
+        (&lan.left, "eth0", "10.0.0.10"),
+        (&lan.gateway, "in", "10.0.0.1"),
+        (&lan.gateway, "out", "203.0.113.1"),
+        (&lan.right, "eth0", "203.0.113.2"),
+    ] {
+        host.ip(&format!("addr flush dev {interface}"));
+        host.ip(&format!("addr add {address}/24 dev {interface}"));
+    }
+    lan.left.ip("route add default via 10.0.0.1");
+    let run = lan.start_with("rss", "2", &["--mode", "route"]);
+    let file = lan.folder.file("drops.pcapng");
+    let ctl = drops_to(&lan, &file);
+    lan.left.run("ping", "-n -q -i 0.1 -W 1 -c 3 198.51.100.1");
+    lan.left.run("ping", "-n -q -i 0.1 -W 1 -t 1 -c 2 203.0.113.2");
+    let said = interrupted(ctl);
+    assert_eq!(lan.ask(&json!({ "command": "stop" })), json!({ "ok": true }));
+    let report = run.ended();
+    let written = counted(&commented(&file));
+    for (reason, least) in [("no-route", 3), ("ttl-expired", 2)] {
+        let count = written.get(&format!("router/{reason}")).copied().unwrap_or(0);
+        let dropped = &report["routing"]["dropped"][reason];
+        assert!(count >= least && json!(count) == *dropped, "{reason}: {written:?}, {dropped}\n{said}");
+    }
+}
+
 /// `ctl drops`, once it has begun.
 fn drops_to(lan: &Lan, file: &str) -> Child {
     let begin = Instant::now();
@@ -208,4 +239,13 @@ fn drops_to(lan: &Lan, file: &str) -> Child {
         let _ = ctl.wait();
         assert!(begin.elapsed() < PATIENCE, "drops are written");
     }
+}
+
+/// What it says when Ctrl-C ends it.
+fn interrupted(ctl: Child) -> String {
+    assert!(
+        Command::new("kill").args(["-INT", &ctl.id().to_string()]).status().expect("kill runs").success()
+    );
+    let output = ctl.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output)
 }

@@ -82,19 +82,18 @@ impl Stream {
         count: u64,
         until: Option<Instant>,
     ) -> Result<()> {
-        let mut told = 0;
+        let (mut told, mut looked) = (0, Instant::now());
         while told < count {
-            match traces.next(LOOK) {
-                Some(traced) => {
-                    let traced = Some(TraceReport::new(&traced));
-                    self.line(&Line { traced, ..Line::default() })?;
-                    told += 1;
-                }
-                None if self.is_over(subject, until) => break,
-                None => {}
+            if let Some(traced) = traces.next(LOOK) {
+                let traced = Some(TraceReport::new(&traced));
+                self.line(&Line { traced, ..Line::default() })?;
+                told += 1;
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                break;
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if self.is_over(subject, until) {
+                    break;
+                }
             }
         }
         let (matched, missed) = (Some(traces.matched()), traces.missed());
@@ -103,8 +102,7 @@ impl Stream {
 
     /// Tells of dropped packets.
     pub fn drops(&mut self, subject: &Subject, tapped: &Tapped, until: Option<Instant>) -> Result<()> {
-        let mut told = 0;
-        let mut looked = Instant::now();
+        let (mut told, mut looked) = (0, Instant::now());
         loop {
             if let Some(dropped) = tapped.next(LOOK) {
                 self.line(&Line { dropped: Some(line_of(subject, &dropped)), ..Line::default() })?;

@@ -23,7 +23,8 @@ use crate::chain::registry::{Function, FunctionInfo};
 use crate::path::checks::{self, Checks, Fragments};
 use crate::path::core::ChainCore;
 use crate::path::sides::Sides;
-use crate::path::tracing::{TracedNames, Tracing};
+use crate::path::traced::TracedNames;
+use crate::path::tracing::Tracing;
 
 pub(crate) mod checksums;
 pub(crate) mod config;

@@ -10,7 +10,7 @@
 //! | `step` | one function's step of a packet, and what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
-//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`).
+//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), and what comes of it is told (`traced`).
 //!
 //! The others are what goes along: `batch` with its sets of packets (`packets`) and packets that follow an entry
 //! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
@@ -32,4 +32,5 @@ pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod sides;
 pub(crate) mod step;
+pub(crate) mod traced;
 pub(crate) mod tracing;

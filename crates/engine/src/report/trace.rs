@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wire::{Headers, protocol};
 
 use crate::path::look::TracedFlow;
-use crate::path::tracing::{Traced, TracedStep, TracedVerdict};
+use crate::path::traced::{Traced, TracedStep, TracedVerdict};
 
 /// One packet's way through the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -269,7 +269,7 @@ impl TracedFunction {
                         rows.push((gone.name.clone(), format!("{} ->", gone.text(now_ns))));
                     }
                 }
-                match before.expires_in_ns == after.expires_in_ns {
+                match before.expires_in() == after.expires_in() {
                     true => same.push(after.expiry()),
                     false => {
                         let expiry = format!("{} -> {}", before.expires_in(), after.expires_in());
