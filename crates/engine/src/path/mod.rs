@@ -10,7 +10,8 @@
 //! | `step` | one function's step of a packet, and what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
-//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), and what comes of it is told (`traced`).
+//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), in batches that are cut for it
+//! (`cut`), and what comes of it is told (`traced`).
 //!
 //! The others are what goes along: `batch` with its sets of packets (`packets`) and packets that follow an entry
 //! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
@@ -19,6 +20,7 @@ pub(crate) mod batch;
 pub(crate) mod checks;
 pub(crate) mod core;
 pub(crate) mod counters;
+mod cut;
 mod edit;
 pub(crate) mod followers;
 pub(crate) mod group;

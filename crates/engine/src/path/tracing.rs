@@ -23,14 +23,10 @@ use std::time::Duration;
 
 use io::Port;
 use io::filter::Filter;
-use wire::Headers;
 
 use crate::path::batch::Batch;
-use crate::path::core::ChainCore;
-use crate::path::laps::Laps;
-use crate::path::look::Look;
-use crate::path::packets::{all_bits, bits};
-use crate::path::traced::{Traced, TracedNames, TracedStep, edits_between, steps_of};
+use crate::path::packets::bits;
+use crate::path::traced::{Traced, TracedNames};
 
 /// Where packets are asked for, and cores look whether any are. One for all cores of a run.
 #[derive(Default)]
@@ -122,14 +118,14 @@ impl Drop for Traces {
 /// One core's part of it.
 pub(crate) struct Tracer {
     tracing: Arc<Tracing>,
-    core: usize,
-    names: Arc<TracedNames>,
+    pub(super) core: usize,
+    pub(super) names: Arc<TracedNames>,
     generation: u64,
     active: Option<Arc<Active>>,
     /// Packets traced since it began.
     traced: usize,
     /// Packets of the batch, by index, whose fate is not known yet.
-    pending: Vec<(usize, Traced)>,
+    pub(super) pending: Vec<(usize, Traced)>,
 }
 
 impl Tracer {
@@ -163,7 +159,7 @@ impl Tracer {
     }
 
     /// The packets of the batch that are to be traced.
-    fn choose(&mut self, batch: &Batch, port: &dyn Port) -> u64 {
+    pub(super) fn choose(&mut self, batch: &Batch, port: &dyn Port) -> u64 {
         let Some(active) = &self.active else { return 0 };
         let mut chosen = 0;
         for packet in bits(batch.own()) {
@@ -191,120 +187,12 @@ impl Tracer {
 
     /// Tells what became of packets.
     #[cold]
-    fn tell(&mut self, batch: &Batch) {
+    pub(super) fn tell(&mut self, batch: &Batch) {
         let Some(active) = &self.active else { return self.pending.clear() };
         for (packet, traced) in self.pending.drain(..) {
             // There is room, as its place was taken; or nobody reads any more.
             let _ = active.sender.try_send(Box::new(Traced { fate: batch.fates[packet], ..traced }));
         }
-    }
-}
-
-impl ChainCore {
-    /// Has this core, with this number, trace what is asked for.
-    pub(crate) fn trace(&mut self, tracing: &Arc<Tracing>, core: usize, names: &Arc<TracedNames>) {
-        self.tracer = Some(Box::new(Tracer::new(tracing, core, names)));
-    }
-
-    /// The same as [`ChainCore::process`] where packets may have to be traced.
-    #[cold]
-    pub(crate) fn process_traced(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        let Some(mut tracer) = self.tracer.take() else { return };
-        let mut rest = all_bits(batch.len());
-        for packet in bits(tracer.choose(batch, port)) {
-            self.pass_some(rest & all_bits(packet), batch, port, laps);
-            rest &= !all_bits(packet + 1);
-            let steps = self.trace_one(packet, &tracer.names, batch, port, laps);
-            let (frame, headers) = (&batch.frames[packet], steps.1);
-            let traced = Traced {
-                stamp: frame.stamp,
-                core: tracer.core,
-                headers,
-                wire_len: frame.wire_len,
-                steps: steps.0,
-                fate: batch.fates[packet],
-                names: Arc::clone(&tracer.names),
-            };
-            tracer.pending.push((packet, traced));
-        }
-        self.pass_some(rest, batch, port, laps);
-        self.tracer = Some(tracer);
-    }
-
-    /// Tells of the packets of the batch that were traced, once their fate is known.
-    #[inline]
-    pub(crate) fn tell_traced(&mut self, batch: &Batch) {
-        if let Some(tracer) = &mut self.tracer
-            && !tracer.pending.is_empty()
-        {
-            tracer.tell(batch);
-        }
-    }
-
-    /// Takes some packets of the batch through the chain.
-    fn pass_some(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        let aside = batch.live & !packets;
-        batch.live &= packets;
-        if batch.live != 0 {
-            self.pass(batch, port, laps);
-        }
-        batch.live |= aside;
-    }
-
-    /// Takes one packet through the chain, group by group. Also says what its headers were.
-    fn trace_one(
-        &mut self,
-        packet: usize,
-        names: &TracedNames,
-        batch: &mut Batch,
-        port: &dyn Port,
-        laps: &mut dyn Laps,
-    ) -> (Vec<TracedStep>, Headers) {
-        let received = batch.headers[packet];
-        let mut steps = Vec::new();
-        let aside = batch.live & !(1 << packet);
-        batch.live &= 1 << packet;
-        let is_met = batch.live != 0;
-        let (outside, crossing) = match &self.checks.sides {
-            Some(sides) if !self.between.is_empty() => sides.of(batch),
-            _ => (0, u64::MAX),
-        };
-        let followers = batch.runs.put_aside(packet);
-        batch.is_reversed = outside != 0;
-        for index in 0..self.groups.len() {
-            let index = if batch.is_reversed { self.groups.len() - 1 - index } else { index };
-            let is_past = self.between.get(index).is_some_and(|is_between| *is_between) && crossing == 0;
-            if batch.live == 0 || is_past {
-                continue;
-            }
-            let now_ns = batch.frames[packet].stamp.time_ns;
-            let (headers, edits) = (batch.headers[packet], batch.edits[packet]);
-            let members = self.places.iter().enumerate().filter(|(_, place)| place.group == index);
-            let mut members: Vec<(usize, usize)> =
-                members.map(|(function, place)| (function, place.member)).collect();
-            if batch.is_reversed {
-                members.reverse();
-            }
-            let group = &mut self.groups[index];
-            let before: Vec<Look> =
-                members.iter().map(|(_, member)| group.look(*member, &headers, now_ns)).collect();
-            group.process(batch, port, laps);
-            let after = members.iter().map(|(_, member)| group.look(*member, &headers, now_ns));
-            let edited = edits_between(&received, &edits, &batch.edits[packet]);
-            let functions = members.iter().map(|(function, _)| *function);
-            steps_of(functions.zip(before.into_iter().zip(after)), edited, names, &mut steps);
-        }
-        batch.is_reversed = false;
-        if followers > 0 && is_met {
-            // History behind it that shares its entry; the packet's own fate is decided.
-            let live = batch.live;
-            batch.runs.put_back(packet, followers);
-            batch.live = 1 << packet;
-            self.pass(batch, port, laps);
-            batch.live = live;
-        }
-        batch.live |= aside;
-        (steps, received)
     }
 }
 
