@@ -348,7 +348,7 @@ impl Running {
 
     fn process(&mut self) {
         for batch in &mut self.batches {
-            batch.live = (1 << batch.frames.len()) - 1;
+            batch.live = u64::MAX >> (64 - batch.frames.len());
             self.core.process(batch, &self.port, &mut ());
             batch.edits.iter_mut().for_each(Edits::clear);
         }

@@ -4,9 +4,8 @@
 
 use wire::{Addr, Edits, Headers, LinkType, parse};
 
-/// Packets in each benchmark. An instruction count with the point moved two digits to the left is
-/// per packet.
-pub const PACKETS: usize = 100;
+/// Packets in each benchmark: two whole batches. `./x bench instructions` divides by it.
+pub const PACKETS: usize = 128;
 
 /// A kind of packet.
 #[derive(Clone, Copy, Debug)]

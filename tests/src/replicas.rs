@@ -1,16 +1,16 @@
 //! Replicas on one thread: a dispatcher and cores take turns in an order that is drawn, and whenever a core has
 //! finished a batch its states are compared with those of a single core after as many packets.
 //!
-//! What a core remembers of others' packets is the test's to say, see [`Memory`], so that it can be wrong.
+//! What a core is told of packets is the test's to say, see [`Memory`], so that it can be wrong.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::{Batch, Chain, ChainCore, FlowCounters, Forgotten, Past, Recalled, Replicator};
-use engine::{CoreCounters, Intake, turn};
+use engine::{Batch, Chain, ChainCore, CoreCounters, FlowCounters, Forgotten, HistoryWriter, Intake};
+use engine::{history, turn};
 use io::{Closed, Fate, Frame, Port, Received};
-use sequencer::{Excerpt, Likeness};
+use sequencer::ItemLayout;
 use wire::{Headers, LinkType, Stamp};
 
 use crate::draw::Draw;
@@ -55,17 +55,15 @@ impl Pace {
     }
 }
 
-/// A core's question what packet number `seq` was. One that the core has itself is asked for, too.
+/// The question what a core is told of packet number `seq`. One that the core has itself is asked for, too.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Who asks.
+    /// Which core.
     pub core: u64,
     /// How many cores there are.
     pub cores: u64,
     /// The packet.
     pub seq: u64,
-    /// Packets dispatched so far.
-    pub sent: u64,
     /// Packets that there will have been.
     pub packets: u64,
 }
@@ -79,7 +77,7 @@ pub struct Told {
     pub time_of: u64,
 }
 
-/// What cores remember; `None` is forgotten.
+/// What cores are told; `None` is nothing, of this packet or any later one.
 pub type Memory = Arc<dyn Fn(&Ask) -> Option<Told> + Send + Sync>;
 
 /// Of each packet its own.
@@ -90,12 +88,12 @@ pub fn faithful() -> Memory {
 /// A memory and the numbers with which own packets come, so that those can be wrong, too.
 #[derive(Clone)]
 pub struct History {
-    /// What cores remember.
+    /// What cores are told.
     pub memory: Memory,
     /// Has each own packet come with the number before its own: it changes places with that packet if `memory` has it
     /// so, too.
     pub own_come_early: bool,
-    /// Has cores remember packets without the side that they came from.
+    /// Has cores told of packets without the side that they came from.
     pub has_no_sides: bool,
 }
 
@@ -190,7 +188,6 @@ impl Single {
 
 /// What the dispatcher has done.
 struct Dispatched {
-    excerpt: Excerpt,
     headers: Vec<Headers>,
     stamps: Vec<Stamp>,
     sent: AtomicU64,
@@ -206,50 +203,30 @@ impl Dispatched {
     }
 }
 
-/// What a core remembers.
-struct Remembered {
-    core: usize,
-    cores: usize,
-    dispatched: Arc<Dispatched>,
+/// What a core is told of packets, ahead of getting them.
+struct Telling {
+    core: u64,
+    cores: u64,
     memory: Memory,
-    asked: Option<u64>,
+    /// `None` from the first packet on that it is not told of, and at the end.
+    writer: Option<HistoryWriter>,
+    /// Where it is not told of a packet.
+    untold: Option<Forgotten>,
 }
 
-impl Remembered {
-    /// The headers and the time of a packet.
-    fn told(&self, seq: u64) -> Option<(Headers, u64)> {
-        let Remembered { core, cores, dispatched, memory, .. } = self;
-        let (sent, packets) = (dispatched.sent(), dispatched.packets());
-        let ask = Ask { core: *core as u64, cores: *cores as u64, seq, sent, packets };
-        let Told { headers_of, time_of } = memory(&ask)?;
+impl Telling {
+    /// Tells of a packet.
+    fn tell(&mut self, seq: u64, dispatched: &Dispatched) {
+        let Some(writer) = &mut self.writer else { return };
+        let packets = dispatched.packets();
+        let ask = Ask { core: self.core, cores: self.cores, seq, packets };
+        let Some(Told { headers_of, time_of }) = (self.memory)(&ask) else {
+            (self.writer, self.untold) = (None, Some(Forgotten { seq }));
+            return;
+        };
         let headers = headers_of.map_or(Headers::default(), |seq| dispatched.headers[seq as usize]);
-        Some((dispatched.excerpt.of(&headers), dispatched.stamps[time_of as usize].time_ns))
-    }
-}
-
-impl Past for Remembered {
-    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
-        let sent = self.dispatched.sent();
-        assert!(seq < sent, "packet {seq} is asked for, and {sent} were sent");
-        // An own packet in between need not be asked for.
-        let is_next = self.asked.is_none_or(|last| (last..=last + 2).contains(&seq));
-        assert!(is_next, "{seq} is asked for after {:?}", self.asked);
-        self.asked = Some(seq);
-        let (headers, time_ns) = self.told(seq).ok_or(Forgotten { seq })?;
-        let before = seq.checked_sub(1).and_then(|before| self.told(before));
-        let likeness = |(before, _)| self.dispatched.excerpt.likeness(&before, &headers);
-        Ok(Recalled { time_ns, likeness: before.map_or(Likeness::None, likeness) })
-    }
-
-    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
-        assert_eq!(self.asked, Some(seq));
-        (*headers, _) = self.told(seq).ok_or(Forgotten { seq })?;
-        Ok(())
-    }
-
-    fn end(&self) -> Option<u64> {
-        let packets = self.dispatched.packets();
-        (self.dispatched.sent() == packets).then_some(packets)
+        let time_ns = dispatched.stamps[time_of as usize].time_ns;
+        writer.write(&headers, Stamp { seq, time_ns });
     }
 }
 
@@ -307,7 +284,8 @@ struct Core {
     chain: ChainCore,
     batch: Batch,
     counters: CoreCounters,
-    replicator: Replicator<Remembered>,
+    intake: Box<dyn Intake>,
+    telling: Telling,
     is_over: bool,
 }
 
@@ -316,17 +294,19 @@ impl Core {
         sprayed: &Sprayed,
         dispatched: &Arc<Dispatched>,
         pace: &Pace,
-        history: &History,
+        planted: &History,
         core: usize,
     ) -> Core {
         let Sprayed { chain, cores, packets } = sprayed;
         let own: Vec<Packet> = packets.iter().skip(core).step_by(*cores).cloned().collect();
-        let remembered = Remembered {
-            core,
-            cores: *cores,
-            dispatched: Arc::clone(dispatched),
-            memory: Arc::clone(&history.memory),
-            asked: None,
+        // A history of its own, so that it can be wrong for this core alone.
+        let (writer, mut intakes) = history(chain, 1, packets.len(), 0);
+        let telling = Telling {
+            core: core as u64,
+            cores: *cores as u64,
+            memory: Arc::clone(&planted.memory),
+            writer: Some(writer),
+            untold: None,
         };
         Core {
             port: OwnPort {
@@ -335,29 +315,35 @@ impl Core {
                 cores: *cores as u64,
                 received: 0,
                 received_max: pace.received_max,
-                come_early: history.own_come_early,
+                come_early: planted.own_come_early,
                 dispatched: Arc::clone(dispatched),
                 draw: pace.draw.clone(),
             },
             chain: chain.core().expect("memory"),
             batch: Batch::new(),
             counters: CoreCounters::default(),
-            replicator: Replicator::new(remembered, chain, *cores, 0),
+            intake: intakes.remove(0),
+            telling,
             is_over: false,
         }
     }
 
     /// Says whether there was a batch.
     fn turn(&mut self) -> bool {
-        let Core { port, chain, batch, counters, replicator, is_over } = self;
-        let received = turn(port, chain, batch, &mut (), replicator, counters).expect("open");
+        let Core { port, chain, batch, counters, intake, is_over, .. } = self;
+        let received = turn(port, chain, batch, &mut (), &mut **intake, counters).expect("open");
         *is_over = received == Received::End;
         received == Received::Frames
     }
 
     /// Packets stepped.
     fn stepped(&self) -> u64 {
-        self.counters.packets + self.replicator.counters().replayed
+        self.counters.packets + self.intake.counters().replayed
+    }
+
+    /// Where it was not told of a packet, if it was not.
+    fn forgotten(&mut self) -> Option<Forgotten> {
+        self.intake.finish().forgotten.or(self.telling.untold)
     }
 }
 
@@ -376,9 +362,15 @@ impl Sprayed {
                 true => wire::parse(LinkType::Ethernet, &packet.bytes, wire_len),
             }
         };
+        // No more than the chain says that it reads.
+        let layout = ItemLayout::new(self.chain.history_bytes());
+        let mut item = vec![0; layout.item_len()];
+        let excerpt = |headers: Headers| {
+            layout.write(&headers, 0, &mut item);
+            layout.read(&item).0
+        };
         let dispatched = Arc::new(Dispatched {
-            excerpt: self.chain.excerpt(),
-            headers: self.packets.iter().map(parse).collect(),
+            headers: self.packets.iter().map(parse).map(excerpt).collect(),
             stamps: single.stamps.clone(),
             sent: AtomicU64::new(0),
         });
@@ -392,8 +384,13 @@ impl Sprayed {
             assert!(turns < ENDLESS, "somebody waits for ever");
             let who = draw.below(self.cores as u64 + 1) as usize;
             let Some(core) = cores.get_mut(who) else {
-                let sent = dispatched.sent() + 1 + draw.below(pace.dispatched_max);
-                dispatched.sent.store(sent.min(dispatched.packets()), Ordering::Relaxed);
+                let (before, packets) = (dispatched.sent(), dispatched.packets());
+                let sent = (before + 1 + draw.below(pace.dispatched_max)).min(packets);
+                for Core { telling, .. } in &mut cores {
+                    (before..sent).for_each(|seq| telling.tell(seq, &dispatched));
+                    telling.writer.take_if(|_| sent == packets);
+                }
+                dispatched.sent.store(sent, Ordering::Relaxed);
                 continue;
             };
             if !core.is_over && draw.hits(pace.speeds[who], 100) && core.turn() {
@@ -410,13 +407,13 @@ impl Sprayed {
     fn end(&self, mut cores: Vec<Core>, single: &Single, mut compared: Compared) -> Compared {
         let packets = self.packets.len() as u64;
         compared.flows = single.settled.iter().map(|states| states.flows).collect();
-        compared.replayed = cores.iter().map(|core| core.replicator.counters().replayed).sum();
-        compared.forgotten = cores.iter().map(|core| core.replicator.forgotten()).collect();
+        compared.replayed = cores.iter().map(|core| core.intake.counters().replayed).sum();
+        compared.forgotten = cores.iter_mut().map(Core::forgotten).collect();
         for (number, core) in cores.iter_mut().enumerate() {
             let expected = single.answers.iter().skip(number).step_by(self.cores);
             let differ = core.port.port.answers.iter().zip(expected).filter(|(one, other)| one != other);
             compared.different_answers += differ.count() as u64;
-            if core.replicator.forgotten().is_none() {
+            if core.forgotten().is_none() {
                 assert_eq!(core.stepped(), packets, "core {number} ends early");
                 let last = single.stamps[packets as usize - 1];
                 core.chain.settle(last);

@@ -1,20 +1,15 @@
 //! After start, a core does not allocate.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use engine::strategies::{RSS, SCR, SHARED, SINGLE};
-use engine::{
-    Batch, Chain, External, Forgotten, HistoryCounters, Past, Plan, Publisher, Recalled, Recovery,
-    Replicator, Sequencing,
-};
-use engine::{CoreCounters, Intake, run, turn};
+use engine::{Batch, Chain, CoreCounters, External, HistoryCounters, Intake, Plan, Publisher, Recovery};
+use engine::{Sequencing, history, run, turn};
 use io::capture::CaptureReader;
 use io::{Collector, Received, ReplayPort, replay, replay_restamped};
 use paceline_conformance::counting::{Counting, allocations};
 use paceline_conformance::{captures, example, stock};
-use sequencer::Likeness;
-use wire::{Headers, Stamp};
+use wire::Stamp;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -153,26 +148,6 @@ fn a_cycle_of_a_compiled_program_does_not_allocate() {
     assert_eq!(over(5_000), over(20_000));
 }
 
-/// The history of packets.
-#[derive(Clone, Default)]
-struct Items(Arc<Vec<(Recalled, Headers)>>);
-
-impl Past for Items {
-    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
-        let (recalled, _) = self.0.get(seq as usize).ok_or(Forgotten { seq })?;
-        Ok(*recalled)
-    }
-
-    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
-        (_, *headers) = *self.0.get(seq as usize).ok_or(Forgotten { seq })?;
-        Ok(())
-    }
-
-    fn end(&self) -> Option<u64> {
-        Some(self.0.len() as u64)
-    }
-}
-
 const REPLICAS: usize = 3;
 
 /// Packets that are in the rings at a time.
@@ -200,19 +175,20 @@ fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
     let mut reader = CaptureReader::open(capture).expect("a capture");
     let (mut packets, mut replayed) = (0, 0);
     loop {
-        let (items, ports, collector) = spray(chain, &mut reader);
-        for ((mut port, core), publisher) in ports.into_iter().zip(&mut cores).zip(&mut publishers) {
-            let mut replicator = Replicator::new(items.clone(), chain, REPLICAS, 0);
+        let (sprayed, intakes, ports, collector) = spray(chain, &mut reader);
+        for (((mut port, mut intake), core), publisher) in
+            ports.into_iter().zip(intakes).zip(&mut cores).zip(&mut publishers)
+        {
             let allocated = allocations(|| {
-                run(&mut port, core, &mut batch, publisher, &mut replicator).expect("open");
+                run(&mut port, core, &mut batch, publisher, &mut *intake).expect("open");
             });
             let name = &chain.name;
             assert_eq!(allocated, 0, "{name} over {} after {packets} packets", capture.display());
-            replayed += replicator.counters().replayed;
+            replayed += intake.counters().replayed;
         }
         drop(collector);
-        packets += items.0.len() as u64;
-        if items.0.len() < SPRAYED {
+        packets += sprayed;
+        if sprayed < SPRAYED as u64 {
             break;
         }
     }
@@ -220,24 +196,24 @@ fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
     assert_eq!(replayed, packets * (REPLICAS as u64 - 1));
 }
 
-/// The next packets, in turn for each core, and the history of all.
-fn spray(chain: &Chain, reader: &mut CaptureReader) -> (Items, Vec<ReplayPort>, Collector) {
-    let excerpt = chain.excerpt();
+/// The next packets, in turn for each core, with what steps the history of all. The dispatcher does not allocate either.
+fn spray(
+    chain: &Chain,
+    reader: &mut CaptureReader,
+) -> (u64, Vec<Box<dyn Intake>>, Vec<ReplayPort>, Collector) {
     let (mut feeder, ports, collector) = replay(REPLICAS);
-    let mut items: Vec<(Recalled, Headers)> = Vec::new();
-    while items.len() < SPRAYED
+    let (mut writer, intakes) = history(chain, REPLICAS, SPRAYED, 0);
+    let mut packets = 0;
+    while packets < SPRAYED
         && let Some(record) = reader.next().expect("whole")
     {
         let frame = feeder.take(&record).expect("open");
-        let time_ns = frame.stamp.time_ns;
         let headers = chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len);
-        let headers = excerpt.of(&headers);
-        let likeness = |(_, before): &(Recalled, Headers)| excerpt.likeness(before, &headers);
-        let likeness = items.last().map_or(Likeness::None, likeness);
-        feeder.send(items.len() % REPLICAS, frame).expect("open");
-        items.push((Recalled { time_ns, likeness }, headers));
+        assert_eq!(allocations(|| writer.write(&headers, frame.stamp)), 0);
+        feeder.send(packets % REPLICAS, frame).expect("open");
+        packets += 1;
     }
-    (Items(Arc::new(items)), ports, collector)
+    (packets as u64, intakes, ports, collector)
 }
 
 /// Replicas that get their history with their packets: without recovery, with it, and where logs are so short that some

@@ -57,6 +57,7 @@ pub use path::tracing::{Busy, Traces, Tracing};
 pub use report::words as text;
 pub use store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 pub use store::follow::End;
+pub use store::history::NewColumn;
 pub use store::striped::StripedBuilder;
 pub use strategies::egress::Egress;
 pub use strategies::fragments::FragmentTracker;
@@ -64,13 +65,13 @@ pub use strategies::limits::{MAX_CORES, free_bytes};
 pub use strategies::plan::Plan;
 pub use strategies::refusal::PlanError;
 pub use strategies::rsspp::mover::Mover;
+pub use strategies::scr::log::{HistoryWriter, history};
 pub use strategies::scr::outside::arrivals::InputError;
 pub use strategies::scr::outside::files::{core_file, core_files};
 pub use strategies::scr::outside::intake::External;
 pub use strategies::scr::outside::loss::{Loss, LossShare, LossShareError};
 pub use strategies::scr::outside::on_loss::Recovery;
 pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing};
-pub use strategies::scr::replicator::{Past, Recalled, Replicator};
 pub use verify::{
     Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError, verify, verify_external,
     verify_reloading,

@@ -41,15 +41,19 @@ pub(crate) enum Sequenced {
 }
 
 /// How many packets each core was sent.
-struct Sent<'a>(&'a [u64]);
+struct Sent<'a> {
+    by_core: &'a [u64],
+    /// No core takes packets while the sequencer runs: it must not wait for one.
+    is_virtual: bool,
+}
 
 impl Queues for Sent<'_> {
     fn sent(&self, core: usize) -> u64 {
-        self.0[core]
+        self.by_core[core]
     }
 
     fn is_closed(&self) -> bool {
-        false
+        self.is_virtual
     }
 }
 
@@ -87,8 +91,9 @@ impl<C: Clock> SequencerCore<C> {
             let headers;
             (headers, frame.refused) =
                 ingress.headers(frame.link, bytes, frame.wire_len, frame.stamp.time_ns);
-            // A queue that is gone is found when packets are passed on.
-            dispatcher.dispatch(&headers, frame, &Sent(sent)).unwrap_or(0)
+            let queues = Sent { by_core: sent, is_virtual: C::IS_VIRTUAL };
+            // A queue that is gone is found when packets are passed on; that there was no room for history, by the cores.
+            dispatcher.dispatch(&headers, frame, &queues).unwrap_or(0)
         });
         match received {
             Received::Frames => Sequenced::Packets(front.received() - before),

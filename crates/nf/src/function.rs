@@ -48,7 +48,7 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
     /// Selects the state; [`Stateless`](crate::Stateless) for a function that has none.
     type Key: FlowKey;
     /// The header fields that key and step read (SCR §3.1, *f(p)*): plain bytes without padding.
-    type Meta: Copy + IntoBytes + Immutable + Send + 'static;
+    type Meta: Copy + IntoBytes + Immutable + Send + Sync + 'static;
     /// One flow's state: plain bytes without padding, so that replicas can be compared bit by bit.
     type State: Copy + IntoBytes + Immutable + Send + 'static;
     /// State that no key owns, such as a NAT's free ports; `()` for nearly all. See [`Pooled`].

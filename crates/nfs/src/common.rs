@@ -39,7 +39,7 @@ impl PassOrDrop {
 /// its fields have.
 pub trait CompactKey: FlowKey {
     /// The key's fields: a [`FiveTuple`] without its zeros.
-    type Fields: Copy + Debug + PartialEq + IntoBytes + Immutable + Send + 'static;
+    type Fields: Copy + Debug + PartialEq + IntoBytes + Immutable + Send + Sync + 'static;
 
     /// The fields of a packet.
     fn fields(headers: &Headers) -> Self::Fields;

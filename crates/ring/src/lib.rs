@@ -1,5 +1,5 @@
-//! A bounded ring from one thread to one other: the only way in which packets, and whatever else goes
-//! from core to core, pass between threads.
+//! A bounded ring from one thread to one other, and one from one thread to several: the only ways in which packets, and
+//! whatever else goes from core to core, pass between threads.
 //!
 //! ```
 //! # use paceline_ring as ring;
@@ -46,16 +46,20 @@
 //! cargo run --release -p paceline-ring --example throughput
 //! ```
 //!
+//! What several threads read is in a [`broadcast()`]: one thread writes, and every reader sees all items in their slots.
+//!
 //! With feature `loom` atomics and slots are those of the [loom](https://docs.rs/loom) model checker, so
 //! that a protocol over rings can be checked together with them.
 
 #![allow(unsafe_code)]
 
+mod broadcast;
 mod consumer;
 mod producer;
 mod shared;
 mod sync;
 
+pub use broadcast::{Publisher, Subscriber, broadcast};
 pub use consumer::Consumer;
 pub use producer::Producer;
 

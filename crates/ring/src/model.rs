@@ -8,6 +8,8 @@
 //! Four items through two slots are checked with three preemptions at most; all other models without a
 //! bound. All of them take 13 s on two cores, most of it for three items through one slot.
 
+mod broadcast;
+
 use std::panic;
 use std::sync::Arc as Uncounted;
 use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed};

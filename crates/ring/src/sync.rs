@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     PopEarly,
     /// The producer looks at the head without ordering its writes after it.
     HeadSeenRelaxed,
+    /// The publisher asks the first of its readers alone what is released.
+    OneReaderAsked,
     /// A side leaves without ordering what it did before it.
     LeaveRelaxed,
     /// A side sees the other leave without ordering what it does after it.

@@ -186,3 +186,74 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_reader_sees_all_items_where_they_are() {
+    let (mut publisher, mut readers) = broadcast(4, 2);
+    assert!((0..4).all(|item| publisher.push(item)), "there is room");
+    assert_eq!(readers[0].published(), 0, "nothing is seen before it is published");
+    publisher.publish();
+    for reader in &mut readers {
+        assert_eq!((reader.published(), reader.items(1, 3)), (4, &[1, 2, 3][..]));
+    }
+    readers[0].release(3);
+    assert!(!publisher.push(4), "the other reader has released nothing");
+    readers[1].release(2);
+    assert!(publisher.push(4) && publisher.push(5) && !publisher.push(6));
+    publisher.publish();
+    assert_eq!(readers[1].published(), 6);
+    assert_eq!(readers[1].items(2, 4), [2, 3], "as far as they lie one behind the other");
+    assert_eq!((readers[1].items(4, 2), readers[1].item(3)), (&[4, 5][..], 3));
+    readers.truncate(1);
+    assert!(publisher.push(6) && !publisher.push(7), "nothing waits for a reader that is gone");
+    drop(publisher);
+    assert!(readers[0].is_abandoned() && readers[0].published() == 6);
+}
+
+#[test]
+#[should_panic(expected = "not to be read")]
+fn released_items_are_not_to_be_read() {
+    let (mut publisher, mut readers) = broadcast(4, 1);
+    assert!(publisher.push(1) && publisher.push(2));
+    publisher.publish();
+    readers[0].published();
+    readers[0].release(1);
+    readers[0].items(0, 2);
+}
+
+#[test]
+#[should_panic(expected = "not to be read")]
+fn items_that_are_not_published_are_not_to_be_read() {
+    let (mut publisher, mut readers) = broadcast(4, 1);
+    assert!(publisher.push(1) && publisher.push(2));
+    readers[0].published();
+    readers[0].item(0);
+}
+
+#[test]
+fn readers_in_threads_of_their_own_see_all_items_in_order() {
+    let (mut publisher, readers) = broadcast(64, 3);
+    thread::scope(|scope| {
+        for mut reader in readers {
+            scope.spawn(move || {
+                let mut next = 0;
+                while next < ITEMS {
+                    let published = reader.published();
+                    while next < published {
+                        let items = reader.items(next, published - next);
+                        assert!(items.iter().copied().eq(next..next + items.len()));
+                        next += items.len();
+                    }
+                    reader.release(next);
+                    thread::yield_now();
+                }
+            });
+        }
+        for item in 0..ITEMS {
+            while !publisher.push(item) {
+                thread::yield_now();
+            }
+            publisher.publish();
+        }
+    });
+}

@@ -29,7 +29,6 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`ItemLayout`] | which bytes of [`wire::Headers`] an item of history holds, and how they are packed |
-//! | [`Excerpt`] | the same where it need not be packed, and how much a packet is like the one before |
 //! | [`Sequencer`] | stamps, the ring of the last items, round robin; writes prefixes |
 //! | [`History`] | a prefix as it was received: checked once, then read in place |
 //! | [`Receiver`] | follows the packets of one core: what is new, what is lost, what goes back |
@@ -39,7 +38,6 @@
 //! nothing panics on bytes that were received. This crate is `no_std`.
 #![no_std]
 
-mod excerpt;
 mod format;
 mod history;
 mod layout;
@@ -47,7 +45,6 @@ mod receiver;
 mod rejected;
 mod sequencer;
 
-pub use excerpt::{Excerpt, Likeness};
 pub use format::{
     ETHERNET_LEN, ETHERTYPE, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, VERSION, outer_ethernet,
 };

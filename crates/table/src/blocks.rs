@@ -20,6 +20,7 @@ use zerocopy::FromZeros;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::error::OutOfMemory;
+use crate::slot::Slot;
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
 
@@ -168,6 +169,37 @@ impl<S: Copy> Cell<S> {
     #[inline]
     pub fn clear(&mut self) {
         self.deadline_ns = 0;
+    }
+}
+
+/// One function's states of all flows, for several steps: see [`FlowTable::cells_mut`](crate::FlowTable::cells_mut).
+pub struct Cells<'a, S> {
+    blocks: *mut u8,
+    /// Of the part in each block.
+    offset: usize,
+    /// Bytes of a block.
+    stride: usize,
+    len: u32,
+    borrow: PhantomData<&'a mut Cell<S>>,
+}
+
+impl<S> Cells<'_, S> {
+    /// The state in a block, and its deadline.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[inline(always)]
+    pub fn at(&mut self, slot: Slot) -> &mut Cell<S> {
+        assert!(slot.number() < self.len, "no such block");
+        // SAFETY: as in `Blocks::cell_mut`, whose checks of the part `Blocks::cells_mut` has done; this borrows the table
+        // alone, and lends one cell at a time.
+        unsafe { &mut *self.blocks.add(slot.number() as usize * self.stride + self.offset).cast() }
+    }
+}
+
+impl<S> std::fmt::Debug for Cells<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cells").field("blocks", &self.len).finish_non_exhaustive()
     }
 }
 
@@ -421,6 +453,14 @@ impl<K: FlowKey> Blocks<K> {
         let offset = self.offset(part);
         // SAFETY: as in `cell`; the borrow of `self` is exclusive.
         unsafe { &mut *self.at_mut(block).add(offset).cast() }
+    }
+
+    /// One part of all blocks, checked once for all of them.
+    #[inline]
+    pub(crate) fn cells_mut<S>(&mut self, part: Part<S>) -> Cells<'_, S> {
+        let offset = self.offset(part);
+        let (stride, len) = (self.lines * LINE_BYTES, self.len);
+        Cells { blocks: self.memory.as_mut_ptr().cast(), offset, stride, len, borrow: PhantomData }
     }
 
     /// Asks for the lines that a step of the flow will touch.

@@ -36,11 +36,13 @@ mod blocks;
 mod bucket;
 mod error;
 mod horizon;
+mod slot;
 mod table;
 
 pub use ahead::Ahead;
-pub use blocks::{Cell, Layout, PARTS_MAX, Parcel, Part};
+pub use blocks::{Cell, Cells, Layout, PARTS_MAX, Parcel, Part};
 pub use error::OutOfMemory;
 pub use horizon::Horizon;
 pub use memory::prefetch;
-pub use table::{Flow, FlowTable, MAX_FLOWS, STEPS_PER_EPOCH, Slot, WhenFull, hash};
+pub use slot::Slot;
+pub use table::{Flow, FlowTable, MAX_FLOWS, STEPS_PER_EPOCH, WhenFull, hash};

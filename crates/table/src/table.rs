@@ -1,11 +1,11 @@
 use nf::{FlowKey, Hasher, Short};
-use zerocopy::{Immutable, IntoBytes};
 
 use crate::ahead::Ahead;
-use crate::blocks::{Blocks, Cell, Layout, Parcel, Part};
+use crate::blocks::{Blocks, Cell, Cells, Layout, Parcel, Part};
 use crate::bucket::{Bucket, ENTRIES};
 use crate::error::OutOfMemory;
 use crate::horizon::Horizon;
+use crate::slot::Slot;
 use memory::Array;
 use memory::{LINE_BYTES, prefetch_lines};
 
@@ -63,12 +63,6 @@ impl WhenFull {
     }
 }
 
-/// A block, by its number. It stays its flow's until [`FlowTable::maintain`], [`FlowTable::settle`] or
-/// [`FlowTable::make_room`] is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
-#[repr(transparent)]
-pub struct Slot(u32);
-
 /// A live flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a, K, S> {
@@ -80,23 +74,6 @@ pub struct Flow<'a, K, S> {
     pub state: &'a S,
     /// When that dies if nothing steps it.
     pub deadline_ns: u64,
-}
-
-impl Slot {
-    /// No block.
-    pub const NONE: Slot = Slot(u32::MAX);
-
-    /// Whether this is a block.
-    #[inline]
-    pub fn is_some(self) -> bool {
-        self != Slot::NONE
-    }
-
-    /// The block's number, below the table's capacity: for what is kept beside the table.
-    #[inline]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
 }
 
 /// A table of flows with key `K`, for all functions that have that key: each flow has one block with a
@@ -227,6 +204,13 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline]
     pub fn cell_mut<S: Copy>(&mut self, slot: Slot, part: Part<S>) -> &mut Cell<S> {
         self.blocks.cell_mut(slot.0, part)
+    }
+
+    /// One function's states of all flows, for several steps: what [`FlowTable::cell_mut`] checks of the part each time is
+    /// checked once.
+    #[inline]
+    pub fn cells_mut<S: Copy>(&mut self, part: Part<S>) -> Cells<'_, S> {
+        self.blocks.cells_mut(part)
     }
 
     /// The flow's key.

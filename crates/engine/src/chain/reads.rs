@@ -3,7 +3,6 @@
 use wire::{Edits, Fields};
 
 use crate::chain::{Chain, FunctionSpec};
-use sequencer::Excerpt;
 
 impl Chain {
     /// The header fields that a packet's history holds: all that some function reads, those that decide whether
@@ -54,20 +53,17 @@ impl Chain {
         self.reads().header_bytes()
     }
 
-    /// What a core has to know of a packet that it did not get, and what makes the key of it, where there is one.
-    pub fn excerpt(&self) -> Excerpt {
-        let key = match &self.functions[..] {
-            [spec] => spec.function.info().sharding.fields,
-            _ => Fields::all(),
-        };
-        Excerpt::new(self.history_bytes(), key.header_bytes() & self.history_bytes())
-    }
-
-    /// Whether packets that are alike in what the chain reads differ in nothing but their steps, so that history
-    /// that repeats itself need not be looked up again: a function alone, whose flows do not meet.
-    pub(crate) fn can_run(&self) -> bool {
-        let [spec] = &self.functions[..] else { return false };
-        !spec.function.info().sharding.is_stateless() && !spec.function.steps_in_order()
+    /// Whether all functions read of a packet what it came with, so that history can say what each of them reads: none
+    /// edits what a later one reads, and there is one order of them.
+    pub(crate) fn tells_metas(&self) -> bool {
+        let mut edited = Fields::empty();
+        self.sides.is_none()
+            && self.functions.iter().all(|spec| {
+                let info = spec.function.info();
+                let reads_as_received = !edited.intersects(info.reads);
+                edited |= info.edits;
+                reads_as_received
+            })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::path::step::{Pools, Stepper};
 use crate::store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 use crate::store::follow::{End, FollowGroup};
 use crate::store::function::FunctionMember;
+use crate::store::history::{self, NewColumn};
 use crate::store::passed::check_passed;
 use crate::store::private::{KeyGroup, KeyGroupBuilder};
 use crate::store::shared_member::SharedMember;
@@ -157,6 +158,13 @@ pub trait Function: Send + Sync {
     /// The function itself, for those who know its type.
     fn as_any(&self) -> &dyn Any;
 
+    /// How packets are told to other cores as far as the group that it begins looks them up: see [`Function::meta_history`].
+    /// `None`: it keeps no state.
+    fn key_history(&self, table_seed: u64, records: usize, cores: usize) -> Option<NewColumn>;
+
+    /// How packets are told to `cores` cores as far as it reads them, with room for so many records.
+    fn meta_history(&self, records: usize, cores: usize) -> NewColumn;
+
     /// [`nf::Reports::hint`].
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
 
@@ -281,6 +289,15 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn key_history(&self, table_seed: u64, records: usize, cores: usize) -> Option<NewColumn> {
+        let is_stateless = F::Key::SHARDING.is_stateless();
+        (!is_stateless).then(|| history::keys::<F::Key>(table_seed, records, cores))
+    }
+
+    fn meta_history(&self, records: usize, cores: usize) -> NewColumn {
+        history::metas::<F>(records, cores)
     }
 
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {

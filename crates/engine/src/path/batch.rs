@@ -2,7 +2,6 @@ use io::{Closed, EngineDrop, Fate, Frame, Port};
 use table::Horizon;
 use wire::{Edits, Headers};
 
-use crate::path::followers::Followers;
 use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
 
 /// Packets on their way through the chain, as arrays: entry *i* of each is the *i*-th packet's. What lies
@@ -23,8 +22,6 @@ pub struct Batch {
     pub history: u64,
     /// Bit *i*: what is parsed of packet *i* is here already.
     pub(crate) parsed: u64,
-    /// Packets behind an entry that are alike in all that the chain reads.
-    pub(crate) runs: Followers,
     /// Whether functions are met in reverse, from the chain's last to its first: by packets from outside.
     pub(crate) is_reversed: bool,
     /// Packets that wait for their flows, here or on another core, are no older than this, but may be older than those
@@ -45,7 +42,6 @@ impl Batch {
             live: 0,
             history: 0,
             parsed: 0,
-            runs: Followers::new(),
             is_reversed: false,
             oldest_ns: u64::MAX,
         }
@@ -110,7 +106,6 @@ impl Batch {
     pub(crate) fn send(&mut self, port: &mut impl Port) -> Result<(), Closed> {
         self.forget_history();
         self.parsed = 0;
-        self.runs.clear();
         let ended = self.ended();
         let packets = self.len();
         let sent = port.send(&mut self.frames, &self.fates[..packets]);

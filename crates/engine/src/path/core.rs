@@ -9,6 +9,7 @@ use wire::{Marks, Stamp};
 use crate::path::batch::Batch;
 use crate::path::checks::Checks;
 use crate::path::group::{Group, Stage};
+use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::bits;
 use crate::path::parcel::{Leaving, PackedFlows, Pool};
@@ -52,6 +53,38 @@ impl ChainCore {
             true => self.groups.iter_mut().for_each(|group| group.process(batch, port, laps)),
             false => self.process_both_ways(batch, port, laps),
         }
+    }
+
+    /// Begins a batch whose packets are among items: see [`ChainCore::replay`].
+    pub(crate) fn begin(&self, batch: &mut Batch) {
+        batch.begin(self.drop_malformed);
+    }
+
+    /// Takes items through the chain: packets of the batch, which has begun, and those of other cores.
+    #[inline]
+    pub(crate) fn replay(
+        &mut self,
+        items: &mut Items<'_>,
+        batch: &mut Batch,
+        port: &dyn Port,
+        laps: &mut dyn Laps,
+    ) {
+        match self.tracer.as_mut().is_some_and(|tracer| tracer.is_on()) {
+            false => self.replay_all(items, batch, port, laps),
+            true => self.replay_traced(items, batch, port, laps),
+        }
+    }
+
+    /// Takes the live items through the functions.
+    #[inline]
+    pub(super) fn replay_all(
+        &mut self,
+        items: &mut Items<'_>,
+        batch: &mut Batch,
+        port: &dyn Port,
+        laps: &mut dyn Laps,
+    ) {
+        self.groups.iter_mut().for_each(|group| group.replay(items, batch, port, laps));
     }
 
     /// Lets every dead flow go; for the end of a run.
@@ -146,7 +179,6 @@ impl ChainCore {
     /// the order in which they came, so that nothing depends on where batches are cut. A live port receives from one
     /// interface, which is one run.
     fn process_both_ways(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        debug_assert!(batch.runs.is_empty(), "only history of a function alone is put together");
         let Some(sides) = self.checks.sides.as_ref().map(Arc::clone) else { return };
         let (outside, crossing) = sides.of(batch);
         let mut rest = batch.live;

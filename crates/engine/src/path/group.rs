@@ -6,6 +6,7 @@ use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
+use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
 use crate::path::parcel::{Leaving, PackedFlows, Pool};
@@ -14,6 +15,12 @@ use crate::path::parcel::{Leaving, PackedFlows, Pool};
 pub(crate) trait Group: Send {
     /// Takes every live packet of the batch through the functions, in order.
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps);
+
+    /// Takes every live item through the functions, in order: own packets, which are in the batch, and those of other
+    /// cores.
+    fn replay(&mut self, _items: &mut Items<'_>, _batch: &mut Batch, _port: &dyn Port, _laps: &mut dyn Laps) {
+        unreachable!("only replicas have history, and these have tables of their own");
+    }
 
     /// Lets every flow go whose deadline has passed by the end of a run.
     fn settle(&mut self, end: Horizon);

@@ -10,11 +10,11 @@
 //! | `step` | one function's step of a packet, and what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
-//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), in batches that are cut for it
-//! (`cut`), and what comes of it is told (`traced`).
+//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), in
+//! batches that are cut for it (`cut`), and what comes of it is told (`traced`).
 //!
-//! The others are what goes along: `batch` with its sets of packets (`packets`) and packets that follow an entry
-//! (`followers`, `lend`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
+//! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other
+//! cores have (`items`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
 
 pub(crate) mod batch;
 pub(crate) mod checks;
@@ -22,10 +22,9 @@ pub(crate) mod core;
 pub(crate) mod counters;
 mod cut;
 mod edit;
-pub(crate) mod followers;
 pub(crate) mod group;
+pub(crate) mod items;
 pub(crate) mod laps;
-mod lend;
 pub(crate) mod look;
 pub(crate) mod packets;
 pub(crate) mod parcel;

@@ -31,6 +31,12 @@ pub(crate) fn first_bits(packets: u64, count: usize) -> u64 {
     packets & !rest
 }
 
+/// The set of those from number `begin` on, as many as `count`, at least one.
+#[inline]
+pub(crate) fn span_bits(begin: usize, count: usize) -> u64 {
+    (u64::MAX >> (u64::BITS as usize - count)) << begin
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +48,9 @@ mod tests {
         assert_eq!(first_bits(u64::MAX, 63), u64::MAX >> 1);
         assert!(bits(set).eq([1, 2, 4, 5, 7]));
         assert_eq!([0, 1, 63, 64].map(all_bits), [0, 1, u64::MAX >> 1, u64::MAX]);
+        assert_eq!(
+            [(0, 64), (3, 2), (63, 1)].map(|(begin, count)| span_bits(begin, count)),
+            [u64::MAX, 0b11000, 1 << 63]
+        );
     }
 }

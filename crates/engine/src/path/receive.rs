@@ -5,6 +5,7 @@ use wire::Stamp;
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
+use crate::path::laps::Laps;
 use crate::path::packets::BATCH_PACKETS;
 use sequencer::Rejected;
 
@@ -13,6 +14,11 @@ use sequencer::Rejected;
 pub trait Intake: Send {
     /// Fills the batch, which is empty. Called between two batches, when nothing is half done.
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received;
+
+    /// Takes the batch, whose headers are parsed, through the chain, with what else is to be stepped now.
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        chain.process(batch, port, laps);
+    }
 
     /// What it did so far.
     fn counters(&self) -> IntakeCounters {

@@ -83,7 +83,7 @@ pub fn turn(
         }
         counters.from_outside += chain.mark_sides(batch);
         observer.lap(Lap::Parse, batch);
-        chain.process(batch, port, observer);
+        intake.step(chain, batch, port, observer);
         apply_edits(port, batch);
         chain.tell_traced(batch);
         observer.lap(Lap::Edit, batch);

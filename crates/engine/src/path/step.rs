@@ -1,7 +1,6 @@
 //! A function on a core, whatever keeps its states: how it steps packets, and what becomes of them.
 
 use std::mem;
-use std::ops::Range;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
@@ -10,7 +9,6 @@ use wire::{Edits, EditsMark, Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters, Undeclared};
-use crate::path::followers::Alike;
 use crate::path::group::StageSpec;
 use crate::path::parcel::Pool;
 
@@ -147,6 +145,12 @@ impl<F: NetworkFunction> Stepper<F> {
         self.index.into()
     }
 
+    /// Whether no function comes after it.
+    #[inline(always)]
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_last
+    }
+
     /// A pool that has come from this function on another core.
     pub(crate) fn put_pool(&mut self, entry: u16, pool: Pool) {
         let pool = pool.0.downcast().expect("this function's pool");
@@ -189,39 +193,12 @@ impl<F: NetworkFunction> Stepper<F> {
         verdict
     }
 
-    /// What steps packets that other cores have, from number `seq` on.
+    /// What steps packets that other cores have.
     #[inline(always)]
-    pub(crate) fn replay(&mut self, seq: u64) -> HistorySteps<'_, F> {
+    pub(crate) fn replay(&mut self) -> Replay<'_, F> {
         let Stepper { function, pools, ended, events, no_edits, seed, .. } = self;
-        let stamp = Stamp { seq, time_ns: 0 };
-        let cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
-        HistorySteps { function, ended, cx }
-    }
-
-    /// Steps followers of an entry, of a flow with a state, as long as it lives; says how many. `meta` is the entry's.
-    /// Where the last of them ended the flow, `deadline_ns` is what it was before that.
-    #[inline(always)]
-    pub(crate) fn follow(
-        &mut self,
-        flow: &mut Option<F::State>,
-        deadline_ns: &mut u64,
-        meta: Option<&F::Meta>,
-        packet: usize,
-        span: Range<u16>,
-        batch: &Batch,
-    ) -> u16 {
-        let mut replay = self.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
-        let mut done = 0;
-        for Alike { headers, times_ns } in batch.followers(packet, span) {
-            let own = headers.map(F::project);
-            let meta = own.as_ref().map_or(meta, Option::as_ref);
-            let stepped = replay.steps(flow, deadline_ns, meta, times_ns);
-            done += stepped;
-            if stepped < times_ns.len() || flow.is_none() {
-                break;
-            }
-        }
-        done as u16
+        let cx = Cx::new(Stamp::default(), no_edits, pools.of(0), events_of::<F>(events, false), *seed);
+        Replay { function, ended, cx }
     }
 
     /// Counts a packet that is not stepped.
@@ -247,6 +224,23 @@ impl<F: NetworkFunction> Stepper<F> {
         let edits = &mut batch.edits[packet];
         let mut cx = Cx::new(stamp, edits, self.pools.of(entry), events, self.seed);
         (F::EXTRAS.full_table.rejected)(&self.function, state, meta, &mut cx)
+    }
+
+    /// The same for a packet of another core, whose step [`Stepper::mark_replay`] came before.
+    #[cold]
+    pub(crate) fn reject_replay(&mut self, state: &F::State, meta: &F::Meta, stamp: Stamp) -> Verdict {
+        self.events.copy_from_slice(&self.events_before);
+        let Replay { function, mut cx, .. } = self.replay();
+        cx.stamp = stamp;
+        let verdict = (F::EXTRAS.full_table.rejected)(function, state, meta, &mut cx);
+        cx.edits.clear();
+        verdict
+    }
+
+    /// Notes what a step that [`Stepper::reject_replay`] takes back would change.
+    pub(crate) fn mark_replay(&mut self) -> EditsMark {
+        self.events_before.copy_from_slice(&self.events);
+        self.no_edits.mark()
     }
 
     /// Notes what a step that [`Stepper::reject`] takes back would change.
@@ -394,72 +388,19 @@ impl<F: NetworkFunction> Stepper<F> {
     }
 }
 
-/// Steps packets that other cores have: nothing comes of it but the state.
-pub(crate) struct HistorySteps<'a, F: NetworkFunction> {
+/// Steps packets that other cores have: nothing comes of it but the state, and whether the packet goes on.
+pub(crate) struct Replay<'a, F: NetworkFunction> {
     function: &'a F,
     ended: &'a mut Option<Box<EndedOf<F>>>,
     cx: Cx<'a, F::Pool>,
 }
 
-impl<F: NetworkFunction> HistorySteps<'_, F> {
-    /// Packets that are alike: see [`Stepper::follow`].
+impl<F: NetworkFunction> Replay<'_, F> {
     #[inline(always)]
-    fn steps(
-        &mut self,
-        flow: &mut Option<F::State>,
-        deadline_ns: &mut u64,
-        meta: Option<&F::Meta>,
-        times_ns: &[u64],
-    ) -> usize {
-        let Some(meta) = meta else { return self.pass(times_ns.len()) };
-        let mut done = 0;
-        while let Some(time_ns) = times_ns.get(done) {
-            if *deadline_ns <= *time_ns {
-                break;
-            }
-            done += match self.leap(flow, meta, &times_ns[done..]) {
-                0 => self.step(flow, meta, *time_ns),
-                leapt => self.pass(leapt),
-            };
-            let Some(state) = flow else { break };
-            *deadline_ns = times_ns[done - 1].saturating_add(self.function.idle_timeout_ns(state));
-        }
-        done
-    }
-
-    /// The same of a flow without a state, as long as it gets none. Says how many.
-    #[inline]
-    pub(crate) fn steps_without_state(&mut self, meta: Option<&F::Meta>, times_ns: &[u64]) -> usize {
-        let Some(meta) = meta else { return self.pass(times_ns.len()) };
-        let mut done = 0;
-        while let Some(time_ns) = times_ns.get(done) {
-            let mut flow = None;
-            let stepped = match self.leap(&mut flow, meta, &times_ns[done..]) {
-                0 => self.step(&mut flow, meta, *time_ns),
-                leapt => self.pass(leapt),
-            };
-            if flow.is_some() {
-                // The step changed nothing else: it is done again where there is a block for it.
-                break;
-            }
-            done += stepped;
-        }
-        done
-    }
-
-    #[inline(always)]
-    fn leap(&self, flow: &mut Option<F::State>, meta: &F::Meta, times_ns: &[u64]) -> usize {
-        match const { F::EXTRAS.leap } {
-            Some(leap) => leap(self.function, flow, meta, times_ns),
-            None => 0,
-        }
-    }
-
-    #[inline(always)]
-    fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, time_ns: u64) -> usize {
-        self.cx.stamp.time_ns = time_ns;
+    pub(crate) fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, stamp: Stamp) -> Verdict {
+        self.cx.stamp = stamp;
         let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
-        let _ = self.function.step(flow, meta, &mut self.cx.reborrow());
+        let verdict = self.function.step(flow, meta, &mut self.cx.reborrow());
         if has_begun_anew(self.function, before.as_ref(), flow.as_ref())
             && let Some(before) = &before
         {
@@ -468,13 +409,12 @@ impl<F: NetworkFunction> HistorySteps<'_, F> {
         if !F::EDITS.is_empty() {
             self.cx.edits.clear();
         }
-        self.pass(1)
+        verdict
     }
 
     #[inline(always)]
-    fn pass(&mut self, packets: usize) -> usize {
-        self.cx.stamp.seq += packets as u64;
-        packets
+    pub(crate) fn idle_timeout_ns(&self, state: &F::State) -> u64 {
+        self.function.idle_timeout_ns(state)
     }
 }
 

@@ -158,11 +158,11 @@ impl Tracer {
         self.traced = 0;
     }
 
-    /// The packets of the batch that are to be traced.
-    pub(super) fn choose(&mut self, batch: &Batch, port: &dyn Port) -> u64 {
+    /// Which of these packets of the batch are to be traced.
+    pub(super) fn choose(&mut self, packets: u64, batch: &Batch, port: &dyn Port) -> u64 {
         let Some(active) = &self.active else { return 0 };
         let mut chosen = 0;
-        for packet in bits(batch.own()) {
+        for packet in bits(packets) {
             let frame = &batch.frames[packet];
             if !active.filter.matches(frame.link, port.bytes(frame), frame.wire_len) {
                 continue;

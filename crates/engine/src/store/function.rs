@@ -1,38 +1,36 @@
 use std::any::Any;
 use std::mem;
-use std::ops::Range;
 
 use nf::{NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
 use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
-use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters};
-use crate::path::followers::Alike;
+use crate::path::items::Items;
 use crate::path::look::Look;
-use crate::path::packets::bits;
+use crate::path::packets::{BATCH_PACKETS, bits};
 use crate::path::parcel::Pool;
 use crate::path::step::Stepper;
 use crate::store::member::{Block, Member, Steps, Way};
 
 /// A function with its part of the group's blocks.
 pub(crate) struct FunctionMember<F: NetworkFunction> {
-    stepper: Stepper<F>,
-    part: Part<F::State>,
-    flows: FlowCounters,
+    pub(super) stepper: Stepper<F>,
+    pub(super) part: Part<F::State>,
+    pub(super) flows: FlowCounters,
     /// Sum of a hash of every flow that has left.
     departed: u64,
     /// What waits for a block.
-    waiting: Option<Waiting<F::State>>,
+    pub(super) waiting: Option<Waiting<F::State>>,
     /// Flows that came from another core and are gone already, ahead of their entry's pool.
     gone: Vec<(u16, F::Key, F::State)>,
 }
 
-struct Waiting<S> {
-    state: S,
-    verdict: Verdict,
-    edits_before: EditsMark,
+pub(super) struct Waiting<S> {
+    pub(super) state: S,
+    pub(super) verdict: Verdict,
+    pub(super) edits_before: EditsMark,
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
@@ -70,20 +68,8 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     /// One packet of a flow that has a block.
     #[inline(always)]
-    fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
-        self.hit_with_followers(packet, slot, 1..1, steps);
-    }
-
-    /// The same, and packets that follow it as long as the flow lives, with its state at hand; says how many of them.
-    #[inline(always)]
-    fn hit_with_followers(
-        &mut self,
-        packet: usize,
-        slot: Slot,
-        followers: Range<u16>,
-        steps: &mut Steps<'_, F::Key>,
-    ) -> u16 {
-        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return 0 };
+    pub(super) fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+        let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
         let mut cell = steps.table.cell_mut(slot, self.part);
         let was_dead = cell.is_dead_at(now_ns);
@@ -96,24 +82,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let was_none = flow.is_none();
         let verdict = self.stepper.step(&mut flow, &meta, packet, steps.batch);
         self.stepper.note_step(&meta, cell.state(), flow.as_ref());
-        let mut followed = 0;
-        if let Some(state) = &flow {
+        if let Some(state) = flow {
             self.flows.created += u64::from(was_none);
-            let mut deadline_ns = now_ns.saturating_add(self.stepper.function.idle_timeout_ns(state));
-            if !followers.is_empty() {
-                followed = self.stepper.follow(
-                    &mut flow,
-                    &mut deadline_ns,
-                    Some(&meta),
-                    packet,
-                    followers,
-                    steps.batch,
-                );
-            }
-            match flow {
-                Some(state) => cell.set(state, deadline_ns),
-                None => self.remove(slot, deadline_ns, steps.table),
-            }
+            self.set(cell, state, now_ns);
         } else if was_dead {
             steps.table.has_lost_a_state(slot);
         } else if !was_none {
@@ -121,62 +92,17 @@ impl<F: NetworkFunction> FunctionMember<F> {
             self.remove(slot, deadline_ns, steps.table);
         }
         self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
-        followed
-    }
-
-    /// The steps of an entry and of its followers, all of a flow that has a block.
-    #[inline(always)]
-    fn hit_run(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
-        let mut span = steps.batch.runs.span(packet);
-        if span.start == 0 {
-            span.start = 1 + self.hit_with_followers(packet, slot, 1..span.end, steps);
-        }
-        if span.start < span.end {
-            self.hit_rest(packet, slot, span, steps);
-        }
-    }
-
-    /// What is left of a run: of one that began earlier, or whose flow began or ended in the middle.
-    #[inline(never)]
-    fn hit_rest(&mut self, packet: usize, slot: Slot, mut span: Range<u16>, steps: &mut Steps<'_, F::Key>) {
-        while span.start < span.end {
-            span.start += self.follow(packet, slot, span.clone(), steps);
-            if span.start < span.end {
-                // A flow that begins, or was dead.
-                let lent = steps.batch.lend(packet, span.start);
-                self.hit(packet, slot, steps);
-                steps.batch.give_back(packet, lent);
-                span.start += 1;
-            }
-        }
-    }
-
-    /// Steps followers as long as the flow lives; says how many.
-    fn follow(&mut self, packet: usize, slot: Slot, span: Range<u16>, steps: &mut Steps<'_, F::Key>) -> u16 {
-        let cell = steps.table.cell_mut(slot, self.part);
-        let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
-        if flow.is_none() {
-            return 0;
-        }
-        let meta = F::project(&steps.batch.headers[packet]);
-        let followed =
-            self.stepper.follow(&mut flow, &mut deadline_ns, meta.as_ref(), packet, span, steps.batch);
-        match flow {
-            Some(state) => cell.set(state, deadline_ns),
-            None => self.remove(slot, deadline_ns, steps.table),
-        }
-        followed
     }
 
     #[inline]
-    fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
+    pub(super) fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
         let idle_timeout_ns = self.stepper.function.idle_timeout_ns(&state);
         cell.set(state, now_ns.saturating_add(idle_timeout_ns));
     }
 
     /// A step has ended the flow, whose deadline was another before it.
     #[cold]
-    fn remove(&mut self, slot: Slot, deadline_ns: u64, table: &mut FlowTable<F::Key>) {
+    pub(super) fn remove(&mut self, slot: Slot, deadline_ns: u64, table: &mut FlowTable<F::Key>) {
         self.departed = self.departed.wrapping_add(table.hash_flow(slot, deadline_ns));
         self.flows.removed += 1;
         table.cell_mut(slot, self.part).clear();
@@ -185,7 +111,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
 
     /// The flow's own packet has found its state dead.
     #[cold]
-    fn lapse(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
+    pub(super) fn lapse(&mut self, slot: Slot, entry: u16, table: &mut FlowTable<F::Key>) {
         self.flows.expired += 1;
         self.depart(slot, entry, table);
     }
@@ -234,27 +160,33 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
-        if !steps.batch.runs.is_empty() {
-            // There is no other function that could have ended the chain for a packet.
-            return bits(packets).for_each(|packet| self.hit_run(packet, steps.located.slot(packet), steps));
-        }
         for packet in bits(packets & steps.batch.live) {
             self.hit(packet, steps.located.slot(packet), steps);
         }
     }
 
-    fn misses(&mut self, packet: usize, span: Range<u16>, batch: &Batch) -> u16 {
-        let mut replay = self.stepper.replay(batch.frames[packet].stamp.seq + u64::from(span.start));
-        let mut done = 0;
-        for Alike { headers, times_ns } in batch.followers(packet, span) {
-            let meta = F::project(headers.unwrap_or(&batch.headers[packet]));
-            let stepped = replay.steps_without_state(meta.as_ref(), times_ns);
-            done += stepped;
-            if stepped < times_ns.len() {
-                break;
-            }
-        }
-        done as u16
+    fn replay_hits(
+        &mut self,
+        hits: u64,
+        slots: &[Slot; BATCH_PACKETS],
+        items: &mut Items<'_>,
+        steps: &mut Steps<'_, F::Key>,
+    ) {
+        self.replay_hits_of(hits, slots, items, steps);
+    }
+
+    fn replay_miss(&mut self, item: usize, items: &mut Items<'_>) -> bool {
+        self.replay_miss_of(item, items)
+    }
+
+    fn replay_place(
+        &mut self,
+        item: usize,
+        slot: Slot,
+        items: &mut Items<'_>,
+        table: &mut FlowTable<F::Key>,
+    ) {
+        self.replay_place_of(item, slot, items, table);
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {

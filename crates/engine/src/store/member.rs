@@ -1,7 +1,6 @@
 //! One function of a group whose flows are in a table, and what it steps with.
 
 use std::any::Any;
-use std::ops::Range;
 
 use io::Port;
 use nf::{FlowKey, Short};
@@ -10,6 +9,7 @@ use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
+use crate::path::items::Items;
 use crate::path::look::Look;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::packets::bits;
@@ -48,10 +48,27 @@ pub(crate) trait Member<K>: Send {
     /// Steps these packets in order, all of flows that have a block.
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, K>);
 
-    /// Steps packets behind an entry that are alike, of a flow that has no block, as long as they leave no state;
-    /// says how many.
-    fn misses(&mut self, _packet: usize, _span: Range<u16>, _batch: &Batch) -> u16 {
-        0
+    /// Steps these items in order, all of flows that have a block; `slots` is by item. Own packets among them go their
+    /// whole way through the function.
+    fn replay_hits(
+        &mut self,
+        _hits: u64,
+        _slots: &[Slot; BATCH_PACKETS],
+        _items: &mut Items<'_>,
+        _steps: &mut Steps<'_, K>,
+    ) {
+        unreachable!("only replicas have history, and these have tables of their own");
+    }
+
+    /// Steps one live item of another core, whose flow has no block. `true`: it left a state that needs one; then
+    /// [`Member::replay_place`] comes next.
+    fn replay_miss(&mut self, _item: usize, _items: &mut Items<'_>) -> bool {
+        unreachable!("as above");
+    }
+
+    /// Puts the state of the step before into the flow's new block, if there was room for one.
+    fn replay_place(&mut self, _item: usize, _slot: Slot, _items: &mut Items<'_>, _table: &mut FlowTable<K>) {
+        unreachable!("as above");
     }
 
     /// Steps one live packet, whose flow has no block. `true`: it left a state that needs one; then
@@ -148,20 +165,21 @@ impl Located {
         hash: impl Fn(Short, &Headers) -> u32,
     ) {
         self.exact = 0;
-        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
         for packet in bits(packets) {
-            if has_key_of_last >> packet & 1 == 1 {
-                self.hashes[packet] = self.hashes[packet - 1];
-                self.shorts[packet] = self.shorts[packet - 1];
-                self.exact |= (self.exact >> (packet - 1) & 1) << packet;
-                continue;
-            }
             let headers = &batch.headers[packet];
             let short = K::of(headers).short();
             self.hashes[packet] = hash(short, headers);
             self.shorts[packet] = short.bits;
             self.exact |= u64::from(short.is_exact) << packet;
         }
+    }
+
+    /// Notes where one packet finds its flow.
+    pub(crate) fn note(&mut self, packet: usize, short: Short, hash: u32, slot: Slot) {
+        self.hashes[packet] = hash;
+        self.shorts[packet] = short.bits;
+        self.exact = self.exact & !(1 << packet) | u64::from(short.is_exact) << packet;
+        self.slots[packet] = slot;
     }
 
     #[inline]

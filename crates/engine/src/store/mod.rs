@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `private` | a group of functions with one key: a table on each core |
 //! | `function`, `member` | one function of a group: its part of each flow's block |
+//! | `replay`, `replay_function` | the same for packets of other cores, from what is told of them |
+//! | `history` | what is told of a packet: its keys, and what functions read |
 //! | `walk` | one packet through all functions of a group: new flows, and full tables |
 //! | `stateless` | a function without states |
 //! | `striped`, `clocks` | one table for all cores, in stripes with a lock each |
@@ -15,9 +17,12 @@ pub(crate) mod build;
 pub(crate) mod clocks;
 pub(crate) mod follow;
 pub(crate) mod function;
+pub(crate) mod history;
 pub(crate) mod member;
 pub(crate) mod passed;
 pub(crate) mod private;
+mod replay;
+mod replay_function;
 pub(crate) mod shared_member;
 pub(crate) mod shared_states;
 pub(crate) mod stateless;

@@ -9,25 +9,28 @@ use wire::{Headers, Stamp};
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
 use crate::path::group::Group;
+use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
-use crate::path::packets::{bits, first_bits};
+use crate::path::packets::{BATCH_PACKETS, bits, first_bits};
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
 use crate::store::function::FunctionMember;
 use crate::store::member::block;
 use crate::store::member::{Block, Located, Member, Steps, Way, note_entry};
-use crate::store::walk::Walk;
+use crate::store::walk::{Walk, free_one};
 
 /// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
 /// and each packet is looked up once (FAJITA §3).
 pub(crate) struct KeyGroup<K> {
-    table: FlowTable<K>,
-    members: Vec<Box<dyn Member<K>>>,
+    pub(super) table: FlowTable<K>,
+    pub(super) members: Vec<Box<dyn Member<K>>>,
     /// Whether packets of different flows must be stepped in order; then there is one member.
-    in_order: bool,
-    located: Box<Located>,
+    pub(super) in_order: bool,
+    pub(super) located: Box<Located>,
+    /// By item of history, its flow's block.
+    pub(super) slots: Box<[Slot; BATCH_PACKETS]>,
     /// By block: the entry of the indirection table that brings the flow's packets here. Empty where flows stay.
-    entries: Vec<u16>,
+    pub(super) entries: Vec<u16>,
 }
 
 /// What a group is made from, function by function.
@@ -56,6 +59,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             members,
             in_order,
             located: Located::new(),
+            slots: Box::new([Slot::NONE; BATCH_PACKETS]),
             entries: if moves { vec![0; flows] } else { Vec::new() },
         })
     }
@@ -91,13 +95,9 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Looks into the buckets, asks for the blocks.
     #[inline]
-    fn candidates(&mut self, packets: u64, batch: &Batch) {
-        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
+    fn candidates(&mut self, packets: u64) {
         for packet in bits(packets) {
-            self.located.slots[packet] = match has_key_of_last >> packet & 1 {
-                1 => self.located.slots[packet - 1],
-                _ => self.table.candidate(self.located.hashes[packet]),
-            };
+            self.located.slots[packet] = self.table.candidate(self.located.hashes[packet]);
         }
     }
 
@@ -105,12 +105,8 @@ impl<K: FlowKey> KeyGroup<K> {
     #[inline]
     fn resolve(&mut self, packets: u64, batch: &Batch) -> u64 {
         let mut hits = 0;
-        let has_key_of_last = batch.runs.has_key_of_last() & packets << 1;
         for packet in bits(packets) {
-            let slot = match has_key_of_last >> packet & 1 {
-                1 => self.located.slots[packet - 1],
-                _ => self.locate(packet, batch),
-            };
+            let slot = self.locate(packet, batch);
             self.located.slots[packet] = slot;
             hits |= u64::from(slot.is_some()) << packet;
         }
@@ -134,7 +130,7 @@ impl<K: FlowKey> KeyGroup<K> {
         let is_reversed = batch.is_reversed;
         let hits = self.resolve(packets, batch);
         if self.table.free() < (packets & !hits).count_ones() as usize {
-            bits(packets).for_each(|packet| self.each_of(packet, batch, port));
+            bits(packets).for_each(|packet| self.one(packet, batch, port));
             return laps.lap(Lap::OneByOne, batch);
         }
         self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
@@ -153,7 +149,7 @@ impl<K: FlowKey> KeyGroup<K> {
             true => members.iter_mut().rev().for_each(&mut step),
         }
         if packets != hits {
-            bits(packets & !hits).for_each(|packet| self.each_of(packet, batch, port));
+            bits(packets & !hits).for_each(|packet| self.one(packet, batch, port));
             laps.lap(Lap::OneByOne, batch);
         }
     }
@@ -186,65 +182,20 @@ impl<K: FlowKey> KeyGroup<K> {
     }
 
     /// Steps one packet through all functions.
-    fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
+    pub(super) fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
         self.located.slots[packet] = self.locate(packet, batch);
         let Self { table, members, located, entries, .. } = self;
         Walk { batch, table, members, located, entries, port, clock: None }.one(packet);
     }
 
-    /// Steps one packet, and those that follow it and are alike, each through all functions.
-    fn each_of(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
-        if batch.runs.is_empty() {
-            return self.one(packet, batch, port);
-        }
-        let span = batch.runs.span(packet);
-        let mut step = span.start;
-        while step < span.end {
-            if step > 0 && !self.locate(packet, batch).is_some() {
-                step += self.members[0].misses(packet, step..span.end, batch);
-                if step == span.end {
-                    break;
-                }
-            }
-            let lent = (step > 0).then(|| batch.lend(packet, step));
-            batch.runs.stop_at(packet, 1);
-            self.one(packet, batch, port);
-            lent.into_iter().for_each(|lent| batch.give_back(packet, lent));
-            step += 1;
-        }
-        batch.runs.stop_at(packet, span.end);
-    }
-
-    /// The same as [`Group::process`] where entries stand for several packets.
-    fn process_runs(&mut self, mut rest: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        while rest != 0 {
-            let (packets, count) = batch.runs.choose(rest, self.table.steps_left());
-            let last = packets.ilog2() as usize;
-            let own_ns = batch.frames[last].stamp.time_ns;
-            let horizon = batch.horizon(batch.runs.last_ns(last).unwrap_or(own_ns));
-            self.step(packets, batch, port, laps);
-            rest = rest & !packets | batch.runs.done(packets);
-            let Self { table, members, entries, .. } = self;
-            if table.count_steps(count) {
-                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
-                laps.lap(Lap::Sweep, batch);
-            }
-        }
-    }
-
     /// Frees a block when the table is full: expires a flow, or evicts one, for a flow that comes from another core.
     fn make_room(&mut self, horizon: Horizon, now_ns: u64) {
         let Self { table, members, entries, .. } = self;
-        if table.free() == 0 {
-            table.make_room(horizon, now_ns, |table, slot| {
-                let block = block(entries, slot);
-                members.iter_mut().for_each(|member| member.leave(block, horizon, table));
-            });
-        }
+        free_one(table, members, entries, horizon, now_ns);
     }
 
     /// Takes the block's state from each member whose state in it is dead.
-    fn expire(
+    pub(super) fn expire(
         members: &mut [Box<dyn Member<K>>],
         entries: &[u16],
         slot: Slot,
@@ -282,10 +233,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             return;
         }
         self.hash(rest, batch);
-        self.candidates(rest, batch);
-        if !batch.runs.is_empty() {
-            return self.process_runs(rest, batch, port, laps);
-        }
+        self.candidates(rest);
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());
@@ -298,6 +246,10 @@ impl<K: FlowKey> Group for KeyGroup<K> {
                 laps.lap(Lap::Sweep, batch);
             }
         }
+    }
+
+    fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        self.replay_items(items, batch, port, laps);
     }
 
     fn settle(&mut self, end: Horizon) {

@@ -1,13 +1,14 @@
 use std::any::Any;
 
 use io::Port;
-use nf::NetworkFunction;
+use nf::{NetworkFunction, Verdict};
 use table::Horizon;
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::group::Group;
+use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::bits;
@@ -22,6 +23,24 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
             let Some(meta) = F::project(&batch.headers[packet]) else { continue };
             let verdict = self.0.step(&mut None, &meta, packet, batch);
             self.0.conclude(packet, verdict, &meta, batch, port);
+        }
+        laps.lap(Lap::Function(self.0.index()), batch);
+    }
+
+    fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let metas = items.metas::<F::Meta>(self.0.index());
+        for item in bits(items.live) {
+            let Some(meta) = &metas[item] else { continue };
+            if items.is_own(item) {
+                let packet = items.packet(item);
+                let verdict = self.0.step(&mut None, meta, packet, batch);
+                self.0.conclude(packet, verdict, meta, batch, port);
+                items.sync(item, batch);
+            } else {
+                let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.heads[item].time_ns };
+                let verdict = self.0.replay().step(&mut None, meta, stamp);
+                items.live &= !(u64::from(verdict != Verdict::Forward) << item);
+            }
         }
         laps.lap(Lap::Function(self.0.index()), batch);
     }

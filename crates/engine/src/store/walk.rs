@@ -1,6 +1,6 @@
 use io::{Frame, Port};
 use nf::FlowKey;
-use table::{FlowTable, Part};
+use table::{FlowTable, Horizon, Part};
 
 use crate::path::batch::Batch;
 use crate::store::clocks::Clocks;
@@ -28,6 +28,23 @@ pub(crate) struct Clock<'a> {
     pub(crate) latest: Part<()>,
     /// How far the cores are.
     pub(crate) clocks: &'a Clocks,
+}
+
+/// Frees a block where none is free: a flow's that is dead as of `horizon`, or another's, which is evicted. `now_ns` is
+/// the time of the packet that wants it.
+pub(crate) fn free_one<K: FlowKey>(
+    table: &mut FlowTable<K>,
+    members: &mut [Box<dyn Member<K>>],
+    entries: &[u16],
+    horizon: Horizon,
+    now_ns: u64,
+) {
+    if table.free() == 0 {
+        table.make_room(horizon, now_ns, |table, slot| {
+            let block = block(entries, slot);
+            members.iter_mut().for_each(|member| member.leave(block, horizon, table));
+        });
+    }
 }
 
 impl<K: FlowKey> Walk<'_, K> {

@@ -4,6 +4,9 @@ use std::time::Instant;
 
 /// The time of a trial, ns from its start, as one core sees it.
 pub trait Clock: Send {
+    /// Whether cores take turns: while one runs, no other does.
+    const IS_VIRTUAL: bool;
+
     /// Now; never less than before.
     fn now_ns(&self) -> u64;
 }
@@ -16,6 +19,8 @@ pub struct WallClock {
 }
 
 impl Clock for WallClock {
+    const IS_VIRTUAL: bool = false;
+
     #[inline]
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
@@ -35,6 +40,8 @@ impl VirtualClock {
 }
 
 impl Clock for VirtualClock {
+    const IS_VIRTUAL: bool = true;
+
     #[inline]
     fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

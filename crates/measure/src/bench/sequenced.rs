@@ -237,7 +237,7 @@ fn a_packet_ahead_of_its_history_is_found() {
     assert!(matches!(error, TrialError::Forgotten { .. }), "{error}");
 }
 
-/// Planted: a dispatcher that runs ahead of what the log holds, since all packets go to one core.
+/// Planted: a dispatcher that runs ahead of what the history holds, since all packets go to one core.
 struct Lopsided(Box<dyn Dispatcher>);
 
 impl Dispatcher for Lopsided {
@@ -255,12 +255,12 @@ impl Dispatcher for Lopsided {
     }
 }
 
-/// Cores without packets of their own read history at the end alone, when it is gone.
+/// Cores without packets of their own read history at the end alone, so that there is no room for more.
 #[test]
-fn history_that_was_overwritten_is_found() {
+fn a_history_without_room_is_found() {
     let lopsided = |dispatcher| Box::new(Lopsided(dispatcher)) as Box<dyn Dispatcher>;
-    let error = known(10, 50_000, lopsided).expect_err("the log is shorter");
-    assert!(matches!(error, TrialError::Forgotten { seq: 0, .. }), "{error}");
+    let error = known(10, 50_000, lopsided).expect_err("the history is shorter");
+    assert!(matches!(error, TrialError::Forgotten { .. }), "{error}");
 }
 
 /// A core more than the strategy's needs a processor more.

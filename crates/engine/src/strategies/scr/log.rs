@@ -1,147 +1,146 @@
-//! The history that one dispatcher leaves for all cores: a log of excerpts that it alone writes.
+//! The history that one dispatcher leaves for all cores: what it alone writes, and all read where it is.
 //!
 //! With the dispatcher in the same machine the history need not be copied into each packet: what rides with a packet
 //! is its number, and a core reads what lies before it where the dispatcher wrote it, once for all cores.
+//!
+//! What is written of a packet is what the functions read of it, key and hash included, so that a core steps it without
+//! a look at headers. In a chain in which a function edits what a later one reads, or that has two sides, only the
+//! functions before know what the later ones read: there the headers themselves are written.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use recovery::{Found, Reader, Writer, log};
-use sequencer::{Excerpt, Likeness};
+use ring::{Publisher, Subscriber, broadcast};
 use wire::{Headers, Stamp};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::path::receive::Forgotten;
-use crate::strategies::scr::replicator::{Past, Recalled};
-
-/// No number of packets.
-const NOT_YET: u64 = u64::MAX;
-
-/// What is read of every packet.
-#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-struct Head {
-    time_ns: u64,
-    likeness: u64,
-}
-
-const KEY: u64 = 1;
-const ALL: u64 = 2;
-
-/// A record: a head, and the headers.
-const RECORD_LEN: usize = size_of::<Head>() + size_of::<Headers>();
+use crate::chain::Chain;
+use crate::path::items::{Columns, Head};
+use crate::path::receive::Intake;
+use crate::store::history::{NewColumn, Record};
+use crate::strategies::scr::interleaver::Interleaver;
+use crate::strategies::scr::replicator::Replicator;
 
 /// The dispatcher's end.
-pub(crate) struct HistoryWriter {
-    excerpt: Excerpt,
-    log: Writer,
-    last: Headers,
-    /// The number of the first packet.
-    first: u64,
-    end: Arc<AtomicU64>,
+pub struct HistoryWriter {
+    heads: Publisher<Head>,
+    records: Vec<Box<dyn Record>>,
+    /// The number of the next packet.
+    next: u64,
+    malformed: u64,
 }
 
-/// A core's end.
-#[derive(Clone)]
-pub(crate) struct HistoryReader {
-    log: Reader,
+/// A history of `chain` with room for `records` packets, from number `first` on, and what each of `cores` replicas has
+/// before its chain to step it.
+pub fn history(
+    chain: &Chain,
+    cores: usize,
+    records: usize,
     first: u64,
-    end: Arc<AtomicU64>,
-}
-
-/// A log of at least so many packets, from number `first` on.
-pub(crate) fn history(excerpt: Excerpt, records: usize, first: u64) -> (HistoryWriter, HistoryReader) {
-    let (writer, reader) = log(records, RECORD_LEN);
-    let end = Arc::new(AtomicU64::new(NOT_YET));
-    let reader = HistoryReader { log: reader, first, end: Arc::clone(&end) };
-    (HistoryWriter { excerpt, log: writer, last: Headers::default(), first, end }, reader)
+) -> (HistoryWriter, Vec<Box<dyn Intake>>) {
+    let (heads, head_columns) = broadcast(records, cores);
+    if !chain.tells_metas() {
+        let (headers, header_columns) = broadcast(records, cores);
+        let intake = |(heads, headers)| -> Box<dyn Intake> {
+            Box::new(Interleaver::new(HeaderHistory { heads, headers, first }, cores))
+        };
+        let intakes = head_columns.into_iter().zip(header_columns).map(intake).collect();
+        return (
+            HistoryWriter { heads, records: vec![Box::new(headers)], next: first, malformed: 0 },
+            intakes,
+        );
+    }
+    let mut writer = HistoryWriter { heads, records: Vec::new(), next: first, malformed: 0 };
+    let columns = |heads| Columns { heads, keys: Vec::new(), metas: Vec::new() };
+    let mut by_core: Vec<Columns> = head_columns.into_iter().map(columns).collect();
+    let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
+    for (index, spec) in chain.functions.iter().enumerate() {
+        let keys =
+            begins.contains(&index).then(|| spec.function.key_history(chain.table_seed, records, cores));
+        let keys = writer.take(keys.flatten());
+        let metas = writer.take(Some(spec.function.meta_history(records, cores)));
+        let mut keys = keys.into_iter();
+        for (columns, meta) in by_core.iter_mut().zip(metas) {
+            columns.keys.push(keys.next());
+            columns.metas.push(meta);
+        }
+    }
+    let intake = |columns| -> Box<dyn Intake> { Box::new(Replicator::new(columns, first)) };
+    (writer, by_core.into_iter().map(intake).collect())
 }
 
 impl HistoryWriter {
+    /// Whether the next packet can be recorded: there is room for it, which the cores make as they step on.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.heads.has_room()
+    }
+
     /// Records the next packet, ahead of any later one that a core gets.
-    pub(crate) fn write(&mut self, headers: &Headers, stamp: Stamp) {
-        debug_assert_eq!(stamp.seq, self.first + self.log.next());
-        let headers = self.excerpt.of(headers);
-        let likeness = match self.excerpt.likeness(&self.last, &headers) {
-            Likeness::None => 0,
-            Likeness::Key => KEY,
-            Likeness::All => ALL,
-        };
-        let mut record = [0; RECORD_LEN];
-        let (head, tail) = record.split_at_mut(size_of::<Head>());
-        head.copy_from_slice(Head { time_ns: stamp.time_ns, likeness }.as_bytes());
-        tail.copy_from_slice(headers.as_bytes());
-        self.log.write(&record);
-        self.last = headers;
-    }
-}
-
-/// No more packets will come.
-impl Drop for HistoryWriter {
-    fn drop(&mut self) {
-        self.end.store(self.first + self.log.next(), Ordering::Release);
-    }
-}
-
-impl HistoryReader {
+    ///
+    /// # Panics
+    /// If there is no room.
     #[inline]
-    fn read(&self, seq: u64, bytes: &mut [u8]) -> Result<(), Forgotten> {
-        match self.log.read(seq - self.first, bytes) {
-            Found::Item => Ok(()),
-            Found::Lost | Found::NotYet | Found::Overwritten => Err(Forgotten { seq }),
-        }
+    pub fn write(&mut self, headers: &Headers, stamp: Stamp) {
+        debug_assert_eq!(stamp.seq, self.next);
+        self.next += 1;
+        assert!(self.has_room(), "a history without room");
+        self.records.iter_mut().for_each(|record| record.record(headers));
+        self.malformed += u64::from(!headers.is_well_formed());
+        let head = Head { time_ns: stamp.time_ns, malformed: self.malformed };
+        let has_room = self.heads.push(head);
+        debug_assert!(has_room, "asked before");
+        self.heads.publish();
+    }
+
+    /// Takes who writes a column, and gives what each core reads.
+    fn take(&mut self, column: Option<NewColumn>) -> Vec<Box<dyn crate::path::items::Column>> {
+        let Some(NewColumn { record, columns }) = column else { return Vec::new() };
+        self.records.push(record);
+        columns
     }
 }
 
-impl Past for HistoryReader {
-    #[inline]
-    fn recall(&mut self, seq: u64) -> Result<Recalled, Forgotten> {
-        let mut head = Head::default();
-        self.read(seq, head.as_mut_bytes())?;
-        let likeness = match head.likeness {
-            ALL => Likeness::All,
-            KEY => Likeness::Key,
-            _ => Likeness::None,
-        };
-        Ok(Recalled { time_ns: head.time_ns, likeness })
-    }
-
-    #[inline]
-    fn headers(&mut self, seq: u64, headers: &mut Headers) -> Result<(), Forgotten> {
-        let mut record = [0; RECORD_LEN];
-        self.read(seq, &mut record)?;
-        headers.as_mut_bytes().copy_from_slice(&record[size_of::<Head>()..]);
-        Ok(())
-    }
-
-    fn end(&self) -> Option<u64> {
-        let end = self.end.load(Ordering::Acquire);
-        (end != NOT_YET).then_some(end)
+/// The headers as they are.
+impl Record for Publisher<Headers> {
+    fn record(&mut self, headers: &Headers) {
+        let has_room = self.push(*headers);
+        debug_assert!(has_room, "the heads had room");
+        self.publish();
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A core's end of a history that holds headers.
+pub(crate) struct HeaderHistory {
+    heads: Subscriber<Head>,
+    headers: Subscriber<Headers>,
+    first: u64,
+}
 
-    #[test]
-    fn each_packet_is_recalled_with_its_likeness() {
-        let excerpt = Excerpt::new(u64::MAX >> 1, 0xffff);
-        let (mut writer, mut reader) = history(excerpt, 4, 0);
-        let packets = [(1, 7, 5), (2, 7, 5), (3, 7, 6), (4, 8, 6)];
-        for (seq, (time_ns, source, ttl)) in (0..).zip(packets) {
-            let src = wire::Addr::v4([10, 0, 0, source]);
-            writer.write(&Headers { src, ttl, ..Headers::default() }, Stamp { seq, time_ns });
-        }
-        let expected = [Likeness::None, Likeness::All, Likeness::Key, Likeness::None];
-        for ((seq, (time_ns, _, ttl)), likeness) in (0..).zip(packets).zip(expected) {
-            assert_eq!(reader.recall(seq), Ok(Recalled { time_ns, likeness }));
-            let mut headers = Headers::default();
-            assert_eq!(reader.headers(seq, &mut headers), Ok(()));
-            assert_eq!(headers.ttl, ttl);
-        }
-        assert_eq!((reader.recall(4), reader.end()), (Err(Forgotten { seq: 4 }), None));
-        drop(writer);
-        assert_eq!(reader.end(), Some(4));
+impl HeaderHistory {
+    /// The number of the first packet.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The number of the first packet of which nothing is known now.
+    pub(crate) fn end(&mut self) -> u64 {
+        let published = self.heads.published();
+        self.headers.published();
+        self.first + published as u64
+    }
+
+    /// Whether more will come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.heads.is_abandoned()
+    }
+
+    /// A packet that is known, and not given back.
+    pub(crate) fn read(&self, seq: u64) -> (u64, Headers) {
+        let place = (seq - self.first) as usize;
+        (self.heads.item(place).time_ns, self.headers.item(place))
+    }
+
+    /// Gives back all before this number. The heads go last, as in [`Columns::release`].
+    pub(crate) fn release(&mut self, below: u64) {
+        let below = (below - self.first) as usize;
+        self.headers.release(below);
+        self.heads.release(below);
     }
 }

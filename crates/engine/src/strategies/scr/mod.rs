@@ -5,11 +5,15 @@
 //! |---|---|
 //! | `log` | the history that one dispatcher writes and all cores read |
 //! | `replicator` | one core: the packets of others between its own, in the order of sequence numbers |
+//! | `interleaver` | the same in a chain whose functions change what later ones read |
 //! | `outside` | the same where a sequencer outside of this program puts history before packets |
 
+pub(crate) mod interleaver;
 pub(crate) mod log;
 pub(crate) mod outside;
 pub(crate) mod replicator;
+
+use std::thread;
 
 use io::{Closed, Frame};
 use strategy::{Assign, Spray};
@@ -17,13 +21,11 @@ use wire::Headers;
 
 use crate::chain::Chain;
 use crate::path::packets::BATCH_PACKETS;
-use crate::path::receive::Intake;
 use crate::strategies::dispatch::{Dispatcher, Queues, Team};
 use crate::strategies::hashing;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::log::{HistoryWriter, history};
-use crate::strategies::scr::replicator::Replicator;
 
 /// See the module.
 pub(crate) struct Scr;
@@ -57,16 +59,10 @@ impl Strategy for Scr {
         if plan.cores == 1 {
             return Team::plain(assign, 1);
         }
-        // As many as can be in flight, so that none is overwritten before the last core has read it.
+        // As many as can be in flight, so that nobody waits for room.
         let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
-        let (writer, reader) = history(chain.excerpt(), records, plan.first);
-        let intake = |_| -> Box<dyn Intake> {
-            Box::new(Replicator::new(reader.clone(), chain, plan.cores, plan.first))
-        };
-        Team {
-            dispatcher: Box::new(Recording { assign, writer }),
-            intakes: (0..plan.cores).map(intake).collect(),
-        }
+        let (writer, intakes) = history(chain, plan.cores, records, plan.first);
+        Team { dispatcher: Box::new(Recording { assign, writer }), intakes }
     }
 }
 
@@ -82,8 +78,19 @@ impl Dispatcher for Recording {
     }
 
     #[inline]
-    fn dispatch(&mut self, headers: &Headers, frame: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
+    fn dispatch(
+        &mut self,
+        headers: &Headers,
+        frame: &mut Frame,
+        queues: &dyn Queues,
+    ) -> Result<usize, Closed> {
         frame.entry = self.assign.entry(headers);
+        while !self.writer.has_room() {
+            if queues.is_closed() {
+                return Err(Closed);
+            }
+            thread::yield_now();
+        }
         self.writer.write(headers, frame.stamp);
         Ok(self.assign.core(frame.entry))
     }

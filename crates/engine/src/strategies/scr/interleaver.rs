@@ -1,0 +1,129 @@
+//! The same as [`replicator`](crate::strategies::scr::replicator) where functions change what later ones read: packets of
+//! other cores go through the chain in a batch with a core's own, with their headers and all edits.
+
+use std::collections::VecDeque;
+
+use io::{Frame, Port, Received};
+use wire::Stamp;
+
+use crate::path::batch::Batch;
+use crate::path::core::ChainCore;
+use crate::path::packets::BATCH_PACKETS;
+use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::scr::log::HeaderHistory;
+
+/// Puts the packets of other cores between a core's own.
+pub(crate) struct Interleaver {
+    history: HeaderHistory,
+    /// Own packets that are received at once.
+    own_packets: usize,
+    /// The number of the next packet to be stepped.
+    next: u64,
+    /// Own packets that wait for those before them.
+    arrived: VecDeque<Frame>,
+    /// Between the port and those.
+    received: Vec<Frame>,
+    /// As of the [`Replicator`](crate::strategies::scr::replicator::Replicator).
+    forgotten: Option<Forgotten>,
+    replayed: u64,
+}
+
+impl Interleaver {
+    /// For one of `cores` cores.
+    pub(crate) fn new(history: HeaderHistory, cores: usize) -> Interleaver {
+        let own_packets = (BATCH_PACKETS / cores).max(1);
+        Interleaver {
+            next: history.first(),
+            history,
+            own_packets,
+            arrived: VecDeque::with_capacity(own_packets),
+            received: Vec::with_capacity(own_packets),
+            forgotten: None,
+            replayed: 0,
+        }
+    }
+
+    /// Puts packets up to number `seq` into the batch, as far as there is room; says whether it came so far.
+    fn replay_to(&mut self, seq: u64, batch: &mut Batch) -> Result<bool, Forgotten> {
+        if seq > self.next {
+            let end = self.history.end();
+            if seq > end {
+                return Err(Forgotten { seq: end });
+            }
+        }
+        while self.next < seq {
+            let packet = batch.len();
+            if packet == BATCH_PACKETS {
+                return Ok(false);
+            }
+            let (time_ns, headers) = self.history.read(self.next);
+            batch.headers[packet] = headers;
+            batch.history |= 1 << packet;
+            batch.frames.push(Frame::without_bytes(Stamp { seq: self.next, time_ns }));
+            self.next += 1;
+            self.replayed += 1;
+        }
+        Ok(true)
+    }
+
+    /// Own packets with what lies before each, as many as there is room for.
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), Forgotten> {
+        while let Some(own) = self.arrived.front() {
+            if !self.replay_to(own.stamp.seq, batch)? || batch.len() == BATCH_PACKETS {
+                return Ok(());
+            }
+            let Some(own) = self.arrived.pop_front() else { return Ok(()) };
+            batch.frames.push(own);
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// As many that a batch is full even where some are left of what was received before.
+    fn receive_own(&mut self, port: &mut dyn Port) -> Received {
+        let received = match self.own_packets - self.arrived.len() {
+            0 => Received::Frames,
+            missing => port.receive(&mut self.received, missing),
+        };
+        self.arrived.extend(self.received.drain(..));
+        if self.arrived.is_empty() { received } else { Received::Frames }
+    }
+}
+
+impl Intake for Interleaver {
+    fn receive(&mut self, port: &mut dyn Port, _: &mut ChainCore, batch: &mut Batch) -> Received {
+        if self.forgotten.is_some() {
+            return Received::End;
+        }
+        let received = self.receive_own(port);
+        let filled = match received {
+            Received::Frames => self.fill(batch),
+            Received::Idle => return Received::Idle,
+            // What came after this core's last packet: replicas end alike.
+            Received::End if !self.history.is_over() => return Received::Idle,
+            Received::End => {
+                let end = self.history.end();
+                self.replay_to(end, batch).map(|_| ())
+            }
+        };
+        let stepped = self.next.min(self.history.end());
+        self.history.release(stepped);
+        match filled {
+            Err(forgotten) => {
+                self.forgotten = Some(forgotten);
+                // What was taken up to there is whole.
+                if batch.is_empty() { Received::End } else { Received::Frames }
+            }
+            Ok(()) if batch.is_empty() => received,
+            Ok(()) => Received::Frames,
+        }
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        IntakeCounters { replayed: self.replayed, ..IntakeCounters::default() }
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        IntakeEnd { forgotten: self.forgotten, ..IntakeEnd::default() }
+    }
+}
