@@ -4,8 +4,11 @@ use std::process::Command;
 use super::*;
 use crate::capture::CaptureReader;
 
+/// Code, jt, jf, k.
+type Numbers = (u16, u8, u8, u32);
+
 /// `tcpdump -d tcp`, as tcpdump 4.99 says it.
-const TCP: [(u16, u8, u8, u32); 12] = [
+const TCP: [Numbers; 12] = [
     (0x28, 0, 0, 12),
     (0x15, 0, 5, 0x86dd),
     (0x30, 0, 0, 20),
@@ -20,9 +23,8 @@ const TCP: [(u16, u8, u8, u32); 12] = [
     (0x06, 0, 0, 0),
 ];
 
-fn program(instructions: &[(u16, u8, u8, u32)]) -> Result<Program, ProgramError> {
-    let instruction =
-        |(code, jt, jf, k): &(u16, u8, u8, u32)| Instruction { code: *code, jt: *jt, jf: *jf, k: *k };
+fn program(instructions: &[Numbers]) -> Result<Program, ProgramError> {
+    let instruction = |(code, jt, jf, k): &Numbers| Instruction { code: *code, jt: *jt, jf: *jf, k: *k };
     Program::new(instructions.iter().map(instruction).collect())
 }
 
@@ -89,7 +91,7 @@ fn every_operation_does_what_it_says() {
 
 #[test]
 fn what_is_no_program_is_refused() {
-    let wrong: [(&[(u16, u8, u8, u32)], ProgramError); 7] = [
+    let wrong: [(&[Numbers], ProgramError); 7] = [
         (&[], ProgramError::NoEnd),
         (&[(0x00, 0, 0, 1)], ProgramError::NoEnd),
         (&[(0x15, 1, 0, 0), (0x06, 0, 0, 0)], ProgramError::Instruction(0)),
