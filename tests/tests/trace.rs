@@ -133,8 +133,7 @@ fn every_strategy_traces_what_one_core_does() {
             // Where tables fill up, or pools are divided, or states shared, cores do otherwise than one.
             let is_divided = strategy != SCR && strategy != SINGLE;
             let ran = run(pcap, &chain, &plan, &[], all());
-            if is_divided && ran.answers != expected.answers || is_divided && ran.digests != expected.digests
-            {
+            if is_divided && (ran.answers != expected.answers || ran.digests != expected.digests) {
                 continue;
             }
             let name = format!("{label}: {} under {} on {cores}", chain.name, strategy.name());
