@@ -16,7 +16,7 @@ use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
-use table::{FlowTable, Layout, Slot, WhenFull};
+use table::{FlowTable, Layout, Slot, Wanted, WhenFull};
 use wire::{Edits, LinkType, Stamp};
 use zerocopy::IntoBytes;
 
@@ -115,18 +115,16 @@ fn short_and_its_hash((batch, mut hashes): (Batch, Vec<u64>)) -> (Batch, Vec<u64
 #[library_benchmark]
 #[bench::known_flows(args = (Kind::Udp), setup = Flows::new)]
 fn table_locate(mut flows: Flows) -> Flows {
-    let Flows { table, batch, hashes, slots } = &mut flows;
+    let Flows { table, batch, wanted, slots } = &mut flows;
     let short = |packet: usize| FiveTuple::of(&batch.headers[packet]).short();
     let key = |packet: usize| FiveTuple::of(&batch.headers[packet]);
-    for (packet, hash) in hashes.iter_mut().enumerate() {
-        *hash = table.hash(short(packet), || key(packet));
-        table.prefetch_bucket(*hash);
-    }
-    for (slot, hash) in slots.iter_mut().zip(&*hashes) {
-        *slot = table.candidate(*hash);
-    }
-    for (packet, (slot, hash)) in slots.iter_mut().zip(&*hashes).enumerate() {
-        *slot = table.locate(*slot, *hash, short(packet), || key(packet));
+    for (begin, (wanted, slots)) in (0..).step_by(64).zip(wanted.chunks_mut(64).zip(slots)) {
+        for (packet, wanted) in (begin..).zip(&mut *wanted) {
+            *wanted = Wanted::new(short(packet), table.hash(short(packet), || key(packet)));
+            table.prefetch_bucket(wanted.hash());
+        }
+        table.candidates(u64::MAX, wanted, slots);
+        black_box(table.find_all(u64::MAX, wanted, slots, |packet| key(begin + packet)));
     }
     flows
 }
@@ -286,8 +284,8 @@ const NAT: &str = "[[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/8\"]\nexter
 struct Flows {
     table: FlowTable<FiveTuple>,
     batch: Batch,
-    hashes: Vec<u32>,
-    slots: Vec<Slot>,
+    wanted: Vec<Wanted>,
+    slots: Vec<[Slot; 64]>,
 }
 
 impl Flows {
@@ -301,7 +299,7 @@ impl Flows {
             let slot = table.insert(table.hash(key.short(), || key), key.short(), &key);
             table.cell_mut(slot, part).set(1, u64::MAX);
         }
-        Flows { table, batch, hashes: vec![0; PACKETS], slots: vec![Slot::NONE; PACKETS] }
+        Flows { table, batch, wanted: vec![Wanted::NONE; PACKETS], slots: vec![[Slot::NONE; 64]; PACKETS / 64] }
     }
 }
 

@@ -39,10 +39,16 @@ struct Line([u64; LINE_BYTES / 8]);
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Head {
-    /// [`Short::bits`], least byte first.
-    short: [u8; 16],
+    /// [`Short::bits`], its low and its high half.
+    short: [u64; 2],
     /// The flow's hash and [`TAKEN`]; 0 while the block is free.
     identity: u64,
+}
+
+/// Low and high half of what stands for a key.
+#[inline(always)]
+fn halves(short: Short) -> [u64; 2] {
+    [short.bits as u64, (short.bits >> 64) as u64]
 }
 
 /// Set in the identity of a block that a flow has.
@@ -319,10 +325,16 @@ impl<K: FlowKey> Blocks<K> {
     /// Whether `block` holds the flow with this key.
     #[inline]
     pub(crate) fn holds(&self, block: u32, hash: u32, short: Short, key: impl FnOnce() -> K) -> bool {
-        let Head { short: bits, identity } = *self.head(block);
-        u128::from_le_bytes(bits) == short.bits
-            && identity == u64::from(hash) | TAKEN
+        self.stands_for(block, halves(short), hash)
             && (short.is_exact || *self.key(block) == key())
+    }
+
+    /// The same as far as what stands for the key goes.
+    #[inline(always)]
+    pub(crate) fn stands_for(&self, block: u32, short: [u64; 2], hash: u32) -> bool {
+        let Head { short: [low, high], identity } = self.head(block);
+        let differs = low ^ short[0] | high ^ short[1] | identity ^ (u64::from(hash) | TAKEN);
+        differs == 0
     }
 
     /// The key of the flow in `block`.
@@ -335,7 +347,7 @@ impl<K: FlowKey> Blocks<K> {
     /// A hash of what stands for the flow's key and a number, whatever the table's seed.
     #[inline]
     pub(crate) fn hash_flow(&self, block: u32, number: u64) -> u64 {
-        hash_bytes(&self.head(block).short, number)
+        hash_bytes(self.head(block).short.map(u64::to_le_bytes).as_flattened(), number)
     }
 
     /// Gives the block to a flow, which has no state in any part yet.
@@ -346,7 +358,7 @@ impl<K: FlowKey> Blocks<K> {
             // SAFETY: as in `key`; the borrow of `self` is exclusive.
             unsafe { self.at_mut(block).add(key_offset).cast::<K>().write(*key) };
         }
-        *self.head_mut(block) = Head { short: short.bits.to_le_bytes(), identity: u64::from(hash) | TAKEN };
+        *self.head_mut(block) = Head { short: halves(short), identity: u64::from(hash) | TAKEN };
         debug_assert!(self.key(block) == key, "a key of at most 16 bytes must stand for itself: {key}");
     }
 
@@ -466,7 +478,15 @@ impl<K: FlowKey> Blocks<K> {
     /// Asks for the lines that a step of the flow will touch.
     #[inline]
     pub(crate) fn prefetch(&self, block: u32) {
-        prefetch_lines(self.at(block), self.lines_ahead);
+        let begin: *const u8 = self.memory.as_ptr().wrapping_add(block as usize * self.lines).cast();
+        // Nearly all blocks have one line or two.
+        prefetch_lines(begin, 1);
+        if self.lines_ahead > 1 {
+            prefetch_lines(begin.wrapping_add(LINE_BYTES), 1);
+        }
+        if self.lines_ahead > 2 {
+            prefetch_lines(begin.wrapping_add(2 * LINE_BYTES), self.lines_ahead - 2);
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod blocks;
 mod bucket;
 mod error;
 mod horizon;
+mod lookup;
 mod slot;
 mod table;
 
@@ -44,5 +45,6 @@ pub use blocks::{Cell, Cells, Layout, PARTS_MAX, Parcel, Part};
 pub use error::OutOfMemory;
 pub use horizon::Horizon;
 pub use memory::prefetch;
+pub use lookup::{BATCH_MAX, Wanted};
 pub use slot::Slot;
 pub use table::{Flow, FlowTable, MAX_FLOWS, STEPS_PER_EPOCH, WhenFull, hash};

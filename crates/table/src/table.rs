@@ -82,8 +82,8 @@ pub struct Flow<'a, K, S> {
 /// Memory: about `11 + size_of(block)` bytes per flow, all taken at start; a block is 24 bytes, for each
 /// state 8 bytes and the state, and keys of more than 16 bytes, rounded up to 64.
 pub struct FlowTable<K> {
-    buckets: Array<Bucket>,
-    blocks: Blocks<K>,
+    pub(crate) buckets: Array<Bucket>,
+    pub(crate) blocks: Blocks<K>,
     /// Blocks without a flow; the last one is taken next.
     free: Vec<u32>,
     /// Blocks that lost a state since the last maintenance.
@@ -150,32 +150,20 @@ impl<K: FlowKey> FlowTable<K> {
         Ahead::new(&self.buckets)
     }
 
-    /// First pass over a batch: asks for the bucket's line.
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u32) {
-        prefetch_lines((&raw const self.buckets[self.primary(hash)]).cast(), 1);
-    }
-
-    /// Second pass over a batch: reads the bucket, and asks for the lines of the block that may be the
-    /// flow's.
-    #[inline]
-    pub fn candidate(&self, hash: u32) -> Slot {
-        let primary = self.primary(hash);
-        let bucket = &self.buckets[primary];
-        if let Some(block) = bucket.first_match(tag(hash)) {
-            self.blocks.prefetch(block);
-            return Slot(block);
-        }
-        if bucket.spilled() > 0 {
-            let alternate = &self.buckets[self.alternate(primary, tag(hash))];
-            prefetch_lines((&raw const *alternate).cast(), 1);
-        }
-        Slot::NONE
-    }
-
-    /// Third pass: the flow's block, dead or alive, or [`Slot::NONE`]; `candidate` is what
-    /// [`FlowTable::candidate`] gave, now or before.
+    /// Asks for the line of a hash's bucket.
     #[inline(always)]
+    pub fn prefetch_bucket(&self, hash: u32) {
+        prefetch_lines(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
+    }
+
+    /// Whether what stands for a key, and its hash, are those of a block's flow.
+    #[inline(always)]
+    pub(crate) fn stands_for(&self, slot: Slot, short: [u64; 2], hash: u32) -> bool {
+        self.blocks.stands_for(slot.0, short, hash)
+    }
+
+    /// The flow's block, dead or alive, or [`Slot::NONE`]; it may be `candidate`.
+    #[inline]
     pub fn locate(&self, candidate: Slot, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
         if candidate.is_some() && self.blocks.holds(candidate.0, hash, short, &key) {
             return candidate;
@@ -473,14 +461,14 @@ impl<K: FlowKey> FlowTable<K> {
         candidates.find(|block| self.blocks.holds(*block, hash, short, &key)).map_or(Slot::NONE, Slot)
     }
 
-    #[inline]
-    fn primary(&self, hash: u32) -> usize {
+    #[inline(always)]
+    pub(crate) fn primary(&self, hash: u32) -> usize {
         hash as usize & (self.buckets.len() - 1)
     }
 
     /// The other bucket of an entry: its own inverse, so that an entry can move without its key.
     #[inline]
-    fn alternate(&self, bucket: usize, tag: u8) -> usize {
+    pub(crate) fn alternate(&self, bucket: usize, tag: u8) -> usize {
         // The mixed tag is odd, so that the two differ wherever there are two buckets.
         let offset = (u32::from(tag).wrapping_mul(0x9e37_79b1) >> 7) | 1;
         (bucket ^ offset as usize) & (self.buckets.len() - 1)
@@ -636,8 +624,8 @@ fn buckets(capacity: usize) -> usize {
 }
 
 /// Eight bits of the hash that the bucket number does not use, and never 0.
-#[inline]
-fn tag(hash: u32) -> u8 {
+#[inline(always)]
+pub(crate) fn tag(hash: u32) -> u8 {
     ((hash >> 24) as u8).max(1)
 }
 

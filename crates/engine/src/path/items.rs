@@ -3,60 +3,19 @@
 //!
 //! ```text
 //!            packet  0  1  2  3  4  5  6  7
-//!   heads            time, well-formed
-//!   keys             one column a group:     what stands for the key, its hash
+//!   times, malformed
+//!   wanted, keys     columns of a group:     what the packet is looked up by, whether it repeats the last, and the key
 //!   metas            one column a function:  its meta, if the packet is its business
 //!   own              .  .  1  .  .  1  .  .     these are in the batch as well
 //! ```
 
 use std::any::Any;
 
-use nf::Short;
 use ring::Subscriber;
+use table::Wanted;
 
 use crate::path::batch::Batch;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
-
-/// What is known of every packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    /// When it came, ns.
-    pub(crate) time_ns: u64,
-    /// Malformed packets up to here, this one included: where two have the same number, none is malformed behind the
-    /// first up to the other.
-    pub(crate) malformed: u64,
-}
-
-/// What a group looks a packet up by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyItem {
-    /// Low and high half of what stands for the key.
-    short: [u64; 2],
-    pub(crate) hash: u32,
-    is_exact: bool,
-}
-
-impl KeyItem {
-    /// Of no packet.
-    pub(crate) const NONE: KeyItem = KeyItem { short: [0; 2], hash: 0, is_exact: false };
-
-    #[inline]
-    pub(crate) fn new(short: Short, hash: u32) -> KeyItem {
-        KeyItem { short: [short.bits as u64, (short.bits >> 64) as u64], hash, is_exact: short.is_exact }
-    }
-
-    #[inline(always)]
-    pub(crate) fn short(&self) -> Short {
-        let [low, high] = self.short;
-        Short { bits: u128::from(low) | u128::from(high) << 64, is_exact: self.is_exact }
-    }
-
-    /// Whether both are certainly of one key.
-    #[inline(always)]
-    pub(crate) fn is_same(&self, other: &KeyItem) -> bool {
-        self.short == other.short && self.is_exact & other.is_exact
-    }
-}
 
 /// One core's end of a column of the history.
 pub(crate) trait Column: Send {
@@ -86,19 +45,23 @@ impl<T: Copy + Send + Sync + 'static> Column for Subscriber<T> {
 
 /// A group's column.
 pub(crate) struct KeyColumn<K> {
-    pub(crate) items: Subscriber<KeyItem>,
+    pub(crate) wanted: Subscriber<Wanted>,
+    /// 1: the packet before has the same key; else 0.
+    pub(crate) repeats: Subscriber<u8>,
     /// The keys, for new flows and for those that are not exact.
     pub(crate) keys: Subscriber<K>,
 }
 
 impl<K: Copy + Send + Sync + 'static> Column for KeyColumn<K> {
     fn refresh(&mut self) {
-        self.items.published();
+        self.wanted.published();
+        self.repeats.published();
         self.keys.published();
     }
 
     fn release(&mut self, below: usize) {
-        self.items.release(below);
+        self.wanted.release(below);
+        self.repeats.release(below);
         self.keys.release(below);
     }
 
@@ -109,7 +72,11 @@ impl<K: Copy + Send + Sync + 'static> Column for KeyColumn<K> {
 
 /// All columns of one core.
 pub(crate) struct Columns {
-    pub(crate) heads: Subscriber<Head>,
+    /// When each came, ns.
+    pub(crate) times_ns: Subscriber<u64>,
+    /// Malformed packets up to each, itself included: where two have the same number, none is malformed behind the first
+    /// up to the other.
+    pub(crate) malformed: Subscriber<u64>,
     /// By function, of those that begin a group with states.
     pub(crate) keys: Vec<Option<Box<dyn Column>>>,
     /// By function.
@@ -119,29 +86,43 @@ pub(crate) struct Columns {
 impl Columns {
     /// How many packets are told of.
     pub(crate) fn refresh(&mut self) -> usize {
-        // The heads are written last.
-        let published = self.heads.published();
+        // The times are written last.
+        let published = self.times_ns.published();
+        self.malformed.published();
         self.keys.iter_mut().flatten().chain(&mut self.metas).for_each(|column| column.refresh());
         published
     }
 
-    /// Gives items back. The heads go last: where one of these has room, all have.
+    /// Gives items back. The times go last: where these have room, all have.
     pub(crate) fn release(&mut self, below: usize) {
         self.keys.iter_mut().flatten().chain(&mut self.metas).for_each(|column| column.release(below));
-        self.heads.release(below);
+        self.malformed.release(below);
+        self.times_ns.release(below);
     }
+}
+
+/// The set of at most 64 items that have a 1, where the others have a 0.
+#[inline]
+fn set_of(ones: &[u8]) -> u64 {
+    // The product moves the lowest bit of byte *i* to bit 56 + *i*; nothing is carried.
+    let eight = |ones: [u8; 8]| u64::from_le_bytes(ones).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    let (eights, rest) = ones.as_chunks();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let set = eights.iter().rev().fold(0, |set, ones| set << 8 | eight(*ones));
+    if rest.is_empty() { set } else { set | eight(last) << (8 * eights.len()) }
 }
 
 /// Which packets are malformed.
 #[inline]
-fn malformed(heads: &[Head], before: u64) -> u64 {
-    if heads.last().is_none_or(|last| last.malformed == before) {
+fn malformed(counts: &[u64], before: u64) -> u64 {
+    if counts.last().is_none_or(|last| *last == before) {
         return 0;
     }
     let mut malformed = 0;
-    heads.iter().enumerate().fold(before, |before, (item, head)| {
-        malformed |= u64::from(head.malformed != before) << item;
-        head.malformed
+    counts.iter().enumerate().fold(before, |before, (item, count)| {
+        malformed |= u64::from(*count != before) << item;
+        *count
     });
     malformed
 }
@@ -153,7 +134,7 @@ pub(crate) struct Items<'a> {
     place: usize,
     /// The number of the first.
     pub(crate) first_seq: u64,
-    pub(crate) heads: &'a [Head],
+    pub(crate) times_ns: &'a [u64],
     /// Bit *i*: item *i* is a packet of the batch.
     pub(crate) own: u64,
     /// Of these, which.
@@ -174,12 +155,13 @@ impl<'a> Items<'a> {
         batch: &Batch,
         mut own: usize,
     ) -> (Items<'a>, usize) {
-        let heads = columns.heads.items(place, count);
-        let live = all_bits(heads.len()) & !malformed(heads, malformed_before);
-        let mut items = Items { columns, place, first_seq, heads, own: 0, packets: [0; BATCH_PACKETS], live };
+        let times_ns = columns.times_ns.items(place, count);
+        let live = all_bits(count) & !malformed(columns.malformed.items(place, count), malformed_before);
+        let mut items =
+            Items { columns, place, first_seq, times_ns, own: 0, packets: [0; BATCH_PACKETS], live };
         while let Some(frame) = batch.frames.get(own)
             && let Some(item) = frame.stamp.seq.checked_sub(first_seq)
-            && item < heads.len() as u64
+            && item < count as u64
         {
             items.own |= 1 << item;
             items.packets[item as usize] = own as u8;
@@ -191,7 +173,7 @@ impl<'a> Items<'a> {
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.heads.len()
+        self.times_ns.len()
     }
 
     #[inline(always)]
@@ -212,12 +194,19 @@ impl<'a> Items<'a> {
         self.live = self.live & !(1 << item) | is_live << item;
     }
 
-    /// What the group that begins with this function looks the items up by.
+    /// How many packets were malformed up to the last item.
     #[inline]
-    pub(crate) fn keys<K: Copy + 'static>(&self, function: usize) -> (&'a [KeyItem], &'a [K]) {
+    pub(crate) fn malformed_before(&self) -> u64 {
+        self.columns.malformed.item(self.place + self.len() - 1)
+    }
+
+    /// What the group that begins with this function looks the items up by, and which of them repeat the one before.
+    #[inline]
+    pub(crate) fn keys<K: Copy + 'static>(&self, function: usize) -> (&'a [Wanted], &'a [K], u64) {
         let column = self.columns.keys[function].as_ref().expect("the group has a column");
         let column: &KeyColumn<K> = column.as_any().downcast_ref().expect("of this key");
-        (column.items.items(self.place, self.len()), column.keys.items(self.place, self.len()))
+        let repeats = set_of(column.repeats.items(self.place, self.len()));
+        (column.wanted.items(self.place, self.len()), column.keys.items(self.place, self.len()), repeats)
     }
 
     /// What a function reads of the items.
@@ -226,5 +215,28 @@ impl<'a> Items<'a> {
         let column = self.columns.metas[function].as_any();
         let column: &Subscriber<Option<M>> = column.downcast_ref().expect("of this meta");
         column.items(self.place, self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_ones() {
+        let mut ones = [0; BATCH_PACKETS];
+        for item in 0..BATCH_PACKETS {
+            ones[item] = u8::from(item * 7 % 5 < 2);
+            for count in item + 1..=BATCH_PACKETS {
+                let expected = (0..count).fold(0, |set, item| set | u64::from(ones[item]) << item);
+                assert_eq!(set_of(&ones[..count]), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn malformed_packets_by_their_count() {
+        assert_eq!(malformed(&[3, 3, 3], 3), 0);
+        assert_eq!(malformed(&[4, 4, 5, 6, 6], 3), 0b01101);
     }
 }

@@ -12,52 +12,63 @@ use crate::path::counters::{FlowCounters, StageCounters, Undeclared};
 use crate::path::group::StageSpec;
 use crate::path::parcel::Pool;
 
-/// A function's pools on a core: one, or one for each entry of the indirection table, of which those are here
-/// whose entry is.
-pub(crate) struct Pools<P>(Box<[Option<P>]>);
+/// A function's pools on a core.
+#[derive(Clone)]
+pub(crate) enum Pools<P> {
+    /// The same for all entries.
+    One(P),
+    /// By entry of the indirection table, of which those are here whose entry is.
+    ByEntry(Box<[Option<P>]>),
+}
 
 impl<P> Pools<P> {
     /// The same for all entries.
     pub(crate) fn one(pool: P) -> Self {
-        Pools(Box::new([Some(pool)]))
+        Pools::One(pool)
     }
 
     /// By entry.
     pub(crate) fn by_entry(pools: Vec<Option<P>>) -> Self {
-        Pools(pools.into())
+        Pools::ByEntry(pools.into())
     }
 
     /// The pool of an entry that is here.
     #[inline(always)]
     pub(crate) fn of(&mut self, entry: u16) -> &mut P {
-        let index = self.index(entry);
-        self.0[index].as_mut().expect("an entry's packets come where its pool is")
+        self.get_mut(entry).expect("an entry's packets come where its pool is")
     }
 
     #[inline(always)]
     pub(crate) fn peek(&self, entry: u16) -> Option<&P> {
-        self.0[self.index(entry)].as_ref()
+        match self {
+            Pools::One(pool) => Some(pool),
+            Pools::ByEntry(pools) => pools[usize::from(entry)].as_ref(),
+        }
     }
 
     /// The same, if it is here.
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
-        self.0[self.index(entry)].as_mut()
+        match self {
+            Pools::One(pool) => Some(pool),
+            Pools::ByEntry(pools) => pools[usize::from(entry)].as_mut(),
+        }
     }
 
     /// The pool of an entry that goes; `None` if it is for all.
     pub(crate) fn take(&mut self, entry: u16) -> Option<P> {
-        if self.0.len() == 1 { None } else { self.0[usize::from(entry)].take() }
+        match self {
+            Pools::One(_) => None,
+            Pools::ByEntry(pools) => pools[usize::from(entry)].take(),
+        }
     }
 
     /// The pool of an entry that comes.
     pub(crate) fn put(&mut self, entry: u16, pool: P) {
-        let index = self.index(entry);
-        self.0[index] = Some(pool);
-    }
-
-    #[inline(always)]
-    fn index(&self, entry: u16) -> usize {
-        if self.0.len() == 1 { 0 } else { usize::from(entry) }
+        match self {
+            Pools::One(one) => *one = pool,
+            Pools::ByEntry(pools) => pools[usize::from(entry)] = Some(pool),
+        }
     }
 }
 
@@ -193,6 +204,57 @@ impl<F: NetworkFunction> Stepper<F> {
         verdict
     }
 
+    /// Steps an item of history, or the packet of the batch that it is. Of the first nothing comes but the state, and
+    /// whether the packet goes on.
+    #[inline(always)]
+    pub(crate) fn step_item(
+        &mut self,
+        flow: &mut Option<F::State>,
+        meta: &F::Meta,
+        stamp: Stamp,
+        own: Option<usize>,
+        batch: &mut Batch,
+    ) -> Verdict {
+        let Stepper { function, pools, events, no_edits, seed, packets, .. } = self;
+        let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
+        let edits = match own {
+            Some(packet) => {
+                *packets += 1;
+                &mut batch.edits[packet]
+            }
+            None => no_edits,
+        };
+        // Replicas have one pool.
+        let mut cx = Cx::new(stamp, edits, pools.of(0), events_of::<F>(events, own.is_some()), *seed);
+        let verdict = function.step(flow, meta, &mut cx);
+        if !F::EDITS.is_empty() && own.is_none() {
+            self.no_edits.clear();
+        }
+        self.note_step(meta, before.as_ref(), flow.as_ref());
+        verdict
+    }
+
+    /// Steps packets of other cores that are alike without doing each step; says how many of the first.
+    #[inline(always)]
+    pub(crate) fn leap(
+        &self,
+        flow: &mut Option<F::State>,
+        meta: &F::Meta,
+        times_ns: &[u64],
+    ) -> usize {
+        match const { F::EXTRAS.leap } {
+            Some(leap) if times_ns.len() > 1 => leap(&self.function, flow, meta, times_ns),
+            _ => 0,
+        }
+    }
+
+    /// When a flow dies that is stepped now.
+    #[inline(always)]
+    pub(crate) fn deadline_ns(&self, state: &F::State, now_ns: u64) -> u64 {
+        // As `Cell::set` has it.
+        now_ns.saturating_add(self.function.idle_timeout_ns(state)).max(1)
+    }
+
     /// What steps packets that other cores have.
     #[inline(always)]
     pub(crate) fn replay(&mut self) -> Replay<'_, F> {
@@ -251,7 +313,7 @@ impl<F: NetworkFunction> Stepper<F> {
 
     /// Takes over the pools of the same function of another replica, and its records that have ended.
     pub(crate) fn copy_from(&mut self, other: &Stepper<F>) {
-        self.pools.0.clone_from(&other.pools.0);
+        self.pools.clone_from(&other.pools);
         self.ended.clone_from(&other.ended);
     }
 
@@ -412,10 +474,6 @@ impl<F: NetworkFunction> Replay<'_, F> {
         verdict
     }
 
-    #[inline(always)]
-    pub(crate) fn idle_timeout_ns(&self, state: &F::State) -> u64 {
-        self.function.idle_timeout_ns(state)
-    }
 }
 
 /// Where a step counts: what it counts of history others count, too.

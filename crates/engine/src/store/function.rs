@@ -9,10 +9,10 @@ use zerocopy::IntoBytes;
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::items::Items;
 use crate::path::look::Look;
-use crate::path::packets::{BATCH_PACKETS, bits};
+use crate::path::packets::bits;
 use crate::path::parcel::Pool;
 use crate::path::step::Stepper;
-use crate::store::member::{Block, Member, Steps, Way};
+use crate::store::member::{Block, Member, Runs, Steps, Way};
 
 /// A function with its part of the group's blocks.
 pub(crate) struct FunctionMember<F: NetworkFunction> {
@@ -66,8 +66,46 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.gone = mem::take(&mut other.gone);
     }
 
-    /// One packet of a flow that has a block.
+    /// Steps packets of flows that have a block, up to one that ends its flow or finds it dead; returns the others.
     #[inline(always)]
+    fn hits_at_hand(&mut self, mut rest: u64, steps: &mut Steps<'_, F::Key>) -> u64 {
+        let Steps { batch, table, located, port } = steps;
+        let mut cells = table.cells_mut(self.part);
+        while rest != 0 {
+            let packet = rest.trailing_zeros() as usize;
+            let slot = located.slots[packet];
+            let cell = cells.at(slot);
+            let now_ns = batch.frames[packet].stamp.time_ns;
+            if cell.is_dead_at(now_ns) {
+                self.hit(packet, slot, steps);
+                return rest & (rest - 1);
+            }
+            rest &= rest - 1;
+            let Some(meta) = F::project(&batch.headers[packet]) else { continue };
+            let mut flow = cell.state().copied();
+            let was_none = flow.is_none();
+            let verdict = self.stepper.step(&mut flow, &meta, packet, batch);
+            self.stepper.note_step(&meta, cell.state(), flow.as_ref());
+            match flow {
+                Some(state) => {
+                    self.flows.created += u64::from(was_none);
+                    self.set(cell, state, now_ns);
+                    self.stepper.conclude(packet, verdict, &meta, batch, *port);
+                }
+                None if was_none => self.stepper.conclude(packet, verdict, &meta, batch, *port),
+                None => {
+                    let deadline_ns = cell.deadline_ns();
+                    self.remove(slot, deadline_ns, table);
+                    self.stepper.conclude(packet, verdict, &meta, batch, *port);
+                    return rest;
+                }
+            }
+        }
+        0
+    }
+
+    /// One packet of a flow that has a block.
+    #[inline(never)]
     pub(super) fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
         let now_ns = steps.batch.frames[packet].stamp.time_ns;
@@ -160,19 +198,20 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     }
 
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
-        for packet in bits(packets & steps.batch.live) {
-            self.hit(packet, steps.located.slot(packet), steps);
+        let mut rest = packets & steps.batch.live;
+        while rest != 0 {
+            rest = self.hits_at_hand(rest, steps);
         }
     }
 
     fn replay_hits(
         &mut self,
-        hits: u64,
-        slots: &[Slot; BATCH_PACKETS],
+        packets: u64,
+        runs: Runs<'_>,
         items: &mut Items<'_>,
         steps: &mut Steps<'_, F::Key>,
     ) {
-        self.replay_hits_of(hits, slots, items, steps);
+        self.replay_hits_of(packets, runs, items, steps);
     }
 
     fn replay_miss(&mut self, item: usize, items: &mut Items<'_>) -> bool {

@@ -4,9 +4,10 @@ use std::marker::PhantomData;
 
 use nf::{FlowKey, Hasher, NetworkFunction};
 use ring::{Publisher, broadcast};
+use table::Wanted;
 use wire::Headers;
 
-use crate::path::items::{Column, KeyColumn, KeyItem};
+use crate::path::items::{Column, KeyColumn};
 
 /// Writes one column of the history, for all cores.
 pub(crate) trait Record: Send {
@@ -22,7 +23,9 @@ pub struct NewColumn {
 
 struct Keys<K> {
     hasher: Hasher,
-    items: Publisher<KeyItem>,
+    wanted: Publisher<Wanted>,
+    repeats: Publisher<u8>,
+    last: Wanted,
     keys: Publisher<K>,
 }
 
@@ -32,21 +35,26 @@ impl<K: FlowKey> Record for Keys<K> {
         let key = K::of(headers);
         let short = K::of(headers).short();
         let hash = table::hash(&self.hasher, short, || K::of(headers));
-        let has_room = self.items.push(KeyItem::new(short, hash)) & self.keys.push(key);
-        debug_assert!(has_room, "the heads had room");
-        self.items.publish();
+        let wanted = Wanted::new(short, hash);
+        let repeats = u8::from(wanted.is_same(&self.last));
+        self.last = wanted;
+        let has_room = self.wanted.push(wanted) & self.repeats.push(repeats) & self.keys.push(key);
+        debug_assert!(has_room, "the times had room");
+        self.wanted.publish();
+        self.repeats.publish();
         self.keys.publish();
     }
 }
 
 /// The keys of a group, in a table with this seed.
 pub(crate) fn keys<K: FlowKey>(table_seed: u64, records: usize, cores: usize) -> NewColumn {
-    let (items, item_columns) = broadcast(records, cores);
+    let (wanted, wanted_columns) = broadcast(records, cores);
+    let (repeats, repeats_columns) = broadcast(records, cores);
     let (keys, key_columns) = broadcast::<K>(records, cores);
-    let columns = item_columns.into_iter().zip(key_columns);
-    let column = |(items, keys)| -> Box<dyn Column> { Box::new(KeyColumn { items, keys }) };
+    let columns = wanted_columns.into_iter().zip(repeats_columns).zip(key_columns);
+    let column = |((wanted, repeats), keys)| -> Box<dyn Column> { Box::new(KeyColumn { wanted, repeats, keys }) };
     NewColumn {
-        record: Box::new(Keys { hasher: Hasher::new(table_seed), items, keys }),
+        record: Box::new(Keys { hasher: Hasher::new(table_seed), wanted, repeats, last: Wanted::NONE, keys }),
         columns: columns.map(column).collect(),
     }
 }
@@ -62,7 +70,7 @@ impl<F: NetworkFunction> Record for Metas<F> {
         // Malformed packets are no function's business.
         let meta = if headers.is_well_formed() { F::project(headers) } else { None };
         let has_room = self.metas.push(meta);
-        debug_assert!(has_room, "the heads had room");
+        debug_assert!(has_room, "the times had room");
         self.metas.publish();
     }
 }

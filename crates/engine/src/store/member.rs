@@ -4,7 +4,7 @@ use std::any::Any;
 
 use io::Port;
 use nf::{FlowKey, Short};
-use table::{FlowTable, Horizon, Parcel, Slot};
+use table::{FlowTable, Horizon, Parcel, Slot, Wanted};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -48,12 +48,12 @@ pub(crate) trait Member<K>: Send {
     /// Steps these packets in order, all of flows that have a block.
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, K>);
 
-    /// Steps these items in order, all of flows that have a block; `slots` is by item. Own packets among them go their
-    /// whole way through the function.
+    /// Steps these live items in order, all of flows that have a block. Own packets among them go their whole way through
+    /// the function.
     fn replay_hits(
         &mut self,
-        _hits: u64,
-        _slots: &[Slot; BATCH_PACKETS],
+        _packets: u64,
+        _runs: Runs<'_>,
         _items: &mut Items<'_>,
         _steps: &mut Steps<'_, K>,
     ) {
@@ -137,26 +137,28 @@ pub(crate) trait Member<K>: Send {
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
+/// Runs of items that have one key, and where these find their flows. An item that is no leader is in the run of the one
+/// before it.
+#[derive(Clone, Copy)]
+pub(crate) struct Runs<'a> {
+    /// Bit *i*: item *i* is the first of a run.
+    pub(crate) leaders: u64,
+    /// By leader.
+    pub(crate) slots: &'a [Slot; BATCH_PACKETS],
+}
+
 /// Where each packet of a batch finds its flow.
 pub(crate) struct Located {
-    pub(crate) hashes: [u32; BATCH_PACKETS],
-    pub(crate) shorts: [u128; BATCH_PACKETS],
-    /// Bit *i*: `shorts[i]` is all of the key.
-    pub(crate) exact: u64,
+    pub(crate) wanted: [Wanted; BATCH_PACKETS],
     pub(crate) slots: [Slot; BATCH_PACKETS],
 }
 
 impl Located {
     pub(crate) fn new() -> Box<Located> {
-        Box::new(Located {
-            hashes: [0; BATCH_PACKETS],
-            shorts: [0; BATCH_PACKETS],
-            exact: 0,
-            slots: [Slot::NONE; BATCH_PACKETS],
-        })
+        Box::new(Located { wanted: [Wanted::NONE; BATCH_PACKETS], slots: [Slot::NONE; BATCH_PACKETS] })
     }
 
-    /// Notes what stands for the packets' keys, and the hash that `hash` makes of it.
+    /// Notes what the packets are looked up by, of which `hash` makes the hash.
     #[inline(always)]
     pub(crate) fn find_keys<K: FlowKey>(
         &mut self,
@@ -164,32 +166,16 @@ impl Located {
         batch: &Batch,
         hash: impl Fn(Short, &Headers) -> u32,
     ) {
-        self.exact = 0;
         for packet in bits(packets) {
             let headers = &batch.headers[packet];
             let short = K::of(headers).short();
-            self.hashes[packet] = hash(short, headers);
-            self.shorts[packet] = short.bits;
-            self.exact |= u64::from(short.is_exact) << packet;
+            self.wanted[packet] = Wanted::new(short, hash(short, headers));
         }
-    }
-
-    /// Notes where one packet finds its flow.
-    pub(crate) fn note(&mut self, packet: usize, short: Short, hash: u32, slot: Slot) {
-        self.hashes[packet] = hash;
-        self.shorts[packet] = short.bits;
-        self.exact = self.exact & !(1 << packet) | u64::from(short.is_exact) << packet;
-        self.slots[packet] = slot;
     }
 
     #[inline]
     pub(crate) fn slot(&self, packet: usize) -> Slot {
         self.slots[packet]
-    }
-
-    #[inline]
-    pub(crate) fn short(&self, packet: usize) -> Short {
-        Short { bits: self.shorts[packet], is_exact: self.exact & (1 << packet) != 0 }
     }
 }
 

@@ -27,7 +27,9 @@ pub(crate) struct KeyGroup<K> {
     /// Whether packets of different flows must be stepped in order; then there is one member.
     pub(super) in_order: bool,
     pub(super) located: Box<Located>,
-    /// By item of history, its flow's block.
+    /// Items of history that begin a run: see [`Runs`](crate::store::member::Runs).
+    pub(super) leaders: u64,
+    /// By leader, the flow's block.
     pub(super) slots: Box<[Slot; BATCH_PACKETS]>,
     /// By block: the entry of the indirection table that brings the flow's packets here. Empty where flows stay.
     pub(super) entries: Vec<u16>,
@@ -59,6 +61,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             members,
             in_order,
             located: Located::new(),
+            leaders: 0,
             slots: Box::new([Slot::NONE; BATCH_PACKETS]),
             entries: if moves { vec![0; flows] } else { Vec::new() },
         })
@@ -93,31 +96,11 @@ impl<K: FlowKey> KeyGroup<K> {
         });
     }
 
-    /// Looks into the buckets, asks for the blocks.
+    /// The block of one packet, which may have come or gone since the batch was looked up.
     #[inline]
-    fn candidates(&mut self, packets: u64) {
-        for packet in bits(packets) {
-            self.located.slots[packet] = self.table.candidate(self.located.hashes[packet]);
-        }
-    }
-
-    /// Compares the keys: the packets whose flow has a block.
-    #[inline]
-    fn resolve(&mut self, packets: u64, batch: &Batch) -> u64 {
-        let mut hits = 0;
-        for packet in bits(packets) {
-            let slot = self.locate(packet, batch);
-            self.located.slots[packet] = slot;
-            hits |= u64::from(slot.is_some()) << packet;
-        }
-        hits
-    }
-
-    #[inline(always)]
     fn locate(&self, packet: usize, batch: &Batch) -> Slot {
-        let Located { hashes, slots, .. } = &*self.located;
-        let key = || K::of(&batch.headers[packet]);
-        self.table.locate(slots[packet], hashes[packet], self.located.short(packet), key)
+        let Located { wanted, slots } = &*self.located;
+        self.table.confirm(slots[packet], &wanted[packet], || K::of(&batch.headers[packet]))
     }
 
     /// Steps packets whose blocks are on their way into the cache.
@@ -128,7 +111,9 @@ impl<K: FlowKey> KeyGroup<K> {
     /// packets are stepped in order.
     fn step(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         let is_reversed = batch.is_reversed;
-        let hits = self.resolve(packets, batch);
+        let Self { table, located, .. } = self;
+        let Located { wanted, slots } = &mut **located;
+        let hits = table.find_all(packets, wanted, slots, |packet| K::of(&batch.headers[packet]));
         if self.table.free() < (packets & !hits).count_ones() as usize {
             bits(packets).for_each(|packet| self.one(packet, batch, port));
             return laps.lap(Lap::OneByOne, batch);
@@ -233,7 +218,8 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             return;
         }
         self.hash(rest, batch);
-        self.candidates(rest);
+        let Located { wanted, slots } = &mut *self.located;
+        self.table.candidates(rest, wanted, slots);
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());

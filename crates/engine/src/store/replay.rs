@@ -9,21 +9,50 @@
 
 use io::Port;
 use nf::FlowKey;
-use table::Slot;
+use table::{Slot, Wanted};
 
 use crate::path::batch::Batch;
-use crate::path::items::{Items, KeyItem};
+use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
-use crate::path::packets::{bits, first_bits};
-use crate::store::member::{Steps, note_entry};
+use crate::path::packets::{BATCH_PACKETS, bits, first_bits};
+use crate::store::member::{Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
 use crate::store::walk::free_one;
 
-/// How a group looks items up: by item, what stands for the key, and the key.
+/// What items are looked up by, and their keys.
 #[derive(Clone, Copy)]
 struct Keys<'a, K> {
-    items: &'a [KeyItem],
+    wanted: &'a [Wanted],
     keys: &'a [K],
+}
+
+/// The items from a leader up to the next one.
+#[inline]
+fn run_of(leader: u64, leaders: u64) -> u64 {
+    let later = leaders & !(leader | (leader - 1));
+    let next = later & later.wrapping_neg();
+    next.wrapping_sub(1) & !(leader - 1)
+}
+
+/// The items of runs that begin with `some` of the leaders.
+fn runs_of(some: u64, leaders: u64) -> u64 {
+    let without = |items: u64, leader: usize| items & !run_of(1 << leader, leaders);
+    bits(leaders & !some).fold(!0, without)
+}
+
+/// Leaders that are live: where one is not, the first in its run that is.
+#[cold]
+fn led_by_live(live: u64, leaders: u64, slots: &mut [Slot; BATCH_PACKETS]) -> u64 {
+    let mut led = leaders & live;
+    for leader in bits(leaders & !live) {
+        let run = live & run_of(1 << leader, leaders);
+        if run != 0 {
+            let first = run.trailing_zeros() as usize;
+            slots[first] = slots[leader];
+            led |= 1 << first;
+        }
+    }
+    led
 }
 
 impl<K: FlowKey> KeyGroup<K> {
@@ -39,17 +68,20 @@ impl<K: FlowKey> KeyGroup<K> {
         if rest == 0 {
             return;
         }
-        let (key_items, keys) = items.keys::<K>(self.members[0].index());
-        let keys = Keys { items: key_items, keys };
-        let leaders = self.ask_for_blocks(rest, keys.items);
+        let (wanted, keys, repeats) = items.keys::<K>(self.members[0].index());
+        // Of a run of items with one key the first is looked up.
+        let leaders = rest & !(repeats & rest << 1);
+        self.table.ask(leaders, wanted);
+        self.table.candidates(leaders, wanted, &mut self.slots);
+        let keys = Keys { wanted, keys };
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());
             rest &= !packets;
-            let horizon = batch.horizon(items.heads[packets.ilog2() as usize].time_ns);
+            let horizon = batch.horizon(items.times_ns[packets.ilog2() as usize]);
             // What maintenance may have changed is looked up again.
-            let leaders = leaders | packets & packets.wrapping_neg();
-            self.replay_some((packets, leaders), keys, items, batch, port, laps);
+            self.leaders = packets & (leaders | packets & packets.wrapping_neg());
+            self.replay_some(packets, keys, items, batch, port, laps);
             let Self { table, members, entries, .. } = self;
             if table.count_steps(packets.count_ones() as usize) {
                 table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
@@ -58,56 +90,17 @@ impl<K: FlowKey> KeyGroup<K> {
         }
     }
 
-    /// Asks for the buckets, then for the blocks. Says which items have another key than the one before them.
-    #[inline]
-    fn ask_for_blocks(&mut self, packets: u64, keys: &[KeyItem]) -> u64 {
-        let mut leaders = 0;
-        let mut last = KeyItem::NONE;
-        for item in bits(packets) {
-            let key = keys[item];
-            if !key.is_same(&last) {
-                leaders |= 1 << item;
-                self.table.prefetch_bucket(key.hash);
-            }
-            last = key;
-        }
-        for item in bits(leaders) {
-            self.slots[item] = self.table.candidate(keys[item].hash);
-        }
-        leaders
-    }
-
-    /// Finds the blocks of items' flows; says which items have one.
-    #[inline]
-    fn find_items(&mut self, packets: u64, leaders: u64, keys: Keys<'_, K>) -> u64 {
-        let mut hits = 0;
-        let mut last = Slot::NONE;
-        for item in bits(packets) {
-            if leaders >> item & 1 == 1 {
-                last = self.find_item(item, keys);
-            }
-            self.slots[item] = last;
-            hits |= u64::from(last.is_some()) << item;
-        }
-        hits
-    }
-
-    #[inline(always)]
-    fn find_item(&self, item: usize, Keys { items, keys }: Keys<'_, K>) -> Slot {
-        let key = &items[item];
-        self.table.locate(self.slots[item], key.hash, key.short(), || keys[item])
-    }
-
     fn replay_some(
         &mut self,
-        (packets, leaders): (u64, u64),
+        packets: u64,
         keys: Keys<'_, K>,
         items: &mut Items<'_>,
         batch: &mut Batch,
         port: &dyn Port,
         laps: &mut dyn Laps,
     ) {
-        let hits = self.find_items(packets, leaders, keys);
+        let leaders = self.table.find_all(self.leaders, keys.wanted, &mut self.slots, |item| keys.keys[item]);
+        let hits = packets & runs_of(leaders, self.leaders);
         let misses = packets & !hits;
         if self.table.free() < misses.count_ones() as usize {
             bits(packets).for_each(|item| self.replay_one(item, keys, items, batch, port));
@@ -144,9 +137,14 @@ impl<K: FlowKey> KeyGroup<K> {
         port: &dyn Port,
         laps: &mut dyn Laps,
     ) {
-        let Self { table, members, located, slots, .. } = self;
+        let Self { table, members, located, slots, leaders, .. } = self;
         for member in members {
-            member.replay_hits(hits, slots, items, &mut Steps { batch, table, located, port });
+            let live = hits & items.live;
+            if *leaders & !live != 0 {
+                *leaders = led_by_live(live, *leaders, slots);
+            }
+            let runs = Runs { leaders: *leaders, slots };
+            member.replay_hits(live, runs, items, &mut Steps { batch, table, located, port });
             laps.lap(Lap::Function(member.index()), batch);
         }
     }
@@ -163,13 +161,13 @@ impl<K: FlowKey> KeyGroup<K> {
         if items.is_own(item) {
             // As any packet of the batch.
             let packet = items.packet(item);
-            let key = &keys.items[item];
-            self.located.note(packet, key.short(), key.hash, Slot::NONE);
+            self.located.wanted[packet] = keys.wanted[item];
+            self.located.slots[packet] = Slot::NONE;
             self.one(packet, batch, port);
             return items.sync(item, batch);
         }
-        self.slots[item] = Slot::NONE;
-        self.slots[item] = self.find_item(item, keys);
+        let wanted = &keys.wanted[item];
+        self.slots[item] = self.table.find(wanted.hash(), wanted.short(), || keys.keys[item]);
         let mut is_refused = false;
         for member in 0..self.members.len() {
             if items.live >> item & 1 == 0 {
@@ -178,19 +176,49 @@ impl<K: FlowKey> KeyGroup<K> {
             let Self { table, members, located, slots, entries, .. } = self;
             if slots[item].is_some() {
                 let mut steps = Steps { batch, table, located, port };
-                members[member].replay_hits(1 << item, slots, items, &mut steps);
+                let runs = Runs { leaders: 1 << item, slots };
+                members[member].replay_hits(1 << item, runs, items, &mut steps);
             } else if members[member].replay_miss(item, items) {
                 // Room for one function is room for all, and so is none.
                 if !is_refused {
-                    let now_ns = items.heads[item].time_ns;
+                    let now_ns = items.times_ns[item];
                     free_one(table, members, entries, batch.horizon(now_ns), now_ns);
-                    let key = &keys.items[item];
-                    slots[item] = table.insert(key.hash, key.short(), &keys.keys[item]);
+                    slots[item] = table.insert(wanted.hash(), wanted.short(), &keys.keys[item]);
                     note_entry(entries, slots[item], 0);
                     is_refused = !slots[item].is_some();
                 }
                 members[member].replay_place(item, slots[item], items, table);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nf::SrcAddr;
+    use table::{FlowTable, Layout, WhenFull};
+    use wire::Headers;
+
+    use super::*;
+
+    #[test]
+    fn runs_begin_with_leaders() {
+        let leaders = 0b1001_0001;
+        assert_eq!(runs_of(leaders, leaders), !0);
+        assert_eq!(runs_of(0b1000_0001, leaders), !0b0111_0000);
+        assert_eq!(runs_of(0b0001_0001, leaders), 0b0111_1111);
+        assert_eq!(runs_of(0, leaders), 0);
+        assert_eq!(runs_of(0, 1 << 63 | 1), 0);
+    }
+
+    #[test]
+    fn the_first_that_is_live_leads_a_run() {
+        let mut table = FlowTable::<SrcAddr>::new(&Layout::new(), 1, WhenFull::Reject, 0).expect("memory");
+        let key = SrcAddr::of(&Headers::default());
+        let mut slots = [Slot::NONE; BATCH_PACKETS];
+        slots[4] = table.insert(0, key.short(), &key);
+        assert_eq!(led_by_live(0b1100_0001, 0b0001_0001, &mut slots), 0b0100_0001);
+        assert_eq!(slots[6], slots[4]);
+        assert_eq!(led_by_live(0b0000_0001, 0b0001_0001, &mut slots), 1);
     }
 }

@@ -1,16 +1,28 @@
 //! One function of a group steps packets of other cores: nothing comes of it but the state, and whether the packet goes
 //! on to the next function.
 
-use std::ops::Range;
-
 use nf::{NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
 use wire::Stamp;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::path::items::Items;
-use crate::path::packets::{BATCH_PACKETS, span_bits};
+use crate::path::packets::span_bits;
 use crate::store::function::{FunctionMember, Waiting};
-use crate::store::member::Steps;
+use crate::store::member::{Runs, Steps};
+
+#[inline(always)]
+fn bytes<M: IntoBytes + Immutable>(meta: &Option<M>) -> Option<&[u8]> {
+    meta.as_ref().map(IntoBytes::as_bytes)
+}
+
+/// How many items from number `item` on are alike: itself, and of a set those that follow it one by one.
+#[inline(always)]
+fn alike<M: IntoBytes + Immutable>(item: usize, set: u64, metas: &[Option<M>]) -> usize {
+    let neighbours = (set >> item >> 1).trailing_ones() as usize;
+    let later = metas[item + 1..=item + neighbours].iter();
+    1 + later.take_while(|meta| bytes(meta) == bytes(&metas[item])).count()
+}
 
 /// Why replay stops before the last item.
 enum Stop {
@@ -25,95 +37,111 @@ impl<F: NetworkFunction> FunctionMember<F> {
     #[inline(always)]
     pub(super) fn replay_hits_of(
         &mut self,
-        hits: u64,
-        slots: &[Slot; BATCH_PACKETS],
+        packets: u64,
+        runs: Runs<'_>,
         items: &mut Items<'_>,
         steps: &mut Steps<'_, F::Key>,
     ) {
-        let metas = items.metas::<F::Meta>(self.stepper.index());
-        let mut rest = hits & items.live;
+        let (mut rest, mut slot) = (packets, Slot::NONE);
         while rest != 0 {
-            let begin = rest.trailing_zeros() as usize;
-            if items.is_own(begin) {
-                self.hit(items.packet(begin), slots[begin], steps);
-                items.sync(begin, steps.batch);
-                rest &= rest - 1;
-                continue;
-            }
-            // As far as neighbours are history.
-            let ends = (!rest | items.own) >> begin;
-            let count = (ends.trailing_zeros() as usize).min(BATCH_PACKETS - begin);
-            rest &= !span_bits(begin, count);
-            let (mut at, end) = (begin, begin + count);
-            while at < end {
-                at += self.replay_span(at..end, metas, slots, items, steps.table);
-            }
+            (rest, slot) = self.replay_some(rest, slot, runs, items, steps);
         }
     }
 
-    /// Steps items, those of one flow with its state at hand, up to one that ends a flow or finds it dead; says how many.
+    /// Steps items run by run, with the flow's state at hand, up to one that ends a flow or finds it dead; returns the
+    /// others, and the block of the last run. The first item is a leader, or in the run of block `slot`.
     #[inline(always)]
-    fn replay_span(
+    fn replay_some(
         &mut self,
-        span: Range<usize>,
-        metas: &[Option<F::Meta>],
-        slots: &[Slot; BATCH_PACKETS],
+        mut rest: u64,
+        mut slot: Slot,
+        runs: Runs<'_>,
         items: &mut Items<'_>,
-        table: &mut FlowTable<F::Key>,
-    ) -> usize {
-        let (begin, count) = (span.start, span.len());
-        let (heads, metas) = (&items.heads[span.clone()], &metas[span.clone()]);
-        let slots = &slots[span];
+        steps: &mut Steps<'_, F::Key>,
+    ) -> (u64, Slot) {
+        let Steps { batch, table, port, .. } = steps;
+        let metas = items.metas::<F::Meta>(self.stepper.index());
+        let times_ns = items.times_ns;
         let is_last = self.stepper.is_last();
-        let mut replay = self.stepper.replay();
+        // Items that may be stepped together with the one before.
+        let followers = if const { F::EXTRAS.leap.is_some() } { !(items.own | runs.leaders) } else { 0 };
         let mut cells = table.cells_mut(self.part);
-        let (mut created, mut item) = (0, 0);
-        let stop = loop {
-            let slot = slots[item];
+        let mut item = rest.trailing_zeros() as usize;
+        let stop = 'runs: loop {
+            if runs.leaders >> item & 1 == 1 {
+                slot = runs.slots[item];
+            }
             let cell = cells.at(slot);
             let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
-            let stop = loop {
+            loop {
                 if let Some(meta) = &metas[item] {
-                    let now_ns = heads[item].time_ns;
+                    let now_ns = times_ns[item];
                     let was_some = flow.is_some();
                     if was_some && deadline_ns <= now_ns {
-                        break Some(Stop::Dead);
+                        if let Some(state) = flow {
+                            cell.set(state, deadline_ns);
+                        }
+                        break 'runs Stop::Dead;
                     }
-                    let stamp = Stamp { seq: items.first_seq + (begin + item) as u64, time_ns: now_ns };
-                    let verdict = replay.step(&mut flow, meta, stamp);
-                    if !is_last && verdict != Verdict::Forward {
-                        items.live &= !(1 << (begin + item));
+                    let is_own = items.is_own(item);
+                    let mut last_ns = now_ns;
+                    let leapt = if was_some && !is_own && (followers & rest) >> item & 0b10 != 0 {
+                        let alike = alike(item, followers & rest, metas);
+                        self.stepper.leap(&mut flow, meta, &times_ns[item..item + alike])
+                    } else {
+                        0
+                    };
+                    if leapt > 0 {
+                        last_ns = times_ns[item + leapt - 1];
+                        // The last of them is taken away below.
+                        rest &= !span_bits(item, leapt);
+                        item += leapt - 1;
+                        rest |= 1 << item;
+                    } else {
+                        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: now_ns };
+                        let own = is_own.then(|| items.packet(item));
+                        let verdict = self.stepper.step_item(&mut flow, meta, stamp, own, batch);
+                        if is_own {
+                            self.stepper.conclude(items.packet(item), verdict, meta, batch, *port);
+                            items.sync(item, batch);
+                        } else if !is_last && verdict != Verdict::Forward {
+                            items.live &= !(1 << item);
+                        }
                     }
                     if let Some(state) = &flow {
-                        created += u64::from(!was_some);
-                        deadline_ns = now_ns.saturating_add(replay.idle_timeout_ns(state)).max(1);
+                        self.flows.created += u64::from(!was_some);
+                        deadline_ns = self.stepper.deadline_ns(state, last_ns);
                     } else if was_some {
-                        item += 1;
-                        break Some(Stop::Ended { deadline_ns });
+                        rest &= rest - 1;
+                        break 'runs Stop::Ended { deadline_ns };
                     }
                 }
-                item += 1;
-                if item == count || slots[item] != slot {
-                    break None;
+                rest &= rest - 1;
+                item = rest.trailing_zeros() as usize;
+                if rest == 0 || runs.leaders >> item & 1 == 1 {
+                    break;
                 }
-            };
+            }
             if let Some(state) = flow {
                 cell.set(state, deadline_ns);
             }
-            if stop.is_some() || item == count {
-                break stop.map(|stop| (stop, slot));
+            if rest == 0 {
+                return (0, slot);
             }
         };
-        self.flows.created += created;
         match stop {
-            None => {}
-            Some((Stop::Ended { deadline_ns }, slot)) => self.remove(slot, deadline_ns, table),
-            Some((Stop::Dead, slot)) => {
-                self.replay_dead(begin + item, metas[item].as_ref(), slot, items, table);
-                item += 1;
+            Stop::Ended { deadline_ns } => self.remove(slot, deadline_ns, table),
+            Stop::Dead => {
+                rest &= rest - 1;
+                if items.is_own(item) {
+                    self.hit(items.packet(item), slot, steps);
+                    items.sync(item, steps.batch);
+                } else {
+                    self.replay_dead(item, metas[item].as_ref(), slot, items, table);
+                }
             }
         }
-        item
+        (rest, slot)
     }
 
     /// An item that finds its flow's state dead.
@@ -136,7 +164,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         match flow {
             Some(state) => {
                 self.flows.created += 1;
-                self.set(table.cell_mut(slot, self.part), state, items.heads[item].time_ns);
+                self.set(table.cell_mut(slot, self.part), state, items.times_ns[item]);
             }
             None => table.has_lost_a_state(slot),
         }
@@ -150,7 +178,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         item: usize,
         items: &Items<'_>,
     ) -> Verdict {
-        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.heads[item].time_ns };
+        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
         self.stepper.replay().step(flow, meta, stamp)
     }
 
@@ -180,7 +208,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) {
         let Some(Waiting { state, mut verdict, .. }) = self.waiting.take() else { return };
         let Some(meta) = &items.metas::<F::Meta>(self.stepper.index())[item] else { return };
-        let now_ns = items.heads[item].time_ns;
+        let now_ns = items.times_ns[item];
         if slot.is_some() {
             self.flows.created += 1;
             self.set(table.cell_mut(slot, self.part), state, now_ns);

@@ -37,7 +37,8 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
                 self.0.conclude(packet, verdict, meta, batch, port);
                 items.sync(item, batch);
             } else {
-                let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.heads[item].time_ns };
+                let stamp =
+                    Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
                 let verdict = self.0.replay().step(&mut None, meta, stamp);
                 items.live &= !(u64::from(verdict != Verdict::Forward) << item);
             }

@@ -132,7 +132,7 @@ impl<K: FlowKey> Stripes<K> {
         port: &dyn Port,
     ) {
         let Self { latest, clocks, .. } = self;
-        let (hash, short) = (located.hashes[packet], located.short(packet));
+        let (hash, short) = (located.wanted[packet].hash(), located.wanted[packet].short());
         let slot = table.find(hash, short, || K::of(&batch.headers[packet]));
         located.slots[packet] = slot;
         let own_ns = batch.frames[packet].stamp.time_ns;
@@ -248,7 +248,7 @@ impl<K: FlowKey> StripedGroup<K> {
     fn stripe_by_stripe(&mut self, packets: u64, batch: &mut Batch, port: &dyn Port) {
         let Self { stripes, members, located, .. } = self;
         for packet in bits(packets) {
-            let mut stripe = stripes.lock(stripes.of(located.hashes[packet]));
+            let mut stripe = stripes.lock(stripes.of(located.wanted[packet].hash()));
             stripes.step(packet, &mut stripe.table, members, located, batch, port);
         }
     }

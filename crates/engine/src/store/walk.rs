@@ -96,7 +96,8 @@ impl<K: FlowKey> Walk<'_, K> {
             });
         }
         let key = K::of(&batch.headers[packet]);
-        let slot = table.insert(located.hashes[packet], located.short(packet), &key);
+        let wanted = &located.wanted[packet];
+        let slot = table.insert(wanted.hash(), wanted.short(), &key);
         located.slots[packet] = slot;
         note_entry(entries, slot, entry);
     }

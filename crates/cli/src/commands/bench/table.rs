@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use clap::Args;
 use engine::Registry;
-use nf::{FlowKey, Short, SrcAddr, hash_bytes};
+use nf::{FlowKey, SrcAddr, hash_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
-use table::{FlowTable, Horizon, Layout, Part, Slot, WhenFull};
+use table::{FlowTable, Horizon, Layout, Part, Slot, Wanted, WhenFull};
 use wire::Addr;
 
 use crate::args::number;
@@ -175,66 +175,68 @@ struct Flows {
     part: Part<State>,
 }
 
-/// A key on its way to its flow.
-type Located = (u32, Short, Slot);
+/// A batch on its way to its flows.
+struct Batch {
+    wanted: [Wanted; BATCH_MAX],
+    slots: [Slot; BATCH_MAX],
+}
 
-/// No keys yet; made once, as filling it would be most of the work for a batch of one.
-const NOT_LOCATED: [Located; BATCH_MAX] = [(0, Short { bits: 0, is_exact: true }, Slot::NONE); BATCH_MAX];
-
-/// The first two passes of a batch: buckets, and the blocks that they name.
-#[inline(always)]
-fn candidates(table: &FlowTable<SrcAddr>, keys: &[SrcAddr], located: &mut [Located; BATCH_MAX]) {
-    for ((hash, short, _), key) in located.iter_mut().zip(keys) {
-        *short = key.short();
-        *hash = table.hash(*short, || *key);
-        table.prefetch_bucket(*hash);
+impl Batch {
+    /// Made once, as filling it would be most of the work for a batch of one.
+    fn new() -> Batch {
+        Batch { wanted: [Wanted::NONE; BATCH_MAX], slots: [Slot::NONE; BATCH_MAX] }
     }
-    for (hash, _, candidate) in &mut located[..keys.len()] {
-        *candidate = table.candidate(*hash);
+
+    /// All three passes.
+    #[inline(always)]
+    fn find(&mut self, table: &FlowTable<SrcAddr>, keys: &[SrcAddr]) -> u64 {
+        for (wanted, key) in self.wanted.iter_mut().zip(keys) {
+            let short = key.short();
+            *wanted = Wanted::new(short, table.hash(short, || *key));
+            table.prefetch_bucket(wanted.hash());
+        }
+        let (all, wanted) = (u64::MAX >> (BATCH_MAX - keys.len()), &self.wanted[..keys.len()]);
+        table.candidates(all, wanted, &mut self.slots);
+        table.find_all(all, wanted, &mut self.slots, |index| keys[index])
     }
 }
 
-fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
-    let mut located = NOT_LOCATED;
-    for keys in keys.chunks(batch) {
-        candidates(table, keys, &mut located);
-        for (key, (hash, short, candidate)) in keys.iter().zip(&located) {
-            let (hash, short, candidate) = (*hash, *short, *candidate);
-            let found = table.locate(candidate, hash, short, || *key);
-            let slot = table.insert(hash, short, key);
-            assert!(!found.is_some() && slot.is_some(), "every key is new and fits");
+fn insert(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
+    let mut batch = Batch::new();
+    for keys in keys.chunks(size) {
+        let found = batch.find(table, keys);
+        for (key, wanted) in keys.iter().zip(&batch.wanted) {
+            let slot = table.insert(wanted.hash(), wanted.short(), key);
+            assert!(found == 0 && slot.is_some(), "every key is new and fits");
             table.cell_mut(slot, *part).set([0; 8], u64::MAX);
         }
     }
 }
 
-fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
-    let mut located = NOT_LOCATED;
-    for keys in keys.chunks(batch) {
-        candidates(table, keys, &mut located);
-        for (key, (hash, short, candidate)) in keys.iter().zip(&located) {
-            let (hash, short, candidate) = (*hash, *short, *candidate);
-            let slot = table.locate(candidate, hash, short, || *key);
-            if !TOUCH {
-                black_box(slot);
-            } else if slot.is_some() {
-                let cell = table.cell_mut(slot, *part);
-                if let Some(mut state) = cell.state().copied() {
-                    state.iter_mut().for_each(|word| *word += 1);
-                    cell.set(state, u64::MAX);
-                }
+fn lookup<const TOUCH: bool>(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
+    let mut batch = Batch::new();
+    for keys in keys.chunks(size) {
+        let found = batch.find(table, keys);
+        if !TOUCH {
+            black_box((found, &batch.slots));
+            continue;
+        }
+        let mut cells = table.cells_mut(*part);
+        for slot in batch.slots[..keys.len()].iter().filter(|slot| slot.is_some()) {
+            let cell = cells.at(*slot);
+            if let Some(mut state) = cell.state().copied() {
+                state.iter_mut().for_each(|word| *word += 1);
+                cell.set(state, u64::MAX);
             }
         }
     }
 }
 
-fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], batch: usize) {
-    let mut located = NOT_LOCATED;
-    for keys in keys.chunks(batch) {
-        candidates(table, keys, &mut located);
-        for (key, (hash, short, candidate)) in keys.iter().zip(&located) {
-            let (hash, short, candidate) = (*hash, *short, *candidate);
-            let slot = table.locate(candidate, hash, short, || *key);
+fn remove(Flows { table, part }: &mut Flows, keys: &[SrcAddr], size: usize) {
+    let mut batch = Batch::new();
+    for keys in keys.chunks(size) {
+        batch.find(table, keys);
+        for slot in batch.slots[..keys.len()].iter().copied() {
             if slot.is_some() {
                 table.cell_mut(slot, *part).clear();
                 table.has_lost_a_state(slot);

@@ -11,7 +11,7 @@ use ring::{Publisher, Subscriber, broadcast};
 use wire::{Headers, Stamp};
 
 use crate::chain::Chain;
-use crate::path::items::{Columns, Head};
+use crate::path::items::{Column, Columns};
 use crate::path::receive::Intake;
 use crate::store::history::{NewColumn, Record};
 use crate::strategies::scr::interleaver::Interleaver;
@@ -19,11 +19,13 @@ use crate::strategies::scr::replicator::Replicator;
 
 /// The dispatcher's end.
 pub struct HistoryWriter {
-    heads: Publisher<Head>,
+    times_ns: Publisher<u64>,
+    malformed: Publisher<u64>,
     records: Vec<Box<dyn Record>>,
     /// The number of the next packet.
     next: u64,
-    malformed: u64,
+    /// Malformed packets so far.
+    malformed_count: u64,
 }
 
 /// A history of `chain` with room for `records` packets, from number `first` on, and what each of `cores` replicas has
@@ -34,21 +36,22 @@ pub fn history(
     records: usize,
     first: u64,
 ) -> (HistoryWriter, Vec<Box<dyn Intake>>) {
-    let (heads, head_columns) = broadcast(records, cores);
+    let (times_ns, times_columns) = broadcast(records, cores);
+    let (malformed, malformed_columns) = broadcast(records, cores);
+    let mut writer =
+        HistoryWriter { times_ns, malformed, records: Vec::new(), next: first, malformed_count: 0 };
+    let columns = times_columns.into_iter().zip(malformed_columns);
     if !chain.tells_metas() {
         let (headers, header_columns) = broadcast(records, cores);
-        let intake = |(heads, headers)| -> Box<dyn Intake> {
-            Box::new(Interleaver::new(HeaderHistory { heads, headers, first }, cores))
+        writer.records.push(Box::new(headers));
+        let intake = |((times_ns, _), headers)| -> Box<dyn Intake> {
+            Box::new(Interleaver::new(HeaderHistory { times_ns, headers, first }, cores))
         };
-        let intakes = head_columns.into_iter().zip(header_columns).map(intake).collect();
-        return (
-            HistoryWriter { heads, records: vec![Box::new(headers)], next: first, malformed: 0 },
-            intakes,
-        );
+        return (writer, columns.zip(header_columns).map(intake).collect());
     }
-    let mut writer = HistoryWriter { heads, records: Vec::new(), next: first, malformed: 0 };
-    let columns = |heads| Columns { heads, keys: Vec::new(), metas: Vec::new() };
-    let mut by_core: Vec<Columns> = head_columns.into_iter().map(columns).collect();
+    let columns =
+        columns.map(|(times_ns, malformed)| Columns { times_ns, malformed, keys: Vec::new(), metas: Vec::new() });
+    let mut by_core: Vec<Columns> = columns.collect();
     let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
     for (index, spec) in chain.functions.iter().enumerate() {
         let keys =
@@ -69,7 +72,7 @@ impl HistoryWriter {
     /// Whether the next packet can be recorded: there is room for it, which the cores make as they step on.
     #[inline]
     pub fn has_room(&mut self) -> bool {
-        self.heads.has_room()
+        self.times_ns.has_room()
     }
 
     /// Records the next packet, ahead of any later one that a core gets.
@@ -82,15 +85,16 @@ impl HistoryWriter {
         self.next += 1;
         assert!(self.has_room(), "a history without room");
         self.records.iter_mut().for_each(|record| record.record(headers));
-        self.malformed += u64::from(!headers.is_well_formed());
-        let head = Head { time_ns: stamp.time_ns, malformed: self.malformed };
-        let has_room = self.heads.push(head);
+        self.malformed_count += u64::from(!headers.is_well_formed());
+        let has_room = self.malformed.push(self.malformed_count) & self.times_ns.push(stamp.time_ns);
         debug_assert!(has_room, "asked before");
-        self.heads.publish();
+        self.malformed.publish();
+        // Last: whoever sees a packet's time sees all of it.
+        self.times_ns.publish();
     }
 
     /// Takes who writes a column, and gives what each core reads.
-    fn take(&mut self, column: Option<NewColumn>) -> Vec<Box<dyn crate::path::items::Column>> {
+    fn take(&mut self, column: Option<NewColumn>) -> Vec<Box<dyn Column>> {
         let Some(NewColumn { record, columns }) = column else { return Vec::new() };
         self.records.push(record);
         columns
@@ -101,14 +105,14 @@ impl HistoryWriter {
 impl Record for Publisher<Headers> {
     fn record(&mut self, headers: &Headers) {
         let has_room = self.push(*headers);
-        debug_assert!(has_room, "the heads had room");
+        debug_assert!(has_room, "the times had room");
         self.publish();
     }
 }
 
 /// A core's end of a history that holds headers.
 pub(crate) struct HeaderHistory {
-    heads: Subscriber<Head>,
+    times_ns: Subscriber<u64>,
     headers: Subscriber<Headers>,
     first: u64,
 }
@@ -121,26 +125,26 @@ impl HeaderHistory {
 
     /// The number of the first packet of which nothing is known now.
     pub(crate) fn end(&mut self) -> u64 {
-        let published = self.heads.published();
+        let published = self.times_ns.published();
         self.headers.published();
         self.first + published as u64
     }
 
     /// Whether more will come.
     pub(crate) fn is_over(&self) -> bool {
-        self.heads.is_abandoned()
+        self.times_ns.is_abandoned()
     }
 
     /// A packet that is known, and not given back.
     pub(crate) fn read(&self, seq: u64) -> (u64, Headers) {
         let place = (seq - self.first) as usize;
-        (self.heads.item(place).time_ns, self.headers.item(place))
+        (self.times_ns.item(place), self.headers.item(place))
     }
 
-    /// Gives back all before this number. The heads go last, as in [`Columns::release`].
+    /// Gives back all before this number. The times go last, as in [`Columns::release`].
     pub(crate) fn release(&mut self, below: u64) {
         let below = (below - self.first) as usize;
         self.headers.release(below);
-        self.heads.release(below);
+        self.times_ns.release(below);
     }
 }

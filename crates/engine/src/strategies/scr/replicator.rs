@@ -74,7 +74,7 @@ impl Intake for Replicator {
             Received::Idle => Received::Idle,
             // What came after this core's last packet: replicas end alike.
             Received::End => {
-                if !self.columns.heads.is_abandoned() {
+                if !self.columns.times_ns.is_abandoned() {
                     return Received::Idle;
                 }
                 self.until = self.known();
@@ -95,7 +95,7 @@ impl Intake for Replicator {
                 Items::new(&self.columns, place, count, self.next, self.malformed, batch, own_next);
             chain.replay(&mut items, batch, port, laps);
             self.next += count as u64;
-            self.malformed = items.heads.last().map_or(self.malformed, |last| last.malformed);
+            self.malformed = items.malformed_before();
             self.replayed += count as u64;
         }
         self.replayed -= own_next as u64;

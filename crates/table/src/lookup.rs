@@ -1,0 +1,128 @@
+//! Look-ups of a batch: three passes, so that the lines that each needs are on their way while it works on others.
+
+use memory::prefetch_lines;
+use nf::{FlowKey, Short};
+
+use crate::slot::Slot;
+use crate::table::{FlowTable, tag};
+
+/// The most packets that are looked up at once.
+pub const BATCH_MAX: usize = 64;
+
+/// What a packet is looked up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Low and high half of what stands for the key.
+    short: [u64; 2],
+    hash: u32,
+    is_exact: bool,
+}
+
+impl Wanted {
+    /// Of no packet.
+    pub const NONE: Wanted = Wanted { short: [0; 2], hash: 0, is_exact: false };
+
+    /// By what stands for the key, and its [`hash`](crate::hash).
+    #[inline(always)]
+    pub fn new(short: Short, hash: u32) -> Wanted {
+        let halves = [short.bits as u64, (short.bits >> 64) as u64];
+        Wanted { short: halves, hash, is_exact: short.is_exact }
+    }
+
+    /// Whether both are certainly of one key, so that one of them need not be looked up.
+    #[inline(always)]
+    pub fn is_same(&self, other: &Wanted) -> bool {
+        self.short == other.short && self.is_exact & other.is_exact
+    }
+
+    /// What stands for the key.
+    #[inline(always)]
+    pub fn short(&self) -> Short {
+        let [low, high] = self.short;
+        Short { bits: u128::from(low) | u128::from(high) << 64, is_exact: self.is_exact }
+    }
+
+    /// Its hash.
+    #[inline(always)]
+    pub fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+/// The packets of a set, by index, in order.
+#[inline(always)]
+fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        (packets != 0).then(|| {
+            let packet = packets.trailing_zeros() as usize;
+            packets &= packets - 1;
+            packet
+        })
+    })
+}
+
+impl<K: FlowKey> FlowTable<K> {
+    /// First pass: asks for the buckets of packets. Bit *i* of `packets` stands for entry *i* of `wanted`.
+    #[inline]
+    pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
+        bits(packets).for_each(|packet| self.prefetch_bucket(wanted[packet].hash));
+    }
+
+    /// Second pass: reads the buckets, and asks for the blocks that may be the packets' flows'.
+    #[inline]
+    pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
+        bits(packets).for_each(|packet| slots[packet] = self.candidate(wanted[packet].hash));
+    }
+
+    /// Third pass: leaves in `slots`, where the candidates are, each packet's block, dead or alive, or [`Slot::NONE`];
+    /// says which packets have one. `key` is asked where what stands for the key does not hold all of it.
+    #[inline]
+    pub fn find_all(
+        &self,
+        packets: u64,
+        wanted: &[Wanted],
+        slots: &mut [Slot; BATCH_MAX],
+        key: impl Fn(usize) -> K,
+    ) -> u64 {
+        let mut misses = 0;
+        for packet in bits(packets) {
+            let slot = self.confirm(slots[packet], &wanted[packet], || key(packet));
+            slots[packet] = slot;
+            if !slot.is_some() {
+                misses |= 1 << packet;
+            }
+        }
+        packets & !misses
+    }
+
+    /// The block of one packet, of which `candidate` is what the second pass gave, now or before.
+    #[inline(always)]
+    pub fn confirm(&self, candidate: Slot, wanted: &Wanted, key: impl Fn() -> K) -> Slot {
+        if candidate.is_some() && self.stands_for(candidate, wanted.short, wanted.hash) && wanted.is_exact {
+            return candidate;
+        }
+        self.confirm_slowly(candidate, wanted, key)
+    }
+
+    /// A key that has to be compared whole, or a flow that is not where it was looked for.
+    #[inline(never)]
+    fn confirm_slowly(&self, candidate: Slot, wanted: &Wanted, key: impl Fn() -> K) -> Slot {
+        self.locate(candidate, wanted.hash, wanted.short(), key)
+    }
+
+    /// Second pass of one packet: the block that may be its flow's.
+    #[inline(always)]
+    pub fn candidate(&self, hash: u32) -> Slot {
+        let primary = self.primary(hash);
+        let bucket = &self.buckets[primary];
+        if let Some(block) = bucket.first_match(tag(hash)) {
+            self.blocks.prefetch(block);
+            return Slot(block);
+        }
+        if bucket.spilled() > 0 {
+            let alternate = &self.buckets[self.alternate(primary, tag(hash))];
+            prefetch_lines((&raw const *alternate).cast(), 1);
+        }
+        Slot::NONE
+    }
+}
