@@ -50,6 +50,8 @@ mod strategy_from_outside;
 mod sweep;
 #[path = "telemetry.rs"]
 mod telemetry;
+#[path = "trace.rs"]
+mod trace;
 #[path = "undeclared.rs"]
 mod undeclared;
 #[path = "verify.rs"]

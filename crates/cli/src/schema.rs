@@ -20,6 +20,7 @@ fn check<T: JsonSchema>(name: &'static str) -> Option<&'static str> {
 fn all_reports_are_documented() {
     let stale = [
         check::<engine::report::RunReport>("run.schema.json"),
+        check::<engine::report::TraceReport>("trace.schema.json"),
         check::<verify::VerifyReport>("verify.schema.json"),
         check::<::sweep::Summary>("sweep.schema.json"),
         check::<::sweep::Row>("sweep-run.schema.json"),

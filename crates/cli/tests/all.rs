@@ -6,6 +6,10 @@ mod bench;
 mod cli;
 #[path = "control.rs"]
 mod control;
+#[path = "control_packets.rs"]
+mod control_packets;
+#[path = "drops.rs"]
+mod drops;
 #[path = "egress.rs"]
 mod egress;
 #[path = "emulate.rs"]
@@ -47,5 +51,7 @@ mod soak;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;
+#[path = "trace.rs"]
+mod trace;
 #[path = "vanish.rs"]
 mod vanish;

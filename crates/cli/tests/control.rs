@@ -22,20 +22,20 @@ const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_u
 const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
                       established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
 
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Two hosts, and what stands between them.
-struct Lan {
-    left: Namespace,
-    gateway: Namespace,
-    right: Namespace,
-    folder: Folder,
+pub struct Lan {
+    pub left: Namespace,
+    pub gateway: Namespace,
+    pub right: Namespace,
+    pub folder: Folder,
     _lab: Lab,
 }
 
 impl Lan {
     /// `label` is the test's own: its socket is in a folder of that name.
-    fn new(label: &str) -> Option<Lan> {
+    pub fn new(label: &str) -> Option<Lan> {
         let mut lab = Lab::new("control")?;
         let (left, gateway, right) = (lab.namespace("l"), lab.namespace("g"), lab.namespace("r"));
         lab.pair((&left, "eth0"), (&gateway, "in"));
@@ -50,16 +50,21 @@ impl Lan {
         Some(Lan { left, gateway, right, folder, _lab: lab })
     }
 
-    fn socket(&self) -> String {
+    pub fn socket(&self) -> String {
         self.folder.file("socket")
     }
 
     /// Starts the program in the middle, and waits until it runs.
-    fn start(&self, strategy: &str, cores: &str) -> Run {
+    pub fn start(&self, strategy: &str, cores: &str) -> Run {
+        self.start_with(strategy, cores, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(&self, strategy: &str, cores: &str, more: &[&str]) -> Run {
         let mut command = self.gateway.command(env!("CARGO_BIN_EXE_paceline"));
         command.current_dir(root()).args(["run", &self.folder.file("track.toml"), "--inside", "in"]);
         command.args(["--outside", "out", "--json", "-", "--strategy", strategy, "--cores", cores]);
-        command.args(["--control", &self.socket()]);
+        command.args(["--control", &self.socket()]).args(more);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut run = Run(Some(child));
         let stderr = run.0.as_mut().and_then(|child| child.stderr.as_mut()).expect("piped");
@@ -71,7 +76,7 @@ impl Lan {
         run
     }
 
-    fn ask(&self, request: &Value) -> Value {
+    pub fn ask(&self, request: &Value) -> Value {
         ask(Path::new(&self.socket()), request)
     }
 
@@ -97,7 +102,7 @@ fn ask(path: &Path, request: &Value) -> Value {
 }
 
 /// The program, ended with the test at the latest.
-struct Run(Option<Child>);
+pub struct Run(Option<Child>);
 
 impl Run {
     fn pid(&self) -> String {
@@ -105,7 +110,7 @@ impl Run {
     }
 
     /// Waits for it to end of its own, and reads its report.
-    fn ended(mut self) -> Value {
+    pub fn ended(mut self) -> Value {
         let begin = Instant::now();
         let child = self.0.take().expect("it runs");
         let output = child.wait_with_output().expect("it ends");
@@ -134,7 +139,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is a number"))
 }
 

@@ -1,4 +1,4 @@
-//! Captures: pcap and pcapng are read, pcap is written.
+//! Captures: pcap and pcapng are read; pcap is written, and pcapng where packets have comments.
 //!
 //! ```no_run
 //! use paceline_io::capture::{CaptureError, CaptureReader, CaptureWriter};
@@ -20,6 +20,7 @@
 //! | `pcap`, `pcapng` | find the next packet in the window |
 //! | [`CaptureReader`] | names the file in every error, stops after the first |
 //! | [`CaptureWriter`] | writes beside the output, renames when whole |
+//! | [`CommentedWriter`] | the same in pcapng, with a comment for each packet |
 //!
 //! Memory is bounded whatever a file claims: [`MAX_PACKET_BYTES`] a packet, [`MAX_BLOCK_BYTES`] a
 //! pcapng block, [`MAX_INTERFACES`] a pcapng section, [`MAX_WINDOW_BYTES`] a zstd window.
@@ -27,6 +28,7 @@
 //! Files are read, not mapped into memory: a mapped file that another process cuts short kills the
 //! reader (SIGBUS), and reading through a window that stays in the cache is no slower.
 
+mod commented;
 mod error;
 mod link_names;
 mod order;
@@ -39,6 +41,7 @@ mod whole;
 mod window;
 mod writer;
 
+pub use commented::CommentedWriter;
 pub use error::{At, CaptureError};
 pub use link_names::of as link_name;
 pub use packing::MAX_WINDOW_BYTES;

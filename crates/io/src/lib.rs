@@ -3,9 +3,11 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`capture`] | pcap and pcapng files, read and written |
+//! | [`filter`] | which packets somebody wants to see: expressions of pcap-filter(7) |
 //! | [`Port`] | one queue, received from and sent to in batches: the contract |
 //! | [`Pool`] | the frames of a port, which other ports may send |
 //! | [`contract`] | a test that holds a port to the contract |
+//! | [`Tap`] | dropped packets, copied for whoever asks |
 //! | [`replay()`] | a port with several queues that is fed packet by packet |
 //! | [`Relay`] | rings between a core that has ports and cores behind it that have none |
 //! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |
@@ -13,6 +15,7 @@
 
 pub mod capture;
 pub mod contract;
+pub mod filter;
 mod frame;
 mod memory_port;
 pub mod nic;
@@ -21,6 +24,7 @@ mod pool;
 mod port;
 mod relay;
 mod replay;
+mod tap;
 mod trace;
 mod waiting;
 
@@ -34,5 +38,6 @@ pub use replay::{
     Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, replay, replay_as_ready,
     replay_in_any_order, replay_restamped,
 };
+pub use tap::{Dropped, Taken, Tap, Tapped, Why};
 pub use trace::Trace;
 pub use waiting::Waiting;

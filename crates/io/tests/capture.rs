@@ -1,6 +1,8 @@
 //! Captures are read and written exactly, and no file, however cut or damaged, loses a whole packet
 //! in silence, or makes the reader panic, hang or take memory without bound.
 
+#[path = "capture/commented.rs"]
+mod commented;
 #[path = "capture/cut.rs"]
 mod cut;
 #[path = "capture/golden.rs"]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received, Waiting};
+use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiting, Why};
 use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
@@ -89,6 +89,7 @@ pub struct LivePort {
     /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
     inward: Vec<Frame>,
     remarks: Vec<String>,
+    tap: Arc<Tap>,
     poll: Poll,
     /// How often packets were asked for: whoever watches the run sees that it goes on.
     pulse: Arc<AtomicU64>,
@@ -194,6 +195,7 @@ impl LivePort {
             poll,
             pulse: Arc::default(),
             polled,
+            tap: Arc::default(),
         })
     }
 
@@ -210,6 +212,12 @@ impl LivePort {
     /// Why sockets are not of the best kind, in sentences for people.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
+    }
+
+    /// Where whoever asks gets copies of packets that are dropped, by the chain or behind it. The number of an interface is
+    /// its place in what the port was opened with.
+    pub fn tap(&self) -> Arc<Tap> {
+        Arc::clone(&self.tap)
     }
 
     /// Whether this host's own stack sees the packets of some interface as well.
@@ -289,8 +297,12 @@ impl LivePort {
     fn stage(&mut self, mut frame: Frame, fate: Fate) {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
         let to = match (fate, &mut self.mode) {
-            (Fate::DropBy { .. } | Fate::Drop(_), _) | (_, Mode::Mirror) => None,
-            (Fate::Host, _) => self.leave_to_host(from, &frame),
+            (Fate::DropBy { .. } | Fate::Drop(_), _) => {
+                self.tell_dropped(&frame, from, Why::Chain(fate, frame.refused));
+                None
+            }
+            (_, Mode::Mirror) => None,
+            (Fate::Host, _) => self.leave_to_host(&frame, from),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
             (Fate::Forward, Mode::Route(forwarder)) => {
@@ -298,7 +310,7 @@ impl LivePort {
                 let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
                 let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
                 let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
-                self.routed_to(from, &frame, decision)
+                self.routed_to(&frame, from, decision)
             }
         };
         match to {
@@ -308,29 +320,35 @@ impl LivePort {
     }
 
     /// A packet is for this host, whose own stack sees what AF_PACKET sees.
-    fn leave_to_host(&mut self, from: usize, frame: &Frame) -> Option<usize> {
+    fn leave_to_host(&mut self, frame: &Frame, from: usize) -> Option<usize> {
         if !self.sides[from].link.shares_with_host() {
             let bytes = self.pool.bytes(frame);
             if !self.host.as_mut().is_some_and(|host| host.hand_in(bytes)) {
                 self.sides[from].lost.lose(Lost::ForHost);
+                self.tell_dropped(frame, from, Why::Behind("port", Lost::ForHost.name()));
             }
         }
         None
     }
 
     /// Does what the router decided: the interface by which the frame leaves, if it does.
-    fn routed_to(&mut self, from: usize, frame: &Frame, decision: Decision) -> Option<usize> {
+    fn routed_to(&mut self, frame: &Frame, from: usize, decision: Decision) -> Option<usize> {
         match decision {
             Decision::Send { interface } => {
                 let to = self.number_of(interface);
                 if to.is_none() {
                     self.sides[from].lost.lose(Lost::NoWayOut);
+                    self.tell_dropped(frame, from, Why::Behind("port", Lost::NoWayOut.name()));
                 }
                 to
             }
-            Decision::Host => self.leave_to_host(from, frame),
-            Decision::Drop(_) => None,
-            Decision::Reply { interface, is_inward, .. } => {
+            Decision::Host => self.leave_to_host(frame, from),
+            Decision::Drop(reason) => {
+                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
+                None
+            }
+            Decision::Reply { interface, is_inward, reason } => {
+                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
                 let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {
                     return None;
                 };
@@ -352,6 +370,17 @@ impl LivePort {
                 None
             }
         }
+    }
+
+    /// Copies a packet that is dropped, if somebody asks for such.
+    #[inline]
+    fn tell_dropped(&self, frame: &Frame, interface: usize, why: Why) {
+        if !self.tap.is_on() {
+            return;
+        }
+        let Frame { stamp, wire_len, link, .. } = *frame;
+        let bytes = || self.pool.bytes(frame).into();
+        self.tap.drop_packet(stamp, || Dropped { stamp, interface, wire_len, link, bytes: bytes(), why });
     }
 
     /// The number of the interface with this index.

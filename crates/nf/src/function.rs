@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, Verdict};
+use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -320,11 +320,15 @@ pub struct Reports<F: NetworkFunction> {
     /// What counts suggest to do otherwise: of a run with so many packets, and drops by reason. `None` where
     /// nothing strikes.
     pub hint: fn(&F, packets: u64, dropped: &dyn Fn(&str) -> u64) -> Option<String>,
+    /// A flow's state in names and values, units at the end of names (`debt_bytes`): what a trace shows before a step and
+    /// after it. `NONE`: no names, and the trace shows the state's bytes.
+    pub state: fn(&F, &F::State) -> Vec<(&'static str, StateValue)>,
 }
 
 impl<F: NetworkFunction> Reports<F> {
     /// Nothing.
-    pub const NONE: Self = Reports { report: |_, _, _, _| Vec::new(), hint: |_, _, _| None };
+    pub const NONE: Self =
+        Reports { report: |_, _, _, _| Vec::new(), hint: |_, _, _| None, state: |_, _| Vec::new() };
 }
 
 /// What becomes of flows when a chain is replaced by one that has the function with other options. With the same

@@ -90,7 +90,7 @@ pub use key::{
 pub use leaps::{LeapError, check_leaps};
 pub use options::{OptionDoc, OptionError};
 pub use reads::{ReadsError, assert_reads_key, check_reads, fields_read};
-pub use report::FunctionReport;
+pub use report::{FunctionReport, StateValue};
 pub use rig::Rig;
 pub use samples::sample_headers;
 pub use sides::Sides;

@@ -11,3 +11,38 @@ pub struct FunctionReport {
     /// Rows, each as long as `columns`.
     pub rows: Vec<Vec<String>>,
 }
+
+/// One value of a flow's state, for a trace: see [`Reports::state`](crate::Reports::state).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateValue {
+    /// A number.
+    Number(u64),
+    /// A time, ns: people are told how long before or after the packet.
+    TimeNs(u64),
+    /// Anything else.
+    Text(String),
+}
+
+impl From<&str> for StateValue {
+    fn from(text: &str) -> StateValue {
+        StateValue::Text(text.into())
+    }
+}
+
+impl From<String> for StateValue {
+    fn from(text: String) -> StateValue {
+        StateValue::Text(text)
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl From<$number> for StateValue {
+            fn from(number: $number) -> StateValue {
+                StateValue::Number(number.into())
+            }
+        })*
+    };
+}
+
+numbers!(u8, u16, u32, u64);

@@ -78,7 +78,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction,
-    OptionDoc, OptionError, Reload, Reports, Verdict,
+    OptionDoc, OptionError, Reload, Reports, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
@@ -231,7 +231,7 @@ impl NetworkFunction for AccessList {
     const EDITS: Fields = Fields::empty();
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload::ANY,
         ..Extras::NONE
     };
@@ -323,6 +323,17 @@ impl NetworkFunction for AccessList {
 }
 
 impl AccessList {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let rule = self.texts.get(usize::from(state.rule)).map_or("default", String::as_str);
+        let phase = match state.phase {
+            Phase::Denied => "denied",
+            Phase::Unanswered => "unanswered",
+            Phase::OpenTcp | Phase::OpenOther => "open",
+            Phase::Closing => "closing",
+        };
+        vec![("phase", phase.into()), ("packets", state.packets.into()), ("rule", rule.into())]
+    }
+
     fn rejected(&self, state: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
         match verdict(state) {
             Verdict::Forward => self.when_full.verdict(TABLE_FULL),

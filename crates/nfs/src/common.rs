@@ -173,3 +173,10 @@ pub(crate) fn keep_top<K: FlowKey, S>(flows: &mut Vec<(&K, &S)>, rows: usize, am
     });
     flows.truncate(rows);
 }
+
+/// Billionths as a number, without zeros at its end.
+pub(crate) fn decimal_text(billionths: u64) -> String {
+    let (whole, rest) = (billionths / 1_000_000_000, billionths % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}

@@ -44,7 +44,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reload, Reports, SrcAddr, Verdict,
+    OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -151,7 +151,7 @@ impl NetworkFunction for Ddos {
     const READS: Fields = Fields::SRC_ADDR.union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -232,6 +232,19 @@ impl NetworkFunction for Ddos {
 }
 
 impl Ddos {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let State { packets: SlidingCount { start_ns, previous, current }, blocked_until_ns } = state;
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("packets_in_window", (*current).into()),
+            ("packets_in_window_before", (*previous).into()),
+            ("window_began", StateValue::TimeNs(*start_ns)),
+        ];
+        if *blocked_until_ns > 0 {
+            values.push(("blocked_until", StateValue::TimeNs(*blocked_until_ns)));
+        }
+        values
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<State>, _: &SrcAddr, times_ns: &[u64]) -> usize {
         let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };

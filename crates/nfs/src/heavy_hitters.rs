@@ -35,7 +35,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction, OptionDoc,
-    OptionError, Records, Reload, Reports, Verdict, WhenShared,
+    OptionError, Records, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -142,7 +142,7 @@ impl NetworkFunction for HeavyHitters {
     const EXTRAS: Extras<Self> = Extras {
         records: Records { totals: Self::totals, keep: Self::keeps_ended, rank: Self::rank, ..Records::NONE },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -213,6 +213,21 @@ impl NetworkFunction for HeavyHitters {
 }
 
 impl HeavyHitters {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let State { recent_bytes, bytes, packets, packets_over, first_ns, last_ns } = state;
+        let SlidingCount { start_ns, previous, current } = recent_bytes;
+        vec![
+            ("packets", (*packets).into()),
+            ("bytes", (*bytes).into()),
+            ("bytes_in_window", (*current).into()),
+            ("bytes_in_window_before", (*previous).into()),
+            ("packets_over", (*packets_over).into()),
+            ("window_began", StateValue::TimeNs(*start_ns)),
+            ("first", StateValue::TimeNs(*first_ns)),
+            ("last", StateValue::TimeNs(*last_ns)),
+        ]
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<State>, meta: &Metered, times_ns: &[u64]) -> usize {
         let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };

@@ -124,7 +124,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Pooled, Reload, Reports, Verdict,
+    Pooled, Reload, Reports, StateValue, Verdict,
 };
 use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
@@ -191,7 +191,7 @@ impl NetworkFunction for LoadBalancer {
             ..Pooled::NONE
         },
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool },
         ..Extras::NONE
     };
@@ -262,6 +262,20 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let service = self.services.get(state.service);
+        let backend = service.and_then(|service| service.find(state)).map(|(at, _)| usize::from(at));
+        let backend = service.zip(backend).map(|(service, at)| service.describe(at).0);
+        let phase = match state.phase {
+            Phase::Opening => "opening",
+            Phase::Open => "open",
+            Phase::Closing => "closing",
+            Phase::Datagrams => "datagrams",
+        };
+        let backend = backend.unwrap_or_else(|| "none".to_string());
+        vec![("phase", phase.into()), ("backend", backend.into()), ("packets", state.packets.into())]
+    }
+
     /// A flow knows its backend by a hash of its address, wherever it stands in whichever list.
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
         match self.policy == old.policy {

@@ -168,7 +168,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, NetworkFunction, OptionError,
-    Pooled, Reload, Reports, SrcEndpoint, TwoSided, Verdict,
+    Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
@@ -261,7 +261,7 @@ impl NetworkFunction for Nat {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { sides: Self::sides, ..TwoSided::NONE },
         guarantees: Guarantees { invariant: Self::invariant, ..Guarantees::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
         ..Extras::NONE
@@ -338,6 +338,20 @@ impl NetworkFunction for Nat {
 }
 
 impl Nat {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let State { packets, peer, peer_port, phase, .. } = state;
+        let external = self.endpoint_text(state.external(0));
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("external", external.into()),
+            ("phase", phase.name().into()),
+            ("packets_out", (*packets).into()),
+        ];
+        if *peer_port > 0 {
+            values.push(("peer", format!("{}:{peer_port}", Ipv4Addr::from(*peer)).into()));
+        }
+        values
+    }
+
     fn pool(&self) -> Pool {
         self.divide(1, |_| 0).remove(0)
     }

@@ -41,16 +41,17 @@ use core::marker::PhantomData;
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
     About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees,
-    NetworkFunction, OptionDoc, OptionError, Reload, Reports, Verdict, WhenShared,
+    NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
-use crate::common::{CompactKey, Metered, PassOrDrop};
+use crate::common::{CompactKey, Metered, PassOrDrop, decimal_text};
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
@@ -176,7 +177,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
             bound: Self::bound,
             ..Guarantees::NONE
         },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -241,6 +242,10 @@ impl<K: Policed> NetworkFunction for Policer<K> {
 }
 
 impl<K: Policed> Policer<K> {
+    fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
+        vec![("debt_bytes", decimal_text(debt.nanotokens).into()), ("last", StateValue::TimeNs(debt.last_ns))]
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> usize {
         self.bucket.take_each(flow, meta.l3_len.into(), times_ns)

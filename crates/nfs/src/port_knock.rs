@@ -63,7 +63,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reload, Reports, SrcAddr, Verdict,
+    OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp, protocol};
@@ -205,7 +205,7 @@ impl NetworkFunction for PortKnock {
         Fields::SRC_ADDR.union(Fields::DST_PORT).union(Fields::PROTOCOL).union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         leap: Some(Self::leap),
         ..Extras::NONE
@@ -289,6 +289,10 @@ impl NetworkFunction for PortKnock {
 }
 
 impl PortKnock {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        vec![("knocks", state.knocks.into()), ("last", StateValue::TimeNs(state.last_ns))]
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<State>, meta: &Meta, times_ns: &[u64]) -> usize {
         let Some(&last_ns) = times_ns.last() else { return 0 };

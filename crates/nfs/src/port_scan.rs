@@ -66,7 +66,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, EndedOf, Extras, FlowKey, Flows, FunctionReport, NetworkFunction, OptionDoc, OptionError,
-    Reload, Reports, SrcAddr, Verdict, hash_bytes,
+    Reload, Reports, SrcAddr, StateValue, Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
@@ -216,7 +216,7 @@ impl NetworkFunction for PortScan {
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS);
     const EXTRAS: Extras<Self> = Extras {
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         ..Extras::NONE
     };
@@ -294,6 +294,20 @@ impl NetworkFunction for PortScan {
 }
 
 impl PortScan {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let State { start_ns, scanner_until_ns, tries, bitmap } = state;
+        let bits: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("tries", (*tries).into()),
+            ("bits_set", bits.into()),
+            ("window_began", StateValue::TimeNs(*start_ns)),
+        ];
+        if *scanner_until_ns > 0 {
+            values.push(("scanner_until", StateValue::TimeNs(*scanner_until_ns)));
+        }
+        values
+    }
+
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
         match (self.count, self.seed) == (old.count, old.seed) {
             true => Ok(()),

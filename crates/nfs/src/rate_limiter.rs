@@ -26,16 +26,18 @@
 //!   `when_full = "drop"` are dropped as `table-full`.
 
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees,
-    NetworkFunction, OptionDoc, OptionError, Reload, Reports, Verdict, WhenShared,
+    NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
 
 use crate::common::PassOrDrop;
+use crate::common::decimal_text;
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
 
 const OVER_RATE: u8 = 0;
@@ -96,7 +98,7 @@ impl NetworkFunction for RateLimiter {
             bound: Self::bound,
             ..Guarantees::NONE
         },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -147,6 +149,13 @@ impl NetworkFunction for RateLimiter {
 }
 
 impl RateLimiter {
+    fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
+        vec![
+            ("debt_packets", decimal_text(debt.nanotokens).into()),
+            ("last", StateValue::TimeNs(debt.last_ns)),
+        ]
+    }
+
     #[inline]
     fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> usize {
         self.bucket.take_each(flow, 1, times_ns)

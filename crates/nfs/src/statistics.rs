@@ -59,7 +59,7 @@ use alloc::{format, vec};
 
 use nf::{
     About, Cx, Ended, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction,
-    OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, Verdict, WhenShared,
+    OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers, Stamp};
@@ -212,7 +212,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
             rank: Self::rank,
         },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
-        reports: Reports { report: Self::report, ..Reports::NONE },
+        reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload::ANY,
         ..Extras::NONE
     };
@@ -273,6 +273,19 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
 }
 
 impl<K: Recorded> Statistics<K> {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        let State { packets, bytes, first_ns, last_ns, min_bytes, max_bytes, tcp_flags, .. } = state;
+        vec![
+            ("packets", (*packets).into()),
+            ("bytes", (*bytes).into()),
+            ("min_bytes", (*min_bytes).into()),
+            ("max_bytes", (*max_bytes).into()),
+            ("tcp_flags", format!("{tcp_flags:#04x}").into()),
+            ("first", StateValue::TimeNs(*first_ns)),
+            ("last", StateValue::TimeNs(*last_ns)),
+        ]
+    }
+
     #[inline]
     fn totals(&self, state: &State) -> [u64; 2] {
         [state.packets, state.bytes]

@@ -38,10 +38,12 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Reload, Verdict,
-    hash_bytes,
+    About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionDoc, OptionError, Pooled, Reload, Reports,
+    StateValue, Verdict, hash_bytes,
 };
 use serde::Deserialize;
 use wire::{Fields, Headers};
@@ -138,6 +140,7 @@ impl NetworkFunction for Synthetic {
         pool: Pooled { make: Self::pool, steps_in_order: Self::steps_in_order, ..Pooled::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
+        reports: Reports { state: Self::state, ..Reports::NONE },
         ..Extras::NONE
     };
 
@@ -194,6 +197,10 @@ impl NetworkFunction for Synthetic {
 }
 
 impl Synthetic {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        vec![("line", state.line.into())]
+    }
+
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {
         match (self.lines, self.seed) == (old.lines, old.seed) {
             true => Ok(()),

@@ -176,6 +176,16 @@ impl Edits {
         self.dst_mac = mac;
         self.set |= Fields::DST_MAC;
     }
+
+    /// The source MAC address that is set, if one is. What else is set is seen in headers: [`Edits::apply_to_headers`].
+    pub fn src_mac(&self) -> Option<[u8; 6]> {
+        self.set.contains(Fields::SRC_MAC).then_some(self.src_mac)
+    }
+
+    /// The destination MAC address, likewise.
+    pub fn dst_mac(&self) -> Option<[u8; 6]> {
+        self.set.contains(Fields::DST_MAC).then_some(self.dst_mac)
+    }
 }
 
 impl Edits {

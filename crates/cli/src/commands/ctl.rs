@@ -6,11 +6,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use engine::Registry;
+use engine::report::WhyDropped;
 use live::xdp::Pins;
+use wire::LinkType;
 
-use crate::control::{Request, ask, default_path};
+use crate::control::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, ask, default_path, follow, program_of};
+use crate::drops::DropsFile;
 use crate::failure::Failure;
-use crate::output;
+use crate::filter::read_filter;
+use crate::output::{self, count, plural};
 
 #[derive(Args)]
 pub struct CtlArgs {
@@ -34,6 +38,30 @@ pub enum What {
         #[arg(value_name = "CHAIN.toml")]
         chain: PathBuf,
     },
+    /// Show the way of packets through the chain: key, state before and after, verdict, edits. Ends at Ctrl-C at the latest
+    Trace {
+        /// Which packets: an expression of pcap-filter(7), as tcpdump takes it; '' is all
+        #[arg(value_name = "FILTER")]
+        filter: String,
+        /// How many packets, at most
+        #[arg(long, value_name = "N", default_value_t = COUNT, value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
+        count: u64,
+        /// How long, at most [default: until there are as many]
+        #[arg(long, value_name = "S")]
+        seconds: Option<u64>,
+    },
+    /// Write dropped packets to a pcapng, each with the function and its reason as comment. Ends at Ctrl-C at the latest
+    Drops {
+        /// The file; `-` is standard output
+        #[arg(long, value_name = "DROPS.pcapng")]
+        out: PathBuf,
+        /// How long, at most [default: until Ctrl-C]
+        #[arg(long, value_name = "S")]
+        seconds: Option<u64>,
+        /// The most of them for each second
+        #[arg(long, value_name = "N", default_value_t = PER_SECOND)]
+        per_second: u64,
+    },
     /// End the run, after the packets on their way
     Stop,
     /// Have packets pass again that a run with --on-death block stopped when it died. Asks no run
@@ -50,6 +78,18 @@ pub enum What {
 pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
     let request = match &args.what {
+        What::Trace { filter, count, seconds } => {
+            let filter = read_filter(filter)?;
+            let (program, filter) = (program_of(&filter), filter.expression().to_owned());
+            return trace(
+                &path,
+                &Request::Trace { filter, program, count: *count, seconds: *seconds },
+                args.json,
+            );
+        }
+        What::Drops { out, seconds, per_second } => {
+            return drops(&path, out, *per_second, *seconds);
+        }
         What::Status => Request::Status,
         What::Stop => Request::Stop,
         What::Unblock { interface, pins } => return unblock(interface, pins),
@@ -90,4 +130,69 @@ fn unblock(interface: &str, pins: &Path) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the way of packets, as long as there are some.
+fn trace(path: &Path, request: &Request, is_json: bool) -> Result<ExitCode, Failure> {
+    let mut told = 0;
+    let has_ended = follow(path, request, &mut |line| {
+        if is_json {
+            return output::print(&(serde_json::to_string(&line).map_err(Failure::defect)? + "\n"));
+        }
+        if let Some(traced) = &line.traced {
+            told += 1;
+            output::print(&traced.text())?;
+        }
+        if let Some(end) = &line.end {
+            let matched = end.matched.unwrap_or(end.told);
+            let missed = match end.missed {
+                0 => String::new(),
+                missed => format!("; {} missed, as they came faster than they were shown", count(missed)),
+            };
+            let told = plural(end.told, "packet");
+            output::print(&format!("traced {told} of {} that matched{missed}\n", count(matched)))?;
+        }
+        Ok(())
+    })?;
+    if !has_ended {
+        eprintln!("note: the run is over; traced {}", plural(told, "packet"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes dropped packets to a file, as long as there are some.
+fn drops(path: &Path, out: &Path, per_second: u64, seconds: Option<u64>) -> Result<ExitCode, Failure> {
+    // The run sees to the rate.
+    let mut file = DropsFile::create(out, u64::MAX)?;
+    let mut missed = 0;
+    let has_ended =
+        follow(path, &Request::Drops { per_second, seconds }, &mut |Line { dropped, end, .. }| {
+            missed = end.map_or(missed, |end| end.missed);
+            let Some(dropped) = dropped else { return Ok(()) };
+            let why = WhyDropped { by: dropped.by, reason: dropped.reason };
+            let comment = format!("{} (packet {})", why.text(), dropped.packet);
+            let bytes = bytes_of(&dropped.data)
+                .ok_or_else(|| Failure::usage("the run told of bytes that are none"))?;
+            let interface = (dropped.interface.as_str(), LinkType::Ethernet);
+            file.packet(interface, dropped.time_ns, (dropped.bytes, &bytes), &comment)
+        })?;
+    let written = file.finish(missed, "--per-second", per_second)?;
+    if !has_ended {
+        eprintln!("note: the run is over");
+    }
+    match out == "-" {
+        true => eprintln!("{written}"),
+        false => output::print(&format!("{written}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Bytes in hexadecimal.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(*high)? << 4 | digit(*low)?) as u8),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(byte).collect()
 }

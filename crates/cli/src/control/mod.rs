@@ -4,18 +4,20 @@
 //! |---|---|
 //! | `words` | requests and answers, as JSON lines |
 //! | `server` | the run's end |
+//! | `streams` | answers of many lines, each in a thread of its own |
 //! | `client` | the end of who asks |
 
 mod client;
 mod server;
+mod streams;
 mod words;
 
 use std::env;
 use std::path::PathBuf;
 
-pub use self::client::ask;
+pub use self::client::{ask, follow};
 pub use self::server::{Control, Hangups, Subject};
-pub use self::words::Request;
+pub use self::words::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, program_of};
 
 /// Where the socket is if nobody says.
 pub fn default_path() -> PathBuf {

@@ -1,7 +1,7 @@
 //! The run's end of the control socket.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use engine::report::ReloadReport;
-use engine::{Chain, Progress, Registry};
+use engine::{Chain, Progress, Registry, Traces};
+use io::Tap;
+use io::filter::Filter;
 use nix::sys::signal::{SigSet, Signal};
 
-use super::words::{Answer, CoreStatus, InterfaceCounts, REQUEST_MAX, Request, Status};
+use super::streams::Streams;
+use super::words::{Answer, COUNT_MAX, CoreStatus, InterfaceCounts, REQUEST_MAX, Request, Status, filter_of};
 use crate::failure::Failure;
 use crate::service;
 
@@ -25,6 +28,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// How long a run may take to begin, and how often somebody looks.
 const BEGINNING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Packets that are traced and not told yet, at most.
+const ROOM: usize = 256;
+
+/// Longer than anybody waits, seconds.
+const YEAR: u64 = 366 * 86_400;
 
 /// What is controlled.
 pub struct Subject {
@@ -36,12 +45,15 @@ pub struct Subject {
     pub chain: PathBuf,
     pub begin: Instant,
     pub reloads: AtomicU64,
+    /// Where the port leaves copies of dropped packets.
+    pub tap: Arc<Tap>,
 }
 
 /// A socket that answers, as long as this is held; then it is gone.
 pub struct Control {
     path: PathBuf,
     is_over: Arc<AtomicBool>,
+    streams: Arc<Streams>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -59,16 +71,18 @@ impl Control {
         })?;
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
+        let streams = Arc::new(Streams::default());
+        let own = Arc::clone(&streams);
         let thread = thread::spawn(move || {
             for stream in listener.incoming() {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
                 // Who went away in the middle hears nothing, and that is all.
-                let _ = stream.and_then(|stream| serve(stream, &subject, &over));
+                let _ = stream.and_then(|stream| serve(stream, &subject, &own, &over));
             }
         });
-        Ok(Control { path: path.to_owned(), is_over, thread: Some(thread) })
+        Ok(Control { path: path.to_owned(), is_over, streams, thread: Some(thread) })
     }
 }
 
@@ -80,12 +94,13 @@ impl Drop for Control {
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             let _ = thread.join();
         }
+        self.streams.join();
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Made beside its place and moved there, so that nobody ever finds it with another mode.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
     if let Ok(found) = fs::symlink_metadata(path) {
         if !found.file_type().is_socket() || UnixStream::connect(path).is_ok() {
             return Err(ErrorKind::AddrInUse.into());
@@ -109,7 +124,12 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Answers one who is connected, line by line, until it goes or the run ends.
-fn serve(stream: UnixStream, subject: &Subject, is_over: &AtomicBool) -> io::Result<()> {
+fn serve(
+    stream: UnixStream,
+    subject: &Arc<Subject>,
+    streams: &Streams,
+    is_over: &Arc<AtomicBool>,
+) -> std::io::Result<()> {
     stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SILENCE))?;
     let mut writer = stream.try_clone()?;
@@ -130,6 +150,31 @@ fn serve(stream: UnixStream, subject: &Subject, is_over: &AtomicBool) -> io::Res
                 subject.progress.stop.store(true, Ordering::Relaxed);
                 Answer::done()
             }
+            // Lines follow from a thread of its own, and others are listened to.
+            Ok(Request::Trace { filter, program, count, seconds }) => {
+                let traces = filter_of(&filter, &program).and_then(|filter| subject.trace(filter, count));
+                let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(YEAR)));
+                match traces {
+                    Ok(traces) => {
+                        let subject = Arc::clone(subject);
+                        return streams.begin(writer, is_over, move |stream| {
+                            stream.trace(&subject, &traces, count, until)
+                        });
+                    }
+                    Err(why) => Answer::refused(why),
+                }
+            }
+            Ok(Request::Drops { per_second, seconds }) => {
+                let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(YEAR)));
+                match subject.tap.start(per_second) {
+                    Ok(tapped) => {
+                        let subject = Arc::clone(subject);
+                        return streams
+                            .begin(writer, is_over, move |stream| stream.drops(&subject, &tapped, until));
+                    }
+                    Err(taken) => Answer::refused(taken),
+                }
+            }
             Err(error) => Answer::refused(format!("this is no request: {error}")),
         };
         let mut answer = serde_json::to_string(&answer)?;
@@ -147,6 +192,15 @@ impl Subject {
         while !reloads.has_begun() && !stop.load(Ordering::Relaxed) && begin.elapsed() < BEGINNING {
             thread::sleep(LOOK);
         }
+    }
+
+    /// Has cores trace packets, or says why not.
+    fn trace(&self, filter: Filter, count: u64) -> Result<Traces, String> {
+        if !(1..=COUNT_MAX).contains(&count) {
+            return Err(format!("`count` is {count}, and may be 1 to {COUNT_MAX}"));
+        }
+        let tracing = &self.progress.tracing;
+        tracing.start(filter, count as usize, ROOM).map_err(|busy| busy.to_string())
     }
 
     /// Has a chain take over, or says why not.
@@ -218,8 +272,8 @@ impl Hangups {
                     .and_then(|text| subject.reload(&name, &text));
                 // Where standard error is closed nobody reads this.
                 let _ = match told {
-                    Ok(report) => write!(io::stderr(), "{}", report.text()),
-                    Err(why) => writeln!(io::stderr(), "no reload, the chain before goes on: {why}"),
+                    Ok(report) => write!(std::io::stderr(), "{}", report.text()),
+                    Err(why) => writeln!(std::io::stderr(), "no reload, the chain before goes on: {why}"),
                 };
             }
         });

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::report::ReloadReport;
+use engine::report::{ReloadReport, TraceReport};
+use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,118 @@ pub enum Request {
     },
     /// End, after the packets on their way.
     Stop,
+    /// Show the way of packets through the chain: lines follow the answer.
+    Trace {
+        /// Which packets, for people: an expression of pcap-filter(7). Empty: all.
+        #[serde(default)]
+        filter: String,
+        /// The same, compiled for Ethernet to classic BPF: code, jt, jf and k of each instruction. Not for all packets.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        program: Vec<[u32; 4]>,
+        /// The most packets.
+        #[serde(default = "default_count")]
+        count: u64,
+        /// The longest time, in seconds; without it until the count is reached or the connection is closed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<u64>,
+    },
+    /// Copy dropped packets: lines follow the answer.
+    Drops {
+        /// The most packets a second.
+        #[serde(default = "default_per_second")]
+        per_second: u64,
+        /// The longest time, in seconds; without it until the connection is closed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<u64>,
+    },
+}
+
+/// The most packets of a trace where nobody says.
+pub const COUNT: u64 = 100;
+
+/// The most packets of one trace.
+pub const COUNT_MAX: u64 = 100_000;
+
+/// The most dropped packets a second where nobody says.
+pub const PER_SECOND: u64 = 1_000;
+
+fn default_count() -> u64 {
+    COUNT
+}
+
+fn default_per_second() -> u64 {
+    PER_SECOND
+}
+
+/// A filter's program, for a request.
+pub fn program_of(filter: &Filter) -> Vec<[u32; 4]> {
+    let program = filter.program(wire::LinkType::Ethernet);
+    let instructions = program.filter(|_| !filter.expression().trim().is_empty()).map(Program::instructions);
+    let numbers = |Instruction { code, jt, jf, k }: Instruction| [code.into(), jt.into(), jf.into(), k];
+    instructions.unwrap_or_default().iter().copied().map(numbers).collect()
+}
+
+/// The filter of a request.
+pub fn filter_of(expression: &str, program: &[[u32; 4]]) -> Result<Filter, String> {
+    if expression.trim().is_empty() && program.is_empty() {
+        return Filter::compile("").map_err(|error| error.to_string());
+    }
+    let number = |[code, jt, jf, k]: [u32; 4]| {
+        let (code, jt, jf) = (u16::try_from(code).ok()?, u8::try_from(jt).ok()?, u8::try_from(jf).ok()?);
+        Some(Instruction { code, jt, jf, k })
+    };
+    let instructions = program.iter().copied().map(number).collect::<Option<Vec<_>>>();
+    let program =
+        instructions.ok_or_else(|| "an instruction of `program` is none of classic BPF".to_owned())?;
+    let program = Program::new(program).map_err(|error| {
+        format!("{error}; `program` is the filter compiled for Ethernet, as `tcpdump -ddd` prints it")
+    })?;
+    Ok(Filter::of_ethernet(expression.to_owned(), program))
+}
+
+/// A line behind the answer to `trace` or `drops`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Line {
+    /// A packet's way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced: Option<TraceReport>,
+    /// A packet that was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<DroppedLine>,
+    /// There are no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+}
+
+/// A packet that was dropped.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DroppedLine {
+    /// Its number in the run, from 1.
+    pub packet: u64,
+    /// When it came, ns since 1970.
+    pub time_ns: u64,
+    /// The interface by which it came.
+    pub interface: String,
+    /// Its bytes on the wire.
+    pub bytes: u32,
+    /// Who dropped it: a function, `malformed`, `router`, `port`, `engine`.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// Its bytes, in hexadecimal: as it came in, or behind the chain as the chain left it.
+    pub data: String,
+}
+
+/// What came of it all.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct End {
+    /// Packets that were told.
+    pub told: u64,
+    /// Of a trace: packets that matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched: Option<u64>,
+    /// Packets that were not told: a trace had not been read, or a second was full.
+    pub missed: u64,
 }
 
 /// What is answered.

@@ -21,7 +21,10 @@ use wire::{Headers, LinkType};
 use crate::chain::checksums::Checksums;
 use crate::chain::registry::{Function, FunctionInfo};
 use crate::path::checks::{self, Checks, Fragments};
+use crate::path::core::ChainCore;
 use crate::path::sides::Sides;
+use crate::path::traced::TracedNames;
+use crate::path::tracing::Tracing;
 
 pub(crate) mod checksums;
 pub(crate) mod config;
@@ -108,6 +111,16 @@ impl Chain {
             verifies_checksums: self.checksums == Checksums::Verify,
             fragments: self.fragments,
         }
+    }
+
+    /// Has cores of this chain trace packets that somebody asks for.
+    pub(crate) fn trace_on(&self, cores: &mut [ChainCore], tracing: &Arc<Tracing>) {
+        let function = |spec: &FunctionSpec| {
+            let FunctionInfo { about, edits, .. } = spec.function.info();
+            (spec.name.clone(), about, edits)
+        };
+        let names = Arc::new(TracedNames { functions: self.functions.iter().map(function).collect() });
+        cores.iter_mut().enumerate().for_each(|(number, core)| core.trace(tracing, number, &names));
     }
 
     /// What sharding needs to know of the functions.

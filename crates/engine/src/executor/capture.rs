@@ -129,6 +129,7 @@ pub(crate) fn replay_generations<E: Send>(
         let mut chains = plan
             .cores_keeping(chain, standing.keeping)
             .map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+        chain.trace_on(&mut chains, &progress.tracing);
         if let Some(number_before) = number.checked_sub(1) {
             let of_before = &generations[number_before].standing;
             let at = (plan.first, collected.last);

@@ -38,6 +38,7 @@ pub(super) fn collect<E>(
             bytes: collector.bytes(&done),
             wire_len: frame.wire_len,
             link: frame.link,
+            refused: frame.refused,
             entry: frame.entry,
             sent: first + *sent,
         };

@@ -8,6 +8,7 @@ use telemetry::Telemetry;
 
 use crate::executor::pace::Speed;
 use crate::executor::reloads::Reloads;
+use crate::path::tracing::Tracing;
 
 /// How a run goes on, to be read from outside while it does.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Progress {
     pub read_bytes: AtomicU64,
     /// Where the cores tell what they count, if anyone wants to know: as [`Plan::telemetry`](crate::Plan::telemetry) makes it.
     pub telemetry: Option<Arc<Telemetry>>,
+    /// How packets on their way through the chain are looked at.
+    pub tracing: Arc<Tracing>,
     /// How another chain takes over in a live run.
     pub reloads: Reloads,
 }

@@ -63,6 +63,7 @@ pub fn run_live<E, P: Port>(
     let begin = Instant::now();
     let worked = loop {
         plan.first = port.next;
+        chain.trace_on(&mut chains, &progress.tracing);
         let Team { dispatcher, intakes } = plan.team(&chain);
         let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
         let mut cores = chains.into_iter().zip(intakes).zip(before).enumerate();

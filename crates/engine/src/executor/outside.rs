@@ -88,7 +88,8 @@ pub fn replay_external<E: Send>(
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
-    let chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+    let mut chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
+    chain.trace_on(&mut chains, &progress.tracing);
     let manner = Manner { recovery, speed, egress: plan.egress, unanswered: Vec::new() };
     let outcome = run((chain, plan), arrivals, chains, manner, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })

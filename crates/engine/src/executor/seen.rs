@@ -1,7 +1,7 @@
 //! One packet as it comes out.
 
 use io::Fate;
-use wire::{LinkType, Stamp};
+use wire::{LinkType, Malformed, Stamp};
 
 /// One packet as it comes out of a chain.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub struct Seen<'a> {
     pub wire_len: u32,
     /// What its bytes begin with.
     pub link: LinkType,
+    /// Why it was refused where packets enter, if it was: it is malformed then.
+    pub refused: Option<Malformed>,
     /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
     pub entry: u16,
     /// How many packets were sent before it, from all cores: the order in which they left these.

@@ -13,6 +13,7 @@ use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::bits;
 use crate::path::parcel::{Leaving, PackedFlows, Pool};
+use crate::path::tracing::Tracer;
 
 /// A chain on one core: the functions with this core's flows.
 pub struct ChainCore {
@@ -23,6 +24,8 @@ pub struct ChainCore {
     pub(crate) between: Vec<bool>,
     /// Where each function of the chain is.
     pub(crate) places: Vec<Place>,
+    /// Of a core that can be asked to trace packets.
+    pub(crate) tracer: Option<Box<Tracer>>,
 }
 
 /// Where a function of the chain is.
@@ -37,6 +40,15 @@ impl ChainCore {
     #[inline]
     pub fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         batch.begin(self.drop_malformed);
+        match self.tracer.as_mut().is_some_and(|tracer| tracer.is_on()) {
+            false => self.pass(batch, port, laps),
+            true => self.process_traced(batch, port, laps),
+        }
+    }
+
+    /// Takes the live packets of a batch through the functions.
+    #[inline]
+    pub(super) fn pass(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         match self.between.is_empty() {
             true => self.groups.iter_mut().for_each(|group| group.process(batch, port, laps)),
             false => self.process_both_ways(batch, port, laps),
@@ -57,6 +69,21 @@ impl ChainCore {
         port: &dyn Port,
         laps: &mut dyn Laps,
     ) {
+        match self.tracer.as_mut().is_some_and(|tracer| tracer.is_on()) {
+            false => self.replay_all(items, batch, port, laps),
+            true => self.replay_traced(items, batch, port, laps),
+        }
+    }
+
+    /// Takes the live items through the functions.
+    #[inline]
+    pub(super) fn replay_all(
+        &mut self,
+        items: &mut Items<'_>,
+        batch: &mut Batch,
+        port: &dyn Port,
+        laps: &mut dyn Laps,
+    ) {
         self.groups.iter_mut().for_each(|group| group.replay(items, batch, port, laps));
     }
 
@@ -70,7 +97,7 @@ impl ChainCore {
     /// A chain of no functions, in place of one that is elsewhere.
     pub(crate) fn nothing() -> ChainCore {
         let (groups, between, places) = (Vec::new(), Vec::new(), Vec::new());
-        ChainCore { drop_malformed: false, checks: Checks::default(), groups, between, places }
+        ChainCore { drop_malformed: false, checks: Checks::default(), groups, between, places, tracer: None }
     }
 
     /// Takes over all flows and pools of another replica, as they are between two batches: from here on both step

@@ -2,12 +2,13 @@ use std::any::Any;
 
 use io::Port;
 use table::Horizon;
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
+use crate::path::look::Look;
 use crate::path::parcel::{Leaving, PackedFlows, Pool};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
@@ -29,6 +30,11 @@ pub(crate) trait Group: Send {
 
     /// See [`Stage::audit`].
     fn audit(&self, member: usize, now: Stamp) -> u64;
+
+    /// What a function knows of a packet with these headers as of `now_ns`, to be told by a trace.
+    fn look(&self, _member: usize, _headers: &Headers, _now_ns: u64) -> Look {
+        Look::default()
+    }
 
     /// See [`Stage::counters`].
     fn counters(&self, member: usize) -> StageCounters<'_>;

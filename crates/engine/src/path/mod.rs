@@ -10,6 +10,9 @@
 //! | `step` | one function's step of a packet, and what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
+//! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), in
+//! batches that are cut for it (`cut`), and what comes of it is told (`traced`).
+//!
 //! The others are what goes along: `batch` with its sets of packets (`packets`), what a core is told of packets that other
 //! cores have (`items`), `sides`, `counters`, `laps`, and `parcel`, which leaves for another core.
 
@@ -17,10 +20,12 @@ pub(crate) mod batch;
 pub(crate) mod checks;
 pub(crate) mod core;
 pub(crate) mod counters;
+mod cut;
 mod edit;
 pub(crate) mod group;
 pub(crate) mod items;
 pub(crate) mod laps;
+pub(crate) mod look;
 pub(crate) mod packets;
 pub(crate) mod parcel;
 mod parse;
@@ -28,3 +33,5 @@ pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod sides;
 pub(crate) mod step;
+pub(crate) mod traced;
+pub(crate) mod tracing;

@@ -85,6 +85,7 @@ pub fn turn(
         observer.lap(Lap::Parse, batch);
         intake.step(chain, batch, port, observer);
         apply_edits(port, batch);
+        chain.tell_traced(batch);
         observer.lap(Lap::Edit, batch);
         counters.count(batch);
         counters.busy_ns += begin.elapsed().as_nanos() as u64;

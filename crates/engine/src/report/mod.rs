@@ -1,12 +1,16 @@
 //! What a run has to tell, as data: the JSON of `paceline run --json`. Documented by
 //! `docs/run.schema.json`; fields are added, never renamed or removed.
 
+mod drops;
 mod history;
 mod of_run;
 mod text;
+mod trace;
 pub mod words;
 
+pub use drops::{DroppedPacket, WhyDropped};
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
+pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};
 
 use std::collections::BTreeMap;
 

@@ -3,11 +3,12 @@ use std::mem;
 
 use nf::{NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
-use wire::{EditsMark, Stamp};
+use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::items::Items;
+use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
 use crate::path::step::Stepper;
@@ -335,6 +336,14 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
 
     fn counters(&self) -> StageCounters<'_> {
         self.stepper.counters(self.flows)
+    }
+
+    fn look(&self, headers: &Headers, slot: Slot, table: &FlowTable<F::Key>, now_ns: u64) -> Look {
+        let state = |_: &F::Key| {
+            let cell = slot.is_some().then(|| table.cell(slot, self.part))?;
+            Some((*cell.state()?, cell.deadline_ns()))
+        };
+        Look::of(self.function(), headers, now_ns, &self.counters(), state)
     }
 
     fn copy_from(&mut self, other: &dyn Member<F::Key>) {

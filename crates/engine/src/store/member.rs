@@ -10,6 +10,7 @@ use wire::{Headers, Stamp};
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
 use crate::path::items::Items;
+use crate::path::look::Look;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
@@ -112,6 +113,10 @@ pub(crate) trait Member<K>: Send {
     fn audit(&self, table: &FlowTable<K>, now: Stamp) -> u64;
 
     fn counters(&self) -> StageCounters<'_>;
+
+    /// What it knows of a packet with these headers, whose flow's block is here, if it has one: see
+    /// [`Group::look`](crate::path::group::Group::look).
+    fn look(&self, headers: &Headers, slot: Slot, table: &FlowTable<K>, now_ns: u64) -> Look;
 
     /// Takes over what the same function of another replica has beside the table.
     fn copy_from(&mut self, _other: &dyn Member<K>) {

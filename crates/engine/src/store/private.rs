@@ -4,13 +4,14 @@ use std::mem;
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
 use table::{FlowTable, Horizon, Layout, OutOfMemory, Parcel, Slot, WhenFull};
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
 use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
+use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits};
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
 use crate::store::function::FunctionMember;
@@ -249,6 +250,12 @@ impl<K: FlowKey> Group for KeyGroup<K> {
 
     fn audit(&self, member: usize, now: Stamp) -> u64 {
         self.members[member].audit(&self.table, now)
+    }
+
+    fn look(&self, member: usize, headers: &Headers, now_ns: u64) -> Look {
+        let (table, key) = (&self.table, K::of(headers));
+        let slot = table.find(table.hash(key.short(), || key), key.short(), || key);
+        self.members[member].look(headers, slot, table, now_ns)
     }
 
     fn counters(&self, member: usize) -> StageCounters<'_> {

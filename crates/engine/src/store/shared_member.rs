@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use nf::{FiveTuple, NetworkFunction, Verdict, hash_bytes};
 use table::{FlowTable, Horizon, Part, Slot};
-use wire::Stamp;
+use wire::{Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters};
+use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::step::Stepper;
 use crate::store::function::hash_state;
@@ -236,6 +237,11 @@ impl<F: NetworkFunction> Member<FiveTuple> for SharedMember<F> {
     fn counters(&self) -> StageCounters<'_> {
         let flows = if self.core == 0 { self.states.counters() } else { FlowCounters::default() };
         StageCounters { capacity: self.states.capacity(), ..self.stepper.counters(flows) }
+    }
+
+    fn look(&self, headers: &Headers, _: Slot, _: &FlowTable<FiveTuple>, now_ns: u64) -> Look {
+        let counters = self.stepper.counters(FlowCounters::default());
+        Look::of(&*self.stepper.function, headers, now_ns, &counters, |key| self.states.peek(key))
     }
 
     /// What passed is counted anew: a bound of other options is another.

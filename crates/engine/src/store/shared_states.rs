@@ -150,6 +150,15 @@ impl<F: NetworkFunction> SharedStates<F> {
         Some(slot)
     }
 
+    /// The state of `key`, if there is one, and when it dies.
+    pub(crate) fn peek(&self, key: &F::Key) -> Option<(F::State, u64)> {
+        let directory = lock(&self.directory);
+        let short = key.short();
+        let slot = directory.table.find(directory.table.hash(short, || *key), short, || *key);
+        let entry = slot.is_some().then(|| self.entry(slot))?;
+        Some((entry.state?, entry.deadline_ns))
+    }
+
     /// One reference less.
     pub(crate) fn release(&self, slot: Slot) {
         let mut directory = lock(&self.directory);

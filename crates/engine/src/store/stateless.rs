@@ -3,13 +3,14 @@ use std::any::Any;
 use io::Port;
 use nf::{NetworkFunction, Verdict};
 use table::Horizon;
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
+use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::step::Stepper;
 
@@ -52,6 +53,10 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
 
     fn audit(&self, _: usize, _: Stamp) -> u64 {
         0
+    }
+
+    fn look(&self, member: usize, headers: &Headers, now_ns: u64) -> Look {
+        Look::of(&*self.0.function, headers, now_ns, &self.counters(member), |_| None)
     }
 
     fn counters(&self, _: usize) -> StageCounters<'_> {

@@ -25,12 +25,13 @@ use nf::{FlowKey, Hasher, NetworkFunction, hash_bytes};
 use spin::mutex::SpinMutex;
 use spin::mutex::spin::SpinMutexGuard;
 use table::{Ahead, FlowTable, Horizon, Layout, MAX_FLOWS, OutOfMemory, Part, WhenFull};
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::counters::StageCounters;
 use crate::path::group::Group;
 use crate::path::laps::{Lap, Laps};
+use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
 use crate::store::clocks::Clocks;
@@ -321,6 +322,14 @@ impl<K: FlowKey> Group for StripedGroup<K> {
     /// When flows die is not promised.
     fn audit(&self, _: usize, _: Stamp) -> u64 {
         0
+    }
+
+    fn look(&self, member: usize, headers: &Headers, now_ns: u64) -> Look {
+        let key = K::of(headers);
+        let hash = table::hash(&self.stripes.hasher, key.short(), || key);
+        let stripe = self.stripes.lock(self.stripes.of(hash));
+        let slot = stripe.table.find(hash, key.short(), || key);
+        self.members[member].look(headers, slot, &stripe.table, now_ns)
     }
 
     fn counters(&self, member: usize) -> StageCounters<'_> {

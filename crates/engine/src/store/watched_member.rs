@@ -3,10 +3,11 @@ use std::collections::HashMap;
 
 use nf::{NetworkFunction, WhenShared, began_anew, hash_bytes};
 use table::{FlowTable, Horizon, Slot};
-use wire::Stamp;
+use wire::{Headers, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::path::counters::StageCounters;
+use crate::path::look::Look;
 use crate::path::packets::bits;
 use crate::path::parcel::Pool;
 use crate::store::function::FunctionMember;
@@ -149,6 +150,10 @@ impl<F: NetworkFunction> Member<F::Key> for WatchedMember<F> {
 
     fn audit(&self, table: &FlowTable<F::Key>, now: Stamp) -> u64 {
         self.inner.audit(table, now)
+    }
+
+    fn look(&self, headers: &Headers, slot: Slot, table: &FlowTable<F::Key>, now_ns: u64) -> Look {
+        self.inner.look(headers, slot, table, now_ns)
     }
 
     fn counters(&self) -> StageCounters<'_> {

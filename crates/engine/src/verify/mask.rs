@@ -63,7 +63,10 @@ mod tests {
     fn mask(bytes: &[u8], fields: Fields) -> Vec<u8> {
         let stamp = Stamp::default();
         let link = LinkType::Ethernet;
-        masked(&Seen { stamp, fate: Fate::Forward, bytes, wire_len: 42, link, entry: 0, sent: 0 }, fields)
+        masked(
+            &Seen { stamp, fate: Fate::Forward, bytes, wire_len: 42, link, refused: None, entry: 0, sent: 0 },
+            fields,
+        )
     }
 
     #[test]

@@ -36,13 +36,13 @@ pub const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// The most interfaces in one section.
 pub const MAX_INTERFACES: usize = 1 << 16;
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
+pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+pub(super) const INTERFACE: u32 = 1;
 const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Type, length and length again: the shortest block there is.
 const FRAME_LEN: usize = 12;
 const TRAILER_LEN: usize = 4;

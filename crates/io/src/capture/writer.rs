@@ -51,10 +51,14 @@ impl CaptureWriter {
     /// # Errors
     /// The output is a directory, or its directory cannot be written.
     pub fn create(path: impl AsRef<Path>, link: LinkType) -> Result<CaptureWriter, CaptureError> {
-        let path = path.as_ref();
+        CaptureWriter::begin(path.as_ref(), &file_header(link))
+    }
+
+    /// Creates a capture, of any format, that begins with `header`.
+    pub(super) fn begin(path: &Path, header: &[u8]) -> Result<CaptureWriter, CaptureError> {
         let (path, sink) = open_sink(path)?;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-        buffer.extend_from_slice(&file_header(link));
+        buffer.extend_from_slice(header);
         Ok(CaptureWriter { path, sink, buffer, records: 0, closed: false })
     }
 
@@ -70,11 +74,15 @@ impl CaptureWriter {
         if len > MAX_PACKET_BYTES {
             return Err(CaptureError::TooLong { path: self.path.clone(), len });
         }
-        if self.buffer.len() + RECORD_LEN + len > BUFFER_BYTES {
+        self.append(&[&record_header(time_ns, wire_len, len as u32), data])
+    }
+
+    /// Adds the parts of a record, written out as a whole.
+    pub(super) fn append(&mut self, parts: &[&[u8]]) -> Result<(), CaptureError> {
+        if self.buffer.len() + parts.iter().map(|part| part.len()).sum::<usize>() > BUFFER_BYTES {
             self.flush()?;
         }
-        self.buffer.extend_from_slice(&record_header(time_ns, wire_len, len as u32));
-        self.buffer.extend_from_slice(data);
+        parts.iter().for_each(|part| self.buffer.extend_from_slice(part));
         self.records += 1;
         Ok(())
     }

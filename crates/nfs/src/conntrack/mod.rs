@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Reload, Reports, TwoSided, Verdict,
+    Reload, Reports, StateValue, TwoSided, Verdict,
 };
 use wire::{Fields, Headers, Stamp};
 
@@ -93,7 +93,7 @@ impl NetworkFunction for Conntrack {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
-        reports: Reports { report: Self::report, hint: Self::hint },
+        reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },
         reload: Reload::ANY,
         ..Extras::NONE
     };
@@ -156,6 +156,10 @@ impl NetworkFunction for Conntrack {
 }
 
 impl Conntrack {
+    fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
+        state.shown()
+    }
+
     fn wants_sides(&self) -> Option<&'static str> {
         (self.settings.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
     }

@@ -1,6 +1,10 @@
 //! What is kept of a connection.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use bitflags::bitflags;
+use nf::StateValue;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::segment::{Segment, Shape};
@@ -143,6 +147,26 @@ impl State {
     /// The state of TCP.
     pub fn tcp(&self) -> TcpState {
         self.tcp
+    }
+
+    /// For people: see [`nf::Reports::state`].
+    pub(super) fn shown(&self) -> Vec<(&'static str, StateValue)> {
+        let originator_end = if self.flags.contains(Flags::ORIGINATOR_IS_LOW) { "low" } else { "high" };
+        let is_answered = if self.flags.contains(Flags::ANSWERED) { "yes" } else { "no" };
+        let mut values: Vec<(&'static str, StateValue)> = vec![
+            ("tcp", self.tcp.name().into()),
+            ("answered", is_answered.into()),
+            ("originator_end", originator_end.into()),
+        ];
+        let names = [
+            ["originator_seq", "originator_seq_max", "originator_ack", "originator_window"],
+            ["responder_seq", "responder_seq_max", "responder_ack", "responder_window"],
+        ];
+        for (names, Half { end, max_end, max_ack, max_window, .. }) in names.into_iter().zip(self.halves) {
+            let numbers = [end, max_end, max_ack, max_window];
+            values.extend(names.into_iter().zip(numbers.map(StateValue::from)));
+        }
+        values
     }
 
     /// Which end a packet is from.

@@ -217,7 +217,7 @@ fn make_ready(trace: &Trace, turn: &[usize], feeder: &mut Feeder, ports: &mut [R
 fn seen<'a>(done: &Done, bytes: &'a [u8]) -> Seen<'a> {
     let Done { frame, fate, sent } = done;
     let Frame { stamp, wire_len, link, entry, .. } = *frame;
-    Seen { stamp, fate: *fate, bytes, wire_len, link, entry, sent: *sent }
+    Seen { stamp, fate: *fate, bytes, wire_len, link, refused: None, entry, sent: *sent }
 }
 
 /// Cores, and a thread before and behind them, that share processors; and runs that differ.

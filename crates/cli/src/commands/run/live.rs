@@ -45,6 +45,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
+    if args.trace.trace.is_some() || args.drops.drops.is_some() {
+        return Err(Failure::usage(
+            "--trace and --drops are for captures\n\
+             On interfaces ask a run that goes on: `paceline ctl trace FILTER`, `paceline ctl drops --out FILE`.",
+        ));
+    }
     let chain = read_chain(&args.chain.chain, registry)?;
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
@@ -130,6 +136,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         chain: args.chain.chain.clone(),
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
+        tap: port.tap(),
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));

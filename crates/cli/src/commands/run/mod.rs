@@ -4,23 +4,28 @@ mod live;
 mod metrics;
 mod options;
 mod record;
+mod trace;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::report::RunReport;
-use engine::{ExternalInput, Input, Registry, RunOutcome, Seen, Speed, replay_external, replay_reloading};
+use engine::report::{DroppedPacket, RunReport};
+use engine::{
+    Chain, ExternalInput, Input, Registry, RunOutcome, Seen, Speed, replay_external, replay_reloading,
+};
 use io::Fate;
 use io::capture::CaptureWriter;
 use wire::LinkType;
 
 use self::metrics::serve;
 pub use self::options::RunArgs;
+use self::trace::{Tracer, Tracing};
 use crate::args::{self, Packets, Setting, TableArgs};
+use crate::drops::DropsFile;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::open_capture;
-use crate::output::{Reports, plural};
+use crate::output::{Reports, check_outputs, plural};
 use crate::progress::{Bar, interruptible};
 
 /// Why a chain takes over in plain captures alone.
@@ -42,17 +47,32 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     plan.egress = args.egress.0;
     let reloads = args.reload.reloads(&plan, &args.card, &TableArgs::default(), registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
-    let reports = Reports::open(&inputs, args.out.as_deref(), args.json.as_deref())?;
+    // Where something else is on standard output, the text is not.
+    let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());
+    let outputs = [("--out", args.out.as_deref()), ("--json", args.json.as_deref()), ("--trace-json", lines)];
+    check_outputs(&inputs, &[&outputs[..], &[("--drops", packets_dropped)]].concat())?;
+    let taken = [lines, packets_dropped].into_iter().flatten().find(|path| *path == "-");
+    let tracer = Tracer::prepare(args)?;
+    let reports = Reports::open(&inputs, args.out.as_deref().or(taken), args.json.as_deref())?;
     let source = Source::open(&packets, args.speed)?;
+    let per_second = args.drops.drops_per_second;
+    let mut drops =
+        args.drops.drops.as_deref().map(|path| DropsFile::create(path, per_second)).transpose()?;
     let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
     let progress = interruptible(telemetry);
+    let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;
     let bar = Bar::new(&chain.name, source.size_bytes());
     let mut out = args.out.as_deref().map(Output::new);
     let mut see = |seen: &Seen<'_>| {
         bar.packet(seen.stamp.seq, &progress);
+        if let Some(drops) = &mut drops {
+            // The chain that ran when it came.
+            let last = reloads.iter().rev().find(|reload| reload.after <= seen.stamp.seq);
+            write_drop(drops, last.map_or(&chain, |reload| &reload.chain), seen)?;
+        }
         match &mut out {
             Some(out) => out.packet(seen),
             None => Ok(()),
@@ -90,8 +110,24 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
     }
-    reports.write(&report, &report.text(written.as_deref()))?;
+    let dropped = drops.map(|drops| drops.finish(0, "--drops-per-second", per_second)).transpose()?;
+    let dropped = dropped.map(|dropped| dropped + "\n").unwrap_or_default();
+    if !reports.shows_text() && !dropped.is_empty() {
+        eprint!("note: {dropped}");
+    }
+    let traced = tracer.map(Tracing::finish).transpose()?.unwrap_or_default();
+    reports.write(&report, &(traced + &report.text(written.as_deref()) + &dropped))?;
     exit_status(outcome)
+}
+
+/// Writes a packet that is dropped.
+fn write_drop(drops: &mut DropsFile, chain: &Chain, seen: &Seen<'_>) -> Result<(), Failure> {
+    let Seen { stamp, fate, bytes, wire_len, link, refused, .. } = *seen;
+    let Some(why) = chain.why_dropped(&DroppedPacket { fate, bytes, wire_len, link, refused }) else {
+        return Ok(());
+    };
+    let comment = format!("{} (packet {})", why.text(), stamp.seq + 1);
+    drops.packet(("", link), stamp.time_ns, (wire_len, bytes), &comment)
 }
 
 fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {

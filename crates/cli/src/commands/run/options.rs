@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use engine::{Egress, Speed};
 
@@ -42,6 +43,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:PORT", help_heading = RUNNING)]
     pub metrics: Option<Address>,
     #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(flatten)]
+    pub drops: DropsArgs,
+    #[command(flatten)]
     pub live: LiveArgs,
     #[command(flatten)]
     pub card: CardArgs,
@@ -64,6 +69,41 @@ impl ValueEnum for EgressArg {
         Some(clap::builder::PossibleValue::new(self.0.name()).help(self.0.summary()))
     }
 }
+
+#[derive(Args)]
+#[command(next_help_heading = "A look at single packets")]
+pub struct TraceArgs {
+    /// Show the way of packets that match through the chain: key, state before and after, verdict, edits. FILTER is an
+    /// expression of pcap-filter(7), as tcpdump takes it; '' is all packets. On interfaces: `paceline ctl trace`
+    #[arg(long, value_name = "FILTER")]
+    pub trace: Option<String>,
+    /// How many of them: the first ones
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = RangedU64ValueParser::<usize>::new().range(1..=TRACE_MAX))]
+    pub trace_limit: usize,
+    /// Write them as lines of JSON to this file instead; `-` is standard output
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    pub trace_json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct DropsArgs {
+    /// Write dropped packets, as they came in, to this pcapng, each with the function and its reason as comment; `-` is
+    /// standard output. On interfaces: `paceline ctl drops`
+    #[arg(long, value_name = "DROPS.pcapng", help_heading = "A look at single packets")]
+    pub drops: Option<PathBuf>,
+    /// The most of them that are written for each second, by the time stamps of packets
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "drops",
+        default_value_t = 1_000,
+        help_heading = "A look at single packets"
+    )]
+    pub drops_per_second: u64,
+}
+
+/// The most packets that are traced at once.
+const TRACE_MAX: u64 = 100_000;
 
 #[derive(Args)]
 pub struct LiveArgs {

@@ -1,0 +1,154 @@
+//! Answers of many lines: `trace` and `drops`. Each goes on in a thread of its own, so that others can ask meanwhile.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Read, Result, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::Traces;
+use engine::report::{DroppedPacket, TraceReport, WhyDropped};
+use io::{Dropped, Tapped, Why};
+
+use super::server::Subject;
+use super::words::{Answer, DroppedLine, End, Line};
+
+/// How long it waits for a packet before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Streams that go on.
+#[derive(Default)]
+pub struct Streams(Mutex<Vec<JoinHandle<()>>>);
+
+impl Streams {
+    /// Has `tell` go on with a connection, after an answer that all is well.
+    pub fn begin(
+        &self,
+        mut stream: UnixStream,
+        is_over: &Arc<AtomicBool>,
+        tell: impl FnOnce(&mut Stream) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        say(&mut stream, &Answer::done())?;
+        // A look whether the other end is gone, and no more.
+        stream.set_read_timeout(Some(Duration::from_millis(1)))?;
+        let mut stream = Stream { stream, is_over: Arc::clone(is_over) };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|thread| !thread.is_finished());
+        all.push(thread::spawn(move || {
+            // Who went away in the middle hears nothing, and that is all.
+            let _ = tell(&mut stream);
+        }));
+        Ok(())
+    }
+
+    /// Waits for all to end, which they do when the run is over.
+    pub fn join(&self) {
+        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        all.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// One that goes on.
+pub struct Stream {
+    stream: UnixStream,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Stream {
+    fn line(&mut self, line: &Line) -> Result<()> {
+        say(&mut self.stream, line)
+    }
+
+    /// Whether it is to end: the run does, the time is up, or the other end has said all that it wanted.
+    fn is_over(&mut self, subject: &Subject, until: Option<Instant>) -> bool {
+        let run_is_over =
+            self.is_over.load(Ordering::Relaxed) || subject.progress.stop.load(Ordering::Relaxed);
+        if run_is_over || until.is_some_and(|until| Instant::now() >= until) {
+            return true;
+        }
+        match self.stream.read(&mut [0; 64]) {
+            Ok(read) => read == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
+
+    /// Tells the way of packets, `count` at most.
+    pub fn trace(
+        &mut self,
+        subject: &Subject,
+        traces: &Traces,
+        count: u64,
+        until: Option<Instant>,
+    ) -> Result<()> {
+        let (mut told, mut looked) = (0, Instant::now());
+        while told < count {
+            if let Some(traced) = traces.next(LOOK) {
+                let traced = Some(TraceReport::new(&traced));
+                self.line(&Line { traced, ..Line::default() })?;
+                told += 1;
+            }
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if self.is_over(subject, until) {
+                    break;
+                }
+            }
+        }
+        let (matched, missed) = (Some(traces.matched()), traces.missed());
+        self.line(&Line { end: Some(End { told, matched, missed }), ..Line::default() })
+    }
+
+    /// Tells of dropped packets.
+    pub fn drops(&mut self, subject: &Subject, tapped: &Tapped, until: Option<Instant>) -> Result<()> {
+        let (mut told, mut looked) = (0, Instant::now());
+        loop {
+            if let Some(dropped) = tapped.next(LOOK) {
+                self.line(&Line { dropped: Some(line_of(subject, &dropped)), ..Line::default() })?;
+                told += 1;
+            }
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                if self.is_over(subject, until) {
+                    break;
+                }
+            }
+        }
+        let end = End { told, matched: None, missed: tapped.left_out() };
+        self.line(&Line { end: Some(end), ..Line::default() })
+    }
+}
+
+fn line_of(subject: &Subject, dropped: &Dropped) -> DroppedLine {
+    let Dropped { stamp, interface, wire_len, link, bytes, why } = dropped;
+    let by_chain = |fate, refused| {
+        let packet = DroppedPacket { fate, bytes, wire_len: *wire_len, link: *link, refused };
+        let (chain, _) = subject.progress.reloads.current()?;
+        chain.why_dropped(&packet)
+    };
+    let why = match *why {
+        Why::Chain(fate, refused) => by_chain(fate, refused),
+        Why::Behind(by, reason) => Some(WhyDropped { by: by.to_owned(), reason: reason.to_owned() }),
+    };
+    let why = why.unwrap_or_else(|| WhyDropped { by: "unknown".to_owned(), reason: "unnamed".to_owned() });
+    let mut data = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(data, "{byte:02x}");
+    }
+    DroppedLine {
+        packet: stamp.seq + 1,
+        time_ns: stamp.time_ns,
+        interface: subject.interfaces.get(*interface).cloned().unwrap_or_default(),
+        bytes: *wire_len,
+        by: why.by,
+        reason: why.reason,
+        data,
+    }
+}
+
+fn say(stream: &mut UnixStream, line: &impl serde::Serialize) -> Result<()> {
+    let mut line = serde_json::to_string(line)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())
+}

@@ -1,0 +1,194 @@
+//! `paceline run --drops`: dropped packets, with function and reason.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use io::capture::{CaptureReader, CaptureWriter};
+use pcap_parser::traits::PcapReaderIterator;
+use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGReader};
+use serde_json::Value;
+use wire::LinkType;
+
+use crate::support::{Folder, json, paceline, root, stderr, stdout};
+
+/// The comments of a pcapng, as another program's reader finds them, each with the packet's bytes.
+pub fn commented(path: &str) -> Vec<(String, Vec<u8>)> {
+    let mut reader = PcapNGReader::new(1 << 20, File::open(path).expect("a file")).expect("a pcapng");
+    let mut packets = Vec::new();
+    loop {
+        match reader.next() {
+            Ok((len, block)) => {
+                if let PcapBlockOwned::NG(Block::EnhancedPacket(packet)) = &block {
+                    let comment = packet.options.iter().find(|option| option.code == OptionCode::Comment);
+                    let comment = comment.expect("a comment");
+                    let text = &comment.value[..usize::from(comment.len)];
+                    let text = String::from_utf8(text.to_vec()).expect("text");
+                    packets.push((text, packet.data[..packet.caplen as usize].to_vec()));
+                }
+                reader.consume(len);
+            }
+            Err(PcapError::Eof) => return packets,
+            Err(PcapError::Incomplete(_)) => reader.refill().expect("a file"),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+/// How many packets were dropped by whom and why, from comments.
+pub fn counted(comments: &[(String, Vec<u8>)]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for (comment, _) in comments {
+        let (why, packet) = comment.split_once(" (packet ").expect("the packet's number");
+        assert!(packet.trim_end_matches(')').parse::<u64>().is_ok_and(|packet| packet > 0), "{comment}");
+        let why = match why.split_once("dropped by ") {
+            Some((_, why)) => why.replace(": ", "/"),
+            None => why.replace("dropped as malformed: ", "malformed/"),
+        };
+        *counts.entry(why).or_default() += 1;
+    }
+    counts
+}
+
+/// The same from a report.
+pub fn reported(report: &Value) -> BTreeMap<String, u64> {
+    let of = |field: &str, before: &str| {
+        let counts = report[field].as_object().cloned().unwrap_or_default();
+        let before = before.to_owned();
+        counts
+            .into_iter()
+            .map(move |(name, count)| (format!("{before}{name}"), count.as_u64().expect("a number")))
+    };
+    of("drops", "").chain(of("malformed", "malformed/")).collect()
+}
+
+/// The recorded capture with every 40th packet's IP header damaged in one way or another.
+fn damaged(folder: &Folder) -> String {
+    let path = folder.file("damaged.pcap");
+    let mut reader = CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture");
+    let mut writer =
+        CaptureWriter::create(Path::new(&path), LinkType::Ethernet).expect("a folder of the test");
+    let mut number = 0;
+    while let Some(record) = reader.next().expect("whole") {
+        let mut data = record.data.to_vec();
+        number += 1;
+        if number % 40 == 0 {
+            match number / 40 % 4 {
+                0 => data[14] = 0xf5,
+                1 => data[24] ^= 0x55,
+                2 => data.truncate(20),
+                _ => data[16] = 0xff,
+            }
+        }
+        let wire_len = if data.len() == record.data.len() { record.wire_len } else { data.len() as u32 };
+        writer.write(record.time_ns, wire_len, &data).expect("there is room");
+    }
+    writer.finish().expect("there is room");
+    path
+}
+
+#[test]
+fn every_dropped_packet_is_there_with_its_function_and_reason() {
+    let folder = Folder::new("drops");
+    let full = folder.file("full.toml");
+    fs::write(&full, "[[function]]\nuse = \"conntrack\"\nflows = 8\ntable_full = \"reject\"\n")
+        .expect("a folder of the test");
+    let (damaged, drops) = (damaged(&folder), folder.file("drops.pcapng"));
+    let (mut kinds, mut malformed) = (0, 0);
+    for chain in ["examples/edge.toml", "examples/gateway.toml", "examples/acl.toml", &full] {
+        for (strategy, cores) in [("single", "1"), ("rss", "2"), ("scr", "3")] {
+            let args =
+                ["run", chain, "--pcap", &damaged, "--strategy", strategy, "--cores", cores, "--json", "-"];
+            let output =
+                paceline(&[&args[..], &["--drops", &drops, "--drops-per-second", "100000"]].concat());
+            if strategy == "rss" && !output.status.success() {
+                continue;
+            }
+            let report = json(&output);
+            let written = commented(&drops);
+            let expected = reported(&report);
+            assert_eq!(counted(&written), expected, "{chain} {strategy}");
+            let dropped = report["verdicts"]["drop"].as_u64().expect("a number");
+            assert_eq!(written.len() as u64, dropped, "{chain} {strategy}");
+            kinds += expected.len();
+            malformed += expected.keys().filter(|why| why.starts_with("malformed/")).count();
+        }
+    }
+    assert!(kinds > 20 && malformed > 10, "{kinds} kinds of drops, {malformed} of malformed ones");
+}
+
+#[test]
+fn packets_are_as_they_came_in() {
+    let folder = Folder::new("drops-bytes");
+    let drops = folder.file("drops.pcapng");
+    let output = paceline(&["run", "examples/edge.toml", "--pcap", "captures/edge.pcap", "--drops", &drops]);
+    assert!(
+        stdout(&output).contains(&format!("128 dropped packets written to {drops}\n")),
+        "{}",
+        stdout(&output)
+    );
+    let mut reader = CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture");
+    let mut all = Vec::new();
+    while let Some(record) = reader.next().expect("whole") {
+        all.push(record.data.to_vec());
+    }
+    for (comment, bytes) in commented(&drops) {
+        let number = comment.rsplit_once("(packet ").expect("a number").1.trim_end_matches(')');
+        let number: usize = number.parse().expect("a number");
+        assert_eq!(all[number - 1], bytes, "{comment}");
+    }
+    // Our own reader takes the file, too, and times and lengths are those of the capture.
+    let again = paceline(&["run", "examples/edge.toml", "--pcap", &drops, "--json", "-"]);
+    assert_eq!(json(&again)["packets"], serde_json::json!(128), "{}", stderr(&again));
+}
+
+#[test]
+fn tshark_shows_the_comments() {
+    let folder = Folder::new("drops-tshark");
+    let drops = folder.file("drops.pcapng");
+    paceline(&["run", "examples/edge.toml", "--pcap", "captures/edge.pcap", "--drops", &drops]);
+    let tshark = Command::new("tshark").args(["-r", &drops, "-T", "fields", "-e", "frame.comment"]).output();
+    let Ok(tshark) = tshark else { return eprintln!("skipped: no tshark") };
+    let text = String::from_utf8_lossy(&tshark.stdout).into_owned();
+    assert_eq!(text.lines().count(), 128, "{}", stderr(&tshark));
+    assert!(text.lines().all(|line| line.starts_with("dropped by policer: over-rate (packet ")), "{text}");
+}
+
+#[test]
+fn a_second_has_so_many_and_the_others_are_counted() {
+    let folder = Folder::new("drops-rate");
+    let drops = folder.file("drops.pcapng");
+    let args = [
+        "run",
+        "examples/edge.toml",
+        "--pcap",
+        "captures/edge.pcap",
+        "--drops",
+        &drops,
+        "--drops-per-second",
+        "7",
+    ];
+    let text = stdout(&paceline(&args));
+    let written = commented(&drops).len();
+    let left_out = 128 - written;
+    assert!(written > 0 && left_out > 0);
+    let told = format!(
+        "{written} dropped packets written to {drops}; {left_out} not written, beyond --drops-per-second 7\n"
+    );
+    assert!(text.ends_with(&told), "{text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_is_refused_ahead_of_the_run() {
+    for path in ["no-such-folder/drops.pcapng", "captures", "captures/edge.pcap"] {
+        let output =
+            paceline(&["run", "examples/edge.toml", "--pcap", "captures/edge.pcap", "--drops", path]);
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str()),
+            (Some(2), ""),
+            "{path}: {}",
+            stderr(&output)
+        );
+    }
+}

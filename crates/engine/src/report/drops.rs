@@ -1,0 +1,68 @@
+//! Why single packets were dropped, in words.
+
+use io::{EngineDrop, Fate};
+use wire::{LinkType, Malformed};
+
+use crate::chain::Chain;
+use crate::path::checks::Checks;
+
+/// Why a packet was dropped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WhyDropped {
+    /// Who dropped it: a function's name, as reports have it; `malformed` where none has seen it; `engine` else.
+    pub by: String,
+    /// Why, as reports have it.
+    pub reason: String,
+}
+
+/// A packet as it was when it was dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct DroppedPacket<'a> {
+    /// What became of it.
+    pub fate: Fate,
+    /// Its bytes that are here.
+    pub bytes: &'a [u8],
+    /// Its bytes on the wire.
+    pub wire_len: u32,
+    /// What its bytes begin with.
+    pub link: LinkType,
+    /// See [`Seen::refused`](crate::Seen::refused).
+    pub refused: Option<Malformed>,
+}
+
+impl Chain {
+    /// Why this chain dropped a packet; `None` of one that was not.
+    pub fn why_dropped(&self, packet: &DroppedPacket<'_>) -> Option<WhyDropped> {
+        let DroppedPacket { fate, bytes, wire_len, link, refused } = *packet;
+        let why = |by: &str, reason: &str| Some(WhyDropped { by: by.to_owned(), reason: reason.to_owned() });
+        match fate {
+            Fate::Forward | Fate::TransmitBack | Fate::Host => None,
+            Fate::DropBy { function, reason } => {
+                let Some(spec) = self.functions.get(usize::from(function)) else {
+                    return why("unknown", "unnamed");
+                };
+                let reasons = spec.function.info().about.drop_reasons;
+                why(&spec.name, reasons.get(usize::from(reason)).copied().unwrap_or("unnamed"))
+            }
+            Fate::Drop(EngineDrop::Malformed) => {
+                // With nothing else wrong it was a checksum.
+                let checks = Checks { verifies_checksums: true, ..self.checks() };
+                let reason = checks.headers(link, bytes, wire_len, refused).malformed();
+                why("malformed", reason.map_or("unknown", Malformed::name))
+            }
+            Fate::Drop(EngineDrop::NoRoom) => why("engine", "no-room"),
+            Fate::Drop(EngineDrop::NotTaken) => why("engine", "history-not-taken"),
+            Fate::Drop(EngineDrop::Overtaken) => why("engine", "overtaken"),
+        }
+    }
+}
+
+impl WhyDropped {
+    /// For people: `dropped by policer: over-rate`.
+    pub fn text(&self) -> String {
+        match self.by.as_str() {
+            "malformed" => format!("dropped as malformed: {}", self.reason),
+            by => format!("dropped by {by}: {}", self.reason),
+        }
+    }
+}
