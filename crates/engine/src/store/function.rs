@@ -214,6 +214,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.replay_hits_of(packets, runs, items, steps);
     }
 
+    fn replay_misses(&mut self, packets: u64, items: &mut Items<'_>) -> u64 {
+        self.replay_misses_of(packets, items)
+    }
+
     fn replay_miss(&mut self, item: usize, items: &mut Items<'_>) -> bool {
         self.replay_miss_of(item, items)
     }

@@ -60,6 +60,12 @@ pub(crate) trait Member<K>: Send {
         unreachable!("only replicas have history, and these have tables of their own");
     }
 
+    /// Steps live items of other cores that follow each other, of one flow that has no block, as long as they leave no
+    /// state; says which.
+    fn replay_misses(&mut self, _packets: u64, _items: &mut Items<'_>) -> u64 {
+        unreachable!("as above");
+    }
+
     /// Steps one live item of another core, whose flow has no block. `true`: it left a state that needs one; then
     /// [`Member::replay_place`] comes next.
     fn replay_miss(&mut self, _item: usize, _items: &mut Items<'_>) -> bool {

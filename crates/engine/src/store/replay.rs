@@ -14,7 +14,7 @@ use table::{Slot, Wanted};
 use crate::path::batch::Batch;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
-use crate::path::packets::{BATCH_PACKETS, bits, first_bits};
+use crate::path::packets::{BATCH_PACKETS, bits, first_bits, span_bits};
 use crate::store::member::{Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
 use crate::store::walk::free_one;
@@ -123,8 +123,38 @@ impl<K: FlowKey> KeyGroup<K> {
         }
         self.replay_hits(hits, items, batch, port, laps);
         if misses != 0 {
-            bits(misses).for_each(|item| self.replay_one(item, keys, items, batch, port));
+            self.replay_misses(misses, keys, items, batch, port);
             laps.lap(Lap::OneByOne, batch);
+        }
+    }
+
+    /// Items of flows that have no block, unless an item before makes one. As long as those of one flow leave no state,
+    /// nothing is looked up for them.
+    fn replay_misses(
+        &mut self,
+        mut rest: u64,
+        keys: Keys<'_, K>,
+        items: &mut Items<'_>,
+        batch: &mut Batch,
+        port: &dyn Port,
+    ) {
+        while rest != 0 {
+            let item = rest.trailing_zeros() as usize;
+            let wanted = &keys.wanted[item];
+            let is_missed = || !self.table.find(wanted.hash(), wanted.short(), || keys.keys[item]).is_some();
+            if !items.is_own(item) && self.members.len() == 1 && is_missed() {
+                let leader =
+                    (self.leaders & u64::MAX >> (BATCH_PACKETS - 1 - item)).checked_ilog2().unwrap_or(0);
+                let breaks = !rest | items.own | !run_of(1 << leader, self.leaders);
+                let count = (breaks >> item).trailing_zeros().min((BATCH_PACKETS - item) as u32);
+                let stepped = self.members[0].replay_misses(span_bits(item, count as usize), items);
+                rest &= !stepped;
+                if stepped != 0 {
+                    continue;
+                }
+            }
+            self.replay_one(item, keys, items, batch, port);
+            rest &= rest - 1;
         }
     }
 

@@ -178,6 +178,43 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.stepper.replay().step(flow, meta, stamp)
     }
 
+    /// See [`Member::replay_misses`](crate::store::member::Member::replay_misses).
+    pub(super) fn replay_misses_of(&mut self, packets: u64, items: &mut Items<'_>) -> u64 {
+        let metas = items.metas::<F::Meta>(self.stepper.index());
+        let is_last = self.stepper.is_last();
+        let mut rest = packets;
+        while rest != 0 {
+            let item = rest.trailing_zeros() as usize;
+            if let Some(meta) = &metas[item] {
+                let mut flow = None;
+                // None of them begins the flow.
+                let leapt = match is_last {
+                    true => self.stepper.leap(
+                        &mut flow,
+                        &metas[item..],
+                        &items.times_ns[item..],
+                        rest >> item >> 1,
+                    ),
+                    false => 0,
+                };
+                if leapt > 0 {
+                    rest &= !span_bits(item, leapt);
+                    continue;
+                }
+                let verdict = self.replay_new(&mut flow, meta, item, items);
+                if flow.is_some() {
+                    // The step is done again where there is a block for it; it changed nothing else.
+                    break;
+                }
+                if verdict != Verdict::Forward {
+                    items.live &= !(1 << item);
+                }
+            }
+            rest &= rest - 1;
+        }
+        packets & !rest
+    }
+
     /// See [`Member::replay_miss`](crate::store::member::Member::replay_miss).
     pub(super) fn replay_miss_of(&mut self, item: usize, items: &mut Items<'_>) -> bool {
         let Some(meta) = items.metas::<F::Meta>(self.stepper.index())[item] else { return false };
