@@ -60,7 +60,7 @@ asked=(frame.len frame.cap_len frame.protocols
     ipv6.src ipv6.dst ipv6.nxt ipv6.plen ipv6.fraghdr.offset ipv6.fraghdr.more
     ipv6.hopopts.nxt ipv6.routing.nxt ipv6.fraghdr.nxt ipv6.dstopts.nxt ah.next_header
     tcp.srcport tcp.dstport tcp.hdr_len udp.srcport udp.dstport udp.length
-    sctp.srcport sctp.dstport dccp.srcport dccp.dstport)
+    sctp.srcport sctp.dstport dccp.srcport dccp.dstport icmp.type icmp.ident)
 
 # One line a packet. Nothing is put together from fragments or segments, as Paceline does not.
 dissect() { # capture
@@ -123,12 +123,23 @@ count_packets() {
         else if (protocol == 17) { transport = "udp"; ports = $udp_srcport " " $udp_dstport }
         else if (protocol == 132) ports = $sctp_srcport " " $sctp_dstport
         else if (protocol == 33) ports = $dccp_srcport " " $dccp_dstport
+        else if (protocol == 1 && network == "ipv4") ports = icmp_ports()
         if (is_malformed(transport, len, more)) { count["malformed"]++; return }
         count[network]++
         count[transport ~ /^(tcp|udp|icmp|icmpv6|later fragment)$/ ? transport : "other"]++
         if (fragment_offset > 0 || more == 1) count["fragments"]++
         pairs[src, dst]
         flows[src, dst, ports, protocol]
+    }
+
+    # Identifiers of queries, and what errors quote (RFC 5508): tshark has no ports of its own for these packets.
+    function icmp_ports() {
+        if ($icmp_type ~ /^(8|13)$/) return ($icmp_ident + 0) " 0"
+        if ($icmp_type ~ /^(0|14)$/) return "0 " ($icmp_ident + 0)
+        if ($icmp_type !~ /^(3|4|11|12)$/) return "0 0"
+        if ($tcp_srcport != "") return $tcp_dstport " " $tcp_srcport
+        if ($udp_srcport != "") return $udp_dstport " " $udp_srcport
+        return "0 " ($icmp_ident + 0)
     }
 
     # Lengths that tshark remarks on and goes past.

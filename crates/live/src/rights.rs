@@ -173,13 +173,12 @@ mod tests {
     /// On a thread of its own: what it gives up, it alone lacks.
     #[test]
     fn a_confined_thread_writes_where_it_may_and_starts_nothing() {
-        let folders = ["allowed", "other", "linked"].map(|name| {
+        let folders = ["allowed", "other", "linked", "links"].map(|name| {
             let folder = std::env::temp_dir().join(format!("paceline-{}-{name}", process::id()));
             fs::create_dir_all(&folder).expect("a temporary folder");
             folder
         });
-        let [allowed, other, linked] = folders.each_ref().map(|folder| folder.join("file"));
-        let link = other.with_extension("link");
+        let [allowed, other, linked, link] = folders.each_ref().map(|folder| folder.join("file"));
         fs::write(&linked, "").and_then(|()| symlink(&linked, &link)).expect("a temporary folder");
         let confined = thread::scope(|scope| {
             let confined = scope.spawn(|| {
