@@ -119,7 +119,7 @@ impl Net {
 /// A datagram there and back, and whether it came as it was.
 fn echo(net: &Net, from: &str, to: &str) -> bool {
     let to: SocketAddr = to.parse().expect("one");
-    let sent: Vec<u8> = (0..DATAGRAM).map(|at| (at * 31 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..DATAGRAM).map(|at| ((at * 31) >> 3) as u8).collect();
     let server = net.right.inside(|| UdpSocket::bind(to)).expect("its own address");
     let client = net.left.inside(|| UdpSocket::bind(from)).expect("its own address");
     for socket in [&server, &client] {
