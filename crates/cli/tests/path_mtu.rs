@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -202,6 +203,31 @@ fn senders_behind_a_nat_learn_the_path_mtu() {
     assert_eq!(net.learned("198.51.100.2"), Some(NARROWER), "by the next router's error");
     run.signal("-TERM");
     told_and_nothing_else(&run.ended());
+}
+
+/// The other error of routers: each that a packet's time ends at is named, the gateway among them.
+#[test]
+fn traceroute_names_the_routers() {
+    let Some(net) = Net::new("trace") else { return };
+    if Command::new("traceroute").arg("--version").output().is_err() {
+        println!("skipped: `traceroute` (package traceroute) does not run");
+        return;
+    }
+    let chain = net.folder.file("track.toml");
+    std::fs::write(&chain, TRACK).expect("a folder of the test");
+    let run = net.start(&chain, "single", "1");
+    for stations in
+        [["10.0.0.1", "203.0.113.2", "198.51.100.2"], ["2001:db8:1::1", "2001:db8:2::2", "2001:db8:3::2"]]
+    {
+        let output = net.left.run("traceroute", &format!("-n -q 1 -N 1 -w 5 {}", stations[2]));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let hop = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+        let named: Vec<_> = said.lines().skip(1).filter_map(hop).collect();
+        assert_eq!(named, stations, "{said}");
+    }
+    run.signal("-TERM");
+    let report = run.ended();
+    assert_eq!(report["routing"]["dropped"], serde_json::json!({ "ttl-expired": 2 }), "{report:#}");
 }
 
 /// What the tests above would find, if nobody were told: a host that takes no notice gets nothing through.
