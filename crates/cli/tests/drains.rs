@@ -15,7 +15,7 @@ use crate::service::Run;
 use crate::support::{Folder, paceline, root, stderr};
 
 /// How long a connection may stand still. A busy machine holds it up.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(30);
 const SERVICE: &str = "198.51.100.10:80";
 /// How many connections are opened at most until one goes where it is wanted.
 const MANY: usize = 64;
