@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `words` | requests and answers, as JSON lines |
+//! | `subject` | what is controlled: a run |
 //! | `server` | the run's end |
 //! | `streams` | answers of many lines, each in a thread of its own |
 //! | `client` | the end of who asks |
@@ -10,13 +11,15 @@
 mod client;
 mod server;
 mod streams;
+mod subject;
 mod words;
 
 use std::env;
 use std::path::PathBuf;
 
 pub use self::client::{ask, follow};
-pub use self::server::{Control, Hangups, Subject};
+pub use self::server::{Control, Hangups};
+pub use self::subject::Subject;
 pub use self::words::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, program_of};
 
 /// Where the socket is if nobody says.

@@ -12,7 +12,7 @@ use engine::Traces;
 use engine::report::{DroppedPacket, TraceReport, WhyDropped};
 use io::{Dropped, Tapped, Why};
 
-use super::server::Subject;
+use super::subject::Subject;
 use super::words::{Answer, DroppedLine, End, Line};
 
 /// How long it waits for a packet before it looks whether it is to end.

@@ -57,10 +57,11 @@ impl Ingress {
         wire_len: u32,
         time_ns: u64,
     ) -> (Headers, Option<Malformed>) {
-        if self.is_needed() {
+        let is_checked = self.tracker.is_some() || self.tells && self.checks.is_needed();
+        if is_checked {
             return self.checked_headers(link, frame, wire_len, time_ns);
         }
-        if !self.is_read {
+        if !self.is_read && !self.tells {
             return (Headers::default(), None);
         }
         (self.checks.parse(link, frame, wire_len), None)

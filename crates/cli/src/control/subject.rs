@@ -1,0 +1,100 @@
+//! What is controlled.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::report::ReloadReport;
+use engine::{Chain, Progress, Registry, Traces};
+use io::Tap;
+use io::filter::Filter;
+
+use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
+use crate::service;
+
+/// How long a run may take to begin, and how often somebody looks.
+const BEGINNING: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Packets that are traced and not told yet, at most.
+const ROOM: usize = 256;
+
+/// What is controlled.
+pub struct Subject {
+    pub registry: Registry,
+    pub progress: Arc<Progress>,
+    pub interfaces: Vec<String>,
+    pub board: live::Board,
+    /// The chain file, to be read again.
+    pub chain: PathBuf,
+    pub begin: Instant,
+    pub reloads: AtomicU64,
+    /// Where the port leaves copies of dropped packets.
+    pub tap: Arc<Tap>,
+}
+
+impl Subject {
+    /// Until the run has its tables, and begins: who asks at once need not ask again.
+    pub fn wait(&self) {
+        let begin = Instant::now();
+        let Progress { reloads, stop, .. } = &*self.progress;
+        while !reloads.has_begun() && !stop.load(Ordering::Relaxed) && begin.elapsed() < BEGINNING {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Has cores trace packets, or says why not.
+    pub fn trace(&self, filter: Filter, count: u64) -> Result<Traces, String> {
+        if !(1..=COUNT_MAX).contains(&count) {
+            return Err(format!("`count` is {count}, and may be 1 to {COUNT_MAX}"));
+        }
+        let tracing = &self.progress.tracing;
+        tracing.start(filter, count as usize, ROOM).map_err(|busy| busy.to_string())
+    }
+
+    /// Has a chain take over, or says why not.
+    pub fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
+        let _told = service::Reloading::begin();
+        let chain = Chain::parse(name, text, &self.registry).map_err(|error| {
+            let (line, column) = error.position();
+            format!("{name}:{line}:{column}: {error}")
+        })?;
+        let reloaded = self.progress.reloads.reload(chain).map_err(|error| error.to_string())?;
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        live::give_back_heap();
+        Ok(ReloadReport::new(&reloaded))
+    }
+
+    pub fn status(&self) -> Option<Status> {
+        let (chain, plan) = self.progress.reloads.current()?;
+        let snapshot = self.progress.telemetry.as_ref()?.snapshot();
+        let cores: Vec<CoreStatus> = snapshot
+            .cores
+            .iter()
+            .map(|core| CoreStatus {
+                packets: core.counts.packets,
+                bytes: core.counts.bytes,
+                forward: core.counts.forward,
+                transmit_back: core.counts.transmit_back,
+                host: core.counts.host,
+                dropped: core.counts.dropped_by_function
+                    + core.counts.dropped_malformed
+                    + core.counts.dropped_no_room,
+            })
+            .collect();
+        Some(Status {
+            paceline: env!("CARGO_PKG_VERSION").to_owned(),
+            chain: chain.name.clone(),
+            functions: chain.functions.iter().map(|spec| spec.name.clone()).collect(),
+            strategy: plan.strategy.name().to_owned(),
+            interfaces: self.interfaces.clone(),
+            uptime_seconds: self.begin.elapsed().as_secs_f64(),
+            reloads: self.reloads.load(Ordering::Relaxed),
+            packets: cores.iter().map(|core| core.packets).sum(),
+            cores,
+            counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
+        })
+    }
+}
