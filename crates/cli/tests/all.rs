@@ -8,6 +8,10 @@ mod cli;
 mod control;
 #[path = "control_packets.rs"]
 mod control_packets;
+#[path = "dns.rs"]
+mod dns;
+#[path = "drains.rs"]
+mod drains;
 #[path = "drops.rs"]
 mod drops;
 #[path = "egress.rs"]
@@ -24,6 +28,8 @@ mod external;
 mod fragments;
 #[path = "own_function.rs"]
 mod function_from_outside;
+#[path = "iperf.rs"]
+mod iperf;
 #[path = "../../live/tests/lab/mod.rs"]
 mod lab;
 #[path = "live.rs"]
@@ -36,6 +42,8 @@ mod oddities;
 mod on_death;
 #[path = "p4.rs"]
 mod p4;
+#[path = "path_mtu.rs"]
+mod path_mtu;
 #[path = "plan.rs"]
 mod plan;
 #[path = "ports.rs"]
@@ -55,3 +63,5 @@ mod sweep;
 mod trace;
 #[path = "vanish.rs"]
 mod vanish;
+#[path = "vlan.rs"]
+mod vlan;

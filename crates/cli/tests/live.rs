@@ -73,7 +73,7 @@ fn start_in(namespace: &Namespace, arguments: &[&str]) -> Running {
 }
 
 /// Connects from one host to an address that another one answers for by its own, and sends bytes both ways.
-fn transfer((left, to): (&Namespace, &str), (right, own): (&Namespace, &str), bytes: usize) -> bool {
+pub fn transfer((left, to): (&Namespace, &str), (right, own): (&Namespace, &str), bytes: usize) -> bool {
     let (address, own): (SocketAddr, SocketAddr) = (to.parse().expect("one"), own.parse().expect("one"));
     let sent: Vec<u8> = (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect();
     let listener = right.inside(|| TcpListener::bind(own)).expect("the address is its own");
@@ -157,12 +157,12 @@ impl Drop for Running {
     }
 }
 
-fn of<'a>(report: &'a Value, interface: &str) -> &'a Value {
+pub fn of<'a>(report: &'a Value, interface: &str) -> &'a Value {
     let interfaces = report["interfaces"].as_array().expect("a list");
     interfaces.iter().find(|found| found["name"] == interface).expect("it is there")
 }
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is a number"))
 }
 

@@ -92,6 +92,17 @@ impl Interface {
         let queues = queues(&socket, request).unwrap_or(1).max(1);
         Ok(Interface { name: name.to_owned(), index, mtu, address, driver, queues })
     }
+
+    /// Whether it takes VLAN tags off what it receives (`rx-vlan-offload`) and notes them beside the frame, where AF_XDP
+    /// does not see them. Of a `veth` this says nothing: its other end decides whether a tag is in the frame.
+    pub fn takes_tags_off(&self) -> bool {
+        let Ok(socket) = control_socket() else { return false };
+        // SAFETY: all bytes 0 is a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        request.ifr_name.iter_mut().zip(self.name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+        let mut value = Value { cmd: ETHTOOL_GFLAGS, data: 0 };
+        ethtool(&socket, request, &mut value).is_ok() && value.data & ETH_FLAG_RXVLAN != 0
+    }
 }
 
 /// The addresses of all interfaces of this network namespace: those that packets for this host have.
@@ -172,7 +183,16 @@ struct Channels {
     combined: u32,
 }
 
+/// `struct ethtool_value` of linux/ethtool.h.
+#[repr(C)]
+struct Value {
+    cmd: u32,
+    data: u32,
+}
+
 const ETHTOOL_GDRVINFO: u32 = 0x3;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 fn driver(socket: &OwnedFd, request: libc::ifreq) -> io::Result<String> {

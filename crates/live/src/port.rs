@@ -152,6 +152,10 @@ impl LivePort {
                     }
                 },
             };
+            // Of a `veth` the flag says nothing.
+            if program.is_some() && interface.driver != "veth" && interface.takes_tags_off() {
+                remarks.push(tags_off(interface));
+            }
             sides.push(Side::new(interface, link));
             kept.push(Kept {
                 name: interface.name.clone(),
@@ -209,7 +213,7 @@ impl LivePort {
         self.board.clone()
     }
 
-    /// Why sockets are not of the best kind, in sentences for people.
+    /// Why sockets are not of the best kind, and what they do not see, in sentences for people.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -406,6 +410,14 @@ type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Box<dyn Link>);
 fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     let all = sides.iter().flat_map(|side| side.link.descriptors());
     all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
+}
+
+/// An interface that takes VLAN tags off before AF_XDP sees them.
+fn tags_off(Interface { name, .. }: &Interface) -> String {
+    format!(
+        "{name} takes VLAN tags off what it receives, and AF_XDP does not see them: frames of a VLAN go on without their \
+         tag. If there are such frames: ethtool -K {name} rxvlan off, or --socket packet, which puts tags back."
+    )
 }
 
 /// The largest MTU at which drivers take an XDP program: less than a page with what the kernel puts around a packet.

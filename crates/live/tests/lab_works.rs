@@ -39,3 +39,21 @@ fn a_panic_leaves_nothing_either() {
 fn exists(name: &str) -> bool {
     std::path::Path::new("/run/netns").join(name).exists()
 }
+
+/// What a note at the start of a run goes by.
+#[test]
+fn an_interface_says_whether_it_takes_tags_off() {
+    let Some(mut lab) = Lab::new("tags") else { return };
+    let namespace = lab.namespace("one");
+    lab.pair((&namespace, "a0"), (&namespace, "a1"));
+    if !namespace.run("ethtool", "--version").status.success() {
+        println!("skipped: `ethtool` (package ethtool) does not run");
+        return;
+    }
+    for (word, takes_off) in [("off", false), ("on", true)] {
+        let set = namespace.run("ethtool", &format!("-K a0 rxvlan {word}"));
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+        let said = namespace.inside(|| Interface::open("a0").map(|interface| interface.takes_tags_off()));
+        assert_eq!(said.ok(), Some(takes_off), "rxvlan {word}");
+    }
+}

@@ -1,6 +1,8 @@
 //! The program as a user meets it, for all tests of it.
 #![allow(dead_code, reason = "no test needs all of it")]
 
+pub mod vlan;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
