@@ -27,6 +27,8 @@ const ECHO: &str = "203.0.113.2:7001";
 #[derive(Default)]
 struct Done {
     is_over: AtomicBool,
+    /// Nobody connects any more.
+    is_served: AtomicBool,
     connections: AtomicU64,
     datagrams: AtomicU64,
     echoed: AtomicU64,
@@ -53,10 +55,20 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Answers connections with what they send, one at a time.
+/// Lets the server go when its last client has, after a panic, too.
+struct Serving<'a>(&'a Done);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.is_served.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Answers connections with what they send, one at a time. It outlives its clients: one that begins as all ends is
+/// answered, too.
 fn serve(listener: &TcpListener, done: &Done) {
     listener.set_nonblocking(true).expect("a socket");
-    while done.goes_on() {
+    while !done.is_served.load(Ordering::Relaxed) {
         let Ok((mut stream, _)) = listener.accept() else {
             thread::sleep(Duration::from_millis(2));
             continue;
@@ -230,7 +242,7 @@ fn a_gateway_stays_as_it_is() {
         scope.spawn(|| serve(&listener, &done));
         scope.spawn(|| echo(&socket, &done));
         scope.spawn(|| {
-            let _ending = Ending(&done);
+            let _ending = (Ending(&done), Serving(&done));
             connect(&lan, &done);
         });
         scope.spawn(|| talk(&lan, &done));
