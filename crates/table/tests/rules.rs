@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nf::{FlowKey, Sharding, Short, SrcAddr};
+use nf::{FiveTuple, FlowKey, Sharding, Short, SrcAddr};
 use paceline_table::WhenFull::{self, EvictOldest, Reject};
-use paceline_table::{FlowTable, Horizon, Layout, Part, STEPS_PER_EPOCH, Slot};
+use paceline_table::{BATCH_MAX, FlowTable, Horizon, Layout, Part, STEPS_PER_EPOCH, Slot, Wanted};
 use wire::{Addr, Headers};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -279,4 +279,41 @@ fn a_copy_of_a_table_with_another_seed_is_a_mistake() {
 #[should_panic(expected = "other states or size")]
 fn a_copy_of_a_table_of_another_size_is_a_mistake() {
     Table::new(3, Reject, 7).table.copy_from(&Table::new(4, Reject, 7).table);
+}
+
+/// Known and unknown flows, in a set with holes, with keys that 16 bytes hold and keys that they do not.
+#[test]
+fn a_batch_is_looked_up_as_its_keys_are() {
+    let end = |number: usize, is_v4: bool| match is_v4 {
+        true => Addr::v4([10, 0, 0, number as u8]),
+        false => Addr([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, number as u8]),
+    };
+    let keys: Vec<FiveTuple> = (0..BATCH_MAX)
+        .map(|number| {
+            let (src, dst) = (end(number, number % 3 > 0), end(200, number % 3 > 0));
+            FiveTuple::of(&Headers { src, dst, src_port: 7, ..Headers::default() })
+        })
+        .collect();
+    let mut layout = Layout::new();
+    let part = layout.add::<u64>();
+    let mut table = FlowTable::new(&layout, 48, Reject, 3).expect("memory");
+    let hash = |table: &FlowTable<FiveTuple>, key: &FiveTuple| table.hash(key.short(), || *key);
+    for key in keys.iter().step_by(2) {
+        assert!(table.insert(hash(&table, key), key.short(), key).is_some());
+    }
+    let wanted: Vec<Wanted> = keys.iter().map(|key| Wanted::new(key.short(), hash(&table, key))).collect();
+    let packets = 0xf0f0_1234_ffff_0f0f;
+    let mut slots = [Slot::NONE; BATCH_MAX];
+    table.ask(packets, &wanted);
+    table.candidates(packets, &wanted, &mut slots);
+    let hits = table.find_all(packets, &wanted, &mut slots, |index| keys[index]);
+    assert_eq!(hits, packets & 0x5555_5555_5555_5555);
+    for (index, key) in keys.iter().enumerate().filter(|(index, _)| packets >> index & 1 == 1) {
+        assert_eq!(slots[index], table.find(hash(&table, key), key.short(), || *key));
+    }
+    // The states of all of them, one after the other.
+    let known = || slots.into_iter().filter(|slot| slot.is_some());
+    let mut cells = table.cells_mut(part);
+    known().for_each(|slot| cells.at(slot).set(slot.index() as u64, 9));
+    assert!(known().all(|slot| table.cell(slot, part).state() == Some(&(slot.index() as u64))));
 }
