@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
+//! | [`Offloading`] | how another core steps some of a shard's flows, and stops doing so (Dyssect) |
 //!
 //! An *entry* is one of the indirection table, through which a card spreads packets over cores; here it stands
 //! for all flows whose hash points to it.
@@ -11,9 +12,11 @@
 
 mod balancer;
 mod migration;
+mod offloading;
 
 pub use balancer::Balancer;
 pub use migration::{Message, Migration, Order, Orders, migration};
+pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;
