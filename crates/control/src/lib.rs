@@ -3,6 +3,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
+//! | [`Placement`] | which core steps which shard, and what of it is offloaded to whom (Dyssect) |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
 //! | [`Offloading`] | how another core steps some of a shard's flows, and stops doing so (Dyssect) |
 //!
@@ -13,10 +14,12 @@
 mod balancer;
 mod migration;
 mod offloading;
+mod placement;
 
 pub use balancer::Balancer;
 pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
+pub use placement::{Buckets, Placement, utilisation_for};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

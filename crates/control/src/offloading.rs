@@ -161,6 +161,23 @@ pub struct Offloading<T, U> {
     is_finished: bool,
     /// How often the ring to the offloader was full.
     blocked: u64,
+    /// What is done wrong, for the model checker to find.
+    #[cfg(test)]
+    fault: Fault,
+}
+
+/// What is done wrong, to see that it is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(dead_code, reason = "planted by the model alone")]
+enum Fault {
+    #[default]
+    None,
+    /// A part counts as back as soon as it is wanted.
+    NoRecall,
+    /// Packets do not wait for a part that is on its way.
+    NobodyWaits,
+    /// Events are looked at while packets are half done: planted by whoever calls.
+    HalfDone,
 }
 
 /// The offloading protocol of `cores` cores for `owners.len()` shards: `owners[shard]` has the shard at first, with both
@@ -183,6 +200,8 @@ pub fn offloading<T, U>(owners: &[u16], cores: usize, room: usize) -> Vec<Offloa
             finished: Arc::clone(&finished),
             is_finished: false,
             blocked: 0,
+            #[cfg(test)]
+            fault: Fault::None,
         })
         .collect();
     for from in 0..cores {
@@ -263,7 +282,10 @@ impl<T, U> Offloading<T, U> {
     #[inline]
     pub fn route(&self, shard: u16, bucket: u8) -> Route {
         let shard = &self.shards[usize::from(shard)];
-        if bucket < shard.border && (shard.waiting > 0 || shard.is_changing()) {
+        if bucket < shard.border
+            && (shard.waiting > 0 || shard.is_changing())
+            && !self.has(Fault::NobodyWaits)
+        {
             return Route::Wait;
         }
         match shard.part {
@@ -344,7 +366,7 @@ impl<T, U> Offloading<T, U> {
     /// What is to be done for a shard now, if anything is: first its ratio, then its offloader, then its leaving
     /// (Algorithm 3: the functions are called in this order). Recalls its offloaded part where that is needed.
     pub fn todo(&mut self, number: u16) -> Option<Todo> {
-        let offloader = self.offloader;
+        let (offloader, has_no_recall) = (self.offloader, self.has(Fault::NoRecall));
         let shard = &mut self.shards[usize::from(number)];
         if self.is_finished || !shard.is_here || shard.arranging.is_some() {
             return None;
@@ -353,6 +375,10 @@ impl<T, U> Offloading<T, U> {
             Part::Recalled => None,
             Part::At(core) => {
                 let stays = shard.split == shard.wanted && offloader == Some(core) && !shard.is_leaving;
+                if !stays && has_no_recall {
+                    shard.part = Part::Here;
+                    return None;
+                }
                 let outbox = self.outboxes[usize::from(core)].as_mut().expect("another core");
                 if !stays && outbox.push(Item::Recall(number)).is_ok() {
                     let border = if shard.waiting > 0 { shard.border } else { 0 };
@@ -407,6 +433,18 @@ impl<T, U> Offloading<T, U> {
     /// How often the ring to an offloader was full so far.
     pub fn blocked(&self) -> u64 {
         self.blocked
+    }
+
+    /// Whether this is done wrong.
+    #[inline(always)]
+    fn has(&self, fault: Fault) -> bool {
+        #[cfg(test)]
+        return self.fault == fault;
+        #[cfg(not(test))]
+        {
+            let _ = fault;
+            false
+        }
     }
 
     /// Whether all shards are as they should be, so that none has anything [to do](Offloading::todo).
@@ -509,3 +547,8 @@ impl<T, U> Offloading<T, U> {
         is_gone && self.finished.load(Ordering::Acquire) < self.inboxes.len()
     }
 }
+
+#[cfg(all(test, feature = "loom"))]
+mod model;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -5,25 +5,25 @@
 //! |---|---|
 //! | `hash` | which shard and which bucket a packet is of |
 //! | `steering` | where packets enter: the indirection table, and the controller's decisions as they come into force (Algorithm 1) |
-//! | `core` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
+//! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
 //! | `unit` | a shard, or the offloaded part of one, on its way |
 //!
 //! The protocols are [`control`]'s: [`control::Migration`] for shards, [`control::Offloading`] for their parts. What the
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
-mod core;
 mod hash;
 mod steering;
 mod unit;
+mod worker;
 
 use strategy::{Assign, Every, Rebalancing};
 
 use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::Team;
-use crate::strategies::dyssect::core::Core;
 use crate::strategies::dyssect::hash::ShardHash;
 use crate::strategies::dyssect::steering::Steering;
+use crate::strategies::dyssect::worker::Core;
 use crate::strategies::hashing;
 use crate::strategies::plan::{Layout, Plan, Shards, Strategy};
 use crate::strategies::refusal::PlanError;

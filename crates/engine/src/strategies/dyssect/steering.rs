@@ -1,6 +1,6 @@
 //! Where packets enter: the indirection table, and decisions as they come into force (Algorithm 1).
 
-use control::{BUCKETS, Balancer, Order, Orders};
+use control::{BUCKETS, Balancer, Buckets, Order, Orders, Placement};
 use io::{Closed, Frame, Waiting};
 use nf::hash_bytes;
 use ring::Producer;
@@ -8,29 +8,20 @@ use strategy::{Assign, Every, Rebalancing};
 use wire::{Headers, Stamp};
 
 use crate::strategies::dispatch::{Dispatcher, Queues};
-use crate::strategies::dyssect::core::Signal;
-
-/// What the controller decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Decision {
-    /// By shard, its worker (A).
-    owners: Vec<u16>,
-    /// By shard, how many of its buckets are offloaded (r).
-    ratios: Vec<u8>,
-    /// By core, who steps what it offloads (O).
-    offloaders: Vec<Option<u16>>,
-}
+use crate::strategies::dyssect::worker::Signal;
 
 /// Sends packets to the workers of their shards, and tells cores what the controller decides.
 pub(super) struct Steering {
     hash: Box<dyn Assign>,
-    now: Decision,
+    now: Placement,
     /// What was decided and is not in force: from when on.
-    decided: Option<(u64, Decision)>,
+    decided: Option<(u64, Placement)>,
     /// By shard, how often it has gone from core to core.
     tenures: Vec<u32>,
     /// Packets of the period at hand, by shard.
-    loads: Vec<u64>,
+    counted: Vec<Buckets>,
+    /// The same of all periods, the later ones counting for more.
+    loads: Vec<Buckets>,
     rebalancing: Rebalancing,
     balancer: Balancer,
     packets: u64,
@@ -51,10 +42,11 @@ impl Steering {
         let shards = owners.len();
         Steering {
             hash,
-            now: Decision { owners, ratios: vec![0; shards], offloaders: vec![None; signals.len()] },
+            now: Placement { owners, ..Placement::new(shards, signals.len()) },
             decided: None,
             tenures: vec![0; shards],
-            loads: vec![0; shards],
+            counted: vec![[0; BUCKETS as usize]; shards],
+            loads: vec![[0; BUCKETS as usize]; shards],
             rebalancing,
             balancer: Balancer::default(),
             packets: 0,
@@ -79,19 +71,25 @@ impl Steering {
 
     #[cold]
     fn decide(&mut self, stamp: Stamp) {
-        let mut decision = self.now.clone();
-        let cores = self.signals.len();
-        match self.rebalancing.every {
-            Every::Period(_) => self.balancer.rebalance(&mut decision.owners, &self.loads, cores),
-            Every::Packets(_) => decision.shuffle(cores as u64, stamp.seq),
+        for (loads, counted) in self.loads.iter_mut().zip(&mut self.counted) {
+            // A period counts for half of all before it.
+            loads
+                .iter_mut()
+                .zip(&*counted)
+                .for_each(|(load, counted)| *load = (*load + *counted) / 2);
+            counted.fill(0);
         }
-        self.loads.fill(0);
-        self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), decision));
+        let mut placement = self.now.clone();
+        match self.rebalancing.every {
+            Every::Period(_) => placement.balance(&self.loads, &self.balancer),
+            Every::Packets(_) => shuffle(&mut placement, stamp.seq),
+        }
+        self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
     }
 
     /// In the order of Algorithm 1, lines 7 to 17: ratios, then shards, then offloaders.
     #[cold]
-    fn put_in_force(&mut self, new: Decision, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
+    fn put_in_force(&mut self, new: Placement, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
         for (shard, buckets) in
             new.ratios.iter().enumerate().filter(|(shard, new)| self.now.ratios[*shard] != **new)
         {
@@ -144,29 +142,22 @@ fn give(to: &mut Producer<Signal>, signal: Signal, queues: &dyn Queues) -> Resul
     Ok(())
 }
 
-impl Decision {
-    /// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.
-    fn shuffle(&mut self, cores: u64, seed: u64) {
-        let draw =
-            |what: u64, index: usize| hash_bytes(&[what, index as u64].map(u64::to_le_bytes).concat(), seed);
-        for (shard, owner) in self.owners.iter_mut().enumerate() {
-            let draw = draw(0, shard);
-            if draw.is_multiple_of(4) {
-                *owner = ((draw >> 8) % cores) as u16;
-            }
-        }
-        for (shard, ratio) in self.ratios.iter_mut().enumerate() {
-            let draw = draw(1, shard);
-            if draw.is_multiple_of(4) {
-                *ratio = ((draw >> 8) % (u64::from(BUCKETS) + 1)) as u8;
-            }
-        }
-        for (core, offloader) in self.offloaders.iter_mut().enumerate() {
-            let draw = draw(2, core);
-            if draw.is_multiple_of(4) {
-                // To itself: nothing is offloaded.
-                *offloader = Some(((draw >> 8) % cores) as u16).filter(|to| usize::from(*to) != core);
-            }
+/// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.
+fn shuffle(placement: &mut Placement, seed: u64) {
+    let cores = placement.offloaders.len() as u64;
+    let draw =
+        |what: u64, index: usize| hash_bytes(&[what, index as u64].map(u64::to_le_bytes).concat(), seed);
+    let is_drawn = |draw: u64| draw.is_multiple_of(4).then_some(draw >> 8);
+    for (shard, owner) in placement.owners.iter_mut().enumerate() {
+        *owner = is_drawn(draw(0, shard)).map_or(*owner, |draw| (draw % cores) as u16);
+    }
+    for (shard, ratio) in placement.ratios.iter_mut().enumerate() {
+        *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (u64::from(BUCKETS) + 1)) as u8);
+    }
+    for (core, offloader) in placement.offloaders.iter_mut().enumerate() {
+        if let Some(draw) = is_drawn(draw(2, core)) {
+            // To itself: nothing is offloaded.
+            *offloader = Some((draw % cores) as u16).filter(|to| usize::from(*to) != core);
         }
     }
 }
@@ -180,7 +171,8 @@ impl Dispatcher for Steering {
         queues: &dyn Queues,
     ) -> Result<usize, Closed> {
         frame.entry = self.hash.entry(headers);
-        let shard = usize::from(frame.entry) & (self.loads.len() - 1);
+        let shards = self.counted.len();
+        let (shard, bucket) = (usize::from(frame.entry) & (shards - 1), usize::from(frame.entry) / shards);
         // A decision that is not in force is not overtaken by the next.
         if self.is_due(frame.stamp.time_ns) && self.decided.is_none() {
             self.decide(frame.stamp);
@@ -188,7 +180,7 @@ impl Dispatcher for Steering {
         if let Some((_, decision)) = self.decided.take_if(|(from_ns, _)| *from_ns <= frame.stamp.time_ns) {
             self.put_in_force(decision, frame.stamp, queues)?;
         }
-        self.loads[shard] += 1;
+        self.counted[shard][bucket] += 1;
         self.packets += 1;
         Ok(usize::from(self.now.owners[shard]))
     }
