@@ -10,6 +10,7 @@ use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
 use paceline_conformance::stock_functions;
 use sweep::{Compared, Setting, Tables, Way, verify_each};
+use table::WhenFull;
 
 /// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
 /// pass in between. And whole connections, both directions.
@@ -87,6 +88,60 @@ fn example_chains() {
     for chain in shardable_examples() {
         assert_changes_leave_no_trace(&chain, &inputs, &WAYS);
     }
+}
+
+/// Functions whose flows die within the inputs, so that tables have room without evicting or refusing any.
+const SHORT_LIVED: [&str; 4] = ["flow-statistics", "policer", "rate-limiter", "synthetic"];
+
+/// Tables of 4 to 64 flows: flows expire, and make room for others, while packets wait for a shard or for a part of one.
+/// A full table may make a difference, and then says so. What no table announces must not differ.
+#[test]
+fn tiny_tables_under_both_policies() {
+    let mut inputs = beginnings(1_000);
+    for model in ["zipf:flows=200,a=1.1,seed=11", "zipf:flows=60,a=0.8,seed=3", "datacenter:seed=5"] {
+        let model = format!("{model},packets=1000,gap-ns=20000000");
+        inputs.push((model.clone(), generated(&model, 1_000)));
+    }
+    let mut settings = Vec::new();
+    for (number, flows) in [4, 16, 32, 64].into_iter().enumerate() {
+        for (policy, when_full) in [WhenFull::EvictOldest, WhenFull::Reject].into_iter().enumerate() {
+            let (cores, every) =
+                [(2, 2), (4, 3), (2, 7), (4, 7), (2, 37), (4, 132)][(2 * number + policy) % 6];
+            let way = Way::plain(DYSSECT).forced(every);
+            settings.push(Setting { tables: Tables::Of { flows, when_full }, way, cores, seed: 1 });
+        }
+    }
+    let (mut equal, mut announced) = (0, 0);
+    for (name, options) in ALONE.iter().filter(|(name, _)| SHORT_LIVED.contains(name)) {
+        verify_each(&alone(name, options), &inputs, &settings, &mut |compared| {
+            let verified = &compared.verified;
+            assert_eq!(verified.out_of_order, Some(0), "{compared}");
+            match verified.filled.is_empty() {
+                true => assert!(verified.holds(), "{compared}: {verified:#?}"),
+                false => announced += 1,
+            }
+            equal += u64::from(verified.holds() && verified.moves.waited_packets > 0);
+        });
+    }
+    assert!(equal >= 30 && announced >= 10, "{equal} equal, {announced} announced");
+}
+
+/// Loads decide: the controller moves shards and offloads parts of them while a few flows send most.
+#[test]
+fn as_the_loads_ask_for() {
+    let model = "zipf:flows=400,a=1.2,packets=40000,gap-ns=20000,seed=5";
+    let inputs = [(model.to_owned(), generated(model, 40_000))];
+    let setting = |cores| Setting { tables: Tables::AsWritten, way: Way::plain(DYSSECT), cores, seed: 1 };
+    let mut lent = 0;
+    for chain in [alone("flow-statistics", "idle_ms = 500"), alone("conntrack", "")] {
+        verify_each(&small(chain), &inputs, &[2, 4, 8].map(setting), &mut |compared| {
+            let verified = &compared.verified;
+            assert!(verified.holds(), "{compared}: {verified:#?}");
+            assert!(verified.moves.entries_in > 0, "{compared}: {:?}", verified.moves);
+            lent += verified.moves.parts_lent;
+        });
+    }
+    assert!(lent > 0, "nothing was offloaded");
 }
 
 /// Longer captures, as many cores as the processor has or not, and changes at each packet.

@@ -44,11 +44,7 @@ impl Standing<'_> {
         inherited: &Inherited,
         last: Stamp,
     ) {
-        match (before.plan.owners(), before.plan.shards) {
-            (Some(owners), None) => bring_home(old, &owners, last),
-            (Some(owners), Some(shards)) => bring_shards_home(old, &owners[..shards.count()], &owners, last),
-            (None, _) => (),
-        }
+        before.plan.bring_home(old, last);
         let kept = self.chain.kept_groups(before.chain, self.keeping, before.keeping, inherited);
         for (core, old) in cores.iter_mut().zip(old) {
             core.take_over(old, kept.iter().copied());
@@ -57,6 +53,18 @@ impl Standing<'_> {
 }
 
 impl Plan {
+    /// Brings flows that have gone from core to core back to where the plan has them at first. `last` is the stamp of the
+    /// last packet that came.
+    pub fn bring_home(&self, cores: &mut [ChainCore], last: Stamp) {
+        match (self.owners(), self.shards) {
+            (Some(owners), None) => bring_home(cores, &owners, last),
+            (Some(owners), Some(shards)) => {
+                bring_shards_home(cores, &owners[..shards.count()], &owners, last)
+            }
+            (None, _) => (),
+        }
+    }
+
     /// Why a flow's packets may come to another core than they did under another plan, if they may.
     fn scatters(&self, chain: &Chain, before: &Plan, chain_before: &Chain) -> Option<&'static str> {
         let fields = (self.hash_fields, self.entries());

@@ -8,7 +8,7 @@ use strategy::{Assign, Every, Rebalancing};
 use wire::{Headers, Stamp};
 
 use crate::strategies::dispatch::{Dispatcher, Queues};
-use crate::strategies::dyssect::worker::Signal;
+use crate::strategies::dyssect::worker::{Says, Signal};
 
 /// Sends packets to the workers of their shards, and tells cores what the controller decides.
 pub(super) struct Steering {
@@ -73,10 +73,7 @@ impl Steering {
     fn decide(&mut self, stamp: Stamp) {
         for (loads, counted) in self.loads.iter_mut().zip(&mut self.counted) {
             // A period counts for half of all before it.
-            loads
-                .iter_mut()
-                .zip(&*counted)
-                .for_each(|(load, counted)| *load = (*load + *counted) / 2);
+            loads.iter_mut().zip(&*counted).for_each(|(load, counted)| *load = (*load + *counted) / 2);
             counted.fill(0);
         }
         let mut placement = self.now.clone();
@@ -90,20 +87,16 @@ impl Steering {
     /// In the order of Algorithm 1, lines 7 to 17: ratios, then shards, then offloaders.
     #[cold]
     fn put_in_force(&mut self, new: Placement, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
-        for (shard, buckets) in
-            new.ratios.iter().enumerate().filter(|(shard, new)| self.now.ratios[*shard] != **new)
-        {
-            let signal =
-                Signal::Ratio { shard: shard as u16, buckets: *buckets, tenure: self.tenures[shard] };
-            give(&mut self.signals[usize::from(self.now.owners[shard])], signal, queues)?;
+        let old = std::mem::replace(&mut self.now, new.clone());
+        for (shard, buckets) in changes(&old.ratios, &new.ratios) {
+            let ratio = Says::Ratio { shard: shard as u16, buckets, tenure: self.tenures[shard] };
+            self.tell(old.owners[shard].into(), ratio, queues)?;
         }
-        for (shard, to) in
-            new.owners.iter().enumerate().filter(|(shard, new)| self.now.owners[*shard] != **new)
-        {
-            let from = usize::from(self.now.owners[shard]);
+        for (shard, to) in changes(&old.owners, &new.owners) {
+            let from = usize::from(old.owners[shard]);
             let order = Order {
                 entry: shard as u16,
-                to: *to,
+                to,
                 after: queues.sent(from),
                 since_seq: stamp.seq,
                 since_ns: stamp.time_ns,
@@ -118,28 +111,34 @@ impl Steering {
             }
             self.tenures[shard] += 1;
         }
-        for (core, to) in
-            new.offloaders.iter().enumerate().filter(|(core, new)| self.now.offloaders[*core] != **new)
-        {
-            give(&mut self.signals[core], Signal::Offloader(*to), queues)?;
+        for (core, to) in changes(&old.offloaders, &new.offloaders) {
+            self.tell(core, Says::Offloader(to), queues)?;
         }
-        self.now = new;
+        Ok(())
+    }
+
+    /// Tells a core something, which it looks at between any two batches.
+    fn tell(&mut self, core: usize, says: Says, queues: &dyn Queues) -> Result<(), Closed> {
+        let waiting = Waiting::default();
+        let mut signal = Signal { after: queues.sent(core), says };
+        while let Err(again) = self.signals[core].push(signal) {
+            if queues.is_closed() {
+                return Err(Closed);
+            }
+            signal = again;
+            waiting.wait();
+        }
         Ok(())
     }
 }
 
-/// Tells a core something, which it looks at between any two batches.
-fn give(to: &mut Producer<Signal>, signal: Signal, queues: &dyn Queues) -> Result<(), Closed> {
-    let waiting = Waiting::default();
-    let mut signal = signal;
-    while let Err(again) = to.push(signal) {
-        if queues.is_closed() {
-            return Err(Closed);
-        }
-        signal = again;
-        waiting.wait();
-    }
-    Ok(())
+/// What has changed, by index.
+fn changes<T: Copy + PartialEq>(old: &[T], new: &[T]) -> impl Iterator<Item = (usize, T)> {
+    old.iter()
+        .zip(new)
+        .enumerate()
+        .filter(|(_, (old, new))| old != new)
+        .map(|(index, (_, new))| (index, *new))
 }
 
 /// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.

@@ -20,9 +20,16 @@ use crate::path::parcel::{Leaving, NOBODY};
 use crate::path::receive::{Intake, IntakeCounters, Moves};
 use crate::strategies::dyssect::unit::{Unit, Which, WholeShard};
 
-/// What the controller tells a core.
+/// What the controller tells a core, when so many packets of the core's queue, from the first ever, have been worked off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Signal {
+pub(super) struct Signal {
+    pub(super) after: u64,
+    pub(super) says: Says,
+}
+
+/// What it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
     /// So many buckets of a shard should be offloaded, which has gone from core to core so often.
     Ratio { shard: u16, buckets: u8, tenure: u32 },
     /// Who is to step what this core offloads.
@@ -39,6 +46,9 @@ const WAITING_PACKETS: usize = 2048;
 /// Packets for which there is room from the beginning that wait for their shard: Q^held. There can be as many as there are
 /// buffers, since a worker that took no packets would not come to those that other cores wait for.
 const HELD_PACKETS: usize = 1024;
+
+/// Orders and signals of each shard that a core may have that it has not looked at.
+const IN_HAND: usize = 16;
 
 /// Blocks that are looked at between two batches for flows that change parts: 8 KiB of entries.
 const BLOCKS_PER_TURN: usize = 4096;
@@ -91,14 +101,14 @@ pub(super) struct Core {
 impl Core {
     /// One for each core; `owners[shard]` has the shard at first.
     pub(super) fn all(owners: &[u16], cores: usize) -> (Orders, Vec<Producer<Signal>>, Vec<Core>) {
-        let (orders, migrations) = migration(owners, cores, 2 * owners.len());
+        let (orders, migrations) = migration(owners, cores, IN_HAND * owners.len());
         let offloadings = offloading(owners, cores, OFFLOADING_PACKETS);
         let mut signals = Vec::new();
         let mut all = Vec::new();
         for (number, (mut migration, mut offloading)) in migrations.into_iter().zip(offloadings).enumerate() {
             migration.reserve(HELD_PACKETS);
             offloading.reserve(WAITING_PACKETS + BATCH_PACKETS);
-            let (to_core, of_controller) = ring(2 * owners.len());
+            let (to_core, of_controller) = ring(IN_HAND * owners.len());
             signals.push(to_core);
             all.push(Core {
                 migration,
@@ -127,12 +137,13 @@ impl Core {
     }
 
     /// The controller's signals (Algorithm 1, line 17).
-    fn look_at_signals(&mut self) {
-        while let Some(signal) = self.signals.pop() {
+    fn look_at_signals(&mut self, worked_off: u64) {
+        while self.signals.peek().is_some_and(|signal| signal.after <= worked_off) {
+            let Some(Signal { says, .. }) = self.signals.pop() else { return };
             self.is_restless = true;
-            match signal {
-                Signal::Offloader(core) => self.offloading.offload_to(core),
-                Signal::Ratio { shard, buckets, tenure } => match self.tenures[usize::from(shard)] {
+            match says {
+                Says::Offloader(core) => self.offloading.offload_to(core),
+                Says::Ratio { shard, buckets, tenure } => match self.tenures[usize::from(shard)] {
                     Some(here) if here == tenure => self.offloading.want(shard, buckets),
                     _ => self.early.push((shard, buckets, tenure)),
                 },
@@ -184,7 +195,7 @@ impl Core {
     fn look_after_shards(&mut self, chain: &mut ChainCore, worked_off: u64) {
         while let Some(Order { entry, to, .. }) = self.migration.next_order(worked_off) {
             // What the controller said before it gave the order is here, too.
-            self.look_at_signals();
+            self.look_at_signals(worked_off);
             self.is_restless = true;
             self.leaving[usize::from(entry)] = Some(to);
             self.offloading.leave(entry);
@@ -346,7 +357,7 @@ impl Core {
 
 impl Intake for Core {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
-        self.look_at_signals();
+        self.look_at_signals(port.consumed());
         self.take_in(chain);
         self.look_after_shards(chain, port.consumed());
         if self.offloading.waiting().len() > 0 {
