@@ -11,8 +11,10 @@
 
 use std::any::Any;
 
+use nf::Verdict;
 use ring::Subscriber;
 use table::Wanted;
+use wire::Stamp;
 
 use crate::path::batch::Batch;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
@@ -185,6 +187,18 @@ impl<'a> Items<'a> {
     #[inline(always)]
     pub(crate) fn packet(&self, item: usize) -> usize {
         self.packets[item].into()
+    }
+
+    /// Its number and its time.
+    #[inline(always)]
+    pub(crate) fn stamp(&self, item: usize) -> Stamp {
+        Stamp { seq: self.first_seq + item as u64, time_ns: self.times_ns[item] }
+    }
+
+    /// Ends the chain for an item of another core, if that is the verdict on it.
+    #[inline(always)]
+    pub(crate) fn conclude(&mut self, item: usize, verdict: Verdict) {
+        self.live &= !(u64::from(verdict != Verdict::Forward) << item);
     }
 
     /// An own item lives as long as its entry of the batch does.

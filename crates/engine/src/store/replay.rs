@@ -14,7 +14,7 @@ use table::{Slot, Wanted};
 use crate::path::batch::Batch;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
-use crate::path::packets::{BATCH_PACKETS, bits, first_bits, span_bits};
+use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses, span_bits};
 use crate::store::member::{Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
 use crate::store::walk::free_one;
@@ -82,11 +82,7 @@ impl<K: FlowKey> KeyGroup<K> {
             // What maintenance may have changed is looked up again.
             self.leaders = packets & (leaders | packets & packets.wrapping_neg());
             self.replay_some(packets, keys, items, batch, port, laps);
-            let Self { table, members, entries, .. } = self;
-            if table.count_steps(packets.count_ones() as usize) {
-                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
-                laps.lap(Lap::Sweep, batch);
-            }
+            self.count_steps(packets, horizon, batch, laps);
         }
     }
 
@@ -108,16 +104,9 @@ impl<K: FlowKey> KeyGroup<K> {
         }
         laps.lap(Lap::Locate, batch);
         if self.in_order {
-            let mut rest = packets;
-            while rest != 0 {
-                let missed = rest & misses;
-                let run = rest & (missed & missed.wrapping_neg()).wrapping_sub(1);
+            for (run, miss) in runs_between_misses(packets, hits) {
                 self.replay_hits(run, items, batch, port, laps);
-                rest &= !run;
-                if missed != 0 {
-                    self.replay_one(missed.trailing_zeros() as usize, keys, items, batch, port);
-                    rest &= rest - 1;
-                }
+                miss.into_iter().for_each(|item| self.replay_one(item, keys, items, batch, port));
             }
             return;
         }
@@ -141,13 +130,14 @@ impl<K: FlowKey> KeyGroup<K> {
         while rest != 0 {
             let item = rest.trailing_zeros() as usize;
             let wanted = &keys.wanted[item];
-            let is_missed = || !self.table.find(wanted.hash(), wanted.short(), || keys.keys[item]).is_some();
-            if !items.is_own(item) && self.members.len() == 1 && is_missed() {
-                let leader =
-                    (self.leaders & u64::MAX >> (BATCH_PACKETS - 1 - item)).checked_ilog2().unwrap_or(0);
-                let breaks = !rest | items.own | !run_of(1 << leader, self.leaders);
-                let count = (breaks >> item).trailing_zeros().min((BATCH_PACKETS - item) as u32);
-                let stepped = self.members[0].replay_misses(span_bits(item, count as usize), items);
+            if !items.is_own(item)
+                && self.members.len() == 1
+                && !self.table.find(wanted.hash(), wanted.short(), || keys.keys[item]).is_some()
+            {
+                // As far as neighbours are history of one flow.
+                let ends = !rest | items.own | self.leaders & !span_bits(0, item + 1);
+                let count = ((ends >> item).trailing_zeros() as usize).min(BATCH_PACKETS - item);
+                let stepped = self.members[0].replay_misses(span_bits(item, count), items);
                 rest &= !stepped;
                 if stepped != 0 {
                     continue;

@@ -47,7 +47,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) -> (u64, Slot) {
         let Steps { batch, table, port, .. } = steps;
         let metas = items.metas::<F::Meta>(self.stepper.index());
-        let times_ns = items.times_ns;
+        let (times_ns, first_seq) = (items.times_ns, items.first_seq);
         let is_last = self.stepper.is_last();
         // Items that may be stepped together with the one before: a later function asks for the verdict on each.
         let followers = if const { F::EXTRAS.leap.is_some() } && is_last {
@@ -92,14 +92,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
                         item += leapt - 1;
                         rest |= 1 << item;
                     } else {
-                        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: now_ns };
-                        let own = is_own.then(|| items.packet(item));
-                        let verdict = self.stepper.step_item(&mut flow, meta, stamp, own, batch);
+                        let own = is_own.then(|| &mut batch.edits[items.packet(item)]);
+                        let stamp = Stamp { seq: first_seq + item as u64, time_ns: now_ns };
+                        let verdict = self.stepper.step_item(&mut flow, meta, stamp, own);
                         if is_own {
                             self.stepper.conclude(items.packet(item), verdict, meta, batch, *port);
                             items.sync(item, batch);
                         } else if !is_last && verdict != Verdict::Forward {
-                            items.live &= !(1 << item);
+                            items.conclude(item, verdict);
                         }
                     }
                     if let Some(state) = &flow {
@@ -130,10 +130,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
             Stop::Dead => {
                 rest &= rest - 1;
                 if items.is_own(item) {
-                    self.hit(items.packet(item), slot, steps);
+                    self.hit_dead(items.packet(item), slot, steps);
                     items.sync(item, steps.batch);
-                } else {
-                    self.replay_dead(item, metas[item].as_ref(), slot, items, table);
+                } else if let Some(meta) = &metas[item] {
+                    self.replay_dead(item, meta, slot, items, table);
                 }
             }
         }
@@ -145,37 +145,16 @@ impl<F: NetworkFunction> FunctionMember<F> {
     fn replay_dead(
         &mut self,
         item: usize,
-        meta: Option<&F::Meta>,
+        meta: &F::Meta,
         slot: Slot,
         items: &mut Items<'_>,
         table: &mut FlowTable<F::Key>,
     ) {
         self.lapse(slot, 0, table);
-        let Some(meta) = meta else { return };
         let mut flow = None;
-        let verdict = self.replay_new(&mut flow, meta, item, items);
-        if verdict != Verdict::Forward {
-            items.live &= !(1 << item);
-        }
-        match flow {
-            Some(state) => {
-                self.flows.created += 1;
-                self.set(table.cell_mut(slot, self.part), state, items.times_ns[item]);
-            }
-            None => table.has_lost_a_state(slot),
-        }
-    }
-
-    /// A step of a flow without a state.
-    fn replay_new(
-        &mut self,
-        flow: &mut Option<F::State>,
-        meta: &F::Meta,
-        item: usize,
-        items: &Items<'_>,
-    ) -> Verdict {
-        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
-        self.stepper.replay().step(flow, meta, stamp)
+        let verdict = self.stepper.step_item(&mut flow, meta, items.stamp(item), None);
+        items.conclude(item, verdict);
+        self.begin_again(slot, flow, items.times_ns[item], table);
     }
 
     /// See [`Member::replay_misses`](crate::store::member::Member::replay_misses).
@@ -201,14 +180,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     rest &= !span_bits(item, leapt);
                     continue;
                 }
-                let verdict = self.replay_new(&mut flow, meta, item, items);
+                let verdict = self.stepper.step_item(&mut flow, meta, items.stamp(item), None);
                 if flow.is_some() {
                     // The step is done again where there is a block for it; it changed nothing else.
                     break;
                 }
-                if verdict != Verdict::Forward {
-                    items.live &= !(1 << item);
-                }
+                items.conclude(item, verdict);
             }
             rest &= rest - 1;
         }
@@ -220,14 +197,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let Some(meta) = items.metas::<F::Meta>(self.stepper.index())[item] else { return false };
         let edits_before = self.stepper.mark_replay();
         let mut flow = None;
-        let verdict = self.replay_new(&mut flow, &meta, item, items);
+        let verdict = self.stepper.step_item(&mut flow, &meta, items.stamp(item), None);
         if let Some(state) = flow {
             self.waiting = Some(Waiting { state, verdict, edits_before });
             return true;
         }
-        if verdict != Verdict::Forward {
-            items.live &= !(1 << item);
-        }
+        items.conclude(item, verdict);
         false
     }
 
@@ -241,17 +216,13 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) {
         let Some(Waiting { state, mut verdict, .. }) = self.waiting.take() else { return };
         let Some(meta) = &items.metas::<F::Meta>(self.stepper.index())[item] else { return };
-        let now_ns = items.times_ns[item];
         if slot.is_some() {
             self.flows.created += 1;
-            self.set(table.cell_mut(slot, self.part), state, now_ns);
+            self.set(table.cell_mut(slot, self.part), state, items.times_ns[item]);
         } else {
             self.flows.rejected += 1;
-            let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: now_ns };
-            verdict = self.stepper.reject_replay(&state, meta, stamp);
+            verdict = self.stepper.reject_replay(&state, meta, items.stamp(item));
         }
-        if verdict != Verdict::Forward {
-            items.live &= !(1 << item);
-        }
+        items.conclude(item, verdict);
     }
 }
