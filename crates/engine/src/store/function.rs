@@ -233,6 +233,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.replay_place_of(item, slot, items, table);
     }
 
+    fn replay_key(&self, item: usize, items: &Items<'_>) -> Option<F::Key> {
+        items.metas::<F::Meta>(self.stepper.index())[item].as_ref().map(F::key)
+    }
+
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return false };
         let edits_before = self.stepper.mark(packet, steps.batch);
