@@ -10,23 +10,21 @@
 //! The card drops where the front has no descriptor free, and nowhere else: a full ring makes the front wait. So sequence
 //! numbers, which the front gives, have no gaps. What is passed on is where the packet is, not its bytes.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
 use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
 
 use super::clock::Clock;
 use super::offer::Offer;
 use super::queue::Queue;
+use crate::frame::Place;
 use crate::packets::Arrival;
 use crate::{Frame, Received};
 
 /// Packets between the front and one core behind it: as many as in a run over a capture.
 pub const BEHIND_PACKETS: usize = crate::QUEUE_FRAMES_MAX / 2;
 
-/// Room for packets between receiving and passing on: some batches.
-const STAGED: usize = 256;
+/// Room for packets of one core between receiving and passing on: a batch.
+const STAGED: usize = 64;
 
 /// A packet as it is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +44,8 @@ pub struct Front<C> {
     clock: C,
     queue: Queue,
     next_seq: u64,
-    /// Received, and not yet passed on.
-    staged: VecDeque<(usize, Passed)>,
+    /// By core behind, what was received and not yet passed on.
+    staged: Vec<Vec<Passed>>,
     /// By core behind; empty once nothing more is to be passed on.
     ends: Vec<Producer<Passed>>,
     /// By core behind, packets passed on.
@@ -82,7 +80,8 @@ pub fn front<C: Clock>(
         .unzip();
     let next_seq = offer.origin.seq;
     let sent = vec![0; cores];
-    (Front { offer, clock, queue, next_seq, staged: VecDeque::with_capacity(STAGED), ends, sent }, behind)
+    let staged = (0..cores).map(|_| Vec::with_capacity(STAGED)).collect();
+    (Front { offer, clock, queue, next_seq, staged, ends, sent }, behind)
 }
 
 impl<C: Clock> Front<C> {
@@ -91,18 +90,22 @@ impl<C: Clock> Front<C> {
         &mut self.clock
     }
 
-    /// Receives up to `max` packets, and asks `dispatch` of each to which core it goes: with its stamp and what it is
-    /// made of, its bytes, and how many packets each core was sent so far. They wait here until [`Front::pass_on`].
-    pub fn receive(
-        &mut self,
-        max: usize,
-        mut dispatch: impl FnMut(&mut Frame, &[u8], &[u64]) -> usize,
-    ) -> Received {
+    /// Receives up to `max` packets, in order of arrival.
+    pub fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         self.queue.arrive(self.offer.pace.is_due(self.clock.now_ns()));
+        let Offer { packets, pace, origin } = &self.offer;
         let mut wanted = max;
         while let Some(positions) = self.queue.take(wanted) {
             wanted -= positions.len();
-            self.stage(positions, &mut dispatch);
+            // Each arrival is at the position of its number.
+            for position in positions {
+                packets.ahead(position);
+                let number = position as u32;
+                let stamp = Stamp { seq: self.next_seq, time_ns: origin.time_ns + pace.arrival_ns(number) };
+                let Arrival { wire_len, link, .. } = *packets.of_number(number);
+                frames.push(Frame { wire_len, link, ..Frame::of_arrival(stamp, number) });
+                self.next_seq += 1;
+            }
         }
         match wanted == max {
             false => Received::Frames,
@@ -111,44 +114,41 @@ impl<C: Clock> Front<C> {
         }
     }
 
-    fn stage(
-        &mut self,
-        positions: Range<usize>,
-        dispatch: &mut impl FnMut(&mut Frame, &[u8], &[u64]) -> usize,
-    ) {
-        let Offer { packets, pace, origin } = &self.offer;
-        // Each arrival is at the position of its number.
-        for position in positions {
-            packets.ahead(position);
-            let number = position as u32;
-            let arrival = packets.of_number(number);
-            let stamp = Stamp { seq: self.next_seq, time_ns: origin.time_ns + pace.arrival_ns(number) };
-            let Arrival { wire_len, link, .. } = *arrival;
-            let mut frame = Frame { wire_len, link, ..Frame::without_bytes(stamp) };
-            let core = dispatch(&mut frame, packets.bytes(arrival), &self.sent);
-            let Frame { entry, refused, .. } = frame;
-            self.sent[core] += 1;
-            self.next_seq += 1;
-            self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry, refused }));
-        }
+    /// The packet of a frame that was received here.
+    #[inline]
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        let packets = &self.offer.packets;
+        packets.bytes(packets.of_number(frame.place.first_line))
     }
 
-    /// Passes on what was received, in order.
+    /// Sends a packet to a core: it waits here until [`Front::pass_on`].
+    ///
+    /// # Panics
+    /// If there is no such core.
+    #[inline]
+    pub fn stage(&mut self, core: usize, frame: Frame) {
+        let Frame { stamp, entry, refused, place: Place { first_line: number, .. }, .. } = frame;
+        self.sent[core] += 1;
+        self.staged[core].push(Passed { ready_ns: 0, stamp, number, entry, refused });
+    }
+
+    /// Passes on what was received, to each core in order.
     ///
     /// # Errors
-    /// [`Full`] at the first whose core has no room: the rest waits.
+    /// [`Full`] with a core that has no room: the rest of its packets waits.
     pub fn pass_on(&mut self) -> Result<(), Full> {
         let ready_ns = self.clock.now_ns();
-        while let Some((core, passed)) = self.staged.pop_front() {
-            let Some(end) = self.ends.get_mut(core) else { continue };
-            let passed = Passed { ready_ns, ..passed };
-            if end.push(passed).is_err() {
-                let is_gone = end.is_abandoned();
-                self.staged.push_front((core, passed));
-                return Err(Full { core, is_gone });
+        let mut full = Ok(());
+        for (core, (end, staged)) in self.ends.iter_mut().zip(&mut self.staged).enumerate() {
+            let count = staged.len().min(end.room_for(staged.len()));
+            let mut passed = staged.drain(..count).map(|passed| Passed { ready_ns, ..passed });
+            end.push_from(&mut passed);
+            drop(passed);
+            if !staged.is_empty() {
+                full = Err(Full { core, is_gone: end.is_abandoned() });
             }
         }
-        Ok(())
+        full
     }
 
     /// No more will be passed on.
@@ -181,10 +181,8 @@ impl Behind {
     /// Takes up to `max` of those passed on by `now_ns`.
     #[inline]
     pub(super) fn take(&mut self, passed: &mut Vec<Passed>, max: usize, now_ns: u64) {
-        while passed.len() < max && self.end.peek().is_some_and(|passed| passed.ready_ns <= now_ns) {
-            passed.extend(self.end.pop());
-            self.taken += 1;
-        }
+        let ready = self.end.count_while(max, |passed| passed.ready_ns <= now_ns);
+        self.taken += self.end.pop_into(passed, ready) as u64;
     }
 }
 
