@@ -96,7 +96,7 @@ impl Placement {
             let same =
                 before[worker].map(usize::from).filter(|core| *core != worker && room(*core) >= excess);
             let Some(other) = same.or(least).filter(|core| room(*core) > 0.0) else { continue };
-            let moved = self.offload_from(worker, costs, excess.min(room(other)) as u64);
+            let moved = self.offload_from(worker, costs, (loads[worker], loads[other]));
             if moved > 0 {
                 self.offloaders[worker] = Some(other as u16);
                 loads[worker] -= moved;
@@ -105,22 +105,24 @@ impl Placement {
         }
     }
 
-    /// Offloads buckets of a worker's shards, heaviest shard first, that cost at most `most` together. Says what they cost.
-    fn offload_from(&mut self, worker: usize, costs: &[Buckets], most: u64) -> u64 {
+    /// Offloads buckets of a worker's shards, heaviest shard first: of each so many that the heavier of worker and offloader,
+    /// which have these `loads`, is as light as can be. Says what they cost.
+    fn offload_from(&mut self, worker: usize, costs: &[Buckets], loads: (u64, u64)) -> u64 {
         let mut shards: Vec<usize> =
             (0..costs.len()).filter(|shard| usize::from(self.owners[*shard]) == worker).collect();
         shards.sort_by_key(|shard| (std::cmp::Reverse(costs[*shard].iter().sum::<u64>()), *shard));
-        let mut left = most;
+        let mut moved = 0;
         for shard in shards {
-            for cost in costs[shard] {
-                if cost > left {
-                    break;
-                }
-                left -= cost;
-                self.ratios[shard] += 1;
+            let heavier = |moved: u64| (loads.0 - moved).max(loads.1 + moved);
+            let (mut best, mut cost) = ((heavier(moved), 0, moved), moved);
+            for (buckets, bucket) in (1..).zip(costs[shard]) {
+                cost += bucket;
+                // The first of equal ones: buckets without packets stay.
+                best = best.min((heavier(cost), buckets, cost));
             }
+            (self.ratios[shard], moved) = (best.1, best.2);
         }
-        most - left
+        moved
     }
 
     /// Fits loads on as few cores as keep below `most` each (Tables II and III), from core 0 on, and moves as few shards as
@@ -254,6 +256,16 @@ mod tests {
         assert!(most <= 1_000 + 64, "{after:?}: {loads:?}");
     }
 
+    /// One that is among the first of its shard's buckets may go, and most others stay.
+    #[test]
+    fn an_elephant_may_be_what_is_offloaded() {
+        let mut with_elephant = even(5);
+        with_elephant[0] = 300;
+        let costs = [with_elephant, even(0)];
+        let after = balanced(&Placement::new(2, 2), &costs);
+        assert_eq!((after.ratios[0], after.loads(&costs)), (2, vec![310, 305]));
+    }
+
     #[test]
     fn as_few_cores_as_keep_below_what_they_may() {
         let fit = |costs: &[Buckets], cores, most| {
@@ -328,8 +340,8 @@ mod tests {
     }
 
     /// Gaps over 24 random cases of 4 shards on 2 cores, and 8 of 3 shards on 3: what is greedily left of `Σ (u − T)²`
-    /// above the optimum. With 3 cores a shard may be more than two can have, and one has to make room for it first: that
-    /// is not looked for.
+    /// above the optimum, whose ratios are quarters. With 3 cores one may have to make room for a shard that is too much
+    /// for two: that is not looked for.
     #[test]
     fn the_gap_to_the_optimum_of_small_cases_is_small() {
         let mut seed = 7u64;
@@ -350,6 +362,6 @@ mod tests {
         };
         println!("gap to the optimum in shares of T², mean and most: {:?} and {:?}", of(two), of(three));
         assert!(of(two).0 < 0.001 && of(two).1 < 0.01, "{two:?}");
-        assert!(of(three).0 < 0.2 && of(three).1 < 0.6, "{three:?}");
+        assert!(of(three).0 < 0.02 && of(three).1 < 0.06, "{three:?}");
     }
 }
