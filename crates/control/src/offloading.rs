@@ -6,7 +6,7 @@
 //!    packets of offloaded buckets ──────────────────────►  steps them
 //!  the ratio changes
 //!    recall ────────────────────────────────────────────►  steps what came before,
-//!    packets of buckets that may change hands wait       ◄── returns the part
+//!    packets of buckets that may change cores wait       ◄── returns the part
 //!    moves flows between the two parts
 //!    lends the part, sends what waited for O ───────────►  takes it in, steps them
 //!    steps what waited for itself
@@ -17,7 +17,7 @@
 //!
 //! **No packet out of order.** The ring from W to O is first in, first out. A recall is behind all packets that were
 //! sent, and O returns the part after it has stepped these. While the part is on its way, and until W has
-//! arranged it anew, packets of all buckets that may change hands wait at W. They are released in order of arrival, and
+//! arranged it anew, packets of all buckets that may change cores wait at W. They are released in order of arrival, and
 //! a packet of such a bucket waits as long as an earlier one does.
 //!
 //! **No deadlock.** A core that serves others never waits for them: it steps packets, and returns parts as soon as there
