@@ -5,7 +5,8 @@
 //! `cargo test -p paceline-conformance --test all dyssect:: -- --ignored`.
 
 use engine::strategies::{DYSSECT, RSS};
-use engine::{Chain, Plan, PlanError};
+use engine::{Chain, Plan, PlanError, Progress, Registry, replay_capture, verify};
+use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
 use paceline_conformance::stock_functions;
@@ -144,11 +145,55 @@ fn as_the_loads_ask_for() {
     assert!(lent > 0, "nothing was offloaded");
 }
 
+/// How many packets each of 4 cores steps of 1,000 a second.
+fn packets_by_core(chain: &Chain) -> Vec<u64> {
+    let capture = generated("uniform:flows=500,packets=3000,gap-ns=1000000,seed=2", 3_000);
+    let plan = Plan::new(chain, DYSSECT, 4).expect("a plan");
+    let verified = verify(chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
+    assert!(verified.holds(), "{verified:#?}");
+    let mut see = |_: &engine::Seen<'_>| Ok::<(), std::convert::Infallible>(());
+    let outcome = replay_capture(chain, &plan, capture.open(), &Progress::default(), &mut see).expect("runs");
+    outcome.cores.iter().map(|(counters, _)| counters.packets).collect()
+}
+
+fn with_slo(p99_us: &str) -> String {
+    format!("[slo]\np99_us = {p99_us}\n\n[[function]]\nuse = \"flow-statistics\"\nflows = 4096\n")
+}
+
+/// The long-term problem: as few cores as keep the objective; without one, loads are made even.
+#[test]
+fn with_an_objective_few_packets_take_few_cores() {
+    let with = |toml: &str| packets_by_core(&chain(toml, &Registry::stock()));
+    let even = with(&with_slo("50000").replace("[slo]\np99_us = 50000\n", ""));
+    assert!(even.iter().all(|packets| *packets > 300), "{even:?}");
+    let few = with(&with_slo("50000"));
+    assert!(few[0] > 2_400, "all but those of the first period: {few:?}");
+    // No number of cores is enough: then all are used.
+    let tight = with(&with_slo("0.000001"));
+    assert!(tight.iter().all(|packets| *packets > 300), "{tight:?}");
+}
+
+#[test]
+fn an_objective_that_makes_no_sense_is_refused() {
+    for (toml, expected) in [
+        (with_slo("0"), "no packet waits at most 0 µs"),
+        (with_slo("-1"), "no packet waits at most -1 µs"),
+        (with_slo("\"soon\""), "must be a number"),
+        (with_slo("1\np50_us = 1"), "unknown field `p50_us`"),
+    ] {
+        let error = match Chain::parse("test.toml", &toml, &Registry::stock()) {
+            Ok(_) => panic!("{toml}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains(expected), "{toml}: {error}");
+    }
+}
+
 /// Longer captures, as many cores as the processor has or not, and changes at each packet.
 #[test]
 #[ignore = "takes a minute and more"]
 fn longer_captures_and_changes_at_each_packet() {
-    let inputs = inputs(30_000);
+    let inputs = inputs(12_000);
     let ways = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
     let alone = ALONE.iter().map(|(name, options)| alone(name, options));
     for chain in alone.chain(shardable_examples()) {

@@ -125,16 +125,16 @@ impl Placement {
         moved
     }
 
-    /// Fits loads on as few cores as keep below `most` each (Tables II and III), from core 0 on, and moves as few shards as
-    /// that takes. Says how many cores are used; `None` if all cores together are too few: then loads are made even, which
-    /// is the least that can be too much.
+    /// Fits loads on as few cores as keep below `most` each (Tables II and III), from core 0 on and no fewer than `least`, and
+    /// moves few shards for that. Says how many cores are used; `None` if all cores together are too few: then loads are
+    /// made even.
     ///
     /// # Panics
     /// As [`Placement::balance`].
-    pub fn fit(&mut self, costs: &[Buckets], most: u64, balancer: &Balancer) -> Option<usize> {
+    pub fn fit(&mut self, costs: &[Buckets], most: u64, least: usize, balancer: &Balancer) -> Option<usize> {
         assert_eq!(self.owners.len(), costs.len(), "costs for each shard");
         let cores = self.offloaders.len();
-        for used in 1..=cores {
+        for used in least.clamp(1, cores)..=cores {
             let mut fewer = self.on_fewer(used, costs);
             if fewer.loads(costs).iter().any(|load| *load > most) {
                 fewer.relieve(used, costs, most);
@@ -270,7 +270,7 @@ mod tests {
     fn as_few_cores_as_keep_below_what_they_may() {
         let fit = |costs: &[Buckets], cores, most| {
             let mut placement = Placement::new(costs.len(), cores);
-            let used = placement.fit(costs, most, &Balancer::default());
+            let used = placement.fit(costs, most, 1, &Balancer::default());
             (used, placement.loads(costs))
         };
         let costs = [even(1), even(1), even(1), even(1)];
@@ -289,8 +289,9 @@ mod tests {
         let costs = [even(1), even(1), even(1), even(1)];
         let mut placement = Placement { owners: vec![0, 0, 1, 1], ..Placement::new(4, 4) };
         let before = placement.clone();
-        assert_eq!(placement.fit(&costs, 128, &Balancer::default()), Some(2));
+        assert_eq!(placement.fit(&costs, 128, 1, &Balancer::default()), Some(2));
         assert_eq!(placement.changes_from(&before), 0);
+        assert_eq!(placement.fit(&costs, 256, 2, &Balancer::default()), Some(2), "no fewer than asked for");
     }
 
     /// M/M/1 has `ca2 = cs2 = 1`, where Kingman's formula is exact: a wait of 9 times of service is at 90%.

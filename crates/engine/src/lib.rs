@@ -24,7 +24,7 @@ pub use chain::checksums::{ChecksumSample, Checksums};
 pub use chain::config::ConfigError;
 pub use chain::registry::{Function, FunctionInfo, Registry};
 pub use chain::undeclared::UndeclaredError;
-pub use chain::{Chain, FunctionSpec, MalformedPolicy};
+pub use chain::{Chain, FunctionSpec, MalformedPolicy, Slo};
 pub use control::{BUCKETS, Balancer, Buckets, Order, Placement};
 pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;

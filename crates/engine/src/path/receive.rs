@@ -79,6 +79,8 @@ pub struct Moves {
     pub offloaded_packets: u64,
     /// How often a part of a shard was lent to this core.
     pub parts_lent: u64,
+    /// How often the queue to the core that steps this one's offloaded flows was full: packets waited then.
+    pub blocked: u64,
 }
 
 impl Moves {
@@ -91,6 +93,7 @@ impl Moves {
             waited_packets: self.waited_packets + other.waited_packets,
             offloaded_packets: self.offloaded_packets + other.offloaded_packets,
             parts_lent: self.parts_lent + other.parts_lent,
+            blocked: self.blocked + other.blocked,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `hash` | which shard and which bucket a packet is of |
+//! | `objective` | how much a core may have to do so that packets wait no longer than they may |
 //! | `steering` | where packets enter: the indirection table, and the controller's decisions as they come into force (Algorithm 1) |
 //! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
 //! | `unit` | a shard, or the offloaded part of one, on its way |
@@ -12,6 +13,7 @@
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
 mod hash;
+mod objective;
 mod steering;
 mod unit;
 mod worker;
@@ -22,6 +24,7 @@ use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::Team;
 use crate::strategies::dyssect::hash::ShardHash;
+use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::steering::Steering;
 use crate::strategies::dyssect::worker::Core;
 use crate::strategies::hashing;
@@ -73,9 +76,12 @@ impl Strategy for Dyssect {
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         let owners: Vec<u16> =
             self.owners(plan).into_iter().flatten().take(plan.shards.unwrap_or_default().count()).collect();
-        let (orders, signals, cores) = Core::all(&owners, plan.cores);
+        let objective = chain.slo.map(Objective::new);
+        let meter = objective.as_ref().map(Objective::meter);
+        let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
         let rebalancing = plan.rebalancing.unwrap_or_default();
-        let steering = Steering::new(self.assign(chain, plan), owners, rebalancing, (orders, signals));
+        let steering =
+            Steering::new(self.assign(chain, plan), owners, rebalancing, objective, (orders, signals));
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
     }

@@ -8,6 +8,7 @@ use strategy::{Assign, Every, Rebalancing};
 use wire::{Headers, Stamp};
 
 use crate::strategies::dispatch::{Dispatcher, Queues};
+use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::worker::{Says, Signal};
 
 /// Sends packets to the workers of their shards, and tells cores what the controller decides.
@@ -23,6 +24,8 @@ pub(super) struct Steering {
     /// The same of all periods, the later ones counting for more.
     loads: Vec<Buckets>,
     rebalancing: Rebalancing,
+    /// If the chain has one.
+    objective: Option<Objective>,
     balancer: Balancer,
     packets: u64,
     /// When the period ends; 0 before the first packet.
@@ -37,6 +40,7 @@ impl Steering {
         hash: Box<dyn Assign>,
         owners: Vec<u16>,
         rebalancing: Rebalancing,
+        objective: Option<Objective>,
         (orders, signals): (Orders, Vec<Producer<Signal>>),
     ) -> Steering {
         let shards = owners.len();
@@ -48,6 +52,7 @@ impl Steering {
             counted: vec![[0; BUCKETS as usize]; shards],
             loads: vec![[0; BUCKETS as usize]; shards],
             rebalancing,
+            objective,
             balancer: Balancer::default(),
             packets: 0,
             ends_ns: 0,
@@ -71,14 +76,20 @@ impl Steering {
 
     #[cold]
     fn decide(&mut self, stamp: Stamp) {
+        let is_first = self.loads.iter().flatten().all(|load| *load == 0);
         for (loads, counted) in self.loads.iter_mut().zip(&mut self.counted) {
-            // A period counts for half of all before it.
-            loads.iter_mut().zip(&*counted).for_each(|(load, counted)| *load = (*load + *counted) / 2);
+            // A period counts for as much as all before it.
+            for (load, counted) in loads.iter_mut().zip(&*counted) {
+                *load = if is_first { *counted } else { (*load + *counted) / 2 };
+            }
             counted.fill(0);
         }
         let mut placement = self.now.clone();
         match self.rebalancing.every {
-            Every::Period(_) => placement.balance(&self.loads, &self.balancer),
+            Every::Period(period_ns) => match &mut self.objective {
+                Some(objective) => objective.place(&mut placement, &self.loads, period_ns, &self.balancer),
+                None => placement.balance(&self.loads, &self.balancer),
+            },
             Every::Packets(_) => shuffle(&mut placement, stamp.seq),
         }
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));

@@ -5,6 +5,9 @@
 //! those of its own queue and those of a worker that it serves.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use control::{
     BUCKETS, Event, Message, Migration, Offloading, Order, Orders, Route, Todo, migration, offloading,
@@ -56,6 +59,26 @@ const BLOCKS_PER_TURN: usize = 4096;
 /// Flows that change parts between two batches. At some 200 ns each other flows wait as for one batch.
 const FLOWS_PER_TURN: usize = 128;
 
+/// What cores tell the controller of their time, where it has to know.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    busy_ns: AtomicU64,
+    packets: AtomicU64,
+}
+
+impl Meter {
+    /// What a packet takes in the mean, ns; `None` before the first.
+    pub(super) fn service_ns(&self) -> Option<f64> {
+        let (busy_ns, packets) = (self.busy_ns.load(Ordering::Relaxed), self.packets.load(Ordering::Relaxed));
+        (packets > 0).then(|| busy_ns as f64 / packets as f64)
+    }
+
+    fn add(&self, busy_ns: u64, packets: u64) {
+        self.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+    }
+}
+
 /// Flows that go from one part of a shard to the other, as far as it has come.
 #[derive(Clone, Copy)]
 struct Arranging {
@@ -96,11 +119,19 @@ pub(super) struct Core {
     /// The latest time that this core has seen in its own queue.
     now_ns: u64,
     moves: Moves,
+    /// Where the controller wants to know.
+    meter: Option<Arc<Meter>>,
+    /// When the last batch was begun, and how many packets it has.
+    begun: Option<(Instant, usize)>,
 }
 
 impl Core {
     /// One for each core; `owners[shard]` has the shard at first.
-    pub(super) fn all(owners: &[u16], cores: usize) -> (Orders, Vec<Producer<Signal>>, Vec<Core>) {
+    pub(super) fn all(
+        owners: &[u16],
+        cores: usize,
+        meter: Option<&Arc<Meter>>,
+    ) -> (Orders, Vec<Producer<Signal>>, Vec<Core>) {
         let (orders, migrations) = migration(owners, cores, IN_HAND * owners.len());
         let offloadings = offloading(owners, cores, OFFLOADING_PACKETS);
         let mut signals = Vec::new();
@@ -127,6 +158,8 @@ impl Core {
                 has_ended: false,
                 now_ns: 0,
                 moves: Moves::default(),
+                meter: meter.cloned(),
+                begun: None,
             });
         }
         (orders, signals, all)
@@ -357,6 +390,9 @@ impl Core {
 
 impl Intake for Core {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        if let (Some(meter), Some((begin, packets))) = (&self.meter, self.begun.take()) {
+            meter.add(begin.elapsed().as_nanos() as u64, packets as u64);
+        }
         self.look_at_signals(port.consumed());
         self.take_in(chain);
         self.look_after_shards(chain, port.consumed());
@@ -377,6 +413,7 @@ impl Intake for Core {
         }
         self.serves_first = !self.serves_first;
         batch.oldest_ns = self.oldest_ns();
+        self.begun = self.meter.as_ref().map(|_| (Instant::now(), batch.frames.len()));
         match batch.frames.is_empty() {
             false => Received::Frames,
             true if self.is_over() => Received::End,
@@ -386,7 +423,7 @@ impl Intake for Core {
 
     fn counters(&self) -> IntakeCounters {
         let held = self.migration.held().len() + self.offloading.waiting().len();
-        let moves = Moves { held_packets: held as u64, ..self.moves };
+        let moves = Moves { held_packets: held as u64, blocked: self.offloading.blocked(), ..self.moves };
         IntakeCounters { moves, ..IntakeCounters::default() }
     }
 
