@@ -31,6 +31,7 @@ pub mod route;
 mod routes;
 mod segment;
 mod side;
+mod tags;
 pub mod xdp;
 mod xdp_link;
 

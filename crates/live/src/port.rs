@@ -15,8 +15,9 @@ use crate::link::{Absent, Link, wait_for};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
-use crate::xdp::{Steering, XdpProgram, page_bytes};
-use crate::xdp_link::{XdpLink, umem};
+use crate::tags::TagsStay;
+use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram, page_bytes};
+use crate::xdp_link::{XdpLink, lock, umem};
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
@@ -128,11 +129,12 @@ impl LivePort {
                     return Err(too_long(interfaces));
                 }
                 let umem = umem(&pool)?;
+                let tags = TagsStay::in_frames_of(interface)?;
                 let chunks = (number as u8, waiting);
                 let mut link = XdpLink::open(interface, steering, &umem, chunks, sees_all)?;
                 link.turn(&mut pool);
                 link.steer()?;
-                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting }, Box::new(link)))
+                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting, tags }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
@@ -152,9 +154,9 @@ impl LivePort {
                     }
                 },
             };
-            // Of a `veth` the flag says nothing.
-            if program.is_some() && interface.driver != "veth" && interface.takes_tags_off() {
-                remarks.push(tags_off(interface));
+            let misses_tags = |program: &Arc<Mutex<XdpProgram>>| !lock(program).asks_for_tags();
+            if interface.driver == HOLDS_TAGS && program.as_ref().is_some_and(misses_tags) {
+                remarks.push(misses_tags_of(interface));
             }
             sides.push(Side::new(interface, link));
             kept.push(Kept {
@@ -412,11 +414,11 @@ fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
 }
 
-/// An interface that takes VLAN tags off before AF_XDP sees them.
-fn tags_off(Interface { name, .. }: &Interface) -> String {
+/// A virtual interface whose driver cannot be asked for tags.
+fn misses_tags_of(Interface { name, .. }: &Interface) -> String {
     format!(
-        "{name} takes VLAN tags off what it receives, and AF_XDP does not see them: frames of a VLAN go on without their \
-         tag. If there are such frames: ethtool -K {name} rxvlan off, or --socket packet, which puts tags back."
+        "{name}: VLAN tags that its other end leaves beside frames are lost: this kernel does not tell them (Linux 6.8 \
+         does). If there are such frames: ethtool -K IF txvlan off at the other end, or --socket packet."
     )
 }
 
