@@ -8,6 +8,8 @@ mod cli;
 mod control;
 #[path = "control_packets.rs"]
 mod control_packets;
+#[path = "cores.rs"]
+mod cores;
 #[path = "dns.rs"]
 mod dns;
 #[path = "drains.rs"]

@@ -19,7 +19,7 @@ use crate::support::{Folder, paceline, root, stderr};
 /// A tracker that lets no connection pass whose beginning it has not seen: flows that are lost show.
 const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
 /// The same with other time-outs, and a function more.
-const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
+pub const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
                       established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
 
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ impl Lan {
         ask(Path::new(&self.socket()), request)
     }
 
-    fn reload(&self, text: &str) -> Value {
+    pub fn reload(&self, text: &str) -> Value {
         self.ask(&json!({ "command": "reload", "name": "test.toml", "text": text }))
     }
 }
@@ -131,7 +131,7 @@ impl Drop for Run {
 }
 
 /// Ends a transfer.
-struct Ending<'a>(&'a AtomicBool);
+pub struct Ending<'a>(pub &'a AtomicBool);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -148,12 +148,12 @@ fn byte(at: u64) -> u8 {
     ((at * 31) >> 3) as u8
 }
 
-/// Sends over one connection as long as `goes_on`; says how many bytes came back as they were sent. `received` tells
-/// how far it is.
-fn transfer(lan: &Lan, goes_on: &AtomicBool, received: &AtomicU64) -> std::io::Result<u64> {
-    let listener = lan.right.inside(|| TcpListener::bind("192.0.2.2:7000"))?;
+/// Sends over one connection to a port as long as `goes_on`; says how many bytes came back as they were sent. `received`
+/// tells how far it is.
+pub fn transfer(lan: &Lan, port: u16, goes_on: &AtomicBool, received: &AtomicU64) -> std::io::Result<u64> {
+    let listener = lan.right.inside(|| TcpListener::bind(("192.0.2.2", port)))?;
     let mut stream =
-        lan.left.inside(|| TcpStream::connect_timeout(&([192, 0, 2, 2], 7000).into(), PATIENCE))?;
+        lan.left.inside(|| TcpStream::connect_timeout(&([192, 0, 2, 2], port).into(), PATIENCE))?;
     let (mut echo, _) = listener.accept()?;
     for stream in [&stream, &echo] {
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -199,7 +199,7 @@ fn a_transfer_survives_ten_reloads(strategy: &str, cores: &str) {
     let run = lan.start(strategy, cores);
     let (goes_on, received) = (AtomicBool::new(true), AtomicU64::new(0));
     let (sent, pauses) = thread::scope(|scope| {
-        let transfer = scope.spawn(|| transfer(&lan, &goes_on, &received));
+        let transfer = scope.spawn(|| transfer(&lan, 7_000, &goes_on, &received));
         // Also where something fails, or the connection would go on.
         let ending = Ending(&goes_on);
         let mut pauses = Vec::new();

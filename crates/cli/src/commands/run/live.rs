@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
     if args.speed.is_some() || args.history.is_given() || args.reload.is_given() {
         return Err(Failure::usage(
-            "--speed, --reload-at and history that comes with packets are for captures\n\
+            "--speed, --reload-at, --cores-at and history that comes with packets are for captures\n\
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
@@ -55,6 +55,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
+    // Where no core can be parked `ctl cores` says why.
+    let plan = plan.clone().with_cores_to_park(&chain).unwrap_or(plan);
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
     let reports = Reports::open(&[args.chain.chain.as_path()], left, args.json.as_deref())?;
     if let [inside, outside] = place.names[..]
