@@ -61,6 +61,8 @@ mod soak;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;
+#[path = "tap.rs"]
+mod tap;
 #[path = "trace.rs"]
 mod trace;
 #[path = "vanish.rs"]

@@ -26,6 +26,7 @@ use crate::link::Link;
 use crate::packet_socket::PacketSocket;
 use crate::rights;
 use crate::tags::TagsStay;
+use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{Steering, Umem, XdpProgram};
 use crate::xdp_link::{XdpLink, lock};
 use crate::{Interface, LiveError};
@@ -81,6 +82,7 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// How an interface is opened.
 pub(crate) enum Kind {
     Packet,
+    Tap,
     /// With so many chunks that wait for packets, and VLAN tags in frames until the port is dropped.
     Xdp {
         umem: Umem,
@@ -113,6 +115,7 @@ impl Kept {
     fn open(&mut self, interface: &Interface, number: usize) -> Result<Box<dyn Link>, LiveError> {
         Ok(match &mut self.kind {
             Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
+            Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
             Kind::Xdp { umem, chunks, tags } => {
                 *tags = TagsStay::in_frames_of(interface)?;
                 let chunks = (number as u8, *chunks);

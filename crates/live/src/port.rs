@@ -16,6 +16,7 @@ use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
 use crate::tags::TagsStay;
+use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram, page_bytes};
 use crate::xdp_link::{XdpLink, lock, umem};
 use crate::{Interface, LiveError};
@@ -64,6 +65,8 @@ pub struct PortOptions {
     /// By interface, packets that go to this host's own stack and not to the port, where AF_XDP is used. Missing ones pass
     /// none.
     pub steering: Vec<Steering>,
+    /// By interface, those that are TAP interfaces and no cards. Missing ones are none.
+    pub taps: Vec<Option<TapDevice>>,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
 }
@@ -142,10 +145,12 @@ impl LivePort {
                 let _ = steering.pins.unblock(&interface.name);
                 Ok((None, Kind::Packet, Box::new(socket)))
             };
-            let (program, kind, link) = match options.sockets {
-                Sockets::Packet => packet()?,
-                Sockets::Xdp => xdp()?,
-                Sockets::Auto => match xdp() {
+            let tap = options.taps.get(number).cloned().flatten();
+            let (program, kind, link) = match (tap, options.sockets) {
+                (Some(tap), _) => (None, Kind::Tap, Box::new(TapLink::new(tap)) as Box<dyn Link>),
+                (None, Sockets::Packet) => packet()?,
+                (None, Sockets::Xdp) => xdp()?,
+                (None, Sockets::Auto) => match xdp() {
                     Ok(link) => link,
                     Err(error) if error.is_in_the_way() => return Err(error),
                     Err(error) => {
