@@ -74,3 +74,11 @@ struct ipv6 {
 struct udp {
     u16 source, destination, length, checksum;
 } __attribute__((packed));
+
+/* What examples/xdp_source.rs puts into a packet: when it was sent, on the clock of `clock_ns`. */
+enum { STAMP_MAGIC = 0x9ace113e };
+
+struct stamp {
+    u32 magic;
+    u64 ns;
+} __attribute__((packed));

@@ -7,6 +7,8 @@ const volatile u32 interface = 0;
 const volatile u32 flows = 1;
 /* Between two packets; 0 if they go as fast as they can. */
 const volatile u64 gap_ns = 0;
+/* Whether packets say when they were sent. */
+const volatile u32 stamps = 0;
 
 enum {
     LATE_NS = 1000000, /* What is later than this is not made up for: it would be a burst. */
@@ -42,6 +44,11 @@ int source(struct xdp_md *packet)
         flow = 0;
     next = flow;
     udp->source = NET16((u16)(1024 + flow));
+    struct stamp *stamp = (void *)(udp + 1);
+    if (stamps && (void *)(stamp + 1) <= end) {
+        stamp->magic = STAMP_MAGIC;
+        stamp->ns = clock_ns();
+    }
     return redirect(interface, 0);
 }
 

@@ -17,6 +17,7 @@ use paceline_live::xdp::{AttachMode, Descriptor, SocketOptions, Steering, Umem, 
 
 use crate::lab::{Lab, Namespace};
 use crate::xdp_forward::Forwarder;
+use crate::xdp_sink::Sink;
 use crate::xdp_source::{self, Arguments};
 
 /// Left host, middle, right host: l0 - m0, m1 - r0.
@@ -102,8 +103,14 @@ fn the_source_sends_flows_in_turn() {
         (program, socket)
     });
     socket.fill(&mut umem.chunks().collect());
-    let what =
-        Arguments { interface: "l0".to_owned(), seconds: 1, packets_per_second: 2_000, flows: 3, bytes: 100 };
+    let what = Arguments {
+        interface: "l0".to_owned(),
+        seconds: 1,
+        packets_per_second: 2_000,
+        flows: 3,
+        bytes: 100,
+        stamped: false,
+    };
     let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
     let offered = offered.unwrap_or_else(|error| panic!("{error}"));
     let mut packets = Vec::new();
@@ -392,4 +399,59 @@ fn holds_a_program() {
     let _program = XdpProgram::attach(&interface, &Steering::default()).expect("it has none");
     println!("\nattached");
     thread::sleep(Duration::from_secs(30));
+}
+
+/// What the figures of latency go by: each packet is counted once, with a time; a pause shows in the slowest alone.
+#[test]
+fn a_sink_tells_how_long_packets_were_on_their_way() {
+    let Some(mut lab) = crate::lab("sink") else { return };
+    let [left, middle, right] = three(&mut lab);
+    let sink = right.inside(|| Sink::attach("r0").map_err(|error| error.to_string()));
+    let sink = sink.unwrap_or_else(|error| panic!("{error}"));
+    let mut forwarder = middle
+        .inside(|| Forwarder::new(["m0", "m1"], &Steering::default()))
+        .unwrap_or_else(|error| panic!("{error}"));
+    const PAUSE: Duration = Duration::from_millis(200);
+    let is_over = AtomicBool::new(false);
+    let what = |stamped| Arguments {
+        interface: "l0".to_owned(),
+        seconds: 1,
+        packets_per_second: 2_000,
+        flows: 3,
+        bytes: 60,
+        stamped,
+    };
+    let offered = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut begin, mut has_paused) = (None, false);
+            let ran = forwarder.run(|forwarder| {
+                // While packets of the source come: hosts say something of their own first.
+                let is_due = forwarder.sides[0].forwarded > 100
+                    && begin.get_or_insert_with(Instant::now).elapsed() > PAUSE;
+                if is_due && !has_paused {
+                    has_paused = true;
+                    thread::sleep(PAUSE);
+                }
+                is_over.load(Ordering::Relaxed)
+            });
+            ran.unwrap_or_else(|error| panic!("{error}"));
+        });
+        let send =
+            |stamped| left.inside(|| xdp_source::send(&what(stamped)).map_err(|error| error.to_string()));
+        let sent = [send(true), send(false)];
+        thread::sleep(PAUSE);
+        is_over.store(true, Ordering::Relaxed);
+        sent.map(|sent| sent.unwrap_or_else(|error| panic!("{error}")))
+    });
+    let times = sink.times().expect("the program is there");
+    let within = [0.5, 0.99, 1.0].map(|share| Duration::from_nanos(times.within(share)));
+    // What is not stamped is no packet of its own.
+    assert!(
+        times.packets() > offered[0] / 2 && times.packets() <= offered[0],
+        "{offered:?} {}",
+        times.packets()
+    );
+    assert!(within.is_sorted() && within[0] > Duration::ZERO, "{within:?}");
+    assert!(within[2] > PAUSE / 2 && within[2] < 20 * PAUSE, "{within:?}");
+    println!("{} packets: {within:?}", times.packets());
 }
