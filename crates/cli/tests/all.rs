@@ -10,6 +10,8 @@ mod control;
 mod control_packets;
 #[path = "cores.rs"]
 mod cores;
+#[path = "curl.rs"]
+mod curl;
 #[path = "dns.rs"]
 mod dns;
 #[path = "drains.rs"]
