@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use engine::strategies::{Dispatcher, Ingress, Queues, Team};
 use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
-use engine::{Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry, turn};
+use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
@@ -501,6 +501,7 @@ struct Dispatching {
     dispatcher: Box<dyn Dispatcher>,
     intakes: Vec<Box<dyn Intake>>,
     frames: Vec<Vec<u8>>,
+    arrived: Vec<Frame>,
     next: u64,
 }
 
@@ -518,7 +519,14 @@ impl Dispatching {
     fn of(plan: &Plan, chain: &Chain, frames: Vec<Vec<u8>>) -> Dispatching {
         let Team { dispatcher, intakes } = plan.team(chain);
         let ingress = Ingress::new(chain, &*dispatcher);
-        Dispatching { ingress, dispatcher, intakes, frames, next: 0 }
+        Dispatching {
+            ingress,
+            dispatcher,
+            intakes,
+            frames,
+            arrived: Vec::with_capacity(BATCH_PACKETS),
+            next: 0,
+        }
     }
 
     /// Each packet once.
@@ -528,12 +536,22 @@ impl Dispatching {
 
     /// The first packets, once more.
     fn some(&mut self, packets: usize) {
-        for frame in black_box(&self.frames[..packets.min(self.frames.len())]) {
-            let len = frame.len() as u32;
-            let (headers, _) = self.ingress.headers(LinkType::Ethernet, frame, len, 1);
-            let mut frame = Frame::without_bytes(Stamp { seq: self.next, time_ns: 1 });
-            black_box(self.dispatcher.dispatch(&headers, &mut frame, &Sink)).expect("open");
-            self.next += 1;
+        let Dispatching { ingress, dispatcher, next, arrived, .. } = self;
+        for bytes in black_box(&self.frames[..packets.min(self.frames.len())]).chunks(BATCH_PACKETS) {
+            let first = *next;
+            for bytes_of in bytes {
+                let stamp = Stamp { seq: *next, time_ns: 1 };
+                arrived.push(Frame::without_bytes(stamp));
+                arrived.last_mut().expect("one").wire_len = bytes_of.len() as u32;
+                *next += 1;
+            }
+            let headers =
+                ingress.batch(arrived, bytes, |bytes, frame| &bytes[(frame.stamp.seq - first) as usize]);
+            dispatcher.tell(headers, arrived, &Sink).expect("open");
+            for (frame, headers) in arrived.iter_mut().zip(headers) {
+                black_box(dispatcher.dispatch(headers, frame, &Sink)).expect("open");
+            }
+            arrived.clear();
         }
     }
 }

@@ -4,10 +4,13 @@
 //! What a core is told of packets is the test's to say, see [`Memory`], so that it can be wrong.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::{Batch, Chain, ChainCore, CoreCounters, FlowCounters, Forgotten, HistoryWriter, Intake};
+use engine::{
+    BATCH_PACKETS, Batch, Chain, ChainCore, CoreCounters, FlowCounters, Forgotten, HistoryWriter, Intake,
+};
 use engine::{history, turn};
 use io::{Closed, Fate, Frame, Port, Received};
 use sequencer::ItemLayout;
@@ -215,18 +218,24 @@ struct Telling {
 }
 
 impl Telling {
-    /// Tells of a packet.
-    fn tell(&mut self, seq: u64, dispatched: &Dispatched) {
+    /// Tells of packets that arrived together.
+    fn tell(&mut self, packets: Range<u64>, dispatched: &Dispatched) {
         let Some(writer) = &mut self.writer else { return };
-        let packets = dispatched.packets();
-        let ask = Ask { core: self.core, cores: self.cores, seq, packets };
-        let Some(Told { headers_of, time_of }) = (self.memory)(&ask) else {
-            (self.writer, self.untold) = (None, Some(Forgotten { seq }));
-            return;
-        };
-        let headers = headers_of.map_or(Headers::default(), |seq| dispatched.headers[seq as usize]);
-        let time_ns = dispatched.stamps[time_of as usize].time_ns;
-        writer.write(&headers, Stamp { seq, time_ns });
+        let (mut headers, mut frames) = (Vec::new(), Vec::new());
+        for seq in packets {
+            let ask = Ask { core: self.core, cores: self.cores, seq, packets: dispatched.packets() };
+            let Some(Told { headers_of, time_of }) = (self.memory)(&ask) else {
+                self.untold = Some(Forgotten { seq });
+                break;
+            };
+            headers.push(headers_of.map_or(Headers::default(), |seq| dispatched.headers[seq as usize]));
+            let time_ns = dispatched.stamps[time_of as usize].time_ns;
+            frames.push(Frame::without_bytes(Stamp { seq, time_ns }));
+        }
+        for (headers, frames) in headers.chunks(BATCH_PACKETS).zip(frames.chunks(BATCH_PACKETS)) {
+            writer.write(headers, frames);
+        }
+        self.writer.take_if(|_| self.untold.is_some());
     }
 }
 
@@ -387,7 +396,7 @@ impl Sprayed {
                 let (before, packets) = (dispatched.sent(), dispatched.packets());
                 let sent = (before + 1 + draw.below(pace.dispatched_max)).min(packets);
                 for Core { telling, .. } in &mut cores {
-                    (before..sent).for_each(|seq| telling.tell(seq, &dispatched));
+                    telling.tell(before..sent, &dispatched);
                     telling.writer.take_if(|_| sent == packets);
                 }
                 dispatched.sent.store(sent, Ordering::Relaxed);

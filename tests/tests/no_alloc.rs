@@ -1,6 +1,7 @@
 //! After start, a core does not allocate.
 
 use std::path::Path;
+use std::slice;
 
 use engine::strategies::{RSS, SCR, SHARED, SINGLE};
 use engine::{Batch, Chain, CoreCounters, External, HistoryCounters, Intake, Plan, Publisher, Recovery};
@@ -209,7 +210,7 @@ fn spray(
     {
         let frame = feeder.take(&record).expect("open");
         let headers = chain.headers(frame.link, feeder.bytes(&frame), frame.wire_len);
-        assert_eq!(allocations(|| writer.write(&headers, frame.stamp)), 0);
+        assert_eq!(allocations(|| writer.write(&[headers], slice::from_ref(&frame))), 0);
         feeder.send(packets % REPLICAS, frame).expect("open");
         packets += 1;
     }

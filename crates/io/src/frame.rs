@@ -88,6 +88,13 @@ impl Frame {
         Frame { stamp, wire_len: 0, link: LinkType::default(), entry: 0, refused: None, place }
     }
 
+    /// The same for the packet of an arrival that has this number: in place of a buffer it has the number.
+    #[inline]
+    pub(crate) fn of_arrival(stamp: Stamp, number: u32) -> Frame {
+        let frame = Frame::without_bytes(stamp);
+        Frame { place: Place { first_line: number, ..frame.place }, ..frame }
+    }
+
     /// A second token for a buffer, which there must never be.
     #[cfg(test)]
     pub(crate) fn copied(&self) -> Frame {

@@ -2,7 +2,7 @@
 //! state-compute replication in software, with the strategy's own dispatcher and the engine's ingress.
 //!
 //! ```text
-//!   receive ──► parse ──► dispatch (writes the history) ──► pass on
+//!   receive ──► parse ──► tell (writes the history) ──► dispatch ──► pass on
 //! ```
 //!
 //! A turn begins with passing on what the turn before received. So no packet is seen by its core before its history was
@@ -21,6 +21,8 @@ pub(crate) struct SequencerCore<C> {
     ingress: Ingress,
     /// `None` at the end of the packets.
     dispatcher: Option<Box<dyn Dispatcher>>,
+    /// Between the card and the dispatcher.
+    arrived: Vec<Frame>,
     arrivals: u64,
     pub(crate) busy_ns: u64,
     pub(crate) elapsed_ns: u64,
@@ -47,6 +49,12 @@ struct Sent<'a> {
     is_virtual: bool,
 }
 
+impl Sent<'_> {
+    fn of<C: Clock>(front: &Front<C>) -> Sent<'_> {
+        Sent { by_core: front.sent(), is_virtual: C::IS_VIRTUAL }
+    }
+}
+
 impl Queues for Sent<'_> {
     fn sent(&self, core: usize) -> u64 {
         self.by_core[core]
@@ -69,6 +77,7 @@ impl<C: Clock> SequencerCore<C> {
             front,
             ingress: Ingress::new(chain, &*dispatcher),
             dispatcher: Some(dispatcher),
+            arrived: Vec::with_capacity(BATCH_PACKETS),
             arrivals: arrivals.into(),
             busy_ns: 0,
             elapsed_ns: 0,
@@ -84,22 +93,27 @@ impl<C: Clock> SequencerCore<C> {
             Err(Full { is_gone: true, .. }) => return self.end(),
             Err(Full { core, is_gone: false }) => return Sequenced::Full(core),
         }
-        let SequencerCore { front, ingress, dispatcher, .. } = self;
-        let Some(dispatcher) = dispatcher else { return Sequenced::End };
-        let before = front.received();
-        let received = front.receive(BATCH_PACKETS, |frame: &mut Frame, bytes, sent| {
-            let headers;
-            (headers, frame.refused) =
-                ingress.headers(frame.link, bytes, frame.wire_len, frame.stamp.time_ns);
-            let queues = Sent { by_core: sent, is_virtual: C::IS_VIRTUAL };
-            // A queue that is gone is found when packets are passed on; that there was no room for history, by the cores.
-            dispatcher.dispatch(&headers, frame, &queues).unwrap_or(0)
-        });
-        match received {
-            Received::Frames => Sequenced::Packets(front.received() - before),
+        match self.front.receive(&mut self.arrived, BATCH_PACKETS) {
+            Received::Frames => self.dispatch(),
             Received::Idle => Sequenced::Idle,
             Received::End => self.end(),
         }
+    }
+
+    /// Tells of what was received, and picks the cores.
+    #[inline]
+    fn dispatch(&mut self) -> Sequenced {
+        let SequencerCore { front, ingress, dispatcher, arrived, .. } = self;
+        let Some(dispatcher) = dispatcher else { return Sequenced::End };
+        let packets = arrived.len() as u64;
+        let headers = ingress.batch(arrived, front, Front::bytes);
+        // A queue that is gone is found when packets are passed on; that there was no room for history, by the cores.
+        let _ = dispatcher.tell(headers, arrived, &Sent::of(front));
+        for (mut frame, headers) in arrived.drain(..).zip(headers) {
+            let core = dispatcher.dispatch(headers, &mut frame, &Sent::of(front)).unwrap_or(0);
+            front.stage(core, frame);
+        }
+        Sequenced::Packets(packets)
     }
 
     /// The history ends before the cores see that their queues do.

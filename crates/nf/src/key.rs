@@ -25,6 +25,13 @@ pub trait FlowKey:
     fn short(&self) -> Short {
         Short::of_bytes(self.as_bytes())
     }
+
+    /// What stands for the key of a packet, where the key itself is not asked for: [`FlowKey::short`] of
+    /// [`FlowKey::of`], which a key may know a shorter way to.
+    #[inline]
+    fn short_of(headers: &Headers) -> Short {
+        Self::of(headers).short()
+    }
 }
 
 /// What stands for a key: see [`FlowKey::short`].
@@ -213,6 +220,21 @@ impl FlowKey for Connection {
         let ends = [(self.low, self.low_port), (self.high, self.high_port)];
         Short::of_ends(ends, self.protocol)
     }
+
+    /// Of two IPv4 addresses: each end is one number, and the ends are ordered as numbers.
+    #[inline]
+    fn short_of(headers: &Headers) -> Short {
+        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else {
+            return Connection::short_of_others(headers);
+        };
+        let end = |addr, port| u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
+        let (src, dst) = (end(src, headers.src_port), end(dst, headers.dst_port));
+        let (low, high) = (src.min(dst), src.max(dst));
+        let addr = |end: u64| u64::from(((end >> 16) as u32).swap_bytes());
+        let ports = low & 0xffff | (high & 0xffff) << 16;
+        let rest = ports | u64::from(headers.protocol) << 32;
+        Short { bits: u128::from(addr(low) | addr(high) << 32) | u128::from(rest) << 64, is_exact: true }
+    }
 }
 
 impl FlowKey for SrcAddr {
@@ -312,6 +334,11 @@ impl FiveTuple {
 }
 
 impl Connection {
+    #[inline(never)]
+    fn short_of_others(headers: &Headers) -> Short {
+        Connection::of(headers).short()
+    }
+
     /// Whether the packet goes from the key's `low` end to its `high` end.
     #[inline]
     pub fn is_from_low(headers: &Headers) -> bool {
@@ -426,6 +453,22 @@ mod tests {
             dst_port: 80,
             protocol: protocol::TCP,
             ..Headers::default()
+        }
+    }
+
+    /// The short way gives what the long one does, whichever end is lower, and for addresses of both families.
+    #[test]
+    fn what_stands_for_a_key_is_found_the_short_way_too() {
+        let v4 = [[10, 0, 0, 9], [9, 0, 0, 10], [10, 0, 0, 9], [0, 0, 0, 0], [255, 1, 0, 255]].map(Addr::v4);
+        let v6 = [[0; 16], [0xfe; 16]].map(Addr);
+        let addrs: alloc::vec::Vec<Addr> = v4.into_iter().chain(v6).collect();
+        let ports = [0, 1, 0x0100, 0x00ff, u16::MAX];
+        for (src, dst) in addrs.iter().flat_map(|src| addrs.iter().map(move |dst| (*src, *dst))) {
+            for (src_port, dst_port) in ports.iter().flat_map(|src| ports.map(|dst| (*src, dst))) {
+                let headers = Headers { src, dst, src_port, dst_port, ..headers() };
+                assert_eq!(Connection::short_of(&headers), Connection::of(&headers).short(), "{headers:?}");
+                assert_eq!(FiveTuple::short_of(&headers), FiveTuple::of(&headers).short());
+            }
         }
     }
 

@@ -86,20 +86,40 @@ impl<T: Copy> Publisher<T> {
     #[inline]
     #[must_use = "an item without a slot is not written"]
     pub fn push(&mut self, item: T) -> bool {
-        if !self.has_room() {
+        self.extend(1, |_| item)
+    }
+
+    /// Writes `count` more items, of which `item` makes each from its index; says whether there was a free slot for each:
+    /// if not, it makes and writes none. O(count), and O(readers) where it has to look for slots.
+    #[inline]
+    #[must_use = "items without slots are not written"]
+    pub fn extend(&mut self, count: usize, mut item: impl FnMut(usize) -> T) -> bool {
+        if !self.has_room(count) {
             return false;
         }
-        // SAFETY: all readers have released what was in this slot, so that none will read it before it is published.
-        self.shared.slot(self.pushed).with_mut(|slot| unsafe { (*slot).write(item) });
-        self.pushed += 1;
-        self.free -= 1;
+        let slots = &self.shared.slots;
+        let mut index = 0;
+        // One run of slots behind each other, and where the ring's end is between, another.
+        while index < count {
+            let slots = &slots[self.pushed & (slots.len() - 1)..];
+            let run = slots.len().min(count - index);
+            for slot in &slots[..run] {
+                let item = item(index);
+                // SAFETY: all readers have released what was in this slot, so that none will read it before it is
+                // published.
+                slot.with_mut(|slot| unsafe { (*slot).write(item) });
+                index += 1;
+            }
+            self.pushed += run;
+        }
+        self.free -= count;
         true
     }
 
-    /// Whether there is a free slot. O(1), O(readers) where it has to look for one.
+    /// Whether so many slots are free. O(1), O(readers) where it has to look for them.
     #[inline]
-    pub fn has_room(&mut self) -> bool {
-        self.free > 0 || self.find_free()
+    pub fn has_room(&mut self, items: usize) -> bool {
+        self.free >= items || self.find_free() >= items
     }
 
     /// Lets readers see all that was pushed.
@@ -108,15 +128,15 @@ impl<T: Copy> Publisher<T> {
         self.shared.published.store(self.pushed, release_unless(Fault::PushRelaxed));
     }
 
-    /// Looks at what the readers have released; says whether there is a free slot now.
+    /// Looks at what the readers have released; says how many slots are free now.
     #[cold]
-    fn find_free(&mut self) -> bool {
+    fn find_free(&mut self) -> usize {
         let asked = if is_planted(Fault::OneReaderAsked) { 1 } else { usize::MAX };
         let released = self.shared.released.iter().take(asked);
         let least = released.map(|one| one.load(acquire_unless(Fault::HeadSeenRelaxed))).min();
         let used = self.pushed - least.unwrap_or(self.pushed).min(self.pushed);
         self.free = self.shared.slots.len() - used;
-        self.free > 0
+        self.free
     }
 }
 

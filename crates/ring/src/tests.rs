@@ -206,8 +206,14 @@ fn each_reader_sees_all_items_where_they_are() {
     assert_eq!((readers[1].items(4, 2), readers[1].item(3)), (&[4, 5][..], 3));
     readers.truncate(1);
     assert!(publisher.push(6) && !publisher.push(7), "nothing waits for a reader that is gone");
+    assert_eq!(readers[0].published(), 6);
+    readers[0].release(6);
+    assert!(!publisher.extend(4, |index| 7 + index) && publisher.extend(3, |index| 7 + index), "all or none");
+    publisher.publish();
+    assert_eq!((readers[0].published(), readers[0].items(8, 2)), (10, &[8, 9][..]));
+    assert!(!publisher.has_room(1));
     drop(publisher);
-    assert!(readers[0].is_abandoned() && readers[0].published() == 6);
+    assert!(readers[0].is_abandoned() && readers[0].published() == 10);
 }
 
 #[test]

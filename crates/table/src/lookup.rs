@@ -49,9 +49,9 @@ impl Wanted {
     }
 }
 
-/// The packets of a set, by index, in order.
+/// The packets of a set, by index, in order: bit *i* stands for packet *i*.
 #[inline(always)]
-fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
+pub fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         (packets != 0).then(|| {
             let packet = packets.trailing_zeros() as usize;

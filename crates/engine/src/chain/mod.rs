@@ -101,7 +101,9 @@ impl Chain {
     /// The headers of a packet as every core of this chain sees them, if there is nothing wrong with its checksums or
     /// fragments: parsed, and marked with the side that the packet comes from, if the chain has sides.
     pub fn headers(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
-        checks::parse(self.sides.as_deref(), link, frame, wire_len)
+        let mut headers = Headers::default();
+        checks::parse_into(self.sides.as_deref(), link, frame, wire_len, &mut headers);
+        headers
     }
 
     /// What is checked of each packet.

@@ -1,5 +1,6 @@
 //! A chain over a capture, or several, one after the other.
 
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -189,10 +190,10 @@ impl Lane<'_> {
         let Lane { ingress, dispatcher, feeder } = self;
         let mut frame = feeder.take(record)?;
         // What a card does in hardware: parse and hash, to pick the queue.
-        let (headers, refused) =
-            ingress.headers(frame.link, feeder.bytes(&frame), frame.wire_len, frame.stamp.time_ns);
-        frame.refused = refused;
-        let core = dispatcher.dispatch(&headers, &mut frame, &**feeder)?;
+        let frames = slice::from_mut(&mut frame);
+        let headers = ingress.batch(frames, &**feeder, Feeder::bytes);
+        dispatcher.tell(headers, frames, &**feeder)?;
+        let core = dispatcher.dispatch(&headers[0], &mut frame, &**feeder)?;
         feeder.send(core, frame)
     }
 }

@@ -47,11 +47,11 @@ pub(crate) fn front(
             Received::End => break,
         }
         port.hand_over(&arrived);
-        for mut frame in arrived.drain(..) {
-            let (bytes, time_ns) = (port.bytes(&frame), frame.stamp.time_ns);
-            let (headers, refused) = ingress.headers(frame.link, bytes, frame.wire_len, time_ns);
-            frame.refused = refused;
-            let Ok(core) = dispatcher.dispatch(&headers, &mut frame, &back) else { continue };
+        let headers = ingress.batch(&mut arrived, port, Port::bytes);
+        // Nobody takes frames any more where there is no telling: they end here.
+        let _ = dispatcher.tell(headers, &arrived, &back);
+        for (mut frame, headers) in arrived.drain(..).zip(headers) {
+            let Ok(core) = dispatcher.dispatch(headers, &mut frame, &back) else { continue };
             back.pass(port, core, frame);
         }
         back.relay.wake();

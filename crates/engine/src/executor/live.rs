@@ -204,12 +204,11 @@ impl Intake for Alone<'_> {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         let received = self.intake.receive(port, chain, batch);
         if received == Received::Frames && (self.ingress.is_needed() || self.dispatcher.reads_headers()) {
-            for frame in &mut batch.frames {
-                let (bytes, time_ns) = (port.bytes(frame), frame.stamp.time_ns);
-                let (headers, refused) = self.ingress.headers(frame.link, bytes, frame.wire_len, time_ns);
-                frame.refused = refused;
+            let headers = self.ingress.batch(&mut batch.frames, port, Port::bytes);
+            let _ = self.dispatcher.tell(headers, &batch.frames, &Nobody);
+            for (frame, headers) in batch.frames.iter_mut().zip(headers) {
                 // There is one core to pick; what is noted in the frame is what counts.
-                let _ = self.dispatcher.dispatch(&headers, frame, &Nobody);
+                let _ = self.dispatcher.dispatch(headers, frame, &Nobody);
             }
         }
         received

@@ -40,8 +40,8 @@ impl Checks {
 
     /// A packet's headers, with the side that it comes from; unchecked.
     #[inline]
-    pub(crate) fn parse(&self, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
-        parse(self.sides.as_deref(), link, frame, wire_len)
+    pub(crate) fn parse_into(&self, link: LinkType, frame: &[u8], wire_len: u32, headers: &mut Headers) {
+        parse_into(self.sides.as_deref(), link, frame, wire_len, headers);
     }
 
     /// A packet's headers, checked; `refused` is what was found where it entered.
@@ -52,7 +52,8 @@ impl Checks {
         wire_len: u32,
         refused: Option<Malformed>,
     ) -> Headers {
-        let mut headers = self.parse(link, frame, wire_len);
+        let mut headers = Headers::default();
+        self.parse_into(link, frame, wire_len, &mut headers);
         self.refuse(refused, &mut headers);
         self.verify(frame, &mut headers);
         headers
@@ -80,10 +81,15 @@ impl Checks {
 
 /// A packet's headers, with the side that it comes from, if there are sides; unchecked.
 #[inline]
-pub(crate) fn parse(sides: Option<&Sides>, link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
-    let mut headers = wire::parse(link, frame, wire_len);
+pub(crate) fn parse_into(
+    sides: Option<&Sides>,
+    link: LinkType,
+    frame: &[u8],
+    wire_len: u32,
+    headers: &mut Headers,
+) {
+    wire::parse_into(link, frame, wire_len, headers);
     if let Some(sides) = sides {
-        sides.mark(&mut headers);
+        sides.mark(headers);
     }
-    headers
 }

@@ -4,15 +4,17 @@
 //! ```text
 //!            packet  0  1  2  3  4  5  6  7
 //!   times, malformed
-//!   wanted, keys     columns of a group:     what the packet is looked up by, whether it repeats the last, and the key
+//!   wanted           columns of a group:     what the packet is looked up by, and whether it repeats the last
 //!   metas            one column a function:  its meta, if the packet is its business
 //!   own              .  .  1  .  .  1  .  .     these are in the batch as well
 //! ```
 
 use std::any::Any;
 
+use nf::Verdict;
 use ring::Subscriber;
 use table::Wanted;
+use wire::Stamp;
 
 use crate::path::batch::Batch;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
@@ -44,25 +46,21 @@ impl<T: Copy + Send + Sync + 'static> Column for Subscriber<T> {
 }
 
 /// A group's column.
-pub(crate) struct KeyColumn<K> {
+pub(crate) struct KeyColumn {
     pub(crate) wanted: Subscriber<Wanted>,
     /// 1: the packet before has the same key; else 0.
     pub(crate) repeats: Subscriber<u8>,
-    /// The keys, for new flows and for those that are not exact.
-    pub(crate) keys: Subscriber<K>,
 }
 
-impl<K: Copy + Send + Sync + 'static> Column for KeyColumn<K> {
+impl Column for KeyColumn {
     fn refresh(&mut self) {
         self.wanted.published();
         self.repeats.published();
-        self.keys.published();
     }
 
     fn release(&mut self, below: usize) {
         self.wanted.release(below);
         self.repeats.release(below);
-        self.keys.release(below);
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -74,9 +72,8 @@ impl<K: Copy + Send + Sync + 'static> Column for KeyColumn<K> {
 pub(crate) struct Columns {
     /// When each came, ns.
     pub(crate) times_ns: Subscriber<u64>,
-    /// Malformed packets up to each, itself included: where two have the same number, none is malformed behind the first
-    /// up to the other.
-    pub(crate) malformed: Subscriber<u64>,
+    /// 1: the packet is malformed; else 0.
+    pub(crate) malformed: Subscriber<u8>,
     /// By function, of those that begin a group with states.
     pub(crate) keys: Vec<Option<Box<dyn Column>>>,
     /// By function.
@@ -113,20 +110,6 @@ fn set_of(ones: &[u8]) -> u64 {
     if rest.is_empty() { set } else { set | eight(last) << (8 * eights.len()) }
 }
 
-/// Which packets are malformed.
-#[inline]
-fn malformed(counts: &[u64], before: u64) -> u64 {
-    if counts.last().is_none_or(|last| *last == before) {
-        return 0;
-    }
-    let mut malformed = 0;
-    counts.iter().enumerate().fold(before, |before, (item, count)| {
-        malformed |= u64::from(*count != before) << item;
-        *count
-    });
-    malformed
-}
-
 /// At most [`BATCH_PACKETS`] packets that follow each other.
 pub(crate) struct Items<'a> {
     columns: &'a Columns,
@@ -145,18 +128,20 @@ pub(crate) struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// Packets from number `first_seq` on, which is at `place` of the columns; those of the batch from its entry `own` on
-    /// are among them. Says which entry comes next. Before them `malformed_before` packets were malformed.
+    /// are among them. Says which entry comes next.
     pub(crate) fn new(
         columns: &'a Columns,
         place: usize,
         count: usize,
         first_seq: u64,
-        malformed_before: u64,
         batch: &Batch,
         mut own: usize,
     ) -> (Items<'a>, usize) {
         let times_ns = columns.times_ns.items(place, count);
-        let live = all_bits(count) & !malformed(columns.malformed.items(place, count), malformed_before);
+        let malformed = columns.malformed.items(place, count);
+        let malformed =
+            if malformed.iter().fold(0, |all, one| all | one) == 0 { 0 } else { set_of(malformed) };
+        let live = all_bits(count) & !malformed;
         let mut items =
             Items { columns, place, first_seq, times_ns, own: 0, packets: [0; BATCH_PACKETS], live };
         while let Some(frame) = batch.frames.get(own)
@@ -187,6 +172,18 @@ impl<'a> Items<'a> {
         self.packets[item].into()
     }
 
+    /// Its number and its time.
+    #[inline(always)]
+    pub(crate) fn stamp(&self, item: usize) -> Stamp {
+        Stamp { seq: self.first_seq + item as u64, time_ns: self.times_ns[item] }
+    }
+
+    /// Ends the chain for an item of another core, if that is the verdict on it.
+    #[inline(always)]
+    pub(crate) fn conclude(&mut self, item: usize, verdict: Verdict) {
+        self.live &= !(u64::from(verdict != Verdict::Forward) << item);
+    }
+
     /// An own item lives as long as its entry of the batch does.
     #[inline(always)]
     pub(crate) fn sync(&mut self, item: usize, batch: &Batch) {
@@ -194,19 +191,13 @@ impl<'a> Items<'a> {
         self.live = self.live & !(1 << item) | is_live << item;
     }
 
-    /// How many packets were malformed up to the last item.
-    #[inline]
-    pub(crate) fn malformed_before(&self) -> u64 {
-        self.columns.malformed.item(self.place + self.len() - 1)
-    }
-
     /// What the group that begins with this function looks the items up by, and which of them repeat the one before.
     #[inline]
-    pub(crate) fn keys<K: Copy + 'static>(&self, function: usize) -> (&'a [Wanted], &'a [K], u64) {
+    pub(crate) fn wanted(&self, function: usize) -> (&'a [Wanted], u64) {
         let column = self.columns.keys[function].as_ref().expect("the group has a column");
-        let column: &KeyColumn<K> = column.as_any().downcast_ref().expect("of this key");
+        let column: &KeyColumn = column.as_any().downcast_ref().expect("of a group");
         let repeats = set_of(column.repeats.items(self.place, self.len()));
-        (column.wanted.items(self.place, self.len()), column.keys.items(self.place, self.len()), repeats)
+        (column.wanted.items(self.place, self.len()), repeats)
     }
 
     /// What a function reads of the items.
@@ -232,11 +223,5 @@ mod tests {
                 assert_eq!(set_of(&ones[..count]), expected);
             }
         }
-    }
-
-    #[test]
-    fn malformed_packets_by_their_count() {
-        assert_eq!(malformed(&[3, 3, 3], 3), 0);
-        assert_eq!(malformed(&[4, 4, 5, 6, 6], 3), 0b01101);
     }
 }

@@ -1,19 +1,9 @@
 //! Sets of the packets of a batch: bit *i* stands for packet *i*.
 
 /// The most packets that are worked on at once. A batch is never broken on its way through the chain.
-pub const BATCH_PACKETS: usize = 64;
+pub const BATCH_PACKETS: usize = table::BATCH_MAX;
 
-/// The packets of a set, by index, in order.
-#[inline]
-pub(crate) fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (packets != 0).then(|| {
-            let index = packets.trailing_zeros() as usize;
-            packets &= packets - 1;
-            index
-        })
-    })
-}
+pub(crate) use table::bits;
 
 /// The set of the first `count` packets there are.
 #[inline]
@@ -29,6 +19,21 @@ pub(crate) fn first_bits(packets: u64, count: usize) -> u64 {
     }
     let rest = (0..count).fold(packets, |rest, _| rest & (rest - 1));
     packets & !rest
+}
+
+/// The packets of a set in order: runs of those that are in `hits`, and after each the miss that ends it, if there is one.
+pub(crate) fn runs_between_misses(packets: u64, hits: u64) -> impl Iterator<Item = (u64, Option<usize>)> {
+    let mut rest = packets;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let misses = rest & !hits;
+            let run = rest & (misses & misses.wrapping_neg()).wrapping_sub(1);
+            let miss = (misses != 0).then(|| misses.trailing_zeros() as usize);
+            rest &= !run;
+            rest &= rest.wrapping_sub(1);
+            (run, miss)
+        })
+    })
 }
 
 /// The set of those from number `begin` on, as many as `count`, at least one.
@@ -47,6 +52,9 @@ mod tests {
         assert_eq!([0, 1, 3, 5, 64].map(|count| first_bits(set, count)), [0, 0b10, 0b1_0110, set, set]);
         assert_eq!(first_bits(u64::MAX, 63), u64::MAX >> 1);
         assert!(bits(set).eq([1, 2, 4, 5, 7]));
+        let runs = runs_between_misses(set, 0b1001_0010);
+        assert!(runs.eq([(0b10, Some(2)), (0b1_0000, Some(5)), (0b1000_0000, None)]));
+        assert!(runs_between_misses(0b101, 0b001).eq([(0b001, Some(2))]));
         assert_eq!([0, 1, 63, 64].map(all_bits), [0, 1, u64::MAX >> 1, u64::MAX]);
         assert_eq!(
             [(0, 64), (3, 2), (63, 1)].map(|(begin, count)| span_bits(begin, count)),

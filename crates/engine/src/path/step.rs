@@ -205,30 +205,30 @@ impl<F: NetworkFunction> Stepper<F> {
         verdict
     }
 
-    /// Steps an item of history, or the packet of the batch that it is. Of the first nothing comes but the state, and
-    /// whether the packet goes on.
+    /// Steps an item of history. Nothing comes of it but the state and whether the packet goes on, unless it is a packet
+    /// of this core, whose edits are `own`.
     #[inline(always)]
     pub(crate) fn step_item(
         &mut self,
         flow: &mut Option<F::State>,
         meta: &F::Meta,
         stamp: Stamp,
-        own: Option<usize>,
-        batch: &mut Batch,
+        own: Option<&mut Edits>,
     ) -> Verdict {
         let Stepper { function, pools, events, no_edits, seed, packets, .. } = self;
         let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
+        let is_own = own.is_some();
         let edits = match own {
-            Some(packet) => {
+            Some(edits) => {
                 *packets += 1;
-                &mut batch.edits[packet]
+                edits
             }
             None => no_edits,
         };
         // Replicas have one pool.
-        let mut cx = Cx::new(stamp, edits, pools.of(0), events_of::<F>(events, own.is_some()), *seed);
+        let mut cx = Cx::new(stamp, edits, pools.of(0), events_of::<F>(events, is_own), *seed);
         let verdict = function.step(flow, meta, &mut cx);
-        if !F::EDITS.is_empty() && own.is_none() {
+        if !F::EDITS.is_empty() && !is_own {
             self.no_edits.clear();
         }
         self.note_step(meta, before.as_ref(), flow.as_ref());
@@ -261,14 +261,6 @@ impl<F: NetworkFunction> Stepper<F> {
         now_ns.saturating_add(self.function.idle_timeout_ns(state)).max(1)
     }
 
-    /// What steps packets that other cores have.
-    #[inline(always)]
-    pub(crate) fn replay(&mut self) -> Replay<'_, F> {
-        let Stepper { function, pools, ended, events, no_edits, seed, .. } = self;
-        let cx = Cx::new(Stamp::default(), no_edits, pools.of(0), events_of::<F>(events, false), *seed);
-        Replay { function, ended, cx }
-    }
-
     /// Counts a packet that is not stepped.
     pub(crate) fn skip(&mut self, packet: usize, batch: &Batch) {
         self.packets += u64::from(batch.is_own(packet));
@@ -298,8 +290,8 @@ impl<F: NetworkFunction> Stepper<F> {
     #[cold]
     pub(crate) fn reject_replay(&mut self, state: &F::State, meta: &F::Meta, stamp: Stamp) -> Verdict {
         self.events.copy_from_slice(&self.events_before);
-        let Replay { function, mut cx, .. } = self.replay();
-        cx.stamp = stamp;
+        let Stepper { function, pools, events, no_edits, seed, .. } = self;
+        let mut cx = Cx::new(stamp, no_edits, pools.of(0), events_of::<F>(events, false), *seed);
         let verdict = (F::EXTRAS.full_table.rejected)(function, state, meta, &mut cx);
         cx.edits.clear();
         verdict
@@ -453,31 +445,6 @@ impl<F: NetworkFunction> Stepper<F> {
             live: flows.live(),
             capacity: 0,
         }
-    }
-}
-
-/// Steps packets that other cores have: nothing comes of it but the state, and whether the packet goes on.
-pub(crate) struct Replay<'a, F: NetworkFunction> {
-    function: &'a F,
-    ended: &'a mut Option<Box<EndedOf<F>>>,
-    cx: Cx<'a, F::Pool>,
-}
-
-impl<F: NetworkFunction> Replay<'_, F> {
-    #[inline(always)]
-    pub(crate) fn step(&mut self, flow: &mut Option<F::State>, meta: &F::Meta, stamp: Stamp) -> Verdict {
-        self.cx.stamp = stamp;
-        let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
-        let verdict = self.function.step(flow, meta, &mut self.cx.reborrow());
-        if has_begun_anew(self.function, before.as_ref(), flow.as_ref())
-            && let Some(before) = &before
-        {
-            note_ended(self.ended, self.function, &F::key(meta), before);
-        }
-        if !F::EDITS.is_empty() {
-            self.cx.edits.clear();
-        }
-        verdict
     }
 }
 

@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::mem;
 
+use io::Frame;
 use nf::{NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
 use wire::{EditsMark, Headers, Stamp};
@@ -77,7 +78,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let cell = cells.at(slot);
             let now_ns = batch.frames[packet].stamp.time_ns;
             if cell.is_dead_at(now_ns) {
-                self.hit(packet, slot, steps);
+                self.hit_dead(packet, slot, steps);
                 return rest & (rest - 1);
             }
             rest &= rest - 1;
@@ -104,38 +105,38 @@ impl<F: NetworkFunction> FunctionMember<F> {
         0
     }
 
-    /// One packet of a flow that has a block.
+    /// One packet of a flow that has a block, and a state in it that is dead to the packet.
     #[inline(never)]
-    pub(super) fn hit(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
+    pub(super) fn hit_dead(&mut self, packet: usize, slot: Slot, steps: &mut Steps<'_, F::Key>) {
         let Some(meta) = F::project(&steps.batch.headers[packet]) else { return };
-        let now_ns = steps.batch.frames[packet].stamp.time_ns;
-        let mut cell = steps.table.cell_mut(slot, self.part);
-        let was_dead = cell.is_dead_at(now_ns);
-        if was_dead {
-            let entry = steps.batch.frames[packet].entry;
-            self.lapse(slot, entry, steps.table);
-            cell = steps.table.cell_mut(slot, self.part);
-        }
-        let mut flow = cell.state().copied();
-        let was_none = flow.is_none();
+        let Frame { stamp, entry, .. } = steps.batch.frames[packet];
+        self.lapse(slot, entry, steps.table);
+        let mut flow = None;
         let verdict = self.stepper.step(&mut flow, &meta, packet, steps.batch);
-        self.stepper.note_step(&meta, cell.state(), flow.as_ref());
-        if let Some(state) = flow {
-            self.flows.created += u64::from(was_none);
-            self.set(cell, state, now_ns);
-        } else if was_dead {
-            steps.table.has_lost_a_state(slot);
-        } else if !was_none {
-            let deadline_ns = cell.deadline_ns();
-            self.remove(slot, deadline_ns, steps.table);
-        }
+        self.begin_again(slot, flow, stamp.time_ns, steps.table);
         self.stepper.conclude(packet, verdict, &meta, steps.batch, steps.port);
     }
 
     #[inline]
     pub(super) fn set(&self, cell: &mut Cell<F::State>, state: F::State, now_ns: u64) {
-        let idle_timeout_ns = self.stepper.function.idle_timeout_ns(&state);
-        cell.set(state, now_ns.saturating_add(idle_timeout_ns));
+        cell.set(state, self.stepper.deadline_ns(&state, now_ns));
+    }
+
+    /// What a step has left in a block whose state was dead to it.
+    pub(super) fn begin_again(
+        &mut self,
+        slot: Slot,
+        flow: Option<F::State>,
+        now_ns: u64,
+        table: &mut FlowTable<F::Key>,
+    ) {
+        match flow {
+            Some(state) => {
+                self.flows.created += 1;
+                self.set(table.cell_mut(slot, self.part), state, now_ns);
+            }
+            None => table.has_lost_a_state(slot),
+        }
     }
 
     /// A step has ended the flow, whose deadline was another before it.
@@ -230,6 +231,10 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         table: &mut FlowTable<F::Key>,
     ) {
         self.replay_place_of(item, slot, items, table);
+    }
+
+    fn replay_key(&self, item: usize, items: &Items<'_>) -> Option<F::Key> {
+        items.metas::<F::Meta>(self.stepper.index())[item].as_ref().map(F::key)
     }
 
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, F::Key>) -> bool {

@@ -8,11 +8,12 @@ use table::Wanted;
 use wire::Headers;
 
 use crate::path::items::{Column, KeyColumn};
+use crate::path::packets::BATCH_PACKETS;
 
 /// Writes one column of the history, for all cores.
 pub(crate) trait Record: Send {
-    /// Adds what is to be known of the next packet. There is room for it.
-    fn record(&mut self, headers: &Headers);
+    /// Adds what is to be known of the next packets, at most [`BATCH_PACKETS`], and publishes it. There is room for it.
+    fn record(&mut self, headers: &[Headers]);
 }
 
 /// A column as it is made: who writes it, and what each core reads.
@@ -26,23 +27,26 @@ struct Keys<K> {
     wanted: Publisher<Wanted>,
     repeats: Publisher<u8>,
     last: Wanted,
-    keys: Publisher<K>,
+    key: PhantomData<fn() -> K>,
 }
 
 impl<K: FlowKey> Record for Keys<K> {
     #[inline]
-    fn record(&mut self, headers: &Headers) {
-        let key = K::of(headers);
-        let short = key.short();
-        let hash = table::hash(&self.hasher, short, || key);
-        let wanted = Wanted::new(short, hash);
-        let repeats = u8::from(wanted.is_same(&self.last));
-        self.last = wanted;
-        let has_room = self.wanted.push(wanted) & self.repeats.push(repeats) & self.keys.push(key);
+    fn record(&mut self, headers: &[Headers]) {
+        let Keys { hasher, wanted, repeats, last, .. } = self;
+        let mut repeated = [0; BATCH_PACKETS];
+        let repeated = &mut repeated[..headers.len()];
+        let has_room = wanted.extend(headers.len(), |packet| {
+            let short = K::short_of(&headers[packet]);
+            let wanted = Wanted::new(short, table::hash(hasher, short, || K::of(&headers[packet])));
+            repeated[packet] = u8::from(wanted.is_same(last));
+            *last = wanted;
+            wanted
+        });
+        let has_room = has_room & repeats.extend(repeated.len(), |packet| repeated[packet]);
         debug_assert!(has_room, "the times had room");
-        self.wanted.publish();
-        self.repeats.publish();
-        self.keys.publish();
+        wanted.publish();
+        repeats.publish();
     }
 }
 
@@ -50,12 +54,11 @@ impl<K: FlowKey> Record for Keys<K> {
 pub(crate) fn keys<K: FlowKey>(table_seed: u64, records: usize, cores: usize) -> NewColumn {
     let (wanted, wanted_columns) = broadcast(records, cores);
     let (repeats, repeats_columns) = broadcast(records, cores);
-    let (keys, key_columns) = broadcast::<K>(records, cores);
-    let columns = wanted_columns.into_iter().zip(repeats_columns).zip(key_columns);
-    let column =
-        |((wanted, repeats), keys)| -> Box<dyn Column> { Box::new(KeyColumn { wanted, repeats, keys }) };
+    let columns = wanted_columns.into_iter().zip(repeats_columns);
+    let column = |(wanted, repeats)| -> Box<dyn Column> { Box::new(KeyColumn { wanted, repeats }) };
+    let (hasher, last) = (Hasher::new(table_seed), Wanted::NONE);
     NewColumn {
-        record: Box::new(Keys { hasher: Hasher::new(table_seed), wanted, repeats, last: Wanted::NONE, keys }),
+        record: Box::new(Keys::<K> { hasher, wanted, repeats, last, key: PhantomData }),
         columns: columns.map(column).collect(),
     }
 }
@@ -67,10 +70,10 @@ struct Metas<F: NetworkFunction> {
 
 impl<F: NetworkFunction> Record for Metas<F> {
     #[inline]
-    fn record(&mut self, headers: &Headers) {
+    fn record(&mut self, headers: &[Headers]) {
         // Malformed packets are no function's business.
-        let meta = if headers.is_well_formed() { F::project(headers) } else { None };
-        let has_room = self.metas.push(meta);
+        let meta = |headers: &Headers| if headers.is_well_formed() { F::project(headers) } else { None };
+        let has_room = self.metas.extend(headers.len(), |packet| meta(&headers[packet]));
         debug_assert!(has_room, "the times had room");
         self.metas.publish();
     }

@@ -77,6 +77,11 @@ pub(crate) trait Member<K>: Send {
         unreachable!("as above");
     }
 
+    /// The key of an item that is its business.
+    fn replay_key(&self, _item: usize, _items: &Items<'_>) -> Option<K> {
+        unreachable!("as above");
+    }
+
     /// Steps one live packet, whose flow has no block. `true`: it left a state that needs one; then
     /// [`Member::place`] comes next.
     fn miss(&mut self, packet: usize, steps: &mut Steps<'_, K>) -> bool;
@@ -174,7 +179,7 @@ impl Located {
     ) {
         for packet in bits(packets) {
             let headers = &batch.headers[packet];
-            let short = K::of(headers).short();
+            let short = K::short_of(headers);
             self.wanted[packet] = Wanted::new(short, hash(short, headers));
         }
     }

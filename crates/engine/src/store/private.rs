@@ -12,7 +12,7 @@ use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
-use crate::path::packets::{BATCH_PACKETS, bits, first_bits};
+use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
 use crate::store::function::FunctionMember;
 use crate::store::member::block;
@@ -121,7 +121,10 @@ impl<K: FlowKey> KeyGroup<K> {
         self.each_member(batch, port, |member, steps| member.prefetch(packets, steps));
         laps.lap(Lap::Locate, batch);
         if self.in_order {
-            self.runs(packets, hits, batch, port);
+            for (run, miss) in runs_between_misses(packets, hits) {
+                self.each_member(batch, port, |member, steps| member.hits(run, steps));
+                miss.into_iter().for_each(|packet| self.one(packet, batch, port));
+            }
             return laps.lap(Lap::Function(self.members[0].index()), batch);
         }
         let Self { table, members, located, .. } = self;
@@ -139,19 +142,12 @@ impl<K: FlowKey> KeyGroup<K> {
         }
     }
 
-    /// In order: runs of packets of known flows, and the others between them.
-    fn runs(&mut self, packets: u64, hits: u64, batch: &mut Batch, port: &dyn Port) {
-        let mut rest = packets;
-        while rest != 0 {
-            let misses = rest & !hits;
-            let before_miss = (misses & misses.wrapping_neg()).wrapping_sub(1);
-            let run = rest & before_miss;
-            self.each_member(batch, port, |member, steps| member.hits(run, steps));
-            rest &= !run;
-            if misses != 0 {
-                self.one(misses.trailing_zeros() as usize, batch, port);
-                rest &= rest - 1;
-            }
+    /// Counts the steps of packets, and does the maintenance that is due then.
+    pub(super) fn count_steps(&mut self, packets: u64, horizon: Horizon, batch: &Batch, laps: &mut dyn Laps) {
+        let Self { table, members, entries, .. } = self;
+        if table.count_steps(packets.count_ones() as usize) {
+            table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
+            laps.lap(Lap::Sweep, batch);
         }
     }
 
@@ -180,7 +176,7 @@ impl<K: FlowKey> KeyGroup<K> {
     }
 
     /// Takes the block's state from each member whose state in it is dead.
-    pub(super) fn expire(
+    fn expire(
         members: &mut [Box<dyn Member<K>>],
         entries: &[u16],
         slot: Slot,
@@ -226,11 +222,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             rest &= !packets;
             let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
             self.step(packets, batch, port, laps);
-            let Self { table, members, entries, .. } = self;
-            if table.count_steps(packets.count_ones() as usize) {
-                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
-                laps.lap(Lap::Sweep, batch);
-            }
+            self.count_steps(packets, horizon, batch, laps);
         }
     }
 

@@ -14,17 +14,10 @@ use table::{Slot, Wanted};
 use crate::path::batch::Batch;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
-use crate::path::packets::{BATCH_PACKETS, bits, first_bits, span_bits};
-use crate::store::member::{Runs, Steps, note_entry};
+use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses, span_bits};
+use crate::store::member::{Member, Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
 use crate::store::walk::free_one;
-
-/// What items are looked up by, and their keys.
-#[derive(Clone, Copy)]
-struct Keys<'a, K> {
-    wanted: &'a [Wanted],
-    keys: &'a [K],
-}
 
 /// The items from a leader up to the next one.
 #[inline]
@@ -38,6 +31,12 @@ fn run_of(leader: u64, leaders: u64) -> u64 {
 fn runs_of(some: u64, leaders: u64) -> u64 {
     let without = |items: u64, leader: usize| items & !run_of(1 << leader, leaders);
     bits(leaders & !some).fold(!0, without)
+}
+
+/// The key of an item; of one that is no function's business, for which there is no step, any.
+#[cold]
+fn key_of<K: FlowKey>(members: &[Box<dyn Member<K>>], item: usize, items: &Items<'_>) -> K {
+    members.iter().find_map(|member| member.replay_key(item, items)).unwrap_or_else(K::new_zeroed)
 }
 
 /// Leaders that are live: where one is not, the first in its run that is.
@@ -68,12 +67,11 @@ impl<K: FlowKey> KeyGroup<K> {
         if rest == 0 {
             return;
         }
-        let (wanted, keys, repeats) = items.keys::<K>(self.members[0].index());
+        let (wanted, repeats) = items.wanted(self.members[0].index());
         // Of a run of items with one key the first is looked up.
         let leaders = rest & !(repeats & rest << 1);
         self.table.ask(leaders, wanted);
         self.table.candidates(leaders, wanted, &mut self.slots);
-        let keys = Keys { wanted, keys };
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
             let packets = first_bits(rest, self.table.steps_left());
@@ -81,51 +79,47 @@ impl<K: FlowKey> KeyGroup<K> {
             let horizon = batch.horizon(items.times_ns[packets.ilog2() as usize]);
             // What maintenance may have changed is looked up again.
             self.leaders = packets & (leaders | packets & packets.wrapping_neg());
-            self.replay_some(packets, keys, items, batch, port, laps);
-            let Self { table, members, entries, .. } = self;
-            if table.count_steps(packets.count_ones() as usize) {
-                table.maintain(horizon, |table, slot| Self::expire(members, entries, slot, horizon, table));
-                laps.lap(Lap::Sweep, batch);
-            }
+            self.replay_some(packets, wanted, items, batch, port, laps);
+            self.count_steps(packets, horizon, batch, laps);
         }
     }
 
     fn replay_some(
         &mut self,
         packets: u64,
-        keys: Keys<'_, K>,
+        wanted: &[Wanted],
         items: &mut Items<'_>,
         batch: &mut Batch,
         port: &dyn Port,
         laps: &mut dyn Laps,
     ) {
-        let leaders = self.table.find_all(self.leaders, keys.wanted, &mut self.slots, |item| keys.keys[item]);
+        let Self { table, members, slots, .. } = self;
+        let leaders = table.find_all(self.leaders, wanted, slots, |item| key_of(members, item, items));
         let hits = packets & runs_of(leaders, self.leaders);
         let misses = packets & !hits;
         if self.table.free() < misses.count_ones() as usize {
-            bits(packets).for_each(|item| self.replay_one(item, keys, items, batch, port));
+            bits(packets).for_each(|item| self.replay_one(item, wanted, items, batch, port));
             return laps.lap(Lap::OneByOne, batch);
         }
         laps.lap(Lap::Locate, batch);
         if self.in_order {
-            let mut rest = packets;
-            while rest != 0 {
-                let missed = rest & misses;
-                let run = rest & (missed & missed.wrapping_neg()).wrapping_sub(1);
+            for (run, miss) in runs_between_misses(packets, hits) {
                 self.replay_hits(run, items, batch, port, laps);
-                rest &= !run;
-                if missed != 0 {
-                    self.replay_one(missed.trailing_zeros() as usize, keys, items, batch, port);
-                    rest &= rest - 1;
-                }
+                miss.into_iter().for_each(|item| self.replay_one(item, wanted, items, batch, port));
             }
             return;
         }
         self.replay_hits(hits, items, batch, port, laps);
         if misses != 0 {
-            self.replay_misses(misses, keys, items, batch, port);
+            self.replay_misses(misses, wanted, items, batch, port);
             laps.lap(Lap::OneByOne, batch);
         }
+    }
+
+    /// The block of an item's flow, or [`Slot::NONE`].
+    fn find(&self, item: usize, wanted: &[Wanted], items: &Items<'_>) -> Slot {
+        let (hash, short) = (wanted[item].hash(), wanted[item].short());
+        self.table.find(hash, short, || key_of(&self.members, item, items))
     }
 
     /// Items of flows that have no block, unless an item before makes one. As long as those of one flow leave no state,
@@ -133,27 +127,24 @@ impl<K: FlowKey> KeyGroup<K> {
     fn replay_misses(
         &mut self,
         mut rest: u64,
-        keys: Keys<'_, K>,
+        wanted: &[Wanted],
         items: &mut Items<'_>,
         batch: &mut Batch,
         port: &dyn Port,
     ) {
         while rest != 0 {
             let item = rest.trailing_zeros() as usize;
-            let wanted = &keys.wanted[item];
-            let is_missed = || !self.table.find(wanted.hash(), wanted.short(), || keys.keys[item]).is_some();
-            if !items.is_own(item) && self.members.len() == 1 && is_missed() {
-                let leader =
-                    (self.leaders & u64::MAX >> (BATCH_PACKETS - 1 - item)).checked_ilog2().unwrap_or(0);
-                let breaks = !rest | items.own | !run_of(1 << leader, self.leaders);
-                let count = (breaks >> item).trailing_zeros().min((BATCH_PACKETS - item) as u32);
-                let stepped = self.members[0].replay_misses(span_bits(item, count as usize), items);
+            if !items.is_own(item) && self.members.len() == 1 && !self.find(item, wanted, items).is_some() {
+                // As far as neighbours are history of one flow.
+                let ends = !rest | items.own | self.leaders & !span_bits(0, item + 1);
+                let count = ((ends >> item).trailing_zeros() as usize).min(BATCH_PACKETS - item);
+                let stepped = self.members[0].replay_misses(span_bits(item, count), items);
                 rest &= !stepped;
                 if stepped != 0 {
                     continue;
                 }
             }
-            self.replay_one(item, keys, items, batch, port);
+            self.replay_one(item, wanted, items, batch, port);
             rest &= rest - 1;
         }
     }
@@ -181,7 +172,7 @@ impl<K: FlowKey> KeyGroup<K> {
     fn replay_one(
         &mut self,
         item: usize,
-        keys: Keys<'_, K>,
+        wanted: &[Wanted],
         items: &mut Items<'_>,
         batch: &mut Batch,
         port: &dyn Port,
@@ -189,13 +180,12 @@ impl<K: FlowKey> KeyGroup<K> {
         if items.is_own(item) {
             // As any packet of the batch.
             let packet = items.packet(item);
-            self.located.wanted[packet] = keys.wanted[item];
+            self.located.wanted[packet] = wanted[item];
             self.located.slots[packet] = Slot::NONE;
             self.one(packet, batch, port);
             return items.sync(item, batch);
         }
-        let wanted = &keys.wanted[item];
-        self.slots[item] = self.table.find(wanted.hash(), wanted.short(), || keys.keys[item]);
+        self.slots[item] = self.find(item, wanted, items);
         let mut is_refused = false;
         for member in 0..self.members.len() {
             if items.live >> item & 1 == 0 {
@@ -211,7 +201,8 @@ impl<K: FlowKey> KeyGroup<K> {
                 if !is_refused {
                     let now_ns = items.times_ns[item];
                     free_one(table, members, entries, batch.horizon(now_ns), now_ns);
-                    slots[item] = table.insert(wanted.hash(), wanted.short(), &keys.keys[item]);
+                    let (hash, short) = (wanted[item].hash(), wanted[item].short());
+                    slots[item] = table.insert(hash, short, &key_of(members, item, items));
                     note_entry(entries, slots[item], 0);
                     is_refused = !slots[item].is_some();
                 }

@@ -18,6 +18,22 @@ enum Stop {
     Ended { deadline_ns: u64 },
 }
 
+/// Items that are a run of their own. None where some run has a gap, so that its items are not neighbours.
+#[inline]
+fn alone(packets: u64, leaders: u64) -> u64 {
+    let followers = packets & !leaders;
+    match followers & !(packets << 1) {
+        0 => packets & !(followers | followers >> 1),
+        _ => 0,
+    }
+}
+
+/// The items below the first of `some`; all if there is none.
+#[inline]
+fn below_first(some: u64) -> u64 {
+    (some & some.wrapping_neg()).wrapping_sub(1)
+}
+
 impl<F: NetworkFunction> FunctionMember<F> {
     /// See [`Member::replay_hits`](crate::store::member::Member::replay_hits).
     #[inline(always)]
@@ -29,9 +45,77 @@ impl<F: NetworkFunction> FunctionMember<F> {
         steps: &mut Steps<'_, F::Key>,
     ) {
         let (mut rest, mut slot) = (packets, Slot::NONE);
+        let alone = alone(packets, runs.leaders);
         while rest != 0 {
-            (rest, slot) = self.replay_some(rest, slot, runs, items, steps);
+            let first = rest & rest.wrapping_neg();
+            if alone & first != 0 {
+                let stretch = rest & below_first(rest & !alone);
+                let left = self.replay_alone(stretch, runs, items, steps);
+                rest = rest & !stretch | left;
+                if left == 0 {
+                    continue;
+                }
+            }
+            // The first may be alone and find its flow dead.
+            let first = rest & rest.wrapping_neg();
+            let stretch = rest & below_first(rest & alone & !first);
+            let left;
+            (left, slot) = self.replay_some(stretch, slot, runs, items, steps);
+            rest = rest & !stretch | left;
         }
+    }
+
+    /// Steps items that are alone, up to one that ends its flow, or finds it dead and is not stepped; returns the others.
+    /// As [`FunctionMember::replay_some`] does, with nothing that is kept from one item to the next.
+    #[inline(always)]
+    fn replay_alone(
+        &mut self,
+        mut rest: u64,
+        runs: Runs<'_>,
+        items: &mut Items<'_>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u64 {
+        let Steps { batch, table, port, .. } = steps;
+        let metas = items.metas::<F::Meta>(self.stepper.index());
+        let (times_ns, first_seq, own_items) = (items.times_ns, items.first_seq, items.own);
+        let is_last = self.stepper.is_last();
+        let mut cells = table.cells_mut(self.part);
+        while rest != 0 {
+            let item = rest.trailing_zeros() as usize;
+            let slot = runs.slots[item];
+            let cell = cells.at(slot);
+            let now_ns = times_ns[item];
+            if cell.is_dead_at(now_ns) {
+                return rest;
+            }
+            rest &= rest - 1;
+            let Some(meta) = &metas[item] else { continue };
+            let mut flow = cell.state().copied();
+            let was_none = flow.is_none();
+            let is_own = own_items >> item & 1 == 1;
+            let own = is_own.then(|| &mut batch.edits[items.packet(item)]);
+            let stamp = Stamp { seq: first_seq + item as u64, time_ns: now_ns };
+            let verdict = self.stepper.step_item(&mut flow, meta, stamp, own);
+            if is_own {
+                self.stepper.conclude(items.packet(item), verdict, meta, batch, *port);
+                items.sync(item, batch);
+            } else if !is_last && verdict != Verdict::Forward {
+                items.conclude(item, verdict);
+            }
+            match flow {
+                Some(state) => {
+                    self.flows.created += u64::from(was_none);
+                    self.set(cell, state, now_ns);
+                }
+                None if was_none => {}
+                None => {
+                    let deadline_ns = cell.deadline_ns();
+                    self.remove(slot, deadline_ns, table);
+                    return rest;
+                }
+            }
+        }
+        0
     }
 
     /// Steps items run by run, with the flow's state at hand, up to one that ends a flow or finds it dead; returns the
@@ -47,7 +131,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) -> (u64, Slot) {
         let Steps { batch, table, port, .. } = steps;
         let metas = items.metas::<F::Meta>(self.stepper.index());
-        let times_ns = items.times_ns;
+        let (times_ns, first_seq) = (items.times_ns, items.first_seq);
         let is_last = self.stepper.is_last();
         // Items that may be stepped together with the one before: a later function asks for the verdict on each.
         let followers = if const { F::EXTRAS.leap.is_some() } && is_last {
@@ -92,14 +176,14 @@ impl<F: NetworkFunction> FunctionMember<F> {
                         item += leapt - 1;
                         rest |= 1 << item;
                     } else {
-                        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: now_ns };
-                        let own = is_own.then(|| items.packet(item));
-                        let verdict = self.stepper.step_item(&mut flow, meta, stamp, own, batch);
+                        let own = is_own.then(|| &mut batch.edits[items.packet(item)]);
+                        let stamp = Stamp { seq: first_seq + item as u64, time_ns: now_ns };
+                        let verdict = self.stepper.step_item(&mut flow, meta, stamp, own);
                         if is_own {
                             self.stepper.conclude(items.packet(item), verdict, meta, batch, *port);
                             items.sync(item, batch);
                         } else if !is_last && verdict != Verdict::Forward {
-                            items.live &= !(1 << item);
+                            items.conclude(item, verdict);
                         }
                     }
                     if let Some(state) = &flow {
@@ -130,10 +214,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
             Stop::Dead => {
                 rest &= rest - 1;
                 if items.is_own(item) {
-                    self.hit(items.packet(item), slot, steps);
+                    self.hit_dead(items.packet(item), slot, steps);
                     items.sync(item, steps.batch);
-                } else {
-                    self.replay_dead(item, metas[item].as_ref(), slot, items, table);
+                } else if let Some(meta) = &metas[item] {
+                    self.replay_dead(item, meta, slot, items, table);
                 }
             }
         }
@@ -145,37 +229,16 @@ impl<F: NetworkFunction> FunctionMember<F> {
     fn replay_dead(
         &mut self,
         item: usize,
-        meta: Option<&F::Meta>,
+        meta: &F::Meta,
         slot: Slot,
         items: &mut Items<'_>,
         table: &mut FlowTable<F::Key>,
     ) {
         self.lapse(slot, 0, table);
-        let Some(meta) = meta else { return };
         let mut flow = None;
-        let verdict = self.replay_new(&mut flow, meta, item, items);
-        if verdict != Verdict::Forward {
-            items.live &= !(1 << item);
-        }
-        match flow {
-            Some(state) => {
-                self.flows.created += 1;
-                self.set(table.cell_mut(slot, self.part), state, items.times_ns[item]);
-            }
-            None => table.has_lost_a_state(slot),
-        }
-    }
-
-    /// A step of a flow without a state.
-    fn replay_new(
-        &mut self,
-        flow: &mut Option<F::State>,
-        meta: &F::Meta,
-        item: usize,
-        items: &Items<'_>,
-    ) -> Verdict {
-        let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
-        self.stepper.replay().step(flow, meta, stamp)
+        let verdict = self.stepper.step_item(&mut flow, meta, items.stamp(item), None);
+        items.conclude(item, verdict);
+        self.begin_again(slot, flow, items.times_ns[item], table);
     }
 
     /// See [`Member::replay_misses`](crate::store::member::Member::replay_misses).
@@ -201,14 +264,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     rest &= !span_bits(item, leapt);
                     continue;
                 }
-                let verdict = self.replay_new(&mut flow, meta, item, items);
+                let verdict = self.stepper.step_item(&mut flow, meta, items.stamp(item), None);
                 if flow.is_some() {
                     // The step is done again where there is a block for it; it changed nothing else.
                     break;
                 }
-                if verdict != Verdict::Forward {
-                    items.live &= !(1 << item);
-                }
+                items.conclude(item, verdict);
             }
             rest &= rest - 1;
         }
@@ -220,14 +281,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let Some(meta) = items.metas::<F::Meta>(self.stepper.index())[item] else { return false };
         let edits_before = self.stepper.mark_replay();
         let mut flow = None;
-        let verdict = self.replay_new(&mut flow, &meta, item, items);
+        let verdict = self.stepper.step_item(&mut flow, &meta, items.stamp(item), None);
         if let Some(state) = flow {
             self.waiting = Some(Waiting { state, verdict, edits_before });
             return true;
         }
-        if verdict != Verdict::Forward {
-            items.live &= !(1 << item);
-        }
+        items.conclude(item, verdict);
         false
     }
 
@@ -241,17 +300,28 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) {
         let Some(Waiting { state, mut verdict, .. }) = self.waiting.take() else { return };
         let Some(meta) = &items.metas::<F::Meta>(self.stepper.index())[item] else { return };
-        let now_ns = items.times_ns[item];
         if slot.is_some() {
             self.flows.created += 1;
-            self.set(table.cell_mut(slot, self.part), state, now_ns);
+            self.set(table.cell_mut(slot, self.part), state, items.times_ns[item]);
         } else {
             self.flows.rejected += 1;
-            let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: now_ns };
-            verdict = self.stepper.reject_replay(&state, meta, stamp);
+            verdict = self.stepper.reject_replay(&state, meta, items.stamp(item));
         }
-        if verdict != Verdict::Forward {
-            items.live &= !(1 << item);
-        }
+        items.conclude(item, verdict);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_whose_neighbours_are_of_other_flows_are_alone() {
+        assert_eq!(alone(0b1111, 0b1111), 0b1111);
+        assert_eq!(alone(0b1111, 0b1011), 0b1001, "2 is in the run of 1");
+        assert_eq!(alone(0b1111, 0b0001), 0);
+        assert_eq!(alone(0b1101_0101, 0b1101_0101), 0b1101_0101, "gaps between runs");
+        assert_eq!(alone(0b1101_0101, 0b1100_0101), 0, "a gap in a run");
+        assert_eq!((below_first(0), below_first(0b1100)), (!0, 0b11));
     }
 }

@@ -1,7 +1,7 @@
 use std::any::Any;
 
 use io::Port;
-use nf::{NetworkFunction, Verdict};
+use nf::NetworkFunction;
 use table::Horizon;
 use wire::{Headers, Stamp};
 
@@ -37,9 +37,8 @@ impl<F: NetworkFunction> Group for StatelessGroup<F> {
                 self.0.conclude(packet, verdict, meta, batch, port);
                 items.sync(item, batch);
             } else {
-                let stamp = Stamp { seq: items.first_seq + item as u64, time_ns: items.times_ns[item] };
-                let verdict = self.0.replay().step(&mut None, meta, stamp);
-                items.live &= !(u64::from(verdict != Verdict::Forward) << item);
+                let verdict = self.0.step_item(&mut None, meta, items.stamp(item), None);
+                items.conclude(item, verdict);
             }
         }
         laps.lap(Lap::Function(self.0.index()), batch);

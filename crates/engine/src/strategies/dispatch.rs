@@ -24,6 +24,12 @@ impl Team {
 
 /// Sends packets to cores, one by one in order of arrival, and tells cores what they must know ahead of a packet.
 /// Dropped at the end of the packets, before the cores' queues end.
+///
+/// Packets that arrive together are told of together, and then sent one by one:
+///
+/// ```text
+///   arrived: 0 1 2 3   tell(0 1 2 3)   dispatch(0), send   dispatch(1), send   ...
+/// ```
 pub trait Dispatcher: Send {
     /// Whether it looks at headers; if not, nobody need parse for it.
     fn reads_headers(&self) -> bool {
@@ -35,7 +41,18 @@ pub trait Dispatcher: Send {
         false
     }
 
-    /// Picks the core of the next packet, and notes in the frame to which entry of the indirection table its hash
+    /// Tells other cores of the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS), ahead of the first of them.
+    /// `headers` are of the packets as they were received.
+    ///
+    /// # Errors
+    /// [`Closed`] if the cores take no packets any more.
+    #[inline]
+    fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
+        let _ = (headers, frames, queues);
+        Ok(())
+    }
+
+    /// Picks the core of the next packet, of which others were told, and notes in the frame to which entry of the indirection table its hash
     /// points. `headers` are of the packet as it was received.
     ///
     /// # Errors

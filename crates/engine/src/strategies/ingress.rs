@@ -1,18 +1,27 @@
 //! Where packets enter, in order of arrival, ahead of the cores.
 
+use io::Frame;
 use wire::{Headers, LinkType, Malformed};
 
 use crate::chain::Chain;
 use crate::path::checks::{Checks, Fragments};
+use crate::path::packets::BATCH_PACKETS;
 use crate::strategies::dispatch::Dispatcher;
 use crate::strategies::fragments::FragmentTracker;
 
 /// Sees every packet once, in order of arrival: follows the fragments of datagrams, and finds what cores are told of
 /// each other's packets. Each core checks its own packets by the same checks, a batch at a time.
 pub struct Ingress {
-    checks: Checks,
-    /// Whether the dispatcher looks at headers.
+    checking: Checking,
+    /// Whether somebody looks at headers: the dispatcher, or those whom it tells of them.
     is_read: bool,
+    /// Of packets that arrived together.
+    headers: Box<[Headers; BATCH_PACKETS]>,
+}
+
+/// Finds what is wrong with a packet that its core cannot find, or that other cores are told of.
+struct Checking {
+    checks: Checks,
     /// Whether cores are told of packets that others get, and so of what is wrong with them.
     tells: bool,
     tracker: Option<FragmentTracker>,
@@ -21,70 +30,110 @@ pub struct Ingress {
 impl Ingress {
     /// Ahead of a dispatcher, in a chain of which all cores have a part. Takes all memory that it will need.
     pub fn new(chain: &Chain, dispatcher: &dyn Dispatcher) -> Ingress {
-        let is_read = dispatcher.reads_headers();
-        Ingress { is_read, ..Ingress::telling(chain, dispatcher.tells_headers()) }
+        let tells = dispatcher.tells_headers();
+        Ingress { is_read: tells || dispatcher.reads_headers(), ..Ingress::telling(chain, tells) }
     }
 
     /// For a chain whose cores are told of packets that others get, or are not.
     pub(crate) fn telling(chain: &Chain, tells: bool) -> Ingress {
         let checks = chain.checks();
         let tracker = (checks.fragments == Fragments::Track).then(FragmentTracker::new);
-        Ingress { checks, is_read: true, tells, tracker }
+        let checking = Checking { checks, tells, tracker };
+        Ingress { checking, is_read: true, headers: Box::new([Headers::default(); BATCH_PACKETS]) }
     }
 
     /// The same that goes on with the datagrams that one before it follows, where both follow them.
-    pub(crate) fn going_on(self, before: Option<Ingress>) -> Ingress {
-        let tracker = match (self.tracker, before.and_then(|before| before.tracker)) {
-            (Some(_), Some(before)) => Some(before),
-            (own, _) => own,
-        };
-        Ingress { tracker, ..self }
+    pub(crate) fn going_on(mut self, before: Option<Ingress>) -> Ingress {
+        let before = before.and_then(|before| before.checking.tracker);
+        if let (Some(own), Some(before)) = (&mut self.checking.tracker, before) {
+            *own = before;
+        }
+        self
     }
 
     /// Whether it has to see packets though nobody asks it for headers.
     pub(crate) fn is_needed(&self) -> bool {
-        self.tells || self.tracker.is_some()
+        self.checking.tells || self.checking.tracker.is_some()
     }
 
-    /// The next packet's headers, and why it is refused for a reason that its core cannot find: that has to go with it.
-    /// Checked are those alone that somebody else is told of; what else may be wrong the packet's core finds. A dispatcher
-    /// that looks at no headers is told of none. `time_ns` is the packet's stamp, which never runs back.
+    /// The headers of the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS). In each frame it notes why the
+    /// packet is refused for a reason that its core cannot find. `bytes` says where `source` has the bytes of a frame.
+    ///
+    /// Checked are those packets alone that somebody else is told of; what else may be wrong a packet's core finds. Where
+    /// nobody looks at headers, these are of no packet. The frames' stamps never run back.
+    ///
+    /// # Panics
+    /// If there are more.
     #[inline]
-    pub fn headers(
+    pub fn batch<S: ?Sized>(
         &mut self,
-        link: LinkType,
-        frame: &[u8],
-        wire_len: u32,
-        time_ns: u64,
-    ) -> (Headers, Option<Malformed>) {
-        let is_checked = self.tracker.is_some() || self.tells && self.checks.is_needed();
-        if is_checked {
-            return self.checked_headers(link, frame, wire_len, time_ns);
+        frames: &mut [Frame],
+        source: &S,
+        bytes: impl for<'a> Fn(&'a S, &'a Frame) -> &'a [u8],
+    ) -> &[Headers] {
+        let Ingress { checking, is_read, headers } = self;
+        let headers = &mut headers[..frames.len()];
+        let slots = headers.iter_mut().zip(frames);
+        if checking.is_needed() {
+            for (headers, frame) in slots {
+                let (link, time_ns) = (frame.link, frame.stamp.time_ns);
+                let refused = checking.headers(link, bytes(source, frame), frame.wire_len, time_ns, headers);
+                frame.refused = refused;
+            }
+        } else if *is_read {
+            for (headers, frame) in slots {
+                checking.checks.parse_into(frame.link, bytes(source, frame), frame.wire_len, headers);
+            }
         }
-        if !self.is_read && !self.tells {
-            return (Headers::default(), None);
-        }
-        (self.checks.parse(link, frame, wire_len), None)
+        headers
     }
 
-    fn checked_headers(
+    /// The same for one packet that is in no frame, somewhere where headers are looked at.
+    pub(crate) fn headers(
         &mut self,
         link: LinkType,
         frame: &[u8],
         wire_len: u32,
         time_ns: u64,
     ) -> (Headers, Option<Malformed>) {
-        let mut headers = self.checks.parse(link, frame, wire_len);
-        if !self.tells && !headers.is_fragment() {
-            return (headers, None);
-        }
-        self.checks.refuse(None, &mut headers);
-        self.checks.verify(frame, &mut headers);
-        let Some(tracker) = &mut self.tracker else { return (headers, None) };
-        // What is malformed by itself nobody puts together with others.
-        let fragment = wire::fragment(frame, &headers);
-        let refused = fragment.and_then(|fragment| tracker.check(&fragment, time_ns));
-        self.checks.refuse(refused, &mut headers);
+        let mut headers = Headers::default();
+        let refused = match self.checking.is_needed() {
+            true => self.checking.headers(link, frame, wire_len, time_ns, &mut headers),
+            false => {
+                self.checking.checks.parse_into(link, frame, wire_len, &mut headers);
+                None
+            }
+        };
         (headers, refused)
+    }
+}
+
+impl Checking {
+    #[inline]
+    fn is_needed(&self) -> bool {
+        self.tracker.is_some() || self.tells && self.checks.is_needed()
+    }
+
+    /// A packet's headers, and why it is refused for a reason that its core cannot find.
+    fn headers(
+        &mut self,
+        link: LinkType,
+        frame: &[u8],
+        wire_len: u32,
+        time_ns: u64,
+        headers: &mut Headers,
+    ) -> Option<Malformed> {
+        self.checks.parse_into(link, frame, wire_len, headers);
+        if !self.tells && !headers.is_fragment() {
+            return None;
+        }
+        self.checks.refuse(None, headers);
+        self.checks.verify(frame, headers);
+        let tracker = self.tracker.as_mut()?;
+        // What is malformed by itself nobody puts together with others.
+        let fragment = wire::fragment(frame, headers);
+        let refused = fragment.and_then(|fragment| tracker.check(&fragment, time_ns));
+        self.checks.refuse(refused, headers);
+        refused
     }
 }

@@ -11,7 +11,6 @@
 //! numbers, which the front gives, have no gaps. What is passed on is where the packet is, not its bytes.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
@@ -19,6 +18,7 @@ use wire::{Malformed, Stamp};
 use super::clock::Clock;
 use super::offer::Offer;
 use super::queue::Queue;
+use crate::frame::Place;
 use crate::packets::Arrival;
 use crate::{Frame, Received};
 
@@ -91,18 +91,22 @@ impl<C: Clock> Front<C> {
         &mut self.clock
     }
 
-    /// Receives up to `max` packets, and asks `dispatch` of each to which core it goes: with its stamp and what it is
-    /// made of, its bytes, and how many packets each core was sent so far. They wait here until [`Front::pass_on`].
-    pub fn receive(
-        &mut self,
-        max: usize,
-        mut dispatch: impl FnMut(&mut Frame, &[u8], &[u64]) -> usize,
-    ) -> Received {
+    /// Receives up to `max` packets, in order of arrival.
+    pub fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         self.queue.arrive(self.offer.pace.is_due(self.clock.now_ns()));
+        let Offer { packets, pace, origin } = &self.offer;
         let mut wanted = max;
         while let Some(positions) = self.queue.take(wanted) {
             wanted -= positions.len();
-            self.stage(positions, &mut dispatch);
+            // Each arrival is at the position of its number.
+            for position in positions {
+                packets.ahead(position);
+                let number = position as u32;
+                let stamp = Stamp { seq: self.next_seq, time_ns: origin.time_ns + pace.arrival_ns(number) };
+                let Arrival { wire_len, link, .. } = *packets.of_number(number);
+                frames.push(Frame { wire_len, link, ..Frame::of_arrival(stamp, number) });
+                self.next_seq += 1;
+            }
         }
         match wanted == max {
             false => Received::Frames,
@@ -111,26 +115,22 @@ impl<C: Clock> Front<C> {
         }
     }
 
-    fn stage(
-        &mut self,
-        positions: Range<usize>,
-        dispatch: &mut impl FnMut(&mut Frame, &[u8], &[u64]) -> usize,
-    ) {
-        let Offer { packets, pace, origin } = &self.offer;
-        // Each arrival is at the position of its number.
-        for position in positions {
-            packets.ahead(position);
-            let number = position as u32;
-            let arrival = packets.of_number(number);
-            let stamp = Stamp { seq: self.next_seq, time_ns: origin.time_ns + pace.arrival_ns(number) };
-            let Arrival { wire_len, link, .. } = *arrival;
-            let mut frame = Frame { wire_len, link, ..Frame::without_bytes(stamp) };
-            let core = dispatch(&mut frame, packets.bytes(arrival), &self.sent);
-            let Frame { entry, refused, .. } = frame;
-            self.sent[core] += 1;
-            self.next_seq += 1;
-            self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry, refused }));
-        }
+    /// The packet of a frame that was received here.
+    #[inline]
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        let packets = &self.offer.packets;
+        packets.bytes(packets.of_number(frame.place.first_line))
+    }
+
+    /// Sends a packet to a core: it waits here until [`Front::pass_on`].
+    ///
+    /// # Panics
+    /// If there is no such core.
+    #[inline]
+    pub fn stage(&mut self, core: usize, frame: Frame) {
+        let Frame { stamp, entry, refused, place: Place { first_line: number, .. }, .. } = frame;
+        self.sent[core] += 1;
+        self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry, refused }));
     }
 
     /// Passes on what was received, in order.

@@ -106,11 +106,22 @@ fn in_front(pace: Pace, count: u32) -> (Front<VirtualClock>, Vec<NicPort<Virtual
     (front, behind.into_iter().map(port).collect(), clock)
 }
 
-fn in_turn(frame: &mut Frame, bytes: &[u8], sent: &[u64]) -> usize {
-    assert_eq!(bytes.len() as u32, frame.wire_len);
-    assert_eq!(sent.iter().sum::<u64>(), frame.stamp.seq - 100);
-    frame.entry = u16::from(bytes[0]) + 10;
-    frame.stamp.seq as usize % 2
+/// Receives, and sends each packet to a core by its number.
+fn receive(front: &mut Front<VirtualClock>, core_of: impl Fn(u64) -> usize) -> Received {
+    let mut frames = Vec::new();
+    let received = front.receive(&mut frames, 8);
+    for mut frame in frames {
+        let bytes = front.bytes(&frame);
+        assert_eq!(bytes.len() as u32, frame.wire_len);
+        assert_eq!(front.sent().iter().sum::<u64>(), frame.stamp.seq - 100);
+        frame.entry = u16::from(bytes[0]) + 10;
+        front.stage(core_of(frame.stamp.seq), frame);
+    }
+    received
+}
+
+fn in_turn(seq: u64) -> usize {
+    seq as usize % 2
 }
 
 /// What the card dropped has no number, and what is received is passed on with its arrival's time.
@@ -119,18 +130,18 @@ fn a_front_numbers_what_it_receives() {
     let (mut front, mut ports, clock) = in_front(Pace::even(1e6), 7);
     // 0 to 4 have arrived, and 0 and 1 found a descriptor.
     clock.advance_to(4_000);
-    assert_eq!(front.receive(8, in_turn), Received::Frames);
+    assert_eq!(receive(&mut front, in_turn), Received::Frames);
     assert_eq!((front.received(), front.dropped(), front.next_arrival_ns()), (2, 3, Some(5_000)));
     assert_eq!(ports[0].receive(&mut Vec::new(), 8), Received::Idle, "nothing was passed on yet");
     assert_eq!(front.pass_on(), Ok(()));
     clock.advance_to(5_000);
-    assert_eq!(front.receive(8, in_turn), Received::Frames);
+    assert_eq!(receive(&mut front, in_turn), Received::Frames);
     assert_eq!((front.pass_on(), front.sent()), (Ok(()), &[2, 1][..]));
     port_step(&mut ports[0], &clock, 5_000, &[(100, 7_000, 0), (102, 12_000, 2)]);
     port_step(&mut ports[1], &clock, 5_000, &[(101, 8_000, 1)]);
     clock.advance_to(6_000);
-    assert_eq!(front.receive(8, in_turn), Received::Frames);
-    assert_eq!(front.receive(8, in_turn), Received::End);
+    assert_eq!(receive(&mut front, in_turn), Received::Frames);
+    assert_eq!(receive(&mut front, in_turn), Received::End);
     assert_eq!(ports[0].receive(&mut Vec::new(), 8), Received::Idle, "the front may pass on more");
     assert_eq!(front.pass_on(), Ok(()));
     front.close();
@@ -145,13 +156,10 @@ fn a_front_numbers_what_it_receives() {
 #[test]
 fn a_front_waits_for_a_core_without_room() {
     let (mut front, mut ports, clock) = in_front(Pace::even(1e9), 100);
-    let to_first = |frame: &mut Frame, bytes: &[u8], _: &[u64]| {
-        frame.entry = u16::from(bytes[0]) + 10;
-        0
-    };
+    let to_first = |_| 0;
     for now_ns in 0..3 {
         clock.advance_to(now_ns);
-        assert_eq!(front.receive(8, to_first), Received::Frames);
+        assert_eq!(receive(&mut front, to_first), Received::Frames);
         let full = Full { core: 0, is_gone: false };
         assert_eq!(front.pass_on(), if now_ns < 2 { Ok(()) } else { Err(full) });
     }
@@ -160,7 +168,7 @@ fn a_front_waits_for_a_core_without_room() {
     clock.advance_to(9);
     port_step(&mut ports[0], &clock, 9, &[(100, 7_000, 0), (101, 7_001, 1)]);
     assert_eq!(front.pass_on(), Ok(()));
-    assert_eq!(front.receive(8, to_first), Received::Frames);
+    assert_eq!(receive(&mut front, to_first), Received::Frames);
     assert_eq!((front.received(), front.dropped()), (5, 5));
     drop(ports);
     assert_eq!(front.pass_on(), Err(Full { core: 0, is_gone: true }));
@@ -173,7 +181,7 @@ fn nothing_is_seen_before_it_was_passed_on() {
     let (mut front, mut behind) = front(offer.clone(), 1, 2, (1, 2), late.clone());
     let mut port = NicPort::behind(offer, behind.remove(0), 8, early.clone());
     late.advance_to(500);
-    assert_eq!(front.receive(8, |_, _, _| 0), Received::Frames);
+    assert_eq!(receive(&mut front, |_| 0), Received::Frames);
     late.advance_to(600);
     assert_eq!(front.pass_on(), Ok(()));
     front.close();

@@ -216,15 +216,16 @@ impl Dispatcher for Late {
         true
     }
 
-    fn dispatch(
-        &mut self,
-        headers: &Headers,
-        frame: &mut Frame,
-        queues: &dyn Queues,
-    ) -> Result<usize, Closed> {
-        if let Some((headers, stamp)) = self.kept.replace((*headers, frame.stamp)) {
-            self.dispatcher.dispatch(&headers, &mut Frame::without_bytes(stamp), queues)?;
+    fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
+        for (headers, frame) in headers.iter().zip(frames) {
+            if let Some((headers, stamp)) = self.kept.replace((*headers, frame.stamp)) {
+                self.dispatcher.tell(&[headers], &[Frame::without_bytes(stamp)], queues)?;
+            }
         }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, _: &Headers, _: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
         self.sent += 1;
         Ok(self.sent as usize % 3)
     }
@@ -245,13 +246,12 @@ impl Dispatcher for Lopsided {
         true
     }
 
-    fn dispatch(
-        &mut self,
-        headers: &Headers,
-        frame: &mut Frame,
-        queues: &dyn Queues,
-    ) -> Result<usize, Closed> {
-        self.0.dispatch(headers, frame, queues).map(|_| 0)
+    fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
+        self.0.tell(headers, frames, queues)
+    }
+
+    fn dispatch(&mut self, _: &Headers, _: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
+        Ok(0)
     }
 }
 

@@ -11,15 +11,15 @@ use super::tcp::Kind;
 ///
 /// ```text
 ///  0     16      32         34          36    40    44     48       50            52      53      54
-///  | low | high  | low_port | high_port | seq | ack | sack | window | payload_len | flags | shape |
+///  | src | dst   | src_port | dst_port  | seq | ack | sack | window | payload_len | flags | shape |
 /// ```
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C, packed(2))]
 pub struct Meta {
-    low: Addr,
-    high: Addr,
-    low_port: u16,
-    high_port: u16,
+    src: Addr,
+    dst: Addr,
+    src_port: u16,
+    dst_port: u16,
     seq: u32,
     ack: u32,
     /// Right edge of the highest SACK block, or `ack`.
@@ -55,7 +55,6 @@ impl Meta {
         if !headers.is_tcp() {
             return None;
         }
-        let Connection { low, high, low_port, high_port, .. } = Connection::of(headers);
         let mut shape = Shape::empty();
         shape.set(Shape::FROM_LOW, Connection::is_from_low(headers));
         shape.set(Shape::FIRST_FRAGMENT, headers.marks.contains(Marks::FIRST_FRAGMENT));
@@ -63,17 +62,21 @@ impl Meta {
             shape.set(Shape::SACK_PERMITTED, headers.marks.contains(Marks::SACK_PERMITTED));
             shape.set_scale(headers.window_scale());
         }
-        let Headers { seq, ack, sack, window, mut tcp_flags, .. } = *headers;
+        let Headers { src, dst, src_port, dst_port, seq, ack, sack, window, mut tcp_flags, .. } = *headers;
         tcp_flags &= !FROM_OUTSIDE;
         if headers.marks.contains(Marks::FROM_OUTSIDE) {
             tcp_flags |= FROM_OUTSIDE;
         }
         let payload_len = headers.payload_len();
-        Some(Meta { low, high, low_port, high_port, seq, ack, sack, window, payload_len, tcp_flags, shape })
+        Some(Meta { src, dst, src_port, dst_port, seq, ack, sack, window, payload_len, tcp_flags, shape })
     }
 
     pub(super) fn connection(&self) -> Connection {
-        let Meta { low, high, low_port, high_port, .. } = *self;
+        let Meta { src, dst, src_port, dst_port, .. } = *self;
+        let [(low, low_port), (high, high_port)] = match self.is_from_low() {
+            true => [(src, src_port), (dst, dst_port)],
+            false => [(dst, dst_port), (src, src_port)],
+        };
         Connection { low, high, low_port, high_port, protocol: protocol::TCP, zero: [0; 3] }
     }
 

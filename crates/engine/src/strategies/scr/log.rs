@@ -7,8 +7,9 @@
 //! a look at headers. In a chain in which a function edits what a later one reads, or that has two sides, only the
 //! functions before know what the later ones read: there the headers themselves are written.
 
+use io::Frame;
 use ring::{Publisher, broadcast};
-use wire::{Headers, Stamp};
+use wire::Headers;
 
 use crate::chain::Chain;
 use crate::path::items::{Column, Columns};
@@ -20,12 +21,10 @@ use crate::strategies::scr::replicator::Replicator;
 /// The dispatcher's end.
 pub struct HistoryWriter {
     times_ns: Publisher<u64>,
-    malformed: Publisher<u64>,
+    malformed: Publisher<u8>,
     records: Vec<Box<dyn Record>>,
     /// The number of the next packet.
     next: u64,
-    /// Malformed packets so far.
-    malformed_count: u64,
 }
 
 /// A history of `chain` with room for `records` packets, from number `first` on, and what each of `cores` replicas has
@@ -38,8 +37,7 @@ pub fn history(
 ) -> (HistoryWriter, Vec<Box<dyn Intake>>) {
     let (times_ns, times_columns) = broadcast(records, cores);
     let (malformed, malformed_columns) = broadcast(records, cores);
-    let mut writer =
-        HistoryWriter { times_ns, malformed, records: Vec::new(), next: first, malformed_count: 0 };
+    let mut writer = HistoryWriter { times_ns, malformed, records: Vec::new(), next: first };
     let columns = times_columns.into_iter().zip(malformed_columns);
     if !chain.tells_metas() {
         let (headers, header_columns) = broadcast(records, cores);
@@ -73,24 +71,27 @@ pub fn history(
 }
 
 impl HistoryWriter {
-    /// Whether the next packet can be recorded: there is room for it, which the cores make as they step on.
+    /// Whether so many packets can be recorded: there is room for them, which the cores make as they step on.
     #[inline]
-    pub fn has_room(&mut self) -> bool {
-        self.times_ns.has_room()
+    pub fn has_room(&mut self, packets: usize) -> bool {
+        self.times_ns.has_room(packets)
     }
 
-    /// Records the next packet, ahead of any later one that a core gets.
+    /// Records the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS), ahead of the first of them that a core
+    /// gets.
     ///
     /// # Panics
-    /// If there is no room.
+    /// If there is no room, or there are more.
     #[inline]
-    pub fn write(&mut self, headers: &Headers, stamp: Stamp) {
-        debug_assert_eq!(stamp.seq, self.next);
-        self.next += 1;
-        assert!(self.has_room(), "a history without room");
+    pub fn write(&mut self, headers: &[Headers], frames: &[Frame]) {
+        assert_eq!(headers.len(), frames.len(), "a packet has headers");
+        assert!(self.has_room(headers.len()), "a history without room");
+        debug_assert!(frames.iter().map(|frame| frame.stamp.seq).eq((self.next..).take(frames.len())));
+        self.next += frames.len() as u64;
         self.records.iter_mut().for_each(|record| record.record(headers));
-        self.malformed_count += u64::from(!headers.is_well_formed());
-        let has_room = self.malformed.push(self.malformed_count) & self.times_ns.push(stamp.time_ns);
+        let has_room =
+            self.malformed.extend(headers.len(), |packet| u8::from(!headers[packet].is_well_formed()))
+                & self.times_ns.extend(frames.len(), |packet| frames[packet].stamp.time_ns);
         debug_assert!(has_room, "asked before");
         self.malformed.publish();
         // Last: whoever sees a packet's time sees all of it.
@@ -107,8 +108,8 @@ impl HistoryWriter {
 
 /// The headers as they are.
 impl Record for Publisher<Headers> {
-    fn record(&mut self, headers: &Headers) {
-        let has_room = self.push(*headers);
+    fn record(&mut self, headers: &[Headers]) {
+        let has_room = self.extend(headers.len(), |packet| headers[packet]);
         debug_assert!(has_room, "the times had room");
         self.publish();
     }

@@ -54,21 +54,20 @@ impl Strategy for Scr {
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
-        let assign = self.assign(chain, plan);
         // One core alone has no history to step.
         if plan.cores == 1 {
-            return Team::plain(assign, 1);
+            return Team::plain(self.assign(chain, plan), 1);
         }
-        // As many as can be in flight, so that nobody waits for room.
-        let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS);
+        // As many as can be in flight, and those that are told of ahead of them, so that nobody waits for room.
+        let records = plan.cores * (io::QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS) + BATCH_PACKETS;
         let (writer, intakes) = history(chain, plan.cores, records, plan.first);
-        Team { dispatcher: Box::new(Recording { assign, writer }), intakes }
+        Team { dispatcher: Box::new(Recording { spray: Spray::new(plan.cores), writer }), intakes }
     }
 }
 
 /// Writes each packet's history ahead of sending it.
 struct Recording {
-    assign: Box<dyn Assign>,
+    spray: Spray,
     writer: HistoryWriter,
 }
 
@@ -78,21 +77,21 @@ impl Dispatcher for Recording {
     }
 
     #[inline]
-    fn dispatch(
-        &mut self,
-        headers: &Headers,
-        frame: &mut Frame,
-        queues: &dyn Queues,
-    ) -> Result<usize, Closed> {
-        frame.entry = self.assign.entry(headers);
-        while !self.writer.has_room() {
+    fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
+        while !self.writer.has_room(headers.len()) {
             if queues.is_closed() {
                 return Err(Closed);
             }
             thread::yield_now();
         }
-        self.writer.write(headers, frame.stamp);
-        Ok(self.assign.core(frame.entry))
+        self.writer.write(headers, frames);
+        Ok(())
+    }
+
+    #[inline]
+    fn dispatch(&mut self, _: &Headers, frame: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
+        frame.entry = 0;
+        Ok(self.spray.core(0))
     }
 }
 

@@ -25,8 +25,6 @@ pub(crate) struct Replicator {
     first: u64,
     /// The number of the next packet to be stepped.
     next: u64,
-    /// Malformed packets among those before.
-    malformed: u64,
     /// Up to which number to go now.
     until: u64,
     /// Where the core had a packet of which the history did not tell, if it had: it has received nothing since.
@@ -37,7 +35,7 @@ pub(crate) struct Replicator {
 impl Replicator {
     /// For one core, from packet number `first` on.
     pub(crate) fn new(columns: Columns, first: u64) -> Replicator {
-        Replicator { columns, first, next: first, malformed: 0, until: first, forgotten: None, replayed: 0 }
+        Replicator { columns, first, next: first, until: first, forgotten: None, replayed: 0 }
     }
 
     /// The number of the first packet of which nothing is known now.
@@ -91,11 +89,9 @@ impl Intake for Replicator {
             // Not past a multiple, so that they lie one behind the other in every column.
             let count = (BATCH_PACKETS - place % BATCH_PACKETS).min((self.until - self.next) as usize);
             let mut items;
-            (items, own_next) =
-                Items::new(&self.columns, place, count, self.next, self.malformed, batch, own_next);
+            (items, own_next) = Items::new(&self.columns, place, count, self.next, batch, own_next);
             chain.replay(&mut items, batch, port, laps);
             self.next += count as u64;
-            self.malformed = items.malformed_before();
             self.replayed += count as u64;
         }
         self.replayed -= own_next as u64;
