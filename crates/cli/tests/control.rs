@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::lab::{Lab, Namespace};
 use crate::support::{Folder, paceline, root, stderr};
 
 /// A tracker that lets no connection pass whose beginning it has not seen: flows that are lost show.
-const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
+pub const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
 /// The same with other time-outs, and a function more.
 pub const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
                       established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
@@ -80,13 +80,13 @@ impl Lan {
         ask(Path::new(&self.socket()), request)
     }
 
-    pub fn reload(&self, text: &str) -> Value {
+    fn reload(&self, text: &str) -> Value {
         self.ask(&json!({ "command": "reload", "name": "test.toml", "text": text }))
     }
 }
 
 /// A request as any program would make it.
-fn ask(path: &Path, request: &Value) -> Value {
+pub fn ask(path: &Path, request: &Value) -> Value {
     let begin = Instant::now();
     loop {
         if let Ok(mut stream) = UnixStream::connect(path) {
@@ -148,12 +148,16 @@ fn byte(at: u64) -> u8 {
     ((at * 31) >> 3) as u8
 }
 
-/// Sends over one connection to a port as long as `goes_on`; says how many bytes came back as they were sent. `received`
-/// tells how far it is.
-pub fn transfer(lan: &Lan, port: u16, goes_on: &AtomicBool, received: &AtomicU64) -> std::io::Result<u64> {
-    let listener = lan.right.inside(|| TcpListener::bind(("192.0.2.2", port)))?;
-    let mut stream =
-        lan.left.inside(|| TcpStream::connect_timeout(&([192, 0, 2, 2], port).into(), PATIENCE))?;
+/// Sends over one connection to an address that the second host has, as long as `goes_on`; says how many bytes came back as
+/// they were sent. `received` tells how far it is.
+pub fn transfer(
+    [left, right]: [&Namespace; 2],
+    address: SocketAddr,
+    goes_on: &AtomicBool,
+    received: &AtomicU64,
+) -> std::io::Result<u64> {
+    let listener = right.inside(|| TcpListener::bind(address))?;
+    let mut stream = left.inside(|| TcpStream::connect_timeout(&address, PATIENCE))?;
     let (mut echo, _) = listener.accept()?;
     for stream in [&stream, &echo] {
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -199,7 +203,8 @@ fn a_transfer_survives_ten_reloads(strategy: &str, cores: &str) {
     let run = lan.start(strategy, cores);
     let (goes_on, received) = (AtomicBool::new(true), AtomicU64::new(0));
     let (sent, pauses) = thread::scope(|scope| {
-        let transfer = scope.spawn(|| transfer(&lan, 7_000, &goes_on, &received));
+        let transfer = scope
+            .spawn(|| transfer([&lan.left, &lan.right], ([192, 0, 2, 2], 7_000).into(), &goes_on, &received));
         // Also where something fails, or the connection would go on.
         let ending = Ending(&goes_on);
         let mut pauses = Vec::new();
