@@ -10,7 +10,7 @@ fail() { echo "latency.sh: $*" >&2 && exit 1; }
 [ $# -ge 3 ] || fail "usage: latency.sh PACELINE EXAMPLES FOLDER [ROUNDS [SECONDS [FLOWS]]]"
 paceline=$(realpath "$1") examples=$(realpath "$2") folder=$3 rounds=${4:-3} seconds=${5:-3} flows=${6:-1000}
 # The search ends when its bounds are so near, packets a second, and begins with this upper bound.
-near=20000 most=800000
+near=40000 most=1000000
 # What is lost at most at a rate that counts as loss-free, in millionths: a machine with other work loses a few now and then.
 loss=${LATENCY_LOSS:-1000}
 # shellcheck source=bench/live/common.sh

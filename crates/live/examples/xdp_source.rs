@@ -30,6 +30,8 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/so
 const BATCH: u32 = 32;
 /// The same where packets are stamped: those that wait for the last one of a batch look slower than they were.
 const STAMPED_BATCH: u64 = 8;
+/// Of a packet's headers, in bpf/source.bpf.c.
+const HEADER_WORDS: usize = 11;
 /// Frames in one call without a rate: half a second or so, since the kernel takes a break after each call.
 const CALL: u32 = 1 << 20;
 
@@ -99,7 +101,13 @@ pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
     let interface = Interface::open(&arguments.interface)?;
     let rate = arguments.packets_per_second;
     let gap_ns = 1_000_000_000u64.checked_div(rate).unwrap_or(0);
+    let frame = frame(arguments.bytes, interface.address);
+    let header: [u32; HEADER_WORDS] = std::array::from_fn(|word| {
+        let bytes = frame[4 * word..].first_chunk().copied();
+        u32::from_ne_bytes(bytes.unwrap_or_default())
+    });
     let mut loaded = EbpfLoader::new()
+        .override_global("header", &header, true)
         .override_global("interface", &interface.index, true)
         .override_global("flows", &arguments.flows, true)
         .override_global("gap_ns", &gap_ns, true)
@@ -115,7 +123,6 @@ pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
         rate if arguments.stamped => (rate / 100_000).clamp(1, STAMPED_BATCH) as u32,
         rate => (rate / 1_000).clamp(1, u64::from(BATCH)) as u32,
     };
-    let frame = frame(arguments.bytes, interface.address);
     let (start, length) = (Instant::now(), Duration::from_secs(arguments.seconds));
     let mut offered = 0;
     loop {

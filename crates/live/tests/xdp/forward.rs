@@ -128,6 +128,36 @@ fn the_source_sends_flows_in_turn() {
     }
 }
 
+/// Memory of a packet is sent again: with the headers that it had at first, whatever a forwarder did to it. A kernel that
+/// forwards changes addresses and the time to live in that memory.
+#[test]
+fn the_source_sends_the_same_packets_behind_a_kernel_that_changes_them() {
+    let Some(mut lab) = crate::lab("again") else { return };
+    let [left, middle, right] = three(&mut lab);
+    middle.ip("addr add 198.51.100.254/24 dev m0");
+    middle.ip("addr add 203.0.113.254/24 dev m1");
+    middle.ip("link set m0 address 02:00:00:00:00:99");
+    middle.ip("neigh add 203.0.113.1 dev m1 lladdr 02:00:00:00:00:98");
+    middle.write("/proc/sys/net/ipv4/ip_forward", "1");
+    let sink = right.inside(|| Sink::attach("r0").map_err(|error| error.to_string()));
+    let sink = sink.unwrap_or_else(|error| panic!("{error}"));
+    // Frames of another namespace's program are taken with GRO on, or a program here.
+    assert!(middle.run("ethtool", "-K m0 gro on").status.success());
+    let what = Arguments {
+        interface: "l0".to_owned(),
+        seconds: 1,
+        packets_per_second: 5_000,
+        flows: 3,
+        bytes: 60,
+        stamped: true,
+    };
+    let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
+    let offered = offered.unwrap_or_else(|error| panic!("{error}"));
+    thread::sleep(Duration::from_millis(300));
+    let counted = sink.times().expect("the program is there").packets();
+    assert!(counted * 100 >= offered * 95, "{counted} of {offered} arrived");
+}
+
 /// Any address in a chunk stands for it: frames are sent from the middle of chunks, and filled in where they arrived.
 #[test]
 fn frames_arrive_whole_and_in_order_and_chunks_come_back_by_their_starts() {
