@@ -197,7 +197,8 @@ impl NetworkFunction for Ddos {
         *meta
     }
 
-    #[inline]
+    // Into the engine's loop, where the state need not be written to memory and read back.
+    #[inline(always)]
     fn step(&self, flow: &mut Option<State>, source: &SrcAddr, cx: &mut Cx<'_, ()>) -> Verdict {
         let now_ns = cx.stamp.time_ns;
         if flow.is_none() && self.allow.contains(source.0) {

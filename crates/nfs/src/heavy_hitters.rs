@@ -185,7 +185,8 @@ impl NetworkFunction for HeavyHitters {
         meta.flow()
     }
 
-    #[inline]
+    // Into the engine's loop, where the state need not be written to memory and read back.
+    #[inline(always)]
     fn step(&self, flow: &mut Option<State>, meta: &Metered, cx: &mut Cx<'_, ()>) -> Verdict {
         let now_ns = cx.stamp.time_ns;
         let state = flow.get_or_insert(State::starting_at(now_ns));

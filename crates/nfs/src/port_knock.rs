@@ -260,7 +260,8 @@ impl NetworkFunction for PortKnock {
         meta.src
     }
 
-    #[inline]
+    // Into the engine's loop, where the state need not be written to memory and read back.
+    #[inline(always)]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
         let now_ns = cx.stamp.time_ns;
         *flow = flow.filter(|state| self.left_ns(state, now_ns) > 0);

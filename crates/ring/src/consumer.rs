@@ -51,6 +51,16 @@ impl<T> Consumer<T> {
         Some(unsafe { self.shared.peek(self.head) })
     }
 
+    /// How many of the oldest items, up to `max`, `is_wanted`: as far as there is one that is not. They stay in the ring.
+    #[inline]
+    pub fn count_while(&mut self, max: usize, is_wanted: impl Fn(&T) -> bool) -> usize {
+        let seen = self.len_seen();
+        let ready = max.min(if seen < max { self.len() } else { seen });
+        // SAFETY: as in `peek`, of each of the items that are there.
+        let item = |index| unsafe { self.shared.peek(self.head.wrapping_add(index)) };
+        (0..ready).take_while(|index| is_wanted(item(*index))).count()
+    }
+
     /// How many items are there. They stay until this side pops; more may come.
     #[inline]
     pub fn len(&mut self) -> usize {

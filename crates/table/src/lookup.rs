@@ -61,17 +61,26 @@ pub fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The same for each of them. Most sets have no gap: then there is a count, and no set.
+#[inline(always)]
+fn each(packets: u64, wanted: &[Wanted], mut run: impl FnMut(usize, &Wanted)) {
+    match packets & packets.wrapping_add(1) {
+        0 => wanted[..packets.trailing_ones() as usize].iter().enumerate().for_each(|(i, one)| run(i, one)),
+        _ => bits(packets).for_each(|packet| run(packet, &wanted[packet])),
+    }
+}
+
 impl<K: FlowKey> FlowTable<K> {
     /// First pass: asks for the buckets of packets. Bit *i* of `packets` stands for entry *i* of `wanted`.
     #[inline]
     pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
-        bits(packets).for_each(|packet| self.prefetch_bucket(wanted[packet].hash));
+        each(packets, wanted, |_, wanted| self.prefetch_bucket(wanted.hash));
     }
 
     /// Second pass: reads the buckets, and asks for the blocks that may be the packets' flows'.
     #[inline]
     pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
-        bits(packets).for_each(|packet| slots[packet] = self.candidate(wanted[packet].hash));
+        each(packets, wanted, |packet, wanted| slots[packet] = self.candidate(wanted.hash));
     }
 
     /// Third pass: leaves in `slots`, where the candidates are, each packet's block, dead or alive, or [`Slot::NONE`];
@@ -85,13 +94,13 @@ impl<K: FlowKey> FlowTable<K> {
         key: impl Fn(usize) -> K,
     ) -> u64 {
         let mut misses = 0;
-        for packet in bits(packets) {
-            let slot = self.confirm(slots[packet], &wanted[packet], || key(packet));
+        each(packets, wanted, |packet, wanted| {
+            let slot = self.confirm(slots[packet], wanted, || key(packet));
             slots[packet] = slot;
             if !slot.is_some() {
                 misses |= 1 << packet;
             }
-        }
+        });
         packets & !misses
     }
 

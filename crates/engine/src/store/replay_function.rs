@@ -46,11 +46,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) {
         let (mut rest, mut slot) = (packets, Slot::NONE);
         let alone = alone(packets, runs.leaders);
+        let metas = items.metas::<F::Meta>(self.stepper.index());
         while rest != 0 {
             let first = rest & rest.wrapping_neg();
             if alone & first != 0 {
                 let stretch = rest & below_first(rest & !alone);
-                let left = self.replay_alone(stretch, runs, items, steps);
+                let left = self.replay_alone(stretch, runs, metas, items, steps);
                 rest = rest & !stretch | left;
                 if left == 0 {
                     continue;
@@ -60,7 +61,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let first = rest & rest.wrapping_neg();
             let stretch = rest & below_first(rest & alone & !first);
             let left;
-            (left, slot) = self.replay_some(stretch, slot, runs, items, steps);
+            (left, slot) = self.replay_some(stretch, slot, runs, metas, items, steps);
             rest = rest & !stretch | left;
         }
     }
@@ -72,11 +73,11 @@ impl<F: NetworkFunction> FunctionMember<F> {
         &mut self,
         mut rest: u64,
         runs: Runs<'_>,
+        metas: &[Option<F::Meta>],
         items: &mut Items<'_>,
         steps: &mut Steps<'_, F::Key>,
     ) -> u64 {
         let Steps { batch, table, port, .. } = steps;
-        let metas = items.metas::<F::Meta>(self.stepper.index());
         let (times_ns, first_seq, own_items) = (items.times_ns, items.first_seq, items.own);
         let is_last = self.stepper.is_last();
         let mut cells = table.cells_mut(self.part);
@@ -126,11 +127,11 @@ impl<F: NetworkFunction> FunctionMember<F> {
         mut rest: u64,
         mut slot: Slot,
         runs: Runs<'_>,
+        metas: &[Option<F::Meta>],
         items: &mut Items<'_>,
         steps: &mut Steps<'_, F::Key>,
     ) -> (u64, Slot) {
         let Steps { batch, table, port, .. } = steps;
-        let metas = items.metas::<F::Meta>(self.stepper.index());
         let (times_ns, first_seq) = (items.times_ns, items.first_seq);
         let is_last = self.stepper.is_last();
         // Items that may be stepped together with the one before: a later function asks for the verdict on each.

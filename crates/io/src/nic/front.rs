@@ -10,8 +10,6 @@
 //! The card drops where the front has no descriptor free, and nowhere else: a full ring makes the front wait. So sequence
 //! numbers, which the front gives, have no gaps. What is passed on is where the packet is, not its bytes.
 
-use std::collections::VecDeque;
-
 use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
 
@@ -25,8 +23,8 @@ use crate::{Frame, Received};
 /// Packets between the front and one core behind it: as many as in a run over a capture.
 pub const BEHIND_PACKETS: usize = crate::QUEUE_FRAMES_MAX / 2;
 
-/// Room for packets between receiving and passing on: some batches.
-const STAGED: usize = 256;
+/// Room for packets of one core between receiving and passing on: a batch.
+const STAGED: usize = 64;
 
 /// A packet as it is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +44,8 @@ pub struct Front<C> {
     clock: C,
     queue: Queue,
     next_seq: u64,
-    /// Received, and not yet passed on.
-    staged: VecDeque<(usize, Passed)>,
+    /// By core behind, what was received and not yet passed on.
+    staged: Vec<Vec<Passed>>,
     /// By core behind; empty once nothing more is to be passed on.
     ends: Vec<Producer<Passed>>,
     /// By core behind, packets passed on.
@@ -82,7 +80,8 @@ pub fn front<C: Clock>(
         .unzip();
     let next_seq = offer.origin.seq;
     let sent = vec![0; cores];
-    (Front { offer, clock, queue, next_seq, staged: VecDeque::with_capacity(STAGED), ends, sent }, behind)
+    let staged = (0..cores).map(|_| Vec::with_capacity(STAGED)).collect();
+    (Front { offer, clock, queue, next_seq, staged, ends, sent }, behind)
 }
 
 impl<C: Clock> Front<C> {
@@ -130,25 +129,26 @@ impl<C: Clock> Front<C> {
     pub fn stage(&mut self, core: usize, frame: Frame) {
         let Frame { stamp, entry, refused, place: Place { first_line: number, .. }, .. } = frame;
         self.sent[core] += 1;
-        self.staged.push_back((core, Passed { ready_ns: 0, stamp, number, entry, refused }));
+        self.staged[core].push(Passed { ready_ns: 0, stamp, number, entry, refused });
     }
 
-    /// Passes on what was received, in order.
+    /// Passes on what was received, to each core in order.
     ///
     /// # Errors
-    /// [`Full`] at the first whose core has no room: the rest waits.
+    /// [`Full`] with a core that has no room: the rest of its packets waits.
     pub fn pass_on(&mut self) -> Result<(), Full> {
         let ready_ns = self.clock.now_ns();
-        while let Some((core, passed)) = self.staged.pop_front() {
-            let Some(end) = self.ends.get_mut(core) else { continue };
-            let passed = Passed { ready_ns, ..passed };
-            if end.push(passed).is_err() {
-                let is_gone = end.is_abandoned();
-                self.staged.push_front((core, passed));
-                return Err(Full { core, is_gone });
+        let mut full = Ok(());
+        for (core, (end, staged)) in self.ends.iter_mut().zip(&mut self.staged).enumerate() {
+            let count = staged.len().min(end.room_for(staged.len()));
+            let mut passed = staged.drain(..count).map(|passed| Passed { ready_ns, ..passed });
+            end.push_from(&mut passed);
+            drop(passed);
+            if !staged.is_empty() {
+                full = Err(Full { core, is_gone: end.is_abandoned() });
             }
         }
-        Ok(())
+        full
     }
 
     /// No more will be passed on.
@@ -181,10 +181,8 @@ impl Behind {
     /// Takes up to `max` of those passed on by `now_ns`.
     #[inline]
     pub(super) fn take(&mut self, passed: &mut Vec<Passed>, max: usize, now_ns: u64) {
-        while passed.len() < max && self.end.peek().is_some_and(|passed| passed.ready_ns <= now_ns) {
-            passed.extend(self.end.pop());
-            self.taken += 1;
-        }
+        let ready = self.end.count_while(max, |passed| passed.ready_ns <= now_ns);
+        self.taken += self.end.pop_into(passed, ready) as u64;
     }
 }
 

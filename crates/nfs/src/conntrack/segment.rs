@@ -1,7 +1,7 @@
 //! What is read of a packet.
 
 use bitflags::bitflags;
-use nf::{Connection, FlowKey};
+use nf::Connection;
 use wire::{Addr, Fields, Headers, Marks, protocol, tcp_flags};
 use zerocopy::{Immutable, IntoBytes};
 
