@@ -16,7 +16,7 @@ loss=${LATENCY_LOSS:-1000}
 # shellcheck source=bench/live/common.sh
 . "$(dirname "$0")/common.sh"
 
-# Sends at a rate, and prints: offered, arrived, p50, p99, p99.9, longest.
+# Sends at a rate, and prints: offered, the rate that it came to, arrived, p50, p99, p99.9, longest.
 send() { # rate seconds
     local sink offered counted
     mkfifo "$folder/end"
@@ -29,7 +29,7 @@ send() { # rate seconds
         sleep 0.05
     done
     offered=$(ip netns exec "$left" taskset -c 1 "$examples/xdp_source" l0 "$2" "$1" "$flows" 60 stamped 9>&- |
-        sed 's/.*offered \([0-9]*\) .*/\1/')
+        sed 's/.*offered \([0-9]*\) .* \([0-9]*\) a second/\1 \2/')
     sleep 0.3
     exec 9>&-
     wait $sink
@@ -38,10 +38,10 @@ send() { # rate seconds
 }
 
 is_loss_free() { # rate
-    send "$1" 1 | awk -v loss="$loss" '{ exit !($1 - $2 <= $1 * loss / 1000000) }'
+    send "$1" 1 | awk -v rate="$1" -v loss="$loss" '{ exit !($2 >= rate * 0.9 && $1 - $3 <= $1 * loss / 1000000) }'
 }
 
-# The highest rate without loss, by halving.
+# The highest rate without loss, by halving; no higher than the source sends.
 search() {
     local low=0 high=$most middle_rate
     while [ $((high - low)) -gt $near ]; do
@@ -91,7 +91,7 @@ for name in bare bridge nat kernel-nat conntrack kernel-conntrack; do
     for share in 50 90; do
         [ -s "$folder/$name.$share" ] || continue
         printf '%-18s %10s %5s%%' "$name" "$(median <"$folder/$name.loss-free")" "$share"
-        for column in 3 4 5; do printf ' %7s us' "$(cut -d ' ' -f $column "$folder/$name.$share" | median)"; done
+        for column in 4 5 6; do printf ' %7s us' "$(cut -d ' ' -f $column "$folder/$name.$share" | median)"; done
         echo
     done
 done
