@@ -88,6 +88,8 @@ done
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 printf '%-18s %10s %6s %10s %10s %10s\n' forwarder loss-free at p50 p99 p99.9
 for name in bare bridge nat kernel-nat conntrack kernel-conntrack; do
+    [ -s "$folder/$name.50" ] ||
+        echo "$name: no rate without loss that the source reached: this machine does too much else"
     for share in 50 90; do
         [ -s "$folder/$name.$share" ] || continue
         printf '%-18s %10s %5s%%' "$name" "$(median <"$folder/$name.loss-free")" "$share"
