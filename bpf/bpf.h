@@ -29,6 +29,12 @@ static u64 (*const clock_ns)(void) = (void *)5;
 static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *)51;
 
+static long (*const adjust_head)(struct xdp_md *packet, int by) = (void *)44;
+
+/* The kernel's function bpf_xdp_metadata_rx_vlan_tag: 0 and a tag that the driver holds beside the frame, its type in
+ * network byte order, or an error. It has no number of its own: this one stands for it until the program is loaded. */
+static long (*const vlan_tag_beside)(const struct xdp_md *packet, u16 *type, u16 *tag) = (void *)0x7ffffff0;
+
 /* From and to network byte order. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NET16(value) __builtin_bswap16(value)
@@ -67,4 +73,12 @@ struct ipv6 {
 
 struct udp {
     u16 source, destination, length, checksum;
+} __attribute__((packed));
+
+/* What examples/xdp_source.rs puts into a packet: when it was sent, on the clock of `clock_ns`. */
+enum { STAMP_MAGIC = 0x9ace113e };
+
+struct stamp {
+    u32 magic;
+    u64 ns;
 } __attribute__((packed));

@@ -2,11 +2,18 @@
  * kernel, by BPF_PROG_TEST_RUN with live frames. */
 #include "bpf.h"
 
+/* The headers of a packet, and two bytes more. The kernel sends the memory of a packet again when it has it back, as whoever
+ * forwarded the packet left it: with other addresses, and less time to live. So they are written anew each time. */
+enum { HEADER_WORDS = 11 };
+const volatile u32 header[HEADER_WORDS] = {};
+
 /* Set before the program is loaded. */
 const volatile u32 interface = 0;
 const volatile u32 flows = 1;
 /* Between two packets; 0 if they go as fast as they can. */
 const volatile u64 gap_ns = 0;
+/* Whether packets say when they were sent. */
+const volatile u32 stamps = 0;
 
 enum {
     LATE_NS = 1000000, /* What is later than this is not made up for: it would be a burst. */
@@ -33,8 +40,12 @@ int source(struct xdp_md *packet)
 {
     void *at = (void *)(u64)packet->data, *end = (void *)(u64)packet->data_end;
     struct udp *udp = at + sizeof(struct ethernet) + sizeof(struct ipv4);
-    if ((void *)(udp + 1) > end)
+    u32 *words = at;
+    if ((void *)(words + HEADER_WORDS) > end)
         return XDP_ABORTED;
+#pragma unroll
+    for (int word = 0; word < HEADER_WORDS; word++)
+        words[word] = header[word];
     if (gap_ns)
         wait();
     u32 flow = next + 1;
@@ -42,6 +53,11 @@ int source(struct xdp_md *packet)
         flow = 0;
     next = flow;
     udp->source = NET16((u16)(1024 + flow));
+    struct stamp *stamp = (void *)(udp + 1);
+    if (stamps && (void *)(stamp + 1) <= end) {
+        stamp->magic = STAMP_MAGIC;
+        stamp->ns = clock_ns();
+    }
     return redirect(interface, 0);
 }
 

@@ -138,8 +138,32 @@ INLINE u32 rule_of_frame(const void *at, const void *end)
     return REDIRECTED;
 }
 
-SEC("xdp")
-int steer(struct xdp_md *packet)
+/* Puts a VLAN tag that the driver holds beside the frame back into it, so that the socket gets the frame as it was on the
+ * wire. Returns 0 if there is none, or it is in its place. */
+INLINE long put_tag_back(struct xdp_md *packet)
+{
+    u16 type, tag;
+    if (vlan_tag_beside(packet, &type, &tag))
+        return 0;
+    if (adjust_head(packet, -(int)sizeof(struct vlan)))
+        return -1;
+    struct {
+        u32 addresses[3];
+        u16 type, tag;
+    } *to = (void *)(u64)packet->data;
+    const u32 *from = to->addresses + 1;
+    /* All of them are in the frame: it was as long as an Ethernet header before. */
+    if ((const void *)(to + 1) > (const void *)(u64)packet->data_end)
+        return -1;
+    to->addresses[0] = from[0];
+    to->addresses[1] = from[1];
+    to->addresses[2] = from[2];
+    to->type = type;
+    to->tag = NET16(tag);
+    return 0;
+}
+
+INLINE int steer_frame(struct xdp_md *packet, int asks_for_tag)
 {
     u32 rule = REDIRECTED;
     if (rules)
@@ -149,9 +173,29 @@ int steer(struct xdp_md *packet)
         return XDP_PASS;
     }
     long action = redirect_map(&sockets, packet->rx_queue_index, without_socket);
+    /* A frame without its tag would be one of another network. The host's stack finds the tag where it is. */
+    if (asks_for_tag && action == XDP_REDIRECT && put_tag_back(packet)) {
+        count(FAILED);
+        return XDP_DROP;
+    }
     count(action == XDP_REDIRECT ? REDIRECTED : action == without_socket ? NO_SOCKET : FAILED);
     return action;
 }
 
-/* The program calls no helper that the kernel keeps for GPL programs. */
+SEC("xdp")
+int steer(struct xdp_md *packet)
+{
+    return steer_frame(packet, 0);
+}
+
+/* For drivers that are asked for VLAN tags. The call is made one of the kernel's function when the program is loaded for
+ * an interface: crates/live/src/xdp/bound.rs. */
+SEC("xdp")
+int steer_tags(struct xdp_md *packet)
+{
+    return steer_frame(packet, 1);
+}
+
+/* `steer` calls no helper that the kernel keeps for GPL programs. The kernel's functions are all kept for those: for what
+ * `steer_tags` is loaded as see bound.rs. */
 char _license[] SEC("license") = "MIT OR Apache-2.0";

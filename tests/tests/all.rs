@@ -12,6 +12,8 @@ mod capture;
 mod checksums;
 #[path = "contract.rs"]
 mod contract;
+#[path = "cores.rs"]
+mod cores;
 #[path = "dyssect.rs"]
 mod dyssect;
 #[path = "egress.rs"]

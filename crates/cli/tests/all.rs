@@ -8,6 +8,10 @@ mod cli;
 mod control;
 #[path = "control_packets.rs"]
 mod control_packets;
+#[path = "cores.rs"]
+mod cores;
+#[path = "curl.rs"]
+mod curl;
 #[path = "dns.rs"]
 mod dns;
 #[path = "drains.rs"]
@@ -59,6 +63,8 @@ mod soak;
 mod support;
 #[path = "sweep.rs"]
 mod sweep;
+#[path = "tap.rs"]
+mod tap;
 #[path = "trace.rs"]
 mod trace;
 #[path = "vanish.rs"]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::lab::{Lab, Namespace};
 use crate::support::{Folder, paceline, root, stderr};
 
 /// A tracker that lets no connection pass whose beginning it has not seen: flows that are lost show.
-const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
+pub const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
 /// The same with other time-outs, and a function more.
-const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
+pub const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
                       established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
 
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl Lan {
 }
 
 /// A request as any program would make it.
-fn ask(path: &Path, request: &Value) -> Value {
+pub fn ask(path: &Path, request: &Value) -> Value {
     let begin = Instant::now();
     loop {
         if let Ok(mut stream) = UnixStream::connect(path) {
@@ -131,7 +131,7 @@ impl Drop for Run {
 }
 
 /// Ends a transfer.
-struct Ending<'a>(&'a AtomicBool);
+pub struct Ending<'a>(pub &'a AtomicBool);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -148,12 +148,16 @@ fn byte(at: u64) -> u8 {
     ((at * 31) >> 3) as u8
 }
 
-/// Sends over one connection as long as `goes_on`; says how many bytes came back as they were sent. `received` tells
-/// how far it is.
-fn transfer(lan: &Lan, goes_on: &AtomicBool, received: &AtomicU64) -> std::io::Result<u64> {
-    let listener = lan.right.inside(|| TcpListener::bind("192.0.2.2:7000"))?;
-    let mut stream =
-        lan.left.inside(|| TcpStream::connect_timeout(&([192, 0, 2, 2], 7000).into(), PATIENCE))?;
+/// Sends over one connection to an address that the second host has, as long as `goes_on`; says how many bytes came back as
+/// they were sent. `received` tells how far it is.
+pub fn transfer(
+    [left, right]: [&Namespace; 2],
+    address: SocketAddr,
+    goes_on: &AtomicBool,
+    received: &AtomicU64,
+) -> std::io::Result<u64> {
+    let listener = right.inside(|| TcpListener::bind(address))?;
+    let mut stream = left.inside(|| TcpStream::connect_timeout(&address, PATIENCE))?;
     let (mut echo, _) = listener.accept()?;
     for stream in [&stream, &echo] {
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -199,7 +203,8 @@ fn a_transfer_survives_ten_reloads(strategy: &str, cores: &str) {
     let run = lan.start(strategy, cores);
     let (goes_on, received) = (AtomicBool::new(true), AtomicU64::new(0));
     let (sent, pauses) = thread::scope(|scope| {
-        let transfer = scope.spawn(|| transfer(&lan, &goes_on, &received));
+        let transfer = scope
+            .spawn(|| transfer([&lan.left, &lan.right], ([192, 0, 2, 2], 7_000).into(), &goes_on, &received));
         // Also where something fails, or the connection would go on.
         let ending = Ending(&goes_on);
         let mut pauses = Vec::new();

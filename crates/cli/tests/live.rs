@@ -40,6 +40,17 @@ impl Lan {
         Some(Lan { left, gateway, right, _lab: lab })
     }
 
+    /// Addresses for a router with a NAT.
+    fn routed(&self) {
+        self.left.ip("addr flush dev eth0");
+        self.right.ip("addr flush dev eth0");
+        self.left.ip("addr add 10.0.0.10/24 dev eth0");
+        self.gateway.ip("addr add 10.0.0.1/24 dev in");
+        self.gateway.ip("addr add 203.0.113.1/24 dev out");
+        self.right.ip("addr add 203.0.113.2/24 dev eth0");
+        self.left.ip("route add default via 10.0.0.1");
+    }
+
     /// Starts the program in the middle, and waits until it runs.
     fn start(&self, arguments: &[&str]) -> Running {
         let [left, right] = self.counted();
@@ -252,13 +263,7 @@ fn through_a_bridge_by_af_packet() {
 /// A router with NAT, tracker and policer: hosts inside reach those outside, nobody the other way round.
 fn through_the_gateway(strategy: &str, cores: &str) {
     let Some(lan) = Lan::new("router") else { return };
-    lan.left.ip("addr flush dev eth0");
-    lan.right.ip("addr flush dev eth0");
-    lan.left.ip("addr add 10.0.0.10/24 dev eth0");
-    lan.gateway.ip("addr add 10.0.0.1/24 dev in");
-    lan.gateway.ip("addr add 203.0.113.1/24 dev out");
-    lan.right.ip("addr add 203.0.113.2/24 dev eth0");
-    lan.left.ip("route add default via 10.0.0.1");
+    lan.routed();
     let route = ["--inside", "in", "--outside", "out", "--mode", "route", "--socket", "xdp"];
     let rest = ["examples/gateway.toml", "--strategy", strategy, "--cores", cores, "--json", "-"];
     let running = lan.start(&[&rest[..], &route[..]].concat());
@@ -292,6 +297,32 @@ fn through_the_gateway_by_rss() {
 #[test]
 fn through_the_gateway_by_scr() {
     through_the_gateway("scr", "2");
+}
+
+/// A sender behind the NAT is told why its packets go nowhere, though the router knows no interface for them.
+#[test]
+fn errors_about_packets_without_a_route_reach_their_sender() {
+    let Some(lan) = Lan::new("no-route") else { return };
+    lan.routed();
+    lan.gateway.ip("route add unreachable 198.18.0.0/16");
+    lan.gateway.ip("route add prohibit 198.19.0.0/16");
+    let route = ["--inside", "in", "--outside", "out", "--mode", "route", "--socket", "xdp"];
+    let running = lan.start(&[&["examples/gateway.toml", "--json", "-"], &route[..]].concat());
+    // What is to leave by an unknown neighbour is lost while the kernel resolves it.
+    assert!(lan.left.ping("10.0.0.1", 2), "the gateway itself is the kernel's");
+    for (to, why) in [
+        ("192.0.2.77", "From 203.0.113.1 icmp_seq=1 Destination Net Unreachable"),
+        ("198.18.0.1", "From 203.0.113.1 icmp_seq=1 Destination Host Unreachable"),
+        ("198.19.0.1", "From 203.0.113.1 icmp_seq=1 Packet filtered"),
+    ] {
+        let output = lan.left.run("ping", &format!("-n -W 5 -c 1 {to}"));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains(why), "{to}: {said}");
+    }
+    let report = running.end();
+    assert_eq!(number(&report["routing"]["icmp_errors"]), 3, "{report:#}");
+    let nat = report["functions"].as_array().and_then(|all| all.last()).expect("a function");
+    assert_eq!(number(&nat["verdicts"]["drop"]), 0, "{nat:#}");
 }
 
 /// The live oracle: what came in, with its times, through one core gives what left, byte by byte. Time counts: packets

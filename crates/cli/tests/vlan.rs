@@ -22,13 +22,21 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn tagged_frames_pass(socket: &str, strategy: &str, cores: &str) {
-    let Some(lan) = Lan::new(&format!("vlan-{socket}-{strategy}")).filter(|_| has_devices()) else { return };
+/// Where the hosts leave the tag.
+#[derive(Clone, Copy, PartialEq)]
+enum Tag {
+    InFrame,
+    Beside,
+}
+
+fn tagged_frames_pass(tag: Tag, socket: &str, strategy: &str, cores: &str) {
+    let label = format!("vlan-{socket}-{strategy}-{}", tag as u8);
+    let Some(lan) = Lan::new(&label).filter(|_| has_devices()) else { return };
+    let make = if tag == Tag::Beside { Tagged::beside } else { Tagged::new };
     let chain = lan.folder.file("track.toml");
     fs::write(&chain, "[[function]]\nuse = \"conntrack\"\npick_up = false\n").expect("a folder of the test");
     let hosts = [&lan.left, &lan.right];
-    let tagged =
-        hosts.map(|host| host.inside(|| Tagged::new("eth0", "tagged", VLAN)).expect("a TAP interface"));
+    let tagged = hosts.map(|host| host.inside(|| make("eth0", "tagged", VLAN)).expect("a TAP interface"));
     for (host, number) in hosts.into_iter().zip(1..) {
         host.ip("addr flush dev eth0");
         host.ip("link set tagged up");
@@ -65,17 +73,50 @@ fn tagged_frames_pass(socket: &str, strategy: &str, cores: &str) {
 
 #[test]
 fn tagged_frames_pass_by_af_xdp() {
-    tagged_frames_pass("xdp", "single", "1");
+    tagged_frames_pass(Tag::InFrame, "xdp", "single", "1");
 }
 
 #[test]
 fn tagged_frames_pass_by_af_xdp_under_rss() {
-    tagged_frames_pass("xdp", "rss", "2");
+    tagged_frames_pass(Tag::InFrame, "xdp", "rss", "2");
 }
 
 #[test]
 fn tagged_frames_pass_by_af_packet() {
-    tagged_frames_pass("packet", "single", "1");
+    tagged_frames_pass(Tag::InFrame, "packet", "single", "1");
+}
+
+/// The driver of the interface is asked for tags that are beside frames.
+#[test]
+fn tags_beside_frames_pass_by_af_xdp() {
+    tagged_frames_pass(Tag::Beside, "xdp", "single", "1");
+}
+
+#[test]
+fn tags_beside_frames_pass_by_af_packet() {
+    tagged_frames_pass(Tag::Beside, "packet", "single", "1");
+}
+
+/// The interface leaves tags in frames as long as the run lasts, and not longer; one that was told so stays so.
+#[test]
+fn interfaces_are_told_to_leave_tags_in_frames() {
+    let Some(lan) = Lan::new("vlan-switch") else { return };
+    let takes_off = || {
+        ["in", "out"].map(|name| {
+            let shown = lan.gateway.command("ethtool").args(["-k", name]).output().expect("ethtool runs");
+            String::from_utf8_lossy(&shown.stdout).contains("rx-vlan-offload: on")
+        })
+    };
+    let told = lan.gateway.command("ethtool").args(["-K", "out", "rxvlan", "off"]).status();
+    assert!(told.expect("ethtool runs").success() && takes_off() == [true, false]);
+    let chain = lan.folder.file("track.toml");
+    let run = lan.start(&[&chain, "--socket", "xdp", "--mode", "bridge"], &[]);
+    assert_eq!(takes_off(), [false, false], "{}", run.said);
+    run.signal("-TERM");
+    run.ended();
+    assert_eq!(takes_off(), [true, false]);
+    let run = lan.start(&[&chain, "--socket", "packet", "--mode", "bridge"], &[]);
+    assert_eq!(takes_off(), [true, false], "the kernel's sockets tell tags: {}", run.said);
 }
 
 /// A router does not take tagged frames for others, and says why.

@@ -6,8 +6,8 @@
 //! cargo run --release -p paceline-live --example xdp_source -- l0 10 500000 1000 60
 //! ```
 //!
-//! The arguments are interface, seconds, packets a second (0: as many as go; otherwise 1000 or more), flows, and bytes
-//! of a frame. The packets are UDP from 198.51.100.1 to 203.0.113.1, port 9; flow *i* has source port 1024 + *i*, and
+//! The arguments are interface, seconds, packets a second (0: as many as go; otherwise 1000 or more), flows, bytes
+//! of a frame, and `stamped` if packets are to say when they were sent, for `xdp_sink`. The packets are UDP from 198.51.100.1 to 203.0.113.1, port 9; flow *i* has source port 1024 + *i*, and
 //! flows take turns.
 //!
 //! Out of a virtual interface, frames go only if its peer takes XDP frames: if an XDP program is attached there, or GRO
@@ -28,6 +28,10 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/so
 
 /// Frames that the kernel sends together at most. A virtual interface has room for 256.
 const BATCH: u32 = 32;
+/// The same where packets are stamped: those that wait for the last one of a batch look slower than they were.
+const STAMPED_BATCH: u64 = 8;
+/// Of a packet's headers, in bpf/source.bpf.c.
+const HEADER_WORDS: usize = 11;
 /// Frames in one call without a rate: half a second or so, since the kernel takes a break after each call.
 const CALL: u32 = 1 << 20;
 
@@ -43,6 +47,8 @@ pub struct Arguments {
     pub flows: u32,
     /// How long a frame is.
     pub bytes: usize,
+    /// Whether frames say when they were sent.
+    pub stamped: bool,
 }
 
 fn main() {
@@ -61,7 +67,7 @@ fn main() {
 
 fn arguments() -> Result<Arguments, Box<dyn Error>> {
     let given: Vec<String> = env::args().skip(1).collect();
-    let usage = "usage: xdp_source INTERFACE SECONDS [PACKETS_PER_SECOND [FLOWS [BYTES]]]";
+    let usage = "usage: xdp_source INTERFACE SECONDS [PACKETS_PER_SECOND [FLOWS [BYTES [stamped]]]]";
     let number = |i: usize, default: u64| match given.get(i) {
         None => Ok(default),
         Some(text) => text.parse::<u64>().map_err(|_| format!("`{text}` is no number\n{usage}")),
@@ -72,6 +78,11 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
         packets_per_second: number(2, 0)?,
         flows: number(3, 1)?.clamp(1, 60_000) as u32,
         bytes: number(4, 60)? as usize,
+        stamped: match given.get(5).map(String::as_str) {
+            None => false,
+            Some("stamped") => true,
+            Some(other) => return Err(format!("`{other}` is not `stamped`\n{usage}").into()),
+        },
     };
     if (1..1_000).contains(&arguments.packets_per_second) {
         return Err("a rate is 0, for none, or at least 1000 packets a second".into());
@@ -90,18 +101,28 @@ pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
     let interface = Interface::open(&arguments.interface)?;
     let rate = arguments.packets_per_second;
     let gap_ns = 1_000_000_000u64.checked_div(rate).unwrap_or(0);
+    let frame = frame(arguments.bytes, interface.address);
+    let header: [u32; HEADER_WORDS] = std::array::from_fn(|word| {
+        let bytes = frame[4 * word..].first_chunk().copied();
+        u32::from_ne_bytes(bytes.unwrap_or_default())
+    });
     let mut loaded = EbpfLoader::new()
+        .override_global("header", &header, true)
         .override_global("interface", &interface.index, true)
         .override_global("flows", &arguments.flows, true)
         .override_global("gap_ns", &gap_ns, true)
+        .override_global("stamps", &u32::from(arguments.stamped), true)
         .load(OBJECT)?;
     let program: &mut Xdp =
         loaded.program_mut("source").ok_or("the program is not in its file")?.try_into()?;
     program.load()?;
 
     // The kernel does nothing else on this core while a batch waits for its times: not longer than a millisecond.
-    let batch = if rate == 0 { BATCH } else { (rate / 1_000).clamp(1, u64::from(BATCH)) as u32 };
-    let frame = frame(arguments.bytes, interface.address);
+    let batch = match rate {
+        0 => BATCH,
+        rate if arguments.stamped => (rate / 100_000).clamp(1, STAMPED_BATCH) as u32,
+        rate => (rate / 1_000).clamp(1, u64::from(BATCH)) as u32,
+    };
     let (start, length) = (Instant::now(), Duration::from_secs(arguments.seconds));
     let mut offered = 0;
     loop {

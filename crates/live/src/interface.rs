@@ -96,12 +96,40 @@ impl Interface {
     /// Whether it takes VLAN tags off what it receives (`rx-vlan-offload`) and notes them beside the frame, where AF_XDP
     /// does not see them. Of a `veth` this says nothing: its other end decides whether a tag is in the frame.
     pub fn takes_tags_off(&self) -> bool {
-        let Ok(socket) = control_socket() else { return false };
+        self.flags().is_ok_and(|(_, _, flags)| flags & ETH_FLAG_RXVLAN != 0)
+    }
+
+    /// Switches that on or off.
+    ///
+    /// # Errors
+    /// [`LiveError`] if its driver cannot, or this process may not.
+    pub(crate) fn take_tags_off(&self, takes: bool) -> Result<(), LiveError> {
+        let name = &self.name;
+        let what =
+            || format!("interface `{name}` takes VLAN tags off what it receives, and cannot be told not to");
+        let (socket, request, flags) = self.flags().map_err(|error| LiveError::of(what(), error))?;
+        let data = if takes { flags | ETH_FLAG_RXVLAN } else { flags & !ETH_FLAG_RXVLAN };
+        let set = ethtool(&socket, request, &mut Value { cmd: ETHTOOL_SFLAGS, data });
+        // The kernel may take a wish that the driver does not follow.
+        let done = set.and_then(|()| match self.takes_tags_off() == takes {
+            true => Ok(()),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        });
+        done.map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => LiveError::of(what(), error),
+            _ => LiveError::helped(what(), error, "Use AF_PACKET, which puts tags back: --socket packet."),
+        })
+    }
+
+    /// Its switches, as `ethtool` had them first, and what to ask for others with.
+    fn flags(&self) -> io::Result<(OwnedFd, libc::ifreq, u32)> {
+        let socket = control_socket().map_err(io::Error::other)?;
         // SAFETY: all bytes 0 is a valid `ifreq`.
         let mut request: libc::ifreq = unsafe { mem::zeroed() };
         request.ifr_name.iter_mut().zip(self.name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
         let mut value = Value { cmd: ETHTOOL_GFLAGS, data: 0 };
-        ethtool(&socket, request, &mut value).is_ok() && value.data & ETH_FLAG_RXVLAN != 0
+        ethtool(&socket, request, &mut value)?;
+        Ok((socket, request, value.data))
     }
 }
 
@@ -192,6 +220,7 @@ struct Value {
 
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 

@@ -25,6 +25,8 @@ use crate::interface::{Presence, host_addresses};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
 use crate::rights;
+use crate::tags::TagsStay;
+use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{Steering, Umem, XdpProgram};
 use crate::xdp_link::{XdpLink, lock};
 use crate::{Interface, LiveError};
@@ -80,10 +82,12 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// How an interface is opened.
 pub(crate) enum Kind {
     Packet,
-    /// With so many chunks that wait for packets.
+    Tap,
+    /// With so many chunks that wait for packets, and VLAN tags in frames until the port is dropped.
     Xdp {
         umem: Umem,
         chunks: usize,
+        tags: TagsStay,
     },
 }
 
@@ -109,9 +113,11 @@ pub(crate) enum State {
 impl Kept {
     /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
     fn open(&mut self, interface: &Interface, number: usize) -> Result<Box<dyn Link>, LiveError> {
-        Ok(match &self.kind {
+        Ok(match &mut self.kind {
             Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
-            Kind::Xdp { umem, chunks } => {
+            Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
+            Kind::Xdp { umem, chunks, tags } => {
+                *tags = TagsStay::in_frames_of(interface)?;
                 let chunks = (number as u8, *chunks);
                 let mut link = XdpLink::open(interface, &self.steering, umem, chunks, self.sees_all)?;
                 link.steer()?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Interface`] | an interface of this machine: what the kernel says of it |
 //! | [`LivePort`] | one or two interfaces as a port |
+//! | [`TapDevice`] | an interface whose wire is this program |
 //! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Routes`] | the thread that follows the kernel's routes |
@@ -31,6 +32,8 @@ pub mod route;
 mod routes;
 mod segment;
 mod side;
+mod tags;
+mod tap_link;
 pub mod xdp;
 mod xdp_link;
 
@@ -41,3 +44,4 @@ pub use heap::give_back_heap;
 pub use interface::{Interface, host_addresses};
 pub use port::{LivePort, Mode, Poll, PortOptions, Sockets};
 pub use routes::Routes;
+pub use tap_link::TapDevice;

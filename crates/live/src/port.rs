@@ -15,8 +15,10 @@ use crate::link::{Absent, Link, wait_for};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
-use crate::xdp::{Steering, XdpProgram, page_bytes};
-use crate::xdp_link::{XdpLink, umem};
+use crate::tags::TagsStay;
+use crate::tap_link::{TapDevice, TapLink};
+use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram, page_bytes};
+use crate::xdp_link::{XdpLink, lock, umem};
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
@@ -63,6 +65,8 @@ pub struct PortOptions {
     /// By interface, packets that go to this host's own stack and not to the port, where AF_XDP is used. Missing ones pass
     /// none.
     pub steering: Vec<Steering>,
+    /// By interface, those that are TAP interfaces and no cards. Missing ones are none.
+    pub taps: Vec<Option<TapDevice>>,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
 }
@@ -128,11 +132,12 @@ impl LivePort {
                     return Err(too_long(interfaces));
                 }
                 let umem = umem(&pool)?;
+                let tags = TagsStay::in_frames_of(interface)?;
                 let chunks = (number as u8, waiting);
                 let mut link = XdpLink::open(interface, steering, &umem, chunks, sees_all)?;
                 link.turn(&mut pool);
                 link.steer()?;
-                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting }, Box::new(link)))
+                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting, tags }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
@@ -140,10 +145,12 @@ impl LivePort {
                 let _ = steering.pins.unblock(&interface.name);
                 Ok((None, Kind::Packet, Box::new(socket)))
             };
-            let (program, kind, link) = match options.sockets {
-                Sockets::Packet => packet()?,
-                Sockets::Xdp => xdp()?,
-                Sockets::Auto => match xdp() {
+            let tap = options.taps.get(number).cloned().flatten();
+            let (program, kind, link) = match (tap, options.sockets) {
+                (Some(tap), _) => (None, Kind::Tap, Box::new(TapLink::new(tap)) as Box<dyn Link>),
+                (None, Sockets::Packet) => packet()?,
+                (None, Sockets::Xdp) => xdp()?,
+                (None, Sockets::Auto) => match xdp() {
                     Ok(link) => link,
                     Err(error) if error.is_in_the_way() => return Err(error),
                     Err(error) => {
@@ -152,9 +159,9 @@ impl LivePort {
                     }
                 },
             };
-            // Of a `veth` the flag says nothing.
-            if program.is_some() && interface.driver != "veth" && interface.takes_tags_off() {
-                remarks.push(tags_off(interface));
+            let misses_tags = |program: &Arc<Mutex<XdpProgram>>| !lock(program).asks_for_tags();
+            if interface.driver == HOLDS_TAGS && program.as_ref().is_some_and(misses_tags) {
+                remarks.push(misses_tags_of(interface));
             }
             sides.push(Side::new(interface, link));
             kept.push(Kept {
@@ -412,11 +419,11 @@ fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
 }
 
-/// An interface that takes VLAN tags off before AF_XDP sees them.
-fn tags_off(Interface { name, .. }: &Interface) -> String {
+/// A virtual interface whose driver cannot be asked for tags.
+fn misses_tags_of(Interface { name, .. }: &Interface) -> String {
     format!(
-        "{name} takes VLAN tags off what it receives, and AF_XDP does not see them: frames of a VLAN go on without their \
-         tag. If there are such frames: ethtool -K {name} rxvlan off, or --socket packet, which puts tags back."
+        "{name}: VLAN tags that its other end leaves beside frames are lost: this kernel does not tell them (Linux 6.8 \
+         does). If there are such frames: ethtool -K IF txvlan off at the other end, or --socket packet."
     )
 }
 

@@ -21,8 +21,10 @@
 //!
 //! * An interface in a bridge or router also has to be promiscuous or own the destination address; AF_XDP changes
 //!   nothing about what a network card accepts.
-//! * A card that strips VLAN tags, or merges packets (LRO), does so before AF_XDP sees them:
-//!   `ethtool -K IF rxvlan off lro off`.
+//! * A card that takes VLAN tags off, or merges packets (LRO), does so before AF_XDP sees them:
+//!   `ethtool -K IF rxvlan off lro off`. [`LivePort`](crate::LivePort) does the first itself.
+//! * A virtual interface (veth) passes a tag on as its sender has it, in the frame or beside it. The program asks for
+//!   those beside it ([`XdpProgram::asks_for_tags`]), and puts them back.
 //! * A virtual interface (veth) leaves checksums to be filled in by the card that never comes:
 //!   `ethtool -K PEER tx off` at the sender.
 //! * What a socket sends into a veth needs nothing at the peer. Frames that a program redirects there (`XDP_REDIRECT`)
@@ -44,6 +46,7 @@
 //! # }
 //! ```
 
+mod bound;
 mod link;
 mod mapping;
 mod options;
@@ -58,6 +61,7 @@ mod umem;
 pub use link::AttachMode;
 pub use options::{BusyPoll, Mode, SocketOptions};
 pub use pins::Pins;
+pub(crate) use program::HOLDS_TAGS;
 pub use program::{Action, XdpProgram};
 pub use socket::{Descriptor, Statistics, XdpSocket};
 pub use steering::{HostPort, OnDeath, Steered, Steering};

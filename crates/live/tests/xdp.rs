@@ -12,6 +12,9 @@ mod steer;
 #[path = "../examples/xdp_forward.rs"]
 #[allow(dead_code)]
 mod xdp_forward;
+#[path = "../examples/xdp_sink.rs"]
+#[allow(dead_code)]
+mod xdp_sink;
 #[path = "../examples/xdp_source.rs"]
 #[allow(dead_code)]
 mod xdp_source;

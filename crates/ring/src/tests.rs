@@ -175,14 +175,19 @@ proptest! {
                     let expected: Vec<_> = queue.drain(..max.min(queue.len())).map(Box::new).collect();
                     prop_assert_eq!((popped, items), (expected.len(), expected));
                 }
-                Turn::Peek => prop_assert_eq!(consumer.peek().map(|item| **item), queue.front().copied()),
+                Turn::Peek => {
+                    prop_assert_eq!(consumer.peek().map(|item| **item), queue.front().copied());
+                    // As far as one is not even, of at most three.
+                    let even = queue.iter().take(3).take_while(|item| **item % 2 == 0).count();
+                    prop_assert_eq!(consumer.count_while(3, |item| **item % 2 == 0), even);
+                }
                 Turn::Count => {
                     prop_assert_eq!(producer.free(), capacity - queue.len());
                     prop_assert_eq!(consumer.len(), queue.len());
                     prop_assert_eq!(consumer.is_empty(), queue.is_empty());
                 }
             }
-            next += 100;
+            next += 101;
         }
     }
 }

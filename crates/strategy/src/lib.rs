@@ -21,12 +21,14 @@
 //! assert_eq!((conflict.first.name, conflict.second.name), ("conntrack", "ddos"));
 //! ```
 
+mod active;
 mod assign;
 mod hash_fields;
 mod rsspp;
 mod spray;
 mod toeplitz;
 
+pub use active::ActiveCores;
 pub use assign::{Assign, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
 pub use rsspp::{Every, Rebalancing, RssPlusPlus};

@@ -2,7 +2,8 @@ use control::Balancer;
 use nf::hash_bytes;
 use wire::{Headers, Stamp};
 
-use crate::{Assign, Move, Rss};
+use crate::active::share_out;
+use crate::{ActiveCores, Assign, Move, Rss};
 
 /// When entries go to other cores, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Rebalancing {
 pub enum Every {
     /// Each period of so many ns, by the packets' stamps, as the loads of the period ask for.
     Period(u64),
+    /// Never: entries move where the number of [`ActiveCores`] changes, and nowhere else.
+    Never,
     /// Each so many packets, whatever the loads: entries drawn at random, each to a core drawn at random. To
     /// show that moving does no harm.
     Packets(u64),
@@ -35,6 +38,8 @@ impl Default for Rebalancing {
 #[derive(Clone)]
 pub struct RssPlusPlus {
     rss: Rss,
+    active: ActiveCores,
+    /// Cores that have entries.
     cores: usize,
     rebalancing: Rebalancing,
     balancer: Balancer,
@@ -49,11 +54,12 @@ pub struct RssPlusPlus {
 }
 
 impl RssPlusPlus {
-    /// Begins as [`Rss`] does.
-    pub fn new(rss: Rss, cores: usize, rebalancing: Rebalancing) -> RssPlusPlus {
+    /// Begins as [`Rss`] does, on `cores` cores; from the first packet on those that are `active` have entries.
+    pub fn new(rss: Rss, cores: usize, active: ActiveCores, rebalancing: Rebalancing) -> RssPlusPlus {
         let entries = rss.indirection().len();
         RssPlusPlus {
             rss,
+            active,
             cores,
             rebalancing,
             balancer: Balancer::default(),
@@ -70,6 +76,7 @@ impl RssPlusPlus {
     fn is_due(&mut self, now_ns: u64) -> bool {
         match self.rebalancing.every {
             Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
+            Every::Never => false,
             Every::Period(_) if now_ns < self.ends_ns => false,
             Every::Period(period_ns) => {
                 let is_first = self.ends_ns == 0;
@@ -84,10 +91,19 @@ impl RssPlusPlus {
         let mut owners: Box<[u16]> = self.rss.indirection().into();
         match self.rebalancing.every {
             Every::Period(_) => self.balancer.rebalance(&mut owners, &self.loads, self.cores),
-            Every::Packets(_) => self.shuffle(&mut owners, stamp.seq),
+            Every::Packets(_) | Every::Never => self.shuffle(&mut owners, stamp.seq),
         }
         self.loads.fill(0);
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), owners));
+    }
+
+    /// Other cores are to get packets, at once. What was decided for those before is forgotten.
+    #[cold]
+    fn change_cores(&mut self, cores: usize) {
+        (self.cores, self.decided) = (cores, None);
+        let mut owners: Box<[u16]> = self.rss.indirection().into();
+        share_out(&mut owners, cores);
+        self.put_in_force(&owners);
     }
 
     /// A quarter of the entries, more or less, each to any core.
@@ -129,6 +145,11 @@ impl Assign for RssPlusPlus {
     #[inline]
     fn moves(&mut self, stamp: Stamp) -> &[Move] {
         self.moves.clear();
+        let active = self.active.at(stamp.seq);
+        if active != self.cores {
+            self.change_cores(active);
+            return &self.moves;
+        }
         // A decision that is not in force is not overtaken by the next.
         if self.is_due(stamp.time_ns) && self.decided.is_none() {
             self.decide(stamp);
@@ -156,7 +177,7 @@ mod tests {
             has_sides: false,
         };
         let fields = HashFields::derive(&[shape]).expect("one function");
-        RssPlusPlus::new(Rss::new(fields, cores, 128), cores, rebalancing)
+        RssPlusPlus::new(Rss::new(fields, cores, 128), cores, ActiveCores::new(cores), rebalancing)
     }
 
     fn stamp(seq: u64, time_ns: u64) -> Stamp {

@@ -1,9 +1,10 @@
-//! Chains that take over within a capture.
+//! What changes within a capture: chains that take over, and cores that are parked.
 
 use std::path::Path;
 
 use clap::Args;
-use engine::{Plan, Registry, Reload};
+use engine::{Chain, Plan, Registry, Reload};
+use strategy::ActiveCores;
 
 use super::card::CardArgs;
 use super::tables::TableArgs;
@@ -11,15 +12,42 @@ use crate::failure::Failure;
 use crate::input::read_chain;
 
 #[derive(Args, Clone)]
-#[command(next_help_heading = "Another chain")]
+#[command(next_help_heading = "Changes on the way")]
 pub struct ReloadArgs {
     /// Have another chain take over behind so many packets, with the flows of functions that stay; may be given more
     /// than once, with numbers that rise
     #[arg(long, num_args = 2, value_names = ["PACKETS", "CHAIN2.toml"], action = clap::ArgAction::Append)]
     pub reload_at: Vec<String>,
+    /// Have N of the cores get packets behind so many packets, and the others none; flows go along. May be given more than
+    /// once, with numbers that rise
+    #[arg(long, value_name = "PACKETS=N", value_parser = change)]
+    pub cores_at: Vec<(u64, usize)>,
+}
+
+fn change(text: &str) -> Result<(u64, usize), String> {
+    let parts =
+        text.split_once('=').and_then(|(after, cores)| Some((after.parse().ok()?, cores.parse().ok()?)));
+    parts.ok_or_else(|| "write it as PACKETS=N, as in 1000=2".to_owned())
 }
 
 impl ReloadArgs {
+    /// The plan with the changes of cores.
+    pub fn cores(&self, plan: Plan, chain: &Chain) -> Result<Plan, Failure> {
+        if self.cores_at.is_empty() {
+            return Ok(plan);
+        }
+        if !self.cores_at.is_sorted() {
+            return Err(Failure::usage(
+                "--cores-at has a number of packets below the one before\nGive changes in their order.",
+            ));
+        }
+        let plan = plan.with_cores_to_park(chain).map_err(Failure::usage)?;
+        for (_, cores) in &self.cores_at {
+            plan.check_cores(chain, *cores).map_err(Failure::usage)?;
+        }
+        Ok(Plan { active: ActiveCores::changing(plan.cores, &self.cores_at), ..plan })
+    }
+
     /// The chains, each as it runs under the first one's strategy.
     pub fn reloads(
         &self,
@@ -43,7 +71,10 @@ impl ReloadArgs {
                 ));
             }
             let chain = tables.apply(read_chain(Path::new(path), registry)?);
-            let plan = Plan { egress: first.egress, ..card.plan(&chain, first.strategy, first.cores)? };
+            let plan = card.plan(&chain, first.strategy, first.cores)?.following(first);
+            if !self.cores_at.is_empty() {
+                plan.check_cores(&chain, first.cores).map_err(Failure::usage)?;
+            }
             reloads.push(Reload { after, chain, plan });
         }
         Ok(reloads)
@@ -51,6 +82,6 @@ impl ReloadArgs {
 
     /// Whether any was given.
     pub fn is_given(&self) -> bool {
-        !self.reload_at.is_empty()
+        !self.reload_at.is_empty() || !self.cores_at.is_empty()
     }
 }

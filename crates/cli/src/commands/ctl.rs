@@ -38,6 +38,12 @@ pub enum What {
         #[arg(value_name = "CHAIN.toml")]
         chain: PathBuf,
     },
+    /// Have so many of the run's cores get packets, and park the others; flows go to the cores that get their packets
+    Cores {
+        /// How many: 1 to those that the run was started with
+        #[arg(value_name = "N")]
+        cores: usize,
+    },
     /// Show the way of packets through the chain: key, state before and after, verdict, edits. Ends at Ctrl-C at the latest
     Trace {
         /// Which packets: an expression of pcap-filter(7), as tcpdump takes it; '' is all
@@ -92,6 +98,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         }
         What::Status => Request::Status,
         What::Stop => Request::Stop,
+        What::Cores { cores } => Request::Cores { cores: *cores },
         What::Unblock { interface, pins } => return unblock(interface, pins),
         What::Reload { chain } => {
             let name = chain.display().to_string();

@@ -121,6 +121,10 @@ fn serve(
                 Ok(report) => Answer::reloaded(&report),
                 Err(why) => Answer::refused(why),
             },
+            Ok(Request::Cores { cores }) => match subject.cores(cores) {
+                Ok(told) => Answer { told: Some(told), ..Answer::done() },
+                Err(why) => Answer::refused(why),
+            },
             Ok(Request::Stop) => {
                 subject.progress.stop.store(true, Ordering::Relaxed);
                 Answer::done()

@@ -12,6 +12,7 @@ use io::Tap;
 use io::filter::Filter;
 
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
+use crate::output::plural;
 use crate::service;
 
 /// How long a run may take to begin, and how often somebody looks.
@@ -67,6 +68,15 @@ impl Subject {
         Ok(ReloadReport::new(&reloaded))
     }
 
+    /// Has so many cores get packets, and says in words which are parked, or why not.
+    pub fn cores(&self, active: usize) -> Result<String, String> {
+        let Progress { reloads, .. } = &*self.progress;
+        reloads.set_cores(active).map_err(|error| error.to_string())?;
+        let cores = reloads.current().map_or(active, |(_, plan)| plan.cores);
+        let parked = plural((cores - active) as u64, "core");
+        Ok(format!("{} from the next packet on, {parked} parked", plural(active as u64, "core")))
+    }
+
     pub fn status(&self) -> Option<Status> {
         let (chain, plan) = self.progress.reloads.current()?;
         let snapshot = self.progress.telemetry.as_ref()?.snapshot();
@@ -93,6 +103,8 @@ impl Subject {
             uptime_seconds: self.begin.elapsed().as_secs_f64(),
             reloads: self.reloads.load(Ordering::Relaxed),
             packets: cores.iter().map(|core| core.packets).sum(),
+            active_cores: plan.active.get(),
+            updates: plan.rebalancing.map(|_| plan.updates.times().into()),
             cores,
             counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
         })

@@ -1,7 +1,9 @@
 //! What is said over the control socket: a request and its answer, each a line of JSON.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use engine::UpdateTimes;
 use engine::report::{ReloadReport, TraceReport};
 use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
@@ -22,6 +24,11 @@ pub enum Request {
         name: String,
         /// What is in it.
         text: String,
+    },
+    /// Have so many of the cores get packets, and park the others.
+    Cores {
+        /// How many.
+        cores: usize,
     },
     /// End, after the packets on their way.
     Stop,
@@ -200,9 +207,37 @@ pub struct Status {
     pub packets: u64,
     /// Each core.
     pub cores: Vec<CoreStatus>,
+    /// How many of them get packets; the others are parked.
+    #[serde(default)]
+    pub active_cores: usize,
+    /// Where flows go from core to core: how long updates of the indirection table took to act.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<UpdatesStatus>,
     /// Each interface, in the order of `interfaces`.
     #[serde(default)]
     pub counters: Vec<InterfaceCounts>,
+}
+
+/// Entries of the indirection table that went to other cores while packets came.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct UpdatesStatus {
+    /// Entries that have come to their new core, with their flows.
+    pub entries: u64,
+    /// From the change of the table until they had, on average.
+    pub mean_microseconds: f64,
+    /// The longest.
+    pub longest_microseconds: f64,
+}
+
+impl From<UpdateTimes> for UpdatesStatus {
+    fn from(UpdateTimes { entries, mean, longest }: UpdateTimes) -> UpdatesStatus {
+        let microseconds = |time: Duration| time.as_nanos() as f64 / 1e3;
+        UpdatesStatus {
+            entries,
+            mean_microseconds: microseconds(mean),
+            longest_microseconds: microseconds(longest),
+        }
+    }
 }
 
 /// One interface of a run.
@@ -270,9 +305,16 @@ impl Status {
         if *reloads > 0 {
             text += &format!("{} took over so far\n", crate::output::plural(*reloads, "chain"));
         }
-        for (number, core) in self.cores.iter().enumerate() {
+        if let Some(UpdatesStatus { entries, mean_microseconds, longest_microseconds }) = &self.updates {
             text += &format!(
-                "core {number}: {} packets, {} bytes, {} forwarded, {} sent back, {} to the host, {} dropped\n",
+                "{} of entries to other cores; until their flows were there: {mean_microseconds:.0} us on average, {longest_microseconds:.0} us at most\n",
+                crate::output::plural(*entries, "move"),
+            );
+        }
+        for (number, core) in self.cores.iter().enumerate() {
+            let parked = if number < self.active_cores { "" } else { " (parked)" };
+            text += &format!(
+                "core {number}{parked}: {} packets, {} bytes, {} forwarded, {} sent back, {} to the host, {} dropped\n",
                 core.packets, core.bytes, core.forward, core.transmit_back, core.host, core.dropped
             );
         }

@@ -1,5 +1,6 @@
 //! An interface for the frames of one VLAN, made here, since not every kernel has `8021q`: a TAP interface, and a socket
-//! on the interface below. The tag is part of the frame on the wire, as it comes from a switch.
+//! on the interface below. The tag is part of the frame on the wire, as it comes from a switch, or beside it, as the
+//! kernel's VLAN interfaces leave it to the interface below.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -29,6 +30,8 @@ pub struct Tagged {
     tap: File,
     below: OwnedFd,
     tag: [u8; 4],
+    /// What puts the tag beside each frame that leaves by the interface below; none where it is put into the frame.
+    beside: Option<OwnedFd>,
 }
 
 impl Tagged {
@@ -44,7 +47,12 @@ impl Tagged {
         // SAFETY: the call reads and writes one `ifreq`, which outlives it.
         check(unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &mut request) })?;
         let [high, low] = vlan.to_be_bytes();
-        Ok(Tagged { tap, below: socket(below)?, tag: [TPID[0], TPID[1], high, low] })
+        Ok(Tagged { tap, below: socket(below)?, tag: [TPID[0], TPID[1], high, low], beside: None })
+    }
+
+    /// The same with tags beside the frames that leave.
+    pub fn beside(below: &str, name: &str, vlan: u16) -> io::Result<Tagged> {
+        Ok(Tagged { beside: Some(push_tags(below, vlan)?), ..Tagged::new(below, name, vlan)? })
     }
 
     /// Carries frames as long as it `goes_on`. What comes without the tag is counted.
@@ -55,7 +63,13 @@ impl Tagged {
             while let Ok(len) = (&self.tap).read(&mut frame[4..]) {
                 frame.copy_within(4..4 + ADDRESSES, 0);
                 frame[ADDRESSES..ADDRESSES + 4].copy_from_slice(&self.tag);
-                self.send(&frame[..len + 4]);
+                match self.beside {
+                    None => self.send(&frame[..len + 4]),
+                    Some(_) => {
+                        frame.copy_within(..ADDRESSES, 4);
+                        self.send(&frame[4..len + 4]);
+                    }
+                }
             }
             while let Some((len, tag)) = self.receive(&mut frame) {
                 if tag != Some(self.tag) {
@@ -109,6 +123,38 @@ impl Tagged {
     }
 }
 
+/// A program where frames leave by an interface (TCX), which puts a tag beside each: `skb_vlan_push`. It is there as long
+/// as what is returned is open.
+fn push_tags(interface: &str, vlan: u16) -> io::Result<OwnedFd> {
+    const BPF_PROG_LOAD: libc::c_long = 5;
+    const BPF_LINK_CREATE: libc::c_long = 28;
+    const TYPE_SCHED_CLS: u32 = 3;
+    const TCX_EGRESS: u32 = 47;
+    let load = |to: u64, value: u32| 0xb7 | to << 8 | u64::from(value) << 32;
+    let call = |helper: u64| 0x85 | helper << 32;
+    let tpid = u32::from(u16::from_ne_bytes(TPID));
+    let program = [load(2, tpid), load(3, u32::from(vlan)), call(18), load(0, 0), 0x95];
+    // `union bpf_attr`: type, how many instructions, where they are, and the licence.
+    let request = [
+        u64::from(TYPE_SCHED_CLS) | (program.len() as u64) << 32,
+        program.as_ptr().addr() as u64,
+        c"MIT".as_ptr().addr() as u64,
+        0,
+        0,
+        0,
+    ];
+    let bpf = |command: libc::c_long, request: &[u64]| -> io::Result<OwnedFd> {
+        // SAFETY: the request is the kernel's structure, of the length that is given; what it points to outlives the call.
+        let fd = unsafe { libc::syscall(libc::SYS_bpf, command, request.as_ptr(), size_of_val(request)) };
+        let fd = check(fd as libc::c_int)?;
+        // SAFETY: it was just opened, and nobody else knows it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    let loaded = bpf(BPF_PROG_LOAD, &request)?;
+    let index = index_of(interface);
+    bpf(BPF_LINK_CREATE, &[loaded.as_raw_fd() as u64 | u64::from(index) << 32, u64::from(TCX_EGRESS), 0, 0])
+}
+
 /// A socket that sees the frames that come by an interface, with notes of their tags.
 fn socket(interface: &str) -> io::Result<OwnedFd> {
     let protocol = (libc::ETH_P_ALL as u16).to_be();
@@ -123,18 +169,22 @@ fn socket(interface: &str) -> io::Result<OwnedFd> {
             libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, (&raw const yes).cast(), len)
         })?;
     }
-    let mut name = interface.as_bytes().to_vec();
-    name.push(0);
     // SAFETY: all bytes 0 is a valid address.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol;
-    // SAFETY: the name ends with 0.
-    address.sll_ifindex = unsafe { libc::if_nametoindex(name.as_ptr().cast()) } as libc::c_int;
+    address.sll_ifindex = index_of(interface) as libc::c_int;
     let len = size_of_val(&address) as libc::socklen_t;
     // SAFETY: the address is as long as is said.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
     Ok(fd)
+}
+
+fn index_of(interface: &str) -> u32 {
+    let mut name = interface.as_bytes().to_vec();
+    name.push(0);
+    // SAFETY: the name ends with 0.
+    unsafe { libc::if_nametoindex(name.as_ptr().cast()) }
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -16,7 +16,7 @@ use crate::chain::inherit::Inherited;
 use crate::executor::reload::{Reloaded, take_over};
 use crate::path::core::ChainCore;
 use crate::strategies::plan::Plan;
-use crate::strategies::refusal::PlanError;
+use crate::strategies::refusal::{NoParking, PlanError};
 use crate::strategies::succession::Standing;
 
 /// How the chain of a live run is replaced while it runs: see [`Reloads::reload`].
@@ -62,6 +62,9 @@ pub enum ReloadError {
     /// The chain cannot run so.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Some of the run's cores are parked, which the chain does not allow.
+    #[error("{0}\nOr have all cores get packets first: paceline ctl cores N")]
+    Parked(NoParking),
     /// No memory for a second chain beside the one that runs.
     #[error(
         "no memory for the tables of the new chain beside those of the one that runs: one takes {} MiB\nUse smaller `flows` in the chain file.",
@@ -79,6 +82,17 @@ pub enum ReloadError {
     Over,
 }
 
+/// Why the number of cores that get packets did not change.
+#[derive(Debug, Error)]
+pub enum CoresError {
+    /// It cannot.
+    #[error(transparent)]
+    NoParking(#[from] NoParking),
+    /// No run has begun, or it has ended.
+    #[error("the run is over, or has not begun")]
+    Over,
+}
+
 impl Reloads {
     /// Has a chain take over from the one that runs, under the same strategy on as many cores, and waits until it has.
     /// Its tables are made here, beside those of the chain that runs, which meanwhile goes on.
@@ -92,9 +106,10 @@ impl Reloads {
         }
         let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
         let chain = Chain { table_seed: before.table_seed, ..as_live(&chain) };
-        let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?;
-        let Plan { indirection_entries, egress, .. } = plan_before;
-        let plan = Plan { indirection_entries, egress, ..plan };
+        let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?.following(&plan_before);
+        if plan.active.get() < plan.cores {
+            plan.check_cores(&chain, plan.active.get()).map_err(ReloadError::Parked)?;
+        }
         let chains =
             plan.cores_of(&chain).map_err(|OutOfMemory { bytes }| ReloadError::OutOfMemory { bytes })?;
         let inherited = {
@@ -112,6 +127,19 @@ impl Reloads {
         let (reloaded, old) = answered.recv().map_err(|_| ReloadError::Over)?;
         drop(old);
         Ok(reloaded)
+    }
+
+    /// Has so many of the run's cores get packets from the next packet on, and the others none: they are parked. Flows go to
+    /// the cores that get their packets.
+    ///
+    /// # Errors
+    /// [`CoresError`]; nothing changes then.
+    pub fn set_cores(&self, active: usize) -> Result<(), CoresError> {
+        let _asking = lock(&self.asking);
+        let (chain, plan) = self.current().ok_or(CoresError::Over)?;
+        plan.check_cores(&chain, active)?;
+        plan.active.set(active);
+        Ok(())
     }
 
     /// The chain that runs, or ran last.

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::thread;
 
 use control::BUCKETS;
-use strategy::{Assign, HashFields, INDIRECTION_ENTRIES, Rebalancing};
+use strategy::{ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 use table::OutOfMemory;
 use wire::Headers;
 
@@ -17,7 +18,8 @@ use crate::path::parcel::ShardsHere;
 use crate::strategies::dispatch::Team;
 use crate::strategies::egress::Egress;
 use crate::strategies::limits::{MAX_CORES, free_bytes};
-use crate::strategies::refusal::PlanError;
+use crate::strategies::refusal::{NoParking, PlanError};
+use crate::strategies::rsspp::updates::Updates;
 
 /// A way to run one chain on several cores. A strategy is a folder of its own, and a line in
 /// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other.
@@ -49,6 +51,11 @@ pub trait Strategy: Send + Sync {
     /// Which core has each entry of the indirection table at first, if flows migrate between cores.
     fn owners(&self, _plan: &Plan) -> Option<Vec<u16>> {
         None
+    }
+
+    /// Whether the number of cores that get packets may change while it runs, where a plan is [so](Plan::with_cores_to_park).
+    fn parks(&self) -> bool {
+        false
     }
 
     /// Who sends packets to the cores, and what stands before each core's chain. A strategy under which cores hear
@@ -165,6 +172,10 @@ pub struct Plan {
     pub rebalancing: Option<Rebalancing>,
     /// Shards that go from core to core whole, where the strategy has such.
     pub shards: Option<Shards>,
+    /// How many cores get packets, where that may change.
+    pub active: ActiveCores,
+    /// How long it takes until entries that move are on their new core.
+    pub updates: Arc<Updates>,
     /// In which order packets leave.
     pub egress: Egress,
     /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
@@ -191,6 +202,8 @@ impl Plan {
             indirection_entries,
             rebalancing,
             shards,
+            active: ActiveCores::new(cores),
+            updates: Arc::new(Updates::new(INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1])),
             egress,
             first: 0,
         };
@@ -204,6 +217,40 @@ impl Plan {
             Some(free_bytes) if plan.is_striped() => Err(PlanError::SharedMemory { need_bytes, free_bytes }),
             Some(free_bytes) => Err(PlanError::Memory { cores, need_bytes, free_bytes }),
         }
+    }
+
+    /// The same where cores may be parked while it runs, as [`Plan::active`] says. Flows then migrate as under RSS++, also
+    /// where nothing but a change of cores has them move.
+    ///
+    /// # Errors
+    /// [`NoParking`] says why no core can be parked.
+    pub fn with_cores_to_park(self, chain: &Chain) -> Result<Plan, NoParking> {
+        let never = Rebalancing { every: Every::Never, update_latency_ns: 0 };
+        let plan = Plan { rebalancing: self.rebalancing.or(Some(never)), ..self };
+        plan.check_cores(chain, plan.cores).map(|()| plan)
+    }
+
+    /// Whether `active` of the cores can get packets, and the others none.
+    ///
+    /// # Errors
+    /// [`NoParking`] says why not.
+    pub fn check_cores(&self, chain: &Chain, active: usize) -> Result<(), NoParking> {
+        let (strategy, cores) = (self.strategy.name(), self.cores);
+        match () {
+            () if cores == 1 => Err(NoParking::OneCore),
+            () if !(1..=cores).contains(&active) => Err(NoParking::Number { asked: active, cores }),
+            () if !self.strategy.parks() => Err(NoParking::Strategy { strategy }),
+            () if !self.shared.is_empty() => Err(NoParking::Shared { functions: self.shared_names(chain) }),
+            () if self.rebalancing.is_none() => Err(NoParking::Began),
+            () => Ok(()),
+        }
+    }
+
+    /// As this one goes on where `self` follows upon `before`, in the same run: what others know of it stays theirs.
+    pub fn following(self, before: &Plan) -> Plan {
+        let Plan { indirection_entries, egress, rebalancing, shards, ref active, ref updates, .. } = *before;
+        let (active, updates) = (active.clone(), Arc::clone(updates));
+        Plan { indirection_entries, egress, rebalancing, shards, active, updates, ..self }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.

@@ -89,3 +89,42 @@ pub enum PlanError {
         remedy: String,
     },
 }
+
+/// Why the number of cores that get packets cannot change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoParking {
+    /// There is one.
+    #[error(
+        "the run has one core: threads, tables and rings are made at the start\nStart it with as many as it may need, `--strategy rss --cores N`, and park some of them."
+    )]
+    OneCore,
+    /// Flows stay where they are, or are on all cores.
+    #[error(
+        "under strategy `{strategy}` no core can be parked: flows do not go from core to core\nUse `--strategy rss` or `--strategy rsspp`."
+    )]
+    Strategy {
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// What all cores share is forgotten when all of them have come past its end.
+    #[error("no core can be parked: all cores share the states of {}, which a core that sees no packets would keep for ever\nLeave that function out, or put it into a chain of its own.", functions.join(", "))]
+    Shared {
+        /// Functions whose states all cores share.
+        functions: Vec<String>,
+    },
+    /// The plan is not [`Plan::with_cores_to_park`](crate::Plan::with_cores_to_park).
+    #[error(
+        "no core can be parked: the chain that the run began with did not allow it\nStart the run anew with this chain."
+    )]
+    Began,
+    /// Fewer than one, or more than there are.
+    #[error(
+        "{asked} cores: the run has {cores}, so 1 to {cores} can get packets\nThreads, tables and rings are made at the start: start it with as many as it may need, and park some of them."
+    )]
+    Number {
+        /// What was asked.
+        asked: usize,
+        /// What there is.
+        cores: usize,
+    },
+}

@@ -140,16 +140,20 @@ impl Forwarder {
         }
         let is_inward = snapshot.route(headers.src) == Route::Host;
         // What goes back through the chain comes to it from where the packet was to go, with an address of that side: by
-        // its source a chain may tell its sides apart.
-        let (by, stations) = if is_inward {
-            let egress = refusal.egress.and_then(|index| snapshot.link(index)).unwrap_or(received_by);
-            (egress, [egress.address; 2])
-        } else {
-            let sender = *frame.get(6..)?.first_chunk::<6>()?;
-            (received_by, [sender, received_by.address])
+        // its source a chain may tell its sides apart. Where no interface was found for it, that is the address which the
+        // chain translated the source to.
+        let is_ipv4 = headers.marks.contains(Marks::IPV4);
+        let egress = refusal.egress.and_then(|index| snapshot.link(index));
+        let (by, own) = match egress {
+            Some(egress) if is_inward => (egress, source(snapshot, egress, is_ipv4)?),
+            None if is_inward => (snapshot.link_with(headers.src).unwrap_or(received_by), headers.src),
+            _ => (received_by, source(snapshot, received_by, is_ipv4)?),
+        };
+        let stations = match is_inward {
+            true => [by.address; 2],
+            false => [*frame.get(6..)?.first_chunk::<6>()?, received_by.address],
         };
         let interface = by.index;
-        let own = source(snapshot, by, headers.marks.contains(Marks::IPV4))?;
         self.reply.build(error, packet, headers, own, stations);
         Some((interface, is_inward))
     }

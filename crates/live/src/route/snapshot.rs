@@ -196,6 +196,11 @@ impl Snapshot {
         self.links.0.iter().any(|link| link.is_ethernet && link.address == address)
     }
 
+    /// The interface whose address this is, if it is the first one of some.
+    pub(super) fn link_with(&self, address: Addr) -> Option<&Link> {
+        self.links.0.iter().find(|link| [link.ipv4, link.ipv6].contains(&Some(address)))
+    }
+
     /// An address of this host that errors may come from, where the interface has none.
     pub(super) fn any_address(&self, is_ipv4: bool) -> Option<Addr> {
         self.links.0.iter().find_map(|link| if is_ipv4 { link.ipv4 } else { link.ipv6 })

@@ -103,7 +103,7 @@ struct LinkInfo {
 }
 
 /// Asks the kernel with a request that is the beginning of `union bpf_attr`, and may name memory that outlives the call.
-fn bpf<T>(command: libc::c_long, request: &T) -> io::Result<libc::c_int> {
+pub(super) fn bpf<T>(command: libc::c_long, request: &T) -> io::Result<libc::c_int> {
     let len = size_of::<T>();
     // SAFETY: the request is the beginning of the kernel's structure for the command, of the length that is given, and
     // outlives the call, as does what it points to; the rest of that structure counts as 0.

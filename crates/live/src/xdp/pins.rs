@@ -66,16 +66,16 @@ impl Pins {
     }
 
     /// Puts a program in the place of the one that a dead process left at the interface, if one did.
-    pub(super) fn take_over(
+    pub(super) fn take_over<'a>(
         &self,
         interface: &Interface,
-        program: BorrowedFd<'_>,
+        program: impl Fn(AttachMode) -> BorrowedFd<'a>,
     ) -> Option<(OwnedFd, AttachMode, Pin)> {
         MODES.into_iter().find_map(|mode| {
             let path = self.path(&interface.name, mode);
             let (link, index) = link::pinned(&path).ok()?;
             // Of an interface that is gone, whatever has its name now.
-            if index != interface.index || link::update(link.as_fd(), program).is_err() {
+            if index != interface.index || link::update(link.as_fd(), program(mode)).is_err() {
                 let _ = fs::remove_file(&path);
                 return None;
             }

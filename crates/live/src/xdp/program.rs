@@ -11,6 +11,7 @@ use aya::programs::{ProgramError, Xdp};
 use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 
+use super::bound;
 use super::link::{self, AttachMode};
 use super::pins::Pin;
 use super::socket::XdpSocket;
@@ -20,6 +21,9 @@ use crate::{Interface, LiveError};
 /// What an address passes, as in bpf/steer.bpf.c.
 const ALL: u8 = 1;
 const ITS_PORTS: u8 = 2;
+
+/// The driver that holds a tag where its sender left it: beside the frame, or in it. Others have a switch for that.
+pub(crate) const HOLDS_TAGS: &str = "veth";
 
 /// `enum xdp_action` of linux/bpf.h.
 const XDP_DROP: u32 = 1;
@@ -47,6 +51,8 @@ pub struct XdpProgram {
     ebpf: Ebpf,
     interface: Interface,
     mode: AttachMode,
+    /// Whether it is bound to the interface, and sees tags that its driver holds beside frames.
+    asks_for_tags: bool,
     /// Holds the program at the interface.
     _link: OwnedFd,
     /// Holds it there when this process is gone, too.
@@ -66,12 +72,20 @@ impl XdpProgram {
         let program =
             program(&mut ebpf).map_err(|error| failed("cannot load the XDP program", name, &error))?;
         let fd = program.fd().map_err(|error| failed("cannot load the XDP program", name, &error))?;
+        let fd = fd.try_clone().map_err(|error| failed("cannot load the XDP program", name, &error))?;
+        // With an older kernel, or in its stack, tags beside frames are not to be had.
+        let bound = match interface.driver == HOLDS_TAGS {
+            true => bound::load(OBJECT, &ebpf, interface.index).ok(),
+            false => None,
+        };
         // What a run that died left there.
-        let found = steering.pins.take_over(interface, fd.as_fd());
+        let of_mode = |mode| if mode == AttachMode::Native { bound.as_ref() } else { None };
+        let found = steering.pins.take_over(interface, |mode| of_mode(mode).map_or(fd.as_fd(), AsFd::as_fd));
         let ((link, mode), found) = match found {
             Some((link, mode, pin)) => ((link, mode), Some(pin)),
-            None => (attach(fd.as_fd(), interface)?, None),
+            None => (attach(bound.as_ref().map(AsFd::as_fd), fd.as_fd(), interface)?, None),
         };
+        let asks_for_tags = of_mode(mode).is_some();
         let pin = match (&steering.on_death, found) {
             // Where it goes on to be there it stays: nothing passes meanwhile.
             (OnDeath::Block, Some(pin)) => Some(pin),
@@ -81,7 +95,8 @@ impl XdpProgram {
                 None
             }
         };
-        let mut program = XdpProgram { ebpf, interface: interface.clone(), mode, _link: link, pin };
+        let mut program =
+            XdpProgram { ebpf, interface: interface.clone(), mode, asks_for_tags, _link: link, pin };
         program.set_host_addresses(&steering.host_addresses)?;
         program.add_addresses(&steering.port_addresses, ITS_PORTS)?;
         for port in &steering.pass_ports {
@@ -101,6 +116,12 @@ impl XdpProgram {
     /// Where it runs.
     pub fn mode(&self) -> AttachMode {
         self.mode
+    }
+
+    /// Whether it sees VLAN tags that the interface's driver holds beside frames, and puts them back into those that go to
+    /// sockets: at a `veth`, since Linux 6.8. No other driver is asked.
+    pub fn asks_for_tags(&self) -> bool {
+        self.asks_for_tags
     }
 
     /// The interface that it is at.
@@ -228,10 +249,14 @@ fn missing(name: &str) -> MapError {
     MapError::InvalidName { name: name.to_owned() }
 }
 
-/// In the driver, else in the network stack.
-fn attach(fd: BorrowedFd<'_>, interface: &Interface) -> Result<(OwnedFd, AttachMode), LiveError> {
+/// In the driver, there with the program that is bound to the interface if there is one; else in the network stack.
+fn attach(
+    bound: Option<BorrowedFd<'_>>,
+    fd: BorrowedFd<'_>,
+    interface: &Interface,
+) -> Result<(OwnedFd, AttachMode), LiveError> {
     let name = &interface.name;
-    match link::create(fd, interface.index, link::NATIVE) {
+    match link::create(bound.unwrap_or(fd), interface.index, link::NATIVE) {
         Ok(link) => Ok((link, AttachMode::Native)),
         Err(error) if is_taken(&error) => Err(taken(error, name)),
         Err(_) => match link::create(fd, interface.index, link::GENERIC) {

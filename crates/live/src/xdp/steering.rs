@@ -132,7 +132,7 @@ pub struct Steered {
     pub host_addresses: u64,
     /// Passed to the host: to one of the ports.
     pub host_ports: u64,
-    /// Lost: the kernel could not look a socket up.
+    /// Lost: the kernel could not look a socket up, or a VLAN tag had no room before the frame.
     pub failed: u64,
 }
 

@@ -17,6 +17,7 @@ use paceline_live::xdp::{AttachMode, Descriptor, SocketOptions, Steering, Umem, 
 
 use crate::lab::{Lab, Namespace};
 use crate::xdp_forward::Forwarder;
+use crate::xdp_sink::Sink;
 use crate::xdp_source::{self, Arguments};
 
 /// Left host, middle, right host: l0 - m0, m1 - r0.
@@ -102,8 +103,14 @@ fn the_source_sends_flows_in_turn() {
         (program, socket)
     });
     socket.fill(&mut umem.chunks().collect());
-    let what =
-        Arguments { interface: "l0".to_owned(), seconds: 1, packets_per_second: 2_000, flows: 3, bytes: 100 };
+    let what = Arguments {
+        interface: "l0".to_owned(),
+        seconds: 1,
+        packets_per_second: 2_000,
+        flows: 3,
+        bytes: 100,
+        stamped: false,
+    };
     let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
     let offered = offered.unwrap_or_else(|error| panic!("{error}"));
     let mut packets = Vec::new();
@@ -119,6 +126,36 @@ fn the_source_sends_flows_in_turn() {
             bytes[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the header's checksum");
     }
+}
+
+/// Memory of a packet is sent again: with the headers that it had at first, whatever a forwarder did to it. A kernel that
+/// forwards changes addresses and the time to live in that memory.
+#[test]
+fn the_source_sends_the_same_packets_behind_a_kernel_that_changes_them() {
+    let Some(mut lab) = crate::lab("again") else { return };
+    let [left, middle, right] = three(&mut lab);
+    middle.ip("addr add 198.51.100.254/24 dev m0");
+    middle.ip("addr add 203.0.113.254/24 dev m1");
+    middle.ip("link set m0 address 02:00:00:00:00:99");
+    middle.ip("neigh add 203.0.113.1 dev m1 lladdr 02:00:00:00:00:98");
+    middle.write("/proc/sys/net/ipv4/ip_forward", "1");
+    let sink = right.inside(|| Sink::attach("r0").map_err(|error| error.to_string()));
+    let sink = sink.unwrap_or_else(|error| panic!("{error}"));
+    // Frames of another namespace's program are taken with GRO on, or a program here.
+    assert!(middle.run("ethtool", "-K m0 gro on").status.success());
+    let what = Arguments {
+        interface: "l0".to_owned(),
+        seconds: 1,
+        packets_per_second: 5_000,
+        flows: 3,
+        bytes: 60,
+        stamped: true,
+    };
+    let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
+    let offered = offered.unwrap_or_else(|error| panic!("{error}"));
+    thread::sleep(Duration::from_millis(300));
+    let counted = sink.times().expect("the program is there").packets();
+    assert!(counted * 100 >= offered * 95, "{counted} of {offered} arrived");
 }
 
 /// Any address in a chunk stands for it: frames are sent from the middle of chunks, and filled in where they arrived.
@@ -392,4 +429,59 @@ fn holds_a_program() {
     let _program = XdpProgram::attach(&interface, &Steering::default()).expect("it has none");
     println!("\nattached");
     thread::sleep(Duration::from_secs(30));
+}
+
+/// What the figures of latency go by: each packet is counted once, with a time; a pause shows in the slowest alone.
+#[test]
+fn a_sink_tells_how_long_packets_were_on_their_way() {
+    let Some(mut lab) = crate::lab("sink") else { return };
+    let [left, middle, right] = three(&mut lab);
+    let sink = right.inside(|| Sink::attach("r0").map_err(|error| error.to_string()));
+    let sink = sink.unwrap_or_else(|error| panic!("{error}"));
+    let mut forwarder = middle
+        .inside(|| Forwarder::new(["m0", "m1"], &Steering::default()))
+        .unwrap_or_else(|error| panic!("{error}"));
+    const PAUSE: Duration = Duration::from_millis(200);
+    let is_over = AtomicBool::new(false);
+    let what = |stamped| Arguments {
+        interface: "l0".to_owned(),
+        seconds: 1,
+        packets_per_second: 2_000,
+        flows: 3,
+        bytes: 60,
+        stamped,
+    };
+    let offered = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut begin, mut has_paused) = (None, false);
+            let ran = forwarder.run(|forwarder| {
+                // While packets of the source come: hosts say something of their own first.
+                let is_due = forwarder.sides[0].forwarded > 100
+                    && begin.get_or_insert_with(Instant::now).elapsed() > PAUSE;
+                if is_due && !has_paused {
+                    has_paused = true;
+                    thread::sleep(PAUSE);
+                }
+                is_over.load(Ordering::Relaxed)
+            });
+            ran.unwrap_or_else(|error| panic!("{error}"));
+        });
+        let send =
+            |stamped| left.inside(|| xdp_source::send(&what(stamped)).map_err(|error| error.to_string()));
+        let sent = [send(true), send(false)];
+        thread::sleep(PAUSE);
+        is_over.store(true, Ordering::Relaxed);
+        sent.map(|sent| sent.unwrap_or_else(|error| panic!("{error}")))
+    });
+    let times = sink.times().expect("the program is there");
+    let within = [0.5, 0.99, 1.0].map(|share| Duration::from_nanos(times.within(share)));
+    // What is not stamped is no packet of its own.
+    assert!(
+        times.packets() > offered[0] / 2 && times.packets() <= offered[0],
+        "{offered:?} {}",
+        times.packets()
+    );
+    assert!(within.is_sorted() && within[0] > Duration::ZERO, "{within:?}");
+    assert!(within[2] > PAUSE / 2 && within[2] < 20 * PAUSE, "{within:?}");
+    println!("{} packets: {within:?}", times.packets());
 }

@@ -17,7 +17,7 @@ use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
 use live::{
     Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets,
-    host_addresses,
+    TapDevice, host_addresses,
 };
 
 use telemetry::InterfaceSnapshot;
@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result<ExitCode, Failure> {
     if args.speed.is_some() || args.history.is_given() || args.reload.is_given() {
         return Err(Failure::usage(
-            "--speed, --reload-at and history that comes with packets are for captures\n\
+            "--speed, --reload-at, --cores-at and history that comes with packets are for captures\n\
              Leave them out, or give --pcap in place of interfaces.",
         ));
     }
@@ -55,6 +55,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
+    // Where no core can be parked `ctl cores` says why.
+    let plan = plan.clone().with_cores_to_park(&chain).unwrap_or(plan);
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
     let reports = Reports::open(&[args.chain.chain.as_path()], left, args.json.as_deref())?;
     if let [inside, outside] = place.names[..]
@@ -71,10 +73,11 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     // Ahead of all threads: they leave the signal alone, and are confined, as this one is.
     let hangups = Hangups::keep();
     let tun = [Path::new("/dev/net/tun")];
-    let by_tun = if place.way == Way::Route { &tun[..] } else { &[] };
+    let is_tap = |name: &&str| name.starts_with(TAP);
+    let by_tun = if place.way == Way::Route || place.names.iter().any(is_tap) { &tun[..] } else { &[] };
     let confined = rights::confine(&[&written[..], by_tun].concat());
-    let open = |name: &&str| Interface::open(name).map_err(cannot);
-    let interfaces = place.names.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let opened = place.names.iter().map(|name| open(name, place.way)).collect::<Result<Vec<_>, _>>()?;
+    let (taps, interfaces): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
     let (mut pool, guests) = Pool::chunks(FRAMES, LivePort::chunk_bytes(longest), guests(&plan));
     let frames = pool.free();
@@ -101,8 +104,13 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Busy => Poll::Busy,
         PollArg::Adaptive => Poll::Adaptive,
     };
-    let options =
-        PortOptions { sockets, poll, steering: steering(args, place, &chain, blocks)?, tell: Some(tell) };
+    let options = PortOptions {
+        sockets,
+        poll,
+        steering: steering(args, place, &chain, blocks)?,
+        taps,
+        tell: Some(tell),
+    };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
     port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
     if place.way == Way::Route && port.shares_with_host() {
@@ -131,7 +139,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let subject = Arc::new(Subject {
         registry: registry.clone(),
         progress: Arc::clone(&progress),
-        interfaces: place.names.iter().map(|name| (*name).to_owned()).collect(),
+        interfaces: interfaces.iter().map(|interface| interface.name.clone()).collect(),
         board: port.board(),
         chain: args.chain.chain.clone(),
         begin: Instant::now(),
@@ -195,6 +203,24 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What stands before the name of a TAP interface.
+const TAP: &str = "tap:";
+
+/// An interface, and that it is a TAP interface if it is one.
+fn open(name: &str, way: Way) -> Result<(Option<TapDevice>, Interface), Failure> {
+    match name.strip_prefix(TAP) {
+        Some(_) if way == Way::Route => Err(Failure::usage(format!(
+            "{name}: a router sends by interfaces that this host's routes name, and the other end of a TAP interface is this \
+             host itself\nUse --mode bridge, or an interface with another host at its other end."
+        ))),
+        Some(tap) => {
+            let (device, interface) = TapDevice::open(tap).map_err(cannot)?;
+            Ok((Some(device), interface))
+        }
+        None => Ok((None, Interface::open(name).map_err(cannot)?)),
+    }
 }
 
 /// Which packets of each interface are the host's own business.

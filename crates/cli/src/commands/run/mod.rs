@@ -29,7 +29,7 @@ use crate::output::{Reports, check_outputs, plural};
 use crate::progress::{Bar, interruptible};
 
 /// Why a chain takes over in plain captures alone.
-pub const WITH_HISTORY: &str = "--reload-at is for captures without history\n\
+pub const WITH_HISTORY: &str = "--reload-at and --cores-at are for captures without history\n\
                                 The history before packets is of the first chain: sequence the capture for each.";
 
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
@@ -45,6 +45,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         registry,
     )?;
     plan.egress = args.egress.0;
+    let plan = args.reload.cores(plan, &chain)?;
     let reloads = args.reload.reloads(&plan, &args.card, &TableArgs::default(), registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     // Where something else is on standard output, the text is not.

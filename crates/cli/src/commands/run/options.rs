@@ -107,7 +107,8 @@ const TRACE_MAX: u64 = 100_000;
 
 #[derive(Args)]
 pub struct LiveArgs {
-    /// Stand between two interfaces: the one where the hosts are that the chain is for
+    /// Stand between two interfaces: the one where the hosts are that the chain is for. `tap:NAME` is a TAP interface, made
+    /// if there is none of that name
     #[arg(long, value_name = "IF", requires = "outside", help_heading = LIVE)]
     pub inside: Option<String>,
     /// The one where everybody else is

@@ -52,6 +52,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
             path.display()
         )));
     }
+    let plan = args.reload.cores(plan, &chain)?;
     let reloads = args.reload.reloads(&plan, &args.card, &args.tables, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
@@ -61,7 +62,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
             verify_reloading(&chain, &plan, &reloads, &|| CaptureReader::open(path), &progress)
         }
         Packets::External(_) if args.reload.is_given() => {
-            return Err(Failure::usage("--reload-at is for captures without history"));
+            return Err(Failure::usage("--reload-at and --cores-at are for captures without history"));
         }
         Packets::External(external) => verify_external(&chain, &plan, &|| external.open(None), &progress),
     };

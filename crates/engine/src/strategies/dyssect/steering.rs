@@ -65,6 +65,7 @@ impl Steering {
     fn is_due(&mut self, now_ns: u64) -> bool {
         match self.rebalancing.every {
             Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
+            Every::Never => false,
             Every::Period(_) if now_ns < self.ends_ns => false,
             Every::Period(period_ns) => {
                 let is_first = self.ends_ns == 0;
@@ -91,6 +92,7 @@ impl Steering {
                 None => placement.balance(&self.loads, &self.balancer),
             },
             Every::Packets(_) => shuffle(&mut placement, stamp.seq),
+            Every::Never => (),
         }
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
     }

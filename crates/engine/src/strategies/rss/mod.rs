@@ -1,13 +1,16 @@
 //! Receive-side scaling: a hash of header fields picks the core, and each core has private states.
 //!
-//! Which fields to hash follows from the chain's keys (see `hashing`): all packets of a key come to one core.
+//! Which fields to hash follows from the chain's keys (see `hashing`): all packets of a key come to one core. Where the
+//! number of cores may change ([`Plan::with_cores_to_park`]), flows then migrate as they do under RSS++.
 
 use strategy::Assign;
 
 use crate::chain::Chain;
+use crate::strategies::dispatch::Team;
 use crate::strategies::hashing;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
+use crate::strategies::rsspp;
 use crate::strategies::two_cards::on_both_sides;
 
 /// See the module.
@@ -27,6 +30,25 @@ impl Strategy for Rss {
     }
 
     fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
-        on_both_sides(hashing::rss(plan), chain)
+        match plan.rebalancing {
+            Some(_) => rsspp::assign(chain, plan),
+            None => on_both_sides(hashing::rss(plan), chain),
+        }
+    }
+
+    fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
+        plan.rebalancing.map(|_| hashing::rss(plan).indirection().to_vec())
+    }
+
+    fn team(&self, chain: &Chain, plan: &Plan) -> Team {
+        let assign = self.assign(chain, plan);
+        match plan.rebalancing {
+            Some(_) => rsspp::team(assign, plan),
+            None => Team::plain(assign, plan.cores),
+        }
+    }
+
+    fn parks(&self) -> bool {
+        true
     }
 }

@@ -4,10 +4,14 @@
 //! | file | what it is |
 //! |---|---|
 //! | `mover` | a core's side: which packets wait, and flows as they are packed, sent and taken in |
+//! | `updates` | how long it takes until a change of the table acts |
 //!
 //! Who gets which entry is decided in [`strategy::RssPlusPlus`]; the protocol of a migration is [`control`]'s.
 
 pub(crate) mod mover;
+pub(crate) mod updates;
+
+use std::sync::Arc;
 
 use control::{Order, Orders};
 use io::{Closed, Frame, Waiting};
@@ -21,6 +25,7 @@ use crate::strategies::hashing;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::rsspp::mover::Mover;
+use crate::strategies::rsspp::updates::Updates;
 use crate::strategies::two_cards::on_both_sides;
 
 /// See the module.
@@ -41,8 +46,7 @@ impl Strategy for Rsspp {
     }
 
     fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
-        let rebalancing = plan.rebalancing.unwrap_or_default();
-        on_both_sides(RssPlusPlus::new(hashing::rss(plan), plan.cores, rebalancing), chain)
+        assign(chain, plan)
     }
 
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
@@ -50,17 +54,36 @@ impl Strategy for Rsspp {
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
-        let (orders, movers) = Mover::for_cores(hashing::rss(plan).indirection(), plan.cores);
-        let dispatcher = Box::new(Migrating { assign: self.assign(chain, plan), orders });
-        let intakes = movers.into_iter().map(|mover| -> Box<dyn Intake> { Box::new(mover) });
-        Team { dispatcher, intakes: intakes.collect() }
+        team(self.assign(chain, plan), plan)
     }
+
+    fn parks(&self) -> bool {
+        true
+    }
+}
+
+/// An indirection table of which entries move, as the plan says.
+pub(crate) fn assign(chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
+    let rebalancing = plan.rebalancing.unwrap_or_default();
+    let active = plan.active.clone();
+    on_both_sides(RssPlusPlus::new(hashing::rss(plan), plan.cores, active, rebalancing), chain)
+}
+
+/// A dispatcher that has flows migrate, and what stands before each core's chain for it.
+pub(crate) fn team(assign: Box<dyn Assign>, plan: &Plan) -> Team {
+    let owners = hashing::rss(plan);
+    let (orders, movers) = Mover::for_cores(owners.indirection(), plan.cores);
+    let dispatcher = Box::new(Migrating { assign, orders, updates: Arc::clone(&plan.updates) });
+    let timed = |mover: Mover| -> Box<dyn Intake> { Box::new(mover.timed(Arc::clone(&plan.updates))) };
+    let intakes = movers.into_iter().map(timed);
+    Team { dispatcher, intakes: intakes.collect() }
 }
 
 /// Sends the old core of an entry a move order, ahead of the first packet that goes to the new one.
 struct Migrating {
     assign: Box<dyn Assign>,
     orders: Orders,
+    updates: Arc<Updates>,
 }
 
 impl Dispatcher for Migrating {
@@ -74,14 +97,20 @@ impl Dispatcher for Migrating {
         frame.entry = self.assign.entry(headers);
         let moves = self.assign.moves(frame.stamp);
         if !moves.is_empty() {
-            give_orders(moves, frame.stamp, &mut self.orders, queues)?;
+            give_orders(moves, frame.stamp, (&mut self.orders, &self.updates), queues)?;
         }
         Ok(self.assign.core(frame.entry))
     }
 }
 
-fn give_orders(moves: &[Move], stamp: Stamp, orders: &mut Orders, queues: &dyn Queues) -> Result<(), Closed> {
+fn give_orders(
+    moves: &[Move],
+    stamp: Stamp,
+    (orders, updates): (&mut Orders, &Updates),
+    queues: &dyn Queues,
+) -> Result<(), Closed> {
     for Move { entry, from, to } in moves {
+        updates.give(*entry);
         let from = usize::from(*from);
         let order = Order {
             entry: *entry,

@@ -1,6 +1,7 @@
 //! Flows that go from core to core: how they are packed, sent, and taken in. The protocol is `control`'s.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use control::{Message, Migration as Protocol, Order};
 use io::{Frame, Port, Received};
@@ -11,6 +12,7 @@ use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
 use crate::path::receive::{Intake, IntakeCounters, Moves};
+use crate::strategies::rsspp::updates::Updates;
 
 /// Blocks that are looked at between two batches for flows that go: 8 KiB of entries.
 const BLOCKS_PER_TURN: usize = 4096;
@@ -47,6 +49,7 @@ pub struct Mover {
     now_ns: u64,
     entries: usize,
     moves: Moves,
+    updates: Option<Arc<Updates>>,
 }
 
 /// Held packets for which there is room from the beginning.
@@ -66,9 +69,15 @@ impl Mover {
                 now_ns: 0,
                 entries: owners.len(),
                 moves: Moves::default(),
+                updates: None,
             }
         };
         (orders, protocols.into_iter().map(mover).collect())
+    }
+
+    /// Tells when entries have come here.
+    pub(crate) fn timed(self, updates: Arc<Updates>) -> Mover {
+        Mover { updates: Some(updates), ..self }
     }
 
     /// Says that so many orders will come: see [`control::Migration::announce`].
@@ -149,6 +158,7 @@ impl Mover {
             if let Some(entry) = entry {
                 self.moves.entries_in += 1;
                 pools.into_iter().for_each(|(function, pool)| chain.put_pool(function, entry, pool));
+                self.updates.iter().for_each(|updates| updates.act(entry));
             }
         }
     }
