@@ -14,6 +14,8 @@ mod checksums;
 mod contract;
 #[path = "cores.rs"]
 mod cores;
+#[path = "dyssect.rs"]
+mod dyssect;
 #[path = "egress.rs"]
 mod egress;
 #[path = "external.rs"]

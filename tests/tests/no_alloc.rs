@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::slice;
 
-use engine::strategies::{RSS, SCR, SHARED, SINGLE};
+use engine::strategies::{DYSSECT, RSS, SCR, SHARED, SINGLE};
 use engine::{Batch, Chain, CoreCounters, External, HistoryCounters, Intake, Plan, Publisher, Recovery};
 use engine::{Sequencing, history, run, turn};
 use io::capture::CaptureReader;
@@ -42,6 +42,10 @@ fn the_data_path_does_not_allocate() {
             // As under rss where it can be, so that states that cores would share are shared.
             let plan = Plan::new(&chain, RSS, 1).or_else(|_| Plan::new(&chain, SINGLE, 1));
             assert_allocates_nothing(&chain, &plan.expect("a plan"), &capture);
+            // With a table for each shard; mixed keys share states as under rss.
+            if let Ok(plan) = Plan::new(&chain, DYSSECT, 1) {
+                assert_allocates_nothing(&chain, &plan, &capture);
+            }
             // Two cores, in turn, with one table.
             let plan = Plan::new(&chain, SHARED, 2).expect("a plan");
             assert_allocates_nothing(&chain, &plan, &capture);

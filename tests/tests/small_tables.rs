@@ -197,6 +197,7 @@ fn horizons_are_claimed_in_few_places() {
         ("mover.rs", 1),      // The latest packet, or the oldest that waits, between two batches.
         ("succession.rs", 1), // Another chain takes over: no packet from before comes any more.
         ("table.rs", 2),      // `bench table`: no flow ever dies.
+        ("worker.rs", 1),     // As the mover.
     ];
     assert_eq!(claims, expected.map(|(file, count)| (file.to_owned(), count)));
 }

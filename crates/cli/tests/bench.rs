@@ -104,6 +104,32 @@ fn one_flow_is_told_from_many() {
     }
 }
 
+/// One core with more and more shards, and several cores under more and more skew: moving shards helps, and more so the more
+/// skew there is.
+#[test]
+fn dyssect_is_shown_beside_its_paper() {
+    let report = json("bench dyssect examples/nat.toml --flows 5000 --packets 60000 --rounds 1 --json -");
+    let shards: Vec<u64> = report["shards"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| row["shards"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(shards, [0, 1, 2, 4, 8, 16, 32, 64, 128]);
+    assert!(report["shards"].as_array().expect("rows").iter().all(|row| row["mpps"].as_f64() > Some(0.0)));
+    for row in report["skew"].as_array().expect("rows") {
+        let speedup = |strategy: usize| row["strategies"][strategy]["speedup"].as_f64().expect("a number");
+        let [rss, dyssect] = [speedup(0), speedup(2)];
+        assert!(1.0 < rss && rss < dyssect && dyssect <= 8.0, "{row}");
+        assert!(row["strategies"][2]["moves"].as_u64() <= row["strategies"][1]["moves"].as_u64(), "{row}");
+    }
+    let refused = by_line(
+        "bench mlffr examples/ddos.toml --strategy dyssect --cores 2 --traffic zipf:packets=1000 --virtual",
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot hand packets from core to core"));
+}
+
 /// Loads are even long before the last trial, in which hardly an entry moves: the count is of all trials.
 #[test]
 fn entries_that_moved_are_counted() {

@@ -245,6 +245,11 @@ fn through_a_bridge_by_rsspp() {
 }
 
 #[test]
+fn through_a_bridge_by_dyssect() {
+    through_a_bridge("dyssect", "2", "xdp");
+}
+
+#[test]
 fn through_a_bridge_by_scr() {
     through_a_bridge("scr", "2", "xdp");
 }
@@ -366,6 +371,11 @@ fn what_left_is_what_one_core_makes_by_rss() {
 #[test]
 fn what_left_is_what_one_core_makes_by_rsspp() {
     what_left_is_what_one_core_makes("rsspp", "2");
+}
+
+#[test]
+fn what_left_is_what_one_core_makes_by_dyssect() {
+    what_left_is_what_one_core_makes("dyssect", "2");
 }
 
 #[test]

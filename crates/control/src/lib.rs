@@ -3,7 +3,9 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
+//! | [`Placement`] | which core steps which shard, and what of it is offloaded to whom (Dyssect) |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
+//! | [`Offloading`] | how another core steps some of a shard's flows, and stops doing so (Dyssect) |
 //!
 //! An *entry* is one of the indirection table, through which a card spreads packets over cores; here it stands
 //! for all flows whose hash points to it.
@@ -11,9 +13,13 @@
 
 mod balancer;
 mod migration;
+mod offloading;
+mod placement;
 
 pub use balancer::Balancer;
 pub use migration::{Message, Migration, Order, Orders, migration};
+pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
+pub use placement::{Buckets, Placement, utilisation_for};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

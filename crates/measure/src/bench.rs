@@ -98,6 +98,9 @@ impl Bench {
         settings: Settings,
     ) -> Result<Bench, BenchError> {
         let Offered { packets, history } = offered;
+        if plan.shards.is_some() && plan.cores > 1 {
+            return Err(BenchError::HandsOn { strategy: plan.strategy.name(), cores: plan.cores });
+        }
         let is_sequenced = history.is_none() && is_sequenced(chain, plan);
         let processors = thread::available_parallelism().map_or(1, usize::from);
         match settings.clock {

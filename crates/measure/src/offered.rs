@@ -68,6 +68,17 @@ pub enum BenchError {
         /// What the cores have in common.
         what: String,
     },
+    /// Packets go from core to core, and the simulated card has memory for each core alone.
+    #[error(
+        "the simulated card cannot hand packets from core to core, as strategy `{strategy}` does on {cores} cores\n\
+         Use one core, or `paceline run`, which says what it took."
+    )]
+    HandsOn {
+        /// The strategy.
+        strategy: &'static str,
+        /// What was asked.
+        cores: usize,
+    },
     /// No memory for the tables.
     #[error("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")]
     OutOfMemory,

@@ -29,7 +29,8 @@ pub enum Tables {
 pub struct Way {
     /// The strategy that is compared with `single`.
     pub strategy: &'static dyn Strategy,
-    /// Under `rsspp`: entries move every so many packets, whatever the loads; `None`: as the loads ask for.
+    /// Under `rsspp` and `dyssect`: entries or shards move every so many packets, whatever the loads; `None`: as the loads
+    /// ask for.
     pub move_every: Option<u64>,
     /// Under `scr`: packets come with their history from a sequencer outside, and this share of them is lost.
     pub loss: Option<LossShare>,
@@ -43,7 +44,12 @@ impl Way {
 
     /// `rsspp` with forced moves every so many packets.
     pub fn moving(packets: u64) -> Way {
-        Way { move_every: Some(packets), ..Way::plain(RSSPP) }
+        Way::plain(RSSPP).forced(packets)
+    }
+
+    /// The same with forced moves every so many packets.
+    pub fn forced(self, packets: u64) -> Way {
+        Way { move_every: Some(packets), ..self }
     }
 
     /// `scr` behind a sequencer outside, with losses on the way.

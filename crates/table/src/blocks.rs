@@ -422,6 +422,13 @@ impl<K: FlowKey> Blocks<K> {
         self.memory.copy_from_slice(&other.memory);
     }
 
+    /// From here on its parts are those of the layout that `other` was made from, which have the same types.
+    pub(crate) fn come_to(&mut self, other: &Blocks<K>) {
+        // As in `unpack`: all that may be read as a state was written as one.
+        assert!(other.shape == self.shape, "a table of other states");
+        self.layout = other.layout;
+    }
+
     /// Takes the block from its flow, which has no state in any part any more.
     pub(crate) fn release(&mut self, block: u32) {
         debug_assert!(self.lives_until(block) == 0);
@@ -585,6 +592,24 @@ mod tests {
         layout.add::<u64>();
         let mut blocks = Blocks::<SrcAddr>::new(&layout, 1).expect("memory");
         blocks.cell_mut(0, layout.add::<[u64; 40]>()).set([7; 40], 5);
+    }
+
+    #[test]
+    fn blocks_that_come_to_another_layout_are_read_by_its_parts() {
+        let (mut one, mut other) = (Layout::new(), Layout::new());
+        let (part, part_there) = (one.add::<u64>(), other.add::<u64>());
+        let mut blocks = Blocks::<SrcAddr>::new(&one, 1).expect("memory");
+        blocks.cell_mut(0, part).set(7, 5);
+        blocks.come_to(&Blocks::new(&other, 1).expect("memory"));
+        assert_eq!(blocks.cell(0, part_there).state(), Some(&7));
+    }
+
+    #[test]
+    #[should_panic(expected = "a table of other states")]
+    fn blocks_do_not_come_to_a_layout_of_other_states() {
+        let (one, other) = (layout(&[8]), layout(&[16]));
+        let there = Blocks::<SrcAddr>::new(&other, 1).expect("memory");
+        Blocks::<SrcAddr>::new(&one, 1).expect("memory").come_to(&there);
     }
 
     #[test]

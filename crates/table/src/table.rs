@@ -327,6 +327,16 @@ impl<K: FlowKey> FlowTable<K> {
         (*steps, *maintained_ns) = (other.steps, other.maintained_ns);
     }
 
+    /// Comes to where `other` is, a table of the same states: the parts that read `other` read this one from here on, and
+    /// those that did before do so no more. For tables that go from core to core whole. O(1).
+    ///
+    /// # Panics
+    /// If the tables have other states, or hash otherwise.
+    pub fn come_to(&mut self, other: &FlowTable<K>) {
+        assert!(self.hasher == other.hasher, "a table that hashes otherwise");
+        self.blocks.come_to(&other.blocks);
+    }
+
     /// A step took a state away: the block is given back at the next maintenance, if no state is left.
     pub fn has_lost_a_state(&mut self, slot: Slot) {
         if self.idle.len() == self.idle.capacity() {

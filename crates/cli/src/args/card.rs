@@ -1,7 +1,7 @@
 //! The simulated card's options, and the plan with them.
 
 use clap::Args;
-use engine::strategies::Strategy;
+use engine::strategies::{Shards, Strategy};
 use engine::{Chain, Plan};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
@@ -9,21 +9,24 @@ use crate::failure::Failure;
 
 /// How a card spreads packets over cores, and how often that changes.
 #[derive(Args, Clone)]
-#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp)")]
+#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp, dyssect)")]
 pub struct CardArgs {
     /// Entries of the card's indirection table: 128 or 512
     #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
     pub indirection_entries: usize,
-    /// How often rsspp looks at the loads and moves flows, in the packets' own time [default: 10]
+    /// How often rsspp and dyssect look at the loads and move flows, in the packets' own time [default: 10, dyssect 100]
     #[arg(long, value_name = "MS", value_parser = positive)]
     pub rebalance_ms: Option<f64>,
-    /// How long it takes from rsspp's decision until the card acts by it, in the packets' own time [default: 0]
+    /// How long it takes from such a decision until the card acts by it, in the packets' own time [default: 0]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub update_latency_ms: Option<f64>,
-    /// Have rsspp move a quarter of the flows, drawn at random, every N packets, whatever the loads: to show that
-    /// it does no harm
+    /// Have a quarter of the flows move, drawn at random, every N packets, whatever the loads: to show that it does no
+    /// harm. dyssect also changes a quarter of its ratios and offloaders
     #[arg(long, value_name = "N", conflicts_with = "rebalance_ms", value_parser = clap::value_parser!(u64).range(1..))]
     pub move_every: Option<u64>,
+    /// Shards of dyssect, a power of two up to 1024 [default: 16]
+    #[arg(long, value_name = "N", value_parser = shards)]
+    pub shards: Option<Shards>,
 }
 
 impl CardArgs {
@@ -35,28 +38,36 @@ impl CardArgs {
         cores: usize,
     ) -> Result<Plan, Failure> {
         let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
-        if let Some(rebalancing) = self.rebalancing() {
+        if let Some(rebalancing) = self.rebalancing(plan.rebalancing.unwrap_or_default()) {
             if plan.rebalancing.is_none() {
                 return Err(Failure::usage(format!(
                     "under strategy `{}` flows stay where they are\n\
-                     Leave out --rebalance-ms, --update-latency-ms and --move-every, or use `--strategy rsspp`.",
+                     Leave out --rebalance-ms, --update-latency-ms and --move-every, or use `--strategy rsspp`\n\
+                     or `--strategy dyssect`.",
                     strategy.name()
                 )));
             }
             plan.rebalancing = Some(rebalancing);
         }
+        if self.shards.is_some() && plan.shards.is_none() {
+            return Err(Failure::usage(format!(
+                "strategy `{}` has no shards with a table of their own\n\
+                 Leave out --shards, or use `--strategy dyssect`.",
+                strategy.name()
+            )));
+        }
+        plan.shards = self.shards.or(plan.shards);
         plan.indirection_entries = self.indirection_entries;
         Ok(plan)
     }
 
-    /// What was asked for, if anything was.
-    pub fn rebalancing(&self) -> Option<Rebalancing> {
+    /// What was asked for, if anything was; what was not is as in `default`.
+    pub fn rebalancing(&self, default: Rebalancing) -> Option<Rebalancing> {
         let CardArgs { rebalance_ms, update_latency_ms, move_every, .. } = self;
         if rebalance_ms.is_none() && update_latency_ms.is_none() && move_every.is_none() {
             return None;
         }
         let ns = |ms: f64| (ms * 1e6) as u64;
-        let default = Rebalancing::default();
         let every = match (move_every, rebalance_ms) {
             (Some(packets), _) => Every::Packets(*packets),
             (None, Some(ms)) => Every::Period(ns(*ms).max(1)),
@@ -65,6 +76,11 @@ impl CardArgs {
         let update_latency_ns = update_latency_ms.map_or(default.update_latency_ns, ns);
         Some(Rebalancing { every, update_latency_ns })
     }
+}
+
+fn shards(text: &str) -> Result<Shards, String> {
+    let shards = text.parse().ok().and_then(Shards::new);
+    shards.ok_or_else(|| format!("must be a power of two, at most {}", Shards::MAX))
 }
 
 pub fn indirection_size(text: &str) -> Result<usize, String> {

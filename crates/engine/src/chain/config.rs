@@ -30,7 +30,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::checksums::Checksums;
 use crate::chain::registry::{MakeError, Registry};
-use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
+use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo};
 use crate::path::checks::Fragments;
 use crate::path::sides::Sides;
 
@@ -40,8 +40,8 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 7] =
-    ["name", "malformed", "checksums", "fragments", "seed", "inside", "function"];
+const CHAIN_OPTIONS: [&str; 8] =
+    ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "function"];
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -126,6 +126,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let inside = chain.take_spanned::<Vec<String>>("inside")?;
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
     let inside = inside.map(parse_inside).transpose()?;
+    let slo = chain.take_spanned::<Slo>("slo")?.map(check_slo).transpose()?;
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
 
@@ -145,7 +146,17 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
     let table_seed = random_seed();
-    Ok(Chain { name, malformed, checksums, fragments, seed, table_seed, sides, functions })
+    Ok(Chain { name, malformed, checksums, fragments, seed, table_seed, sides, slo, functions })
+}
+
+fn check_slo((span, slo): (Range<usize>, Slo)) -> Result<Slo, Mistake> {
+    match slo.p99_us > 0.0 && slo.p99_us <= 1e9 {
+        true => Ok(slo),
+        false => {
+            let message = format!("`slo`: no packet waits at most {} µs", slo.p99_us);
+            Err(mistake(span, message, "`p99_us` must be above 0, and at most 1000000000"))
+        }
+    }
 }
 
 fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixSet, Mistake> {

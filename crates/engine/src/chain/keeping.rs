@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wire::Headers;
 
 use crate::chain::registry::Function;
-use crate::path::parcel::{CorePools, Pool};
+use crate::path::parcel::{CorePools, Mobility, Pool, ShardsHere};
 use crate::store::follow::Ends;
 
 /// Where functions keep their states.
@@ -58,12 +58,32 @@ pub(crate) struct Entries<'a> {
     pub(crate) owners: &'a [u16],
     /// To which entry a packet with such headers points.
     pub(crate) entry_of: &'a dyn Fn(&Headers) -> usize,
+    /// How many shards there are, where a core has a table for each: an entry's lowest bits are its shard.
+    pub(crate) shards: Option<usize>,
+}
+
+impl Entries<'_> {
+    fn is_of(&self, shard: usize, core: usize) -> bool {
+        usize::from(self.owners[shard]) == core
+    }
 }
 
 impl Spread<'_> {
+    /// Has `build` make a group for this core.
+    pub(super) fn with_mobility<R>(&self, core: usize, build: impl FnOnce(Mobility<'_>) -> R) -> R {
+        match &self.entries {
+            None => build(Mobility::Fixed),
+            Some(Entries { shards: None, .. }) => build(Mobility::ByEntry),
+            Some(entries @ Entries { shards: Some(shards), .. }) => {
+                let is_here = |shard: usize| entries.is_of(shard, core);
+                build(Mobility::ByShard(ShardsHere { shards: *shards, is_here: &is_here }))
+            }
+        }
+    }
+
     /// A function's pools, by core. Where flows move, what a pool has belongs to an entry and goes with it.
     pub(super) fn pools(&self, function: &dyn Function) -> Vec<CorePools> {
-        let Some(Entries { owners, entry_of }) = &self.entries else {
+        let Some(Entries { owners, entry_of, .. }) = &self.entries else {
             let pools = function.pools(self.cores, self.core_of);
             return pools.into_iter().map(CorePools::One).collect();
         };

@@ -47,7 +47,7 @@ impl Chain {
         };
         let shared: Vec<Option<Shared>> =
             self.functions.iter().enumerate().map(share).collect::<Result<_, _>>()?;
-        let core = |core| {
+        let core = |core: usize| {
             let mut groups = Vec::new();
             let mut places = Vec::new();
             for range in self.groups_keeping(keeping) {
@@ -69,7 +69,9 @@ impl Chain {
                 }
                 places.extend((0..range.len()).map(|member| Place { group: groups.len(), member }));
                 let group = group.expect("a group has a function");
-                groups.push(group.build(flows, when_full, self.table_seed, spread.entries.is_some())?);
+                groups.push(spread.with_mobility(core, |mobility| {
+                    group.build(flows, when_full, self.table_seed, mobility)
+                })?);
             }
             Ok(self.core_of(groups, places))
         };

@@ -56,9 +56,19 @@ pub struct Chain {
     pub table_seed: u64,
     /// What is inside and what is outside, if the chain has two directions.
     pub sides: Option<Arc<Sides>>,
+    /// How long packets may wait, for strategies that use as few cores as keep that: `dyssect`.
+    pub slo: Option<Slo>,
     /// The functions, in the order in which packets meet them: those from outside, if the chain has sides, in
     /// reverse.
     pub functions: Vec<FunctionSpec>,
+}
+
+/// A service-level objective: `[slo]` of a chain file.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// How long 99 in 100 packets may wait for their core at most, µs.
+    pub p99_us: f64,
 }
 
 /// What becomes of malformed packets.

@@ -7,7 +7,7 @@ use crate::chain::keeping::Keeping;
 use crate::chain::registry::Function;
 use crate::path::core::{ChainCore, Place};
 use crate::path::group::Group;
-use crate::path::parcel::{CorePools, Pool};
+use crate::path::parcel::{CorePools, Mobility, Pool};
 use crate::store::build::GroupSize;
 use crate::store::striped::{StripedBuilder, TableShape, division};
 
@@ -61,7 +61,7 @@ impl Chain {
                     1,
                     Default::default(),
                     0,
-                    false,
+                    Mobility::Fixed,
                 )
             })
             .collect()

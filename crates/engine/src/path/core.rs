@@ -12,7 +12,7 @@ use crate::path::group::{Group, Stage};
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::bits;
-use crate::path::parcel::{Leaving, PackedFlows, Pool};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves};
 use crate::path::tracing::Tracer;
 
 /// A chain on one core: the functions with this core's flows.
@@ -132,6 +132,12 @@ impl ChainCore {
     /// Takes in flows that this group packed on another core: see [`Group::unpack`].
     pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
         self.groups[group].unpack(flows, horizon, now_ns);
+    }
+
+    /// The tables by shard of each group that has such, with the group's number.
+    pub(crate) fn shelves(&mut self) -> impl Iterator<Item = (usize, &mut dyn Shelves)> {
+        let shelves = self.groups.iter_mut().enumerate();
+        shelves.filter_map(|(number, group)| Some((number, group.shelves()?)))
     }
 
     /// The pools of an entry that goes to another core, with their functions' numbers.

@@ -9,7 +9,7 @@ use crate::path::counters::StageCounters;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
-use crate::path::parcel::{Leaving, PackedFlows, Pool};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
 pub(crate) trait Group: Send {
@@ -56,6 +56,11 @@ pub(crate) trait Group: Send {
 
     /// The same where it has come.
     fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
+
+    /// Its tables by shard, if it has such.
+    fn shelves(&mut self) -> Option<&mut dyn Shelves> {
+        None
+    }
 
     /// Takes over what the same group on another core, of which both are replicas, has stepped to: flows and pools.
     /// What this core counted of its own packets stays.

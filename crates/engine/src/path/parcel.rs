@@ -1,6 +1,8 @@
-//! What leaves a group of functions for another core: flows, and pools.
+//! What leaves a group of functions for another core: flows, pools, and whole tables.
 
 use std::any::Any;
+
+use table::Horizon;
 
 /// A function's pool, whatever its type.
 pub struct Pool(pub(crate) Box<dyn Any + Send>);
@@ -32,4 +34,73 @@ pub(crate) struct Leaving<'a> {
     pub(crate) blocks_left: usize,
     /// Flows that may still be packed.
     pub(crate) flows_left: usize,
+}
+
+/// Whether flows of a chain go from core to core, and how.
+#[derive(Clone, Copy)]
+pub(crate) enum Mobility<'a> {
+    /// They stay.
+    Fixed,
+    /// One by one, as the entry of the indirection table does that brings their packets.
+    ByEntry,
+    /// With the table of their shard.
+    ByShard(ShardsHere<'a>),
+}
+
+/// The shards of a core.
+#[derive(Clone, Copy)]
+pub(crate) struct ShardsHere<'a> {
+    /// How many there are on all cores, a power of two.
+    pub(crate) shards: usize,
+    /// Which of them are here at first.
+    pub(crate) is_here: &'a dyn Fn(usize) -> bool,
+}
+
+impl ShardsHere<'_> {
+    /// Flows that the table of one part of a shard holds, where that of a core that has all would hold `flows`: all of
+    /// them in small tables, so that no shard is full where one core is not; twice its share in large ones.
+    pub(crate) fn flows_of_each(shards: usize, flows: usize) -> usize {
+        flows.min((2 * flows / shards).max(SMALL_TABLE))
+    }
+}
+
+/// Flows of a table that costs little.
+const SMALL_TABLE: usize = 8192;
+
+/// Which table a packet's flow is in, where `splits` says by shard how many buckets are in the offloaded part: twice the
+/// shard's number, and 1 more for the offloaded part. The lowest bits of an entry are the shard's number, the others the
+/// bucket's.
+#[inline]
+pub(crate) fn part_of(entry: u16, splits: &[u8]) -> usize {
+    let entry = usize::from(entry);
+    let shard = entry & (splits.len() - 1);
+    let bucket = entry / splits.len();
+    2 * shard + usize::from(bucket < usize::from(splits[shard]))
+}
+
+/// A group's table of one part of a shard, with all flows in it.
+pub(crate) struct Table(pub(crate) Box<dyn Any + Send>);
+
+/// A group that has a table for each part of a shard: twice the shard's number is that of its kept part, and 1 more that
+/// of its offloaded part.
+pub(crate) trait Shelves {
+    /// Takes the table of a part that is to go to another core. O(1).
+    fn take(&mut self, part: usize) -> Option<Table>;
+
+    /// The same where it has come.
+    fn put(&mut self, part: usize, table: Table);
+
+    /// From here on flows of the shard's first `buckets` buckets are in the offloaded part.
+    fn split(&mut self, shard: usize, buckets: u8);
+
+    /// Moves flows that are `leaving` from a part to another, from block number `block` on: returns where to go on, `None`
+    /// if there are no more blocks. Makes room as of `horizon`; `now_ns` is the latest time that this core has seen.
+    fn arrange(
+        &mut self,
+        parts: (usize, usize),
+        block: usize,
+        leaving: &mut Leaving<'_>,
+        horizon: Horizon,
+        now_ns: u64,
+    ) -> Option<usize>;
 }

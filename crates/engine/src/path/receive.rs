@@ -75,6 +75,12 @@ pub struct Moves {
     pub held_packets: u64,
     /// Packets that had to wait so far, those included.
     pub waited_packets: u64,
+    /// Packets that were stepped here for another core, whose flows were lent to this one.
+    pub offloaded_packets: u64,
+    /// How often a part of a shard was lent to this core.
+    pub parts_lent: u64,
+    /// How often the queue to the core that steps this one's offloaded flows was full: packets waited then.
+    pub blocked: u64,
 }
 
 impl Moves {
@@ -85,6 +91,9 @@ impl Moves {
             entries_out: self.entries_out + other.entries_out,
             held_packets: self.held_packets + other.held_packets,
             waited_packets: self.waited_packets + other.waited_packets,
+            offloaded_packets: self.offloaded_packets + other.offloaded_packets,
+            parts_lent: self.parts_lent + other.parts_lent,
+            blocked: self.blocked + other.blocked,
         }
     }
 }

@@ -5,6 +5,7 @@ use nf::{FiveTuple, FlowKey, NetworkFunction};
 use table::{FlowTable, Layout, OutOfMemory, Slot, WhenFull};
 
 use crate::path::group::Group;
+use crate::path::parcel::Mobility;
 use crate::store::follow::FollowGroup;
 use crate::store::member::Member;
 use crate::store::private::KeyGroupBuilder;
@@ -90,21 +91,21 @@ impl GroupBuilder {
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
-        moves: bool,
+        mobility: Mobility<'_>,
     ) -> Result<Box<dyn Group>, OutOfMemory> {
-        self.0.build(flows, when_full, table_seed, moves)
+        self.0.build(flows, when_full, table_seed, mobility)
     }
 }
 
 /// Erases the type of a group's key.
 pub(crate) trait Unbuilt: Any {
-    /// `moves`: flows may go from core to core.
+    /// `mobility`: whether flows may go from core to core.
     fn build(
         self: Box<Self>,
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
-        moves: bool,
+        mobility: Mobility<'_>,
     ) -> Result<Box<dyn Group>, OutOfMemory>;
 }
 
@@ -114,20 +115,32 @@ impl<K: FlowKey> Unbuilt for KeyGroupBuilder<K> {
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
-        moves: bool,
+        mobility: Mobility<'_>,
     ) -> Result<Box<dyn Group>, OutOfMemory> {
-        Ok(Box::new((*self).build(flows, when_full, table_seed, moves)?))
+        Ok(Box::new((*self).build(flows, when_full, table_seed, mobility)?))
     }
 }
 
 impl<F: NetworkFunction> Unbuilt for StatelessGroup<F> {
-    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64, _: bool) -> Result<Box<dyn Group>, OutOfMemory> {
+    fn build(
+        self: Box<Self>,
+        _: usize,
+        _: WhenFull,
+        _: u64,
+        _: Mobility<'_>,
+    ) -> Result<Box<dyn Group>, OutOfMemory> {
         Ok(self)
     }
 }
 
 impl<F: NetworkFunction> Unbuilt for FollowGroup<F> {
-    fn build(self: Box<Self>, _: usize, _: WhenFull, _: u64, _: bool) -> Result<Box<dyn Group>, OutOfMemory> {
+    fn build(
+        self: Box<Self>,
+        _: usize,
+        _: WhenFull,
+        _: u64,
+        _: Mobility<'_>,
+    ) -> Result<Box<dyn Group>, OutOfMemory> {
         Ok(self)
     }
 }

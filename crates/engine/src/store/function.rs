@@ -294,6 +294,17 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         }
     }
 
+    fn moved(&mut self, way: Way, states: u64) {
+        match way {
+            Way::In => self.flows.moved_in += states,
+            Way::Out => self.flows.moved_out += states,
+        }
+    }
+
+    fn flow_counters(&self) -> FlowCounters {
+        self.flows
+    }
+
     fn lose(&mut self, parcel: &Parcel<F::Key>, index: usize, entry: u16, table: &FlowTable<F::Key>) {
         let (key, cell) = table.packed(parcel, index, self.part);
         let Some(state) = cell.state() else { return };

@@ -8,7 +8,7 @@ use table::{FlowTable, Horizon, Parcel, Slot, Wanted};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
-use crate::path::counters::StageCounters;
+use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::items::Items;
 use crate::path::look::Look;
 use crate::path::packets::BATCH_PACKETS;
@@ -98,6 +98,14 @@ pub(crate) trait Member<K>: Send {
 
     /// The block, with the state in it, is about to go to another core, or has just come from one.
     fn moves(&mut self, _slot: Slot, _way: Way, _table: &FlowTable<K>) {}
+
+    /// So many flows with a state have gone to another core, or have come from one, with their table.
+    fn moved(&mut self, _way: Way, _states: u64) {}
+
+    /// Flows that came and went, if they are in the group's tables.
+    fn flow_counters(&self) -> FlowCounters {
+        FlowCounters::default()
+    }
 
     /// A flow that another core packed finds no room: its state is gone.
     fn lose(&mut self, _parcel: &Parcel<K>, _index: usize, _entry: u16, _table: &FlowTable<K>) {}

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `private` | a group of functions with one key: a table on each core |
+//! | `shelf`, `shards` | the same with a table for each shard of packets, and for each part of a shard |
 //! | `function`, `member` | one function of a group: its part of each flow's block |
 //! | `replay`, `replay_function` | the same for packets of other cores, from what is told of them |
 //! | `history` | what is told of a packet: its keys, and what functions read |
@@ -23,8 +24,10 @@ pub(crate) mod passed;
 pub(crate) mod private;
 mod replay;
 mod replay_function;
+mod shards;
 pub(crate) mod shared_member;
 pub(crate) mod shared_states;
+pub(crate) mod shelf;
 pub(crate) mod stateless;
 pub(crate) mod striped;
 pub(crate) mod walk;

@@ -13,10 +13,11 @@ use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
-use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
+use crate::path::parcel::{Leaving, Mobility, NOBODY, PackedFlows, Pool, ShardsHere, Shelves};
 use crate::store::function::FunctionMember;
 use crate::store::member::block;
 use crate::store::member::{Block, Located, Member, Steps, Way, note_entry};
+use crate::store::shelf::Shelf;
 use crate::store::walk::{Walk, free_one};
 
 /// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
@@ -33,6 +34,8 @@ pub(crate) struct KeyGroup<K> {
     pub(super) slots: Box<[Slot; BATCH_PACKETS]>,
     /// By block: the entry of the indirection table that brings the flow's packets here. Empty where flows stay.
     pub(super) entries: Vec<u16>,
+    /// Tables by shard, if the core has such: then the one above is that at hand.
+    pub(super) shelf: Option<Box<Shelf<K>>>,
 }
 
 /// What a group is made from, function by function.
@@ -52,18 +55,27 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
         flows: usize,
         when_full: WhenFull,
         table_seed: u64,
-        moves: bool,
+        mobility: Mobility<'_>,
     ) -> Result<KeyGroup<K>, OutOfMemory> {
         let KeyGroupBuilder { layout, members, in_order } = self;
         debug_assert!(!in_order || members.len() == 1);
+        let (at_hand, shelf) = match mobility {
+            Mobility::ByShard(here) => {
+                let each = ShardsHere::flows_of_each(here.shards, flows);
+                let shelf = Shelf::new(&layout, each, (when_full, table_seed), members.len(), &here)?;
+                (1, Some(Box::new(shelf)))
+            }
+            Mobility::Fixed | Mobility::ByEntry => (flows, None),
+        };
         Ok(KeyGroup {
-            table: FlowTable::new(&layout, flows, when_full, table_seed)?,
+            table: FlowTable::new(&layout, at_hand, when_full, table_seed)?,
             members,
             in_order,
             located: Located::new(),
             leaders: 0,
             slots: Box::new([Slot::NONE; BATCH_PACKETS]),
-            entries: if moves { vec![0; flows] } else { Vec::new() },
+            entries: if matches!(mobility, Mobility::Fixed) { Vec::new() } else { vec![0; at_hand] },
+            shelf,
         })
     }
 }
@@ -76,7 +88,10 @@ impl<K: FlowKey> KeyGroup<K> {
         now: Stamp,
     ) -> impl Iterator<Item = (&K, &F::State)> {
         let member = self.member::<FunctionMember<F>>(member);
-        let flows = member.map(|member| self.table.live(member.part(), now.time_ns));
+        let tables =
+            move || std::iter::once(&self.table).chain(self.shelf.iter().flat_map(|shelf| shelf.tables()));
+        let flows =
+            member.map(|member| tables().flat_map(move |table| table.live(member.part(), now.time_ns)));
         flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
     }
 
@@ -209,6 +224,9 @@ struct Packing<K> {
 
 impl<K: FlowKey> Group for KeyGroup<K> {
     fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        if self.shelf.is_some() {
+            return self.process_shards(batch, port, laps);
+        }
         let mut rest = batch.live;
         if rest == 0 {
             return;
@@ -231,28 +249,36 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn settle(&mut self, end: Horizon) {
-        let Self { table, members, entries, .. } = self;
-        table.settle(end, |table, slot| Self::expire(members, entries, slot, end, table));
-        members.iter_mut().for_each(|member| member.settle(end));
+        self.with_each(|Self { table, members, entries, .. }| {
+            table.settle(end, |table, slot| Self::expire(members, entries, slot, end, table));
+        });
+        self.members.iter_mut().for_each(|member| member.settle(end));
     }
 
     fn digest(&self, member: usize, now: Stamp) -> u64 {
-        self.members[member].digest(&self.table, now)
+        self.sum(|table| self.members[member].digest(table, now))
     }
 
     fn audit(&self, member: usize, now: Stamp) -> u64 {
-        self.members[member].audit(&self.table, now)
+        self.sum(|table| self.members[member].audit(table, now))
     }
 
     fn look(&self, member: usize, headers: &Headers, now_ns: u64) -> Look {
-        let (table, key) = (&self.table, K::of(headers));
-        let slot = table.find(table.hash(key.short(), || key), key.short(), || key);
+        let key = K::of(headers);
+        let find = |table: &FlowTable<K>| table.find(table.hash(key.short(), || key), key.short(), || key);
+        let mut shelved = self.shelf.iter().flat_map(|shelf| shelf.tables());
+        let table = shelved.find(|table| find(table).is_some()).unwrap_or(&self.table);
+        let slot = find(table);
         self.members[member].look(headers, slot, table, now_ns)
     }
 
     fn counters(&self, member: usize) -> StageCounters<'_> {
         let counters = self.members[member].counters();
         match counters.capacity {
+            0 if self.shelf.is_some() => {
+                let tables = self.shelf.iter().flat_map(|shelf| shelf.tables());
+                StageCounters { capacity: tables.map(FlowTable::capacity).sum(), ..counters }
+            }
             0 => StageCounters { capacity: self.table.capacity(), ..counters },
             // Its states are elsewhere.
             _ => counters,
@@ -313,9 +339,14 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         let other = other.as_any_mut().downcast_mut::<Self>().expect("the same functions");
         mem::swap(&mut self.table, &mut other.table);
         mem::swap(&mut self.entries, &mut other.entries);
+        mem::swap(&mut self.shelf, &mut other.shelf);
         for (member, other) in self.members.iter_mut().zip(&mut other.members) {
             member.take_over(&mut **other);
         }
+    }
+
+    fn shelves(&mut self) -> Option<&mut dyn Shelves> {
+        if self.shelf.is_some() { Some(self) } else { None }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -2,7 +2,7 @@
 //!
 //! | folder or file | what it is |
 //! |---|---|
-//! | `single`, `rss`, `rsspp`, `shared`, `scr` | the strategies |
+//! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr` | the strategies |
 //! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
 //! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
 //! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
@@ -12,6 +12,7 @@
 //! | `egress` | in which order packets leave |
 
 pub(crate) mod dispatch;
+mod dyssect;
 pub(crate) mod egress;
 pub(crate) mod fragments;
 mod hashing;
@@ -30,7 +31,7 @@ mod two_cards;
 pub use dispatch::{Dispatcher, Queues, Team};
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;
-pub use plan::{Layout, States, Strategy};
+pub use plan::{Layout, Shards, States, Strategy};
 
 /// One core: what every other strategy must equal.
 pub const SINGLE: &dyn Strategy = &single::Single;
@@ -38,10 +39,12 @@ pub const SINGLE: &dyn Strategy = &single::Single;
 pub const RSS: &dyn Strategy = &rss::Rss;
 /// The same with an indirection table that follows the load: flows migrate between cores.
 pub const RSSPP: &dyn Strategy = &rsspp::Rsspp;
+/// Shards migrate with their tables, and cores step some of each other's flows.
+pub const DYSSECT: &dyn Strategy = &dyssect::Dyssect;
 /// Packets go to the cores in turn, and all cores share each flow's state, under locks.
 pub const SHARED: &dyn Strategy = &shared::Shared;
 /// State-compute replication: packets go to the cores in turn, and each core steps all of them.
 pub const SCR: &dyn Strategy = &scr::Scr;
 
 /// Every strategy.
-pub const ALL: [&dyn Strategy; 5] = [SINGLE, SHARED, RSS, RSSPP, SCR];
+pub const ALL: [&dyn Strategy; 6] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR];

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::thread;
 
+use control::BUCKETS;
 use strategy::{ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 use table::OutOfMemory;
 use wire::Headers;
@@ -13,6 +14,7 @@ use wire::Headers;
 use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
 use crate::path::core::ChainCore;
+use crate::path::parcel::ShardsHere;
 use crate::strategies::dispatch::Team;
 use crate::strategies::egress::Egress;
 use crate::strategies::limits::{MAX_CORES, free_bytes};
@@ -94,6 +96,48 @@ pub struct Layout {
     pub shared: Vec<usize>,
     /// When flows migrate, where they do.
     pub rebalancing: Option<Rebalancing>,
+    /// Shards that migrate whole, where they do.
+    pub shards: Option<Shards>,
+}
+
+/// How packets are divided into shards: units with a table of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shards(u8);
+
+impl Shards {
+    /// The most that can be had: so that an entry's number is one of 16 bits.
+    pub const MAX: usize = 1 << (16 - BUCKETS.trailing_zeros());
+
+    /// So many shards; `None` if they are no power of two, or more than [`Shards::MAX`].
+    pub fn new(shards: usize) -> Option<Shards> {
+        let is_one = shards.is_power_of_two() && shards <= Shards::MAX;
+        is_one.then_some(Shards(shards.trailing_zeros() as u8))
+    }
+
+    /// How many.
+    pub fn count(self) -> usize {
+        1 << self.0
+    }
+
+    /// How many entries a packet's hash may point to: buckets of all shards.
+    pub fn entries(self) -> usize {
+        self.count() * usize::from(BUCKETS)
+    }
+
+    /// `chain` with tables as each part of a shard has them.
+    fn chain(self, chain: &Chain) -> Chain {
+        let mut chain = chain.clone();
+        let of_each = |flows| ShardsHere::flows_of_each(self.count(), flows);
+        chain.functions.iter_mut().for_each(|spec| spec.flows = of_each(spec.flows));
+        chain
+    }
+}
+
+impl Default for Shards {
+    /// 16, as in the paper (Dyssect §IV-B).
+    fn default() -> Shards {
+        Shards(4)
+    }
 }
 
 /// On which cores states are.
@@ -130,6 +174,8 @@ pub struct Plan {
     pub active: ActiveCores,
     /// How long it takes until entries that move are on their new core.
     pub updates: Arc<Updates>,
+    /// Shards that go from core to core whole, where the strategy has such.
+    pub shards: Option<Shards>,
     /// In which order packets leave.
     pub egress: Egress,
     /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
@@ -145,7 +191,7 @@ impl Plan {
         if !(1..=MAX_CORES).contains(&cores) {
             return Err(PlanError::Cores { cores });
         }
-        let Layout { states, hash_fields, shared, rebalancing } = strategy.layout(chain, cores)?;
+        let Layout { states, hash_fields, shared, rebalancing, shards } = strategy.layout(chain, cores)?;
         let (indirection_entries, egress) = (INDIRECTION_ENTRIES, Egress::default());
         let plan = Plan {
             strategy,
@@ -157,12 +203,14 @@ impl Plan {
             rebalancing,
             active: ActiveCores::new(cores),
             updates: Arc::new(Updates::new(INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1])),
+            shards,
             egress,
             first: 0,
         };
-        let need_bytes = match plan.is_striped() {
-            true => chain.striped_bytes(),
-            false => chain.table_bytes(cores, &plan.shared),
+        let need_bytes = match plan.shards {
+            _ if plan.is_striped() => chain.striped_bytes(),
+            Some(shards) => shards.chain(chain).table_bytes(2 * shards.count(), &plan.shared),
+            None => chain.table_bytes(cores, &plan.shared),
         };
         match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
             None => Ok(plan),
@@ -218,6 +266,11 @@ impl Plan {
     /// Who sends packets of `chain` to the cores, and what stands before each core's chain.
     pub fn team(&self, chain: &Chain) -> Team {
         self.strategy.team(chain, self)
+    }
+
+    /// How many entries a packet's hash may point to.
+    pub fn entries(&self) -> usize {
+        self.shards.map_or(self.indirection_entries, Shards::entries)
     }
 
     /// Which core has each entry of the indirection table at first, where flows move.
@@ -276,7 +329,8 @@ impl Plan {
         };
         let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(&marked(headers)));
         let owners = self.owners();
-        let entries = owners.as_deref().map(|owners| Entries { owners, entry_of: &entry_of });
+        let shards = self.shards.map(Shards::count);
+        let entries = owners.as_deref().map(|owners| Entries { owners, entry_of: &entry_of, shards });
         chain.cores_keeping(&Spread { cores: self.cores, core_of: &core_of, entries }, keeping)
     }
 

@@ -55,6 +55,14 @@ pub enum PlanError {
         /// The most.
         max: usize,
     },
+    /// More cores than can have a ring to each other.
+    #[error("strategy `dyssect` on {cores} cores: it runs on at most {max} cores")]
+    Offloading {
+        /// What was asked.
+        cores: usize,
+        /// The most.
+        max: usize,
+    },
     /// What a function finds in a payload decides what others step, and replicas do not see it.
     #[error(
         "strategy `scr` cannot run chain `{chain}`: `{function}` looks into payloads, which other cores do not see, and functions with states come behind it\n\

@@ -44,9 +44,7 @@ impl Standing<'_> {
         inherited: &Inherited,
         last: Stamp,
     ) {
-        if let Some(owners) = before.plan.owners() {
-            bring_home(old, &owners, last);
-        }
+        before.plan.bring_home(old, last);
         let kept = self.chain.kept_groups(before.chain, self.keeping, before.keeping, inherited);
         for (core, old) in cores.iter_mut().zip(old) {
             core.take_over(old, kept.iter().copied());
@@ -55,16 +53,28 @@ impl Standing<'_> {
 }
 
 impl Plan {
+    /// Brings flows that have gone from core to core back to where the plan has them at first. `last` is the stamp of the
+    /// last packet that came.
+    pub fn bring_home(&self, cores: &mut [ChainCore], last: Stamp) {
+        match (self.owners(), self.shards) {
+            (Some(owners), None) => bring_home(cores, &owners, last),
+            (Some(owners), Some(shards)) => {
+                bring_shards_home(cores, &owners[..shards.count()], &owners, last)
+            }
+            (None, _) => (),
+        }
+    }
+
     /// Why a flow's packets may come to another core than they did under another plan, if they may.
     fn scatters(&self, chain: &Chain, before: &Plan, chain_before: &Chain) -> Option<&'static str> {
-        let fields = (self.hash_fields, self.indirection_entries);
+        let fields = (self.hash_fields, self.entries());
         if (self.strategy.name(), self.cores) != (before.strategy.name(), before.cores) {
             Some("strategy or cores are others")
         } else if self.states != before.states {
             Some("its flows are kept where they were not before")
         } else if self.cores == 1 || self.states != States::Private || self.hash_fields.is_none() {
             None
-        } else if fields != (before.hash_fields, before.indirection_entries) {
+        } else if fields != (before.hash_fields, before.entries()) {
             Some("packets go to cores by a hash of other fields")
         } else if chain.has_between() != chain_before.has_between() || chain.sides != chain_before.sides {
             Some("packets go to cores by another inside")
@@ -77,8 +87,7 @@ impl Plan {
 /// Brings flows that have gone from core to core back to where an indirection table that nobody has changed sends their
 /// packets.
 fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
-    // No packet from before comes any more.
-    let horizon = Horizon::claim(last.time_ns);
+    let horizon = end_of(last);
     for core in 0..cores.len() {
         let to: Vec<u16> =
             owners.iter().map(|owner| if usize::from(*owner) == core { NOBODY } else { *owner }).collect();
@@ -99,4 +108,38 @@ fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
             }
         }
     }
+}
+
+/// Brings shards that have gone from core to core back to their first owners, each with all its flows in its kept part.
+fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries: &[u16], last: Stamp) {
+    for core in 0..cores.len() {
+        let elsewhere = |owner: u16| usize::from(owner) != core;
+        for (shard, owner) in owners.iter().enumerate().filter(|(_, owner)| elsewhere(**owner)) {
+            for part in [2 * shard, 2 * shard + 1] {
+                let tables = cores[core].shelves().map(|(_, shelves)| shelves.take(part)).collect::<Vec<_>>();
+                for ((_, shelves), table) in cores[usize::from(*owner)].shelves().zip(tables) {
+                    table.into_iter().for_each(|table| shelves.put(part, table));
+                }
+            }
+        }
+        for (entry, owner) in (0..).zip(entries).filter(|(_, owner)| elsewhere(**owner)) {
+            for (function, pool) in cores[core].take_pools(entry) {
+                cores[usize::from(*owner)].put_pool(function, entry, pool);
+            }
+        }
+    }
+    let horizon = end_of(last);
+    let all = vec![0; entries.len()];
+    for (shard, owner) in owners.iter().enumerate() {
+        for (_, shelves) in cores[usize::from(*owner)].shelves() {
+            let mut leaving = Leaving { to: &all, blocks_left: usize::MAX, flows_left: usize::MAX };
+            shelves.arrange((2 * shard + 1, 2 * shard), 0, &mut leaving, horizon, last.time_ns);
+            shelves.split(shard, 0);
+        }
+    }
+}
+
+/// No packet from before the chain that takes over comes any more.
+fn end_of(last: Stamp) -> Horizon {
+    Horizon::claim(last.time_ns)
 }

@@ -84,7 +84,7 @@ pub fn verify_reloading(
         generations(&parts, &singles, &own, &inherited)
     };
     let mut answers: Vec<u64> = Vec::new();
-    let mut order = Order::new(plans.iter().map(|plan| plan.indirection_entries).max().unwrap_or(0));
+    let mut order = Order::new(plans.iter().map(Plan::entries).max().unwrap_or(0));
     let mut ends = Ends::new();
     let first = run(&first_run, open()?, progress, &mut |seen| {
         answers.push(fingerprint(seen, mask));

@@ -9,6 +9,7 @@ use clap::Args;
 use engine::Registry;
 use engine::strategies::{ALL, Strategy};
 use measure::{Contest, Point};
+use strategy::Rebalancing;
 
 use super::comparison::{render_csv, render_html, render_text};
 use super::load::{LoadArgs, Shares, shares};
@@ -92,7 +93,7 @@ fn contest(args: &BenchCompareArgs) -> Contest {
         cores: args.cores.clone(),
         prefers_virtual: args.is_virtual,
         indirection_entries: args.card.indirection_entries,
-        rebalancing: args.card.rebalancing(),
+        rebalancing: args.card.rebalancing(Rebalancing::default()),
         descriptors: args.load.descriptors,
         is_shaped: args.load.shaped,
         dispatch_ns: args.load.dispatch_ns,

@@ -3,6 +3,7 @@
 pub mod chain;
 mod compare;
 mod comparison;
+pub mod dyssect;
 pub mod egress;
 mod load;
 pub mod mlffr;
@@ -39,6 +40,8 @@ commands! {
         Table(table::BenchTableArgs),
         /// Measure what the figures of State-Compute Replication (NSDI'25) show: scr beside the other strategies
         Scr(scr::BenchScrArgs),
+        /// Measure what the figures of Dyssect (INFOCOM'22) show: what shards cost one core, and what skew leaves of several
+        Dyssect(dyssect::BenchDyssectArgs),
         /// Render a saved comparison of strategies again: summary, page, rows for a spreadsheet
         Report(report::BenchReportArgs),
     }

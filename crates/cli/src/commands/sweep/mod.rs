@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::Registry;
-use engine::strategies::{RSSPP, SCR};
+use engine::strategies::{DYSSECT, RSSPP, SCR};
 use sweep::{
     Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Source, Summary, Tables,
     Way, sweep,
@@ -202,8 +202,9 @@ fn tables(args: &SweepArgs) -> Vec<Tables> {
 fn ways(args: &SweepArgs) -> Vec<Way> {
     let mut ways = Vec::new();
     for strategy in args.strategies.iter().map(|strategy| strategy.0) {
-        if strategy == RSSPP {
-            let moving = |every: &MoveEvery| every.0.map_or(Way::plain(strategy), Way::moving);
+        if strategy == RSSPP || strategy == DYSSECT {
+            let plain = Way::plain(strategy);
+            let moving = |every: &MoveEvery| every.0.map_or(plain, |packets| plain.forced(packets));
             ways.extend(args.move_every.iter().map(moving));
         } else if strategy == SCR {
             let lossy = |share: &LossOr| share.0.map_or(Way::plain(strategy), Way::lossy);

@@ -6,7 +6,7 @@ use engine::strategies::SCR;
 use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
 
 use super::words::{describe, promise};
-use crate::output::{count, plural, table};
+use crate::output::{count, plural, plural_of, table};
 
 /// The outcome, what differs, what is not promised, and each function's state.
 pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
@@ -181,12 +181,24 @@ fn order(plan: &Plan, verified: &Verified) -> String {
         None => String::new(),
     };
     if plan.rebalancing.is_some() {
-        let Moves { entries_out, waited_packets, .. } = verified.moves;
+        let Moves { entries_out, waited_packets, offloaded_packets, parts_lent, blocked, .. } =
+            verified.moves;
         text += &format!(
             " flows changed cores: {} of an entry with its flows; {} waited for theirs\n",
             plural(entries_out, "move"),
             plural(waited_packets, "packet")
         );
+        if parts_lent > 0 {
+            text += &format!(
+                " {} stepped for other cores, which lent their flows {}; {}\n",
+                plural(offloaded_packets, "packet"),
+                plural_of(parts_lent, "time", "times"),
+                match blocked {
+                    0 => "there was always room to hand them on".to_owned(),
+                    _ => format!("the way was full {}", plural_of(blocked, "time", "times")),
+                }
+            );
+        }
     }
     text
 }

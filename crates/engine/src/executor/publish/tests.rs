@@ -42,7 +42,13 @@ fn everything_that_is_known_after_a_turn_is_told() {
         counters: &counters,
         chain: &chain.core().expect("memory"),
         queue: Queue { depth: Some(11), lost: 12 },
-        moves: Moves { entries_in: 13, entries_out: 14, held_packets: 15, waited_packets: 16 },
+        moves: Moves {
+            entries_in: 13,
+            entries_out: 14,
+            held_packets: 15,
+            waited_packets: 16,
+            ..Moves::default()
+        },
     };
     let expected = CoreCounts {
         packets: 1,

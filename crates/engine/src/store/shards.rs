@@ -1,0 +1,129 @@
+//! A group's steps and hand-overs where it has tables by shard: see [`shelf`](super::shelf).
+
+use std::mem;
+
+use io::Port;
+use nf::FlowKey;
+use table::{FlowTable, Horizon};
+
+use crate::path::batch::Batch;
+use crate::path::counters::FlowCounters;
+use crate::path::group::Group;
+use crate::path::laps::Laps;
+use crate::path::packets::{BATCH_PACKETS, bits};
+use crate::path::parcel::{Leaving, Shelves, Table, part_of};
+use crate::store::member::Way;
+use crate::store::private::KeyGroup;
+use crate::store::shelf::{Shelf, Shelved};
+
+/// How many flows of a function are here.
+fn live(flows: FlowCounters) -> i64 {
+    let gone = flows.removed + flows.expired + flows.evicted + flows.moved_out;
+    (flows.created + flows.moved_in) as i64 - gone as i64
+}
+
+impl<K: FlowKey> KeyGroup<K> {
+    /// Takes every live packet through the functions, shard by shard.
+    #[inline(never)]
+    pub(super) fn process_shards(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let Some(mut shelf) = self.shelf.take() else { return };
+        let mut parts = [u16::MAX; BATCH_PACKETS];
+        for packet in bits(batch.live) {
+            parts[packet] = part_of(batch.frames[packet].entry, &shelf.splits) as u16;
+        }
+        let mut rest = batch.live;
+        while rest != 0 {
+            let part = parts[rest.trailing_zeros() as usize];
+            let same = parts.iter().enumerate().map(|(packet, of)| u64::from(*of == part) << packet);
+            let packets = rest & same.fold(0, |set, bit| set | bit);
+            rest &= !packets;
+            let aside = batch.live & !packets;
+            batch.live &= packets;
+            self.with(&mut shelf, part.into(), |group| group.process(batch, port, laps));
+            batch.live |= aside;
+        }
+        self.shelf = Some(shelf);
+    }
+
+    /// Does something with one of the tables at hand.
+    fn with<R>(&mut self, shelf: &mut Shelf<K>, part: usize, act: impl FnOnce(&mut Self) -> R) -> R {
+        let shelved = shelf.tables[part].as_deref_mut().expect("packets come where their shard's tables are");
+        mem::swap(&mut shelved.table, &mut self.table);
+        mem::swap(&mut shelved.entries, &mut self.entries);
+        for (member, count) in self.members.iter().zip(&mut shelved.live) {
+            *count -= live(member.flow_counters());
+        }
+        let done = act(self);
+        for (member, count) in self.members.iter().zip(&mut shelved.live) {
+            *count += live(member.flow_counters());
+        }
+        mem::swap(&mut shelved.table, &mut self.table);
+        mem::swap(&mut shelved.entries, &mut self.entries);
+        done
+    }
+
+    /// Does something with each of the tables at hand, and with none of them.
+    pub(super) fn with_each(&mut self, mut act: impl FnMut(&mut Self)) {
+        if let Some(mut shelf) = self.shelf.take() {
+            shelf.here().into_iter().for_each(|part| self.with(&mut shelf, part, &mut act));
+            self.shelf = Some(shelf);
+        }
+        // The one at hand last: members end with what they have beside tables.
+        let shelf = self.shelf.take();
+        act(self);
+        self.shelf = shelf;
+    }
+
+    /// A sum over all tables, of which each adds to what members have beside tables.
+    pub(super) fn sum(&self, of: impl Fn(&FlowTable<K>) -> u64) -> u64 {
+        let beside = of(&self.table);
+        let tables = self.shelf.iter().flat_map(|shelf| shelf.tables());
+        tables.map(|table| of(table).wrapping_sub(beside)).fold(beside, u64::wrapping_add)
+    }
+
+    fn count_moved(&mut self, live: &[i64], way: Way) {
+        for (member, live) in self.members.iter_mut().zip(live) {
+            member.moved(way, (*live).max(0) as u64);
+        }
+    }
+}
+
+impl<K: FlowKey> Shelves for KeyGroup<K> {
+    fn take(&mut self, part: usize) -> Option<Table> {
+        let shelved = self.shelf.as_mut()?.tables[part].take()?;
+        self.count_moved(&shelved.live, Way::Out);
+        Some(Table(shelved))
+    }
+
+    fn put(&mut self, part: usize, Table(table): Table) {
+        let mut shelved: Box<Shelved<K>> = table.downcast().expect("of this group on another core");
+        shelved.table.come_to(&self.table);
+        self.count_moved(&shelved.live, Way::In);
+        if let Some(shelf) = &mut self.shelf {
+            shelf.tables[part] = Some(shelved);
+        }
+    }
+
+    fn split(&mut self, shard: usize, buckets: u8) {
+        if let Some(shelf) = &mut self.shelf {
+            shelf.splits[shard] = buckets;
+        }
+    }
+
+    fn arrange(
+        &mut self,
+        (from, to): (usize, usize),
+        block: usize,
+        leaving: &mut Leaving<'_>,
+        horizon: Horizon,
+        now_ns: u64,
+    ) -> Option<usize> {
+        let mut shelf = self.shelf.take()?;
+        let (next, packed) = self.with(&mut shelf, from, |group| group.pack(block, leaving));
+        for (_, flows) in packed {
+            self.with(&mut shelf, to, |group| group.unpack(flows, horizon, now_ns));
+        }
+        self.shelf = Some(shelf);
+        next
+    }
+}

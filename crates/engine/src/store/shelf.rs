@@ -1,0 +1,62 @@
+//! The tables of a group where a core has one for each shard, and for each part of a shard (Dyssect): they go from core to
+//! core whole.
+//!
+//! ```text
+//!   entry of a packet = hash & (entries - 1):   | bucket | shard |
+//!   table of a packet: the shard's kept part, or its offloaded part if bucket < split of the shard
+//! ```
+//!
+//! A group steps with one table at hand. For packets of several shards it takes one table after the other into its hand.
+//! Between two batches the table at hand is a small empty one.
+
+use nf::FlowKey;
+use table::{FlowTable, Layout, OutOfMemory, WhenFull};
+
+use crate::path::parcel::ShardsHere;
+
+/// A group's tables by part, of which those are here that this core has.
+pub(crate) struct Shelf<K> {
+    pub(super) tables: Box<[Option<Box<Shelved<K>>>]>,
+    /// By shard, how many buckets are in the offloaded part.
+    pub(super) splits: Box<[u8]>,
+}
+
+/// A table that is not at hand.
+pub(super) struct Shelved<K> {
+    pub(super) table: FlowTable<K>,
+    /// By block: the entry of the indirection table that brings the flow's packets.
+    pub(super) entries: Vec<u16>,
+    /// By member, flows that have a state in it.
+    pub(super) live: Box<[i64]>,
+}
+
+impl<K: FlowKey> Shelf<K> {
+    /// Empty tables of `flows` flows each, for all parts of the shards that are here.
+    pub(super) fn new(
+        layout: &Layout,
+        flows: usize,
+        (when_full, table_seed): (WhenFull, u64),
+        members: usize,
+        here: &ShardsHere<'_>,
+    ) -> Result<Shelf<K>, OutOfMemory> {
+        let table = |part: usize| {
+            if !(here.is_here)(part / 2) {
+                return Ok(None);
+            }
+            let table = FlowTable::new(layout, flows, when_full, table_seed)?;
+            let live = vec![0; members].into();
+            Ok(Some(Box::new(Shelved { table, entries: vec![0; flows], live })))
+        };
+        let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
+        Ok(Shelf { tables: tables?.into(), splits: vec![0; here.shards].into() })
+    }
+
+    /// All tables that are here.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &FlowTable<K>> {
+        self.tables.iter().flatten().map(|shelved| &shelved.table)
+    }
+
+    pub(super) fn here(&self) -> Vec<usize> {
+        (0..self.tables.len()).filter(|part| self.tables[*part].is_some()).collect()
+    }
+}

@@ -1,0 +1,88 @@
+//! Dyssect (Carvalho et al., INFOCOM'22): shards go from core to core whole, and a worker has some of a shard's flows
+//! stepped by an offloading core.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `hash` | which shard and which bucket a packet is of |
+//! | `objective` | how much a core may have to do so that packets wait no longer than they may |
+//! | `steering` | where packets enter: the indirection table, and the controller's decisions as they come into force (Algorithm 1) |
+//! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
+//! | `unit` | a shard, or the offloaded part of one, on its way |
+//!
+//! The protocols are [`control`]'s: [`control::Migration`] for shards, [`control::Offloading`] for their parts. What the
+//! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
+
+mod hash;
+mod objective;
+mod steering;
+mod unit;
+mod worker;
+
+use strategy::{Assign, Every, Rebalancing};
+
+use crate::chain::Chain;
+use crate::path::receive::Intake;
+use crate::strategies::dispatch::Team;
+use crate::strategies::dyssect::hash::ShardHash;
+use crate::strategies::dyssect::objective::Objective;
+use crate::strategies::dyssect::steering::Steering;
+use crate::strategies::dyssect::worker::Core;
+use crate::strategies::hashing;
+use crate::strategies::plan::{Layout, Plan, Shards, Strategy};
+use crate::strategies::refusal::PlanError;
+use crate::strategies::two_cards::on_both_sides;
+
+/// See the module.
+pub(crate) struct Dyssect;
+
+/// From one decision to the next, ns: the paper's ε (§IV-A).
+const EPOCH_NS: u64 = 100_000_000;
+
+/// Each core has a ring to each other one.
+const CORES: usize = 32;
+
+impl Strategy for Dyssect {
+    fn name(&self) -> &'static str {
+        "dyssect"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Dyssect: shards with their tables go from core to core, and cores step some flows for others"
+    }
+
+    fn max_cores(&self) -> usize {
+        CORES
+    }
+
+    fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
+        if cores > CORES {
+            return Err(PlanError::Offloading { cores, max: CORES });
+        }
+        let rebalancing = Some(Rebalancing { every: Every::Period(EPOCH_NS), ..Rebalancing::default() });
+        let shards = Some(Shards::default());
+        Ok(Layout { rebalancing, shards, ..hashing::layout(chain, self.name())? })
+    }
+
+    fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
+        on_both_sides(ShardHash::new(plan, self.owners(plan).unwrap_or_default()), chain)
+    }
+
+    fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
+        let shards = plan.shards.unwrap_or_default();
+        let owner = |entry: usize| (entry % shards.count() % plan.cores) as u16;
+        Some((0..shards.entries()).map(owner).collect())
+    }
+
+    fn team(&self, chain: &Chain, plan: &Plan) -> Team {
+        let owners: Vec<u16> =
+            self.owners(plan).into_iter().flatten().take(plan.shards.unwrap_or_default().count()).collect();
+        let objective = chain.slo.map(Objective::new);
+        let meter = objective.as_ref().map(Objective::meter);
+        let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
+        let rebalancing = plan.rebalancing.unwrap_or_default();
+        let steering =
+            Steering::new(self.assign(chain, plan), owners, rebalancing, objective, (orders, signals));
+        let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
+        Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
+    }
+}

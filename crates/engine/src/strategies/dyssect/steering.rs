@@ -1,0 +1,198 @@
+//! Where packets enter: the indirection table, and decisions as they come into force (Algorithm 1).
+
+use control::{BUCKETS, Balancer, Buckets, Order, Orders, Placement};
+use io::{Closed, Frame, Waiting};
+use nf::hash_bytes;
+use ring::Producer;
+use strategy::{Assign, Every, Rebalancing};
+use wire::{Headers, Stamp};
+
+use crate::strategies::dispatch::{Dispatcher, Queues};
+use crate::strategies::dyssect::objective::Objective;
+use crate::strategies::dyssect::worker::{Says, Signal};
+
+/// Sends packets to the workers of their shards, and tells cores what the controller decides.
+pub(super) struct Steering {
+    hash: Box<dyn Assign>,
+    now: Placement,
+    /// What was decided and is not in force: from when on.
+    decided: Option<(u64, Placement)>,
+    /// By shard, how often it has gone from core to core.
+    tenures: Vec<u32>,
+    /// Packets of the period at hand, by shard.
+    counted: Vec<Buckets>,
+    /// The same of all periods, the later ones counting for more.
+    loads: Vec<Buckets>,
+    rebalancing: Rebalancing,
+    /// If the chain has one.
+    objective: Option<Objective>,
+    balancer: Balancer,
+    packets: u64,
+    /// When the period ends; 0 before the first packet.
+    ends_ns: u64,
+    orders: Orders,
+    signals: Vec<Producer<Signal>>,
+}
+
+impl Steering {
+    /// `owners[shard]` has the shard at first. `orders` and `signals` go to the cores.
+    pub(super) fn new(
+        hash: Box<dyn Assign>,
+        owners: Vec<u16>,
+        rebalancing: Rebalancing,
+        objective: Option<Objective>,
+        (orders, signals): (Orders, Vec<Producer<Signal>>),
+    ) -> Steering {
+        let shards = owners.len();
+        Steering {
+            hash,
+            now: Placement { owners, ..Placement::new(shards, signals.len()) },
+            decided: None,
+            tenures: vec![0; shards],
+            counted: vec![[0; BUCKETS as usize]; shards],
+            loads: vec![[0; BUCKETS as usize]; shards],
+            rebalancing,
+            objective,
+            balancer: Balancer::default(),
+            packets: 0,
+            ends_ns: 0,
+            orders,
+            signals,
+        }
+    }
+
+    #[inline]
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        match self.rebalancing.every {
+            Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
+            Every::Never => false,
+            Every::Period(_) if now_ns < self.ends_ns => false,
+            Every::Period(period_ns) => {
+                let is_first = self.ends_ns == 0;
+                self.ends_ns = now_ns.saturating_add(period_ns).max(1);
+                !is_first
+            }
+        }
+    }
+
+    #[cold]
+    fn decide(&mut self, stamp: Stamp) {
+        let is_first = self.loads.iter().flatten().all(|load| *load == 0);
+        for (loads, counted) in self.loads.iter_mut().zip(&mut self.counted) {
+            // A period counts for as much as all before it.
+            for (load, counted) in loads.iter_mut().zip(&*counted) {
+                *load = if is_first { *counted } else { (*load + *counted) / 2 };
+            }
+            counted.fill(0);
+        }
+        let mut placement = self.now.clone();
+        match self.rebalancing.every {
+            Every::Period(period_ns) => match &mut self.objective {
+                Some(objective) => objective.place(&mut placement, &self.loads, period_ns, &self.balancer),
+                None => placement.balance(&self.loads, &self.balancer),
+            },
+            Every::Packets(_) | Every::Never => shuffle(&mut placement, stamp.seq),
+        }
+        self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
+    }
+
+    /// In the order of Algorithm 1, lines 7 to 17: ratios, then shards, then offloaders.
+    #[cold]
+    fn put_in_force(&mut self, new: Placement, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
+        let old = std::mem::replace(&mut self.now, new.clone());
+        for (shard, buckets) in changes(&old.ratios, &new.ratios) {
+            let ratio = Says::Ratio { shard: shard as u16, buckets, tenure: self.tenures[shard] };
+            self.tell(old.owners[shard].into(), ratio, queues)?;
+        }
+        for (shard, to) in changes(&old.owners, &new.owners) {
+            let from = usize::from(old.owners[shard]);
+            let order = Order {
+                entry: shard as u16,
+                to,
+                after: queues.sent(from),
+                since_seq: stamp.seq,
+                since_ns: stamp.time_ns,
+            };
+            let waiting = Waiting::default();
+            // The core looks at its orders between any two batches.
+            while self.orders.give(from, order).is_err() {
+                if queues.is_closed() {
+                    return Err(Closed);
+                }
+                waiting.wait();
+            }
+            self.tenures[shard] += 1;
+        }
+        for (core, to) in changes(&old.offloaders, &new.offloaders) {
+            self.tell(core, Says::Offloader(to), queues)?;
+        }
+        Ok(())
+    }
+
+    /// Tells a core something, which it looks at between any two batches.
+    fn tell(&mut self, core: usize, says: Says, queues: &dyn Queues) -> Result<(), Closed> {
+        let waiting = Waiting::default();
+        let mut signal = Signal { after: queues.sent(core), says };
+        while let Err(again) = self.signals[core].push(signal) {
+            if queues.is_closed() {
+                return Err(Closed);
+            }
+            signal = again;
+            waiting.wait();
+        }
+        Ok(())
+    }
+}
+
+/// What has changed, by index.
+fn changes<T: Copy + PartialEq>(old: &[T], new: &[T]) -> impl Iterator<Item = (usize, T)> {
+    old.iter()
+        .zip(new)
+        .enumerate()
+        .filter(|(_, (old, new))| old != new)
+        .map(|(index, (_, new))| (index, *new))
+}
+
+/// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.
+fn shuffle(placement: &mut Placement, seed: u64) {
+    let cores = placement.offloaders.len() as u64;
+    let draw =
+        |what: u64, index: usize| hash_bytes(&[what, index as u64].map(u64::to_le_bytes).concat(), seed);
+    let is_drawn = |draw: u64| draw.is_multiple_of(4).then_some(draw >> 8);
+    for (shard, owner) in placement.owners.iter_mut().enumerate() {
+        *owner = is_drawn(draw(0, shard)).map_or(*owner, |draw| (draw % cores) as u16);
+    }
+    for (shard, ratio) in placement.ratios.iter_mut().enumerate() {
+        *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (u64::from(BUCKETS) + 1)) as u8);
+    }
+    for (core, offloader) in placement.offloaders.iter_mut().enumerate() {
+        if let Some(draw) = is_drawn(draw(2, core)) {
+            // To itself: nothing is offloaded.
+            *offloader = Some((draw % cores) as u16).filter(|to| usize::from(*to) != core);
+        }
+    }
+}
+
+impl Dispatcher for Steering {
+    #[inline]
+    fn dispatch(
+        &mut self,
+        headers: &Headers,
+        frame: &mut Frame,
+        queues: &dyn Queues,
+    ) -> Result<usize, Closed> {
+        frame.entry = self.hash.entry(headers);
+        let shards = self.counted.len();
+        let (shard, bucket) = (usize::from(frame.entry) & (shards - 1), usize::from(frame.entry) / shards);
+        // A decision that is not in force is not overtaken by the next.
+        if self.is_due(frame.stamp.time_ns) && self.decided.is_none() {
+            self.decide(frame.stamp);
+        }
+        if let Some((_, decision)) = self.decided.take_if(|(from_ns, _)| *from_ns <= frame.stamp.time_ns) {
+            self.put_in_force(decision, frame.stamp, queues)?;
+        }
+        self.counted[shard][bucket] += 1;
+        self.packets += 1;
+        Ok(usize::from(self.now.owners[shard]))
+    }
+}

@@ -1,0 +1,202 @@
+//! `dyssect` answers as `single` does, whatever shards, ratios and offloaders change, however often, and packets of a
+//! flow leave in the order in which they came.
+//!
+//! Longer captures, more cores and changes at each packet, which take minutes:
+//! `cargo test -p paceline-conformance --test all dyssect:: -- --ignored`.
+
+use engine::strategies::{DYSSECT, RSS};
+use engine::{Chain, Plan, PlanError, Progress, Registry, replay_capture, verify};
+use paceline_conformance::chain;
+use paceline_conformance::pcap::Pcap;
+use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
+use paceline_conformance::stock_functions;
+use sweep::{Compared, Setting, Tables, Way, verify_each};
+use table::WhenFull;
+
+/// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
+/// pass in between. And whole connections, both directions.
+fn inputs(most: usize) -> Vec<(String, Pcap)> {
+    let mut inputs = beginnings(most);
+    for model in ["zipf:flows=700,a=1.1,ipv6-share=0.1,seed=11", "datacenter:seed=5"] {
+        let model = format!("{model},packets={most},gap-ns=1000000");
+        let pcap = generated(&model, most);
+        inputs.push((model, pcap));
+    }
+    inputs
+}
+
+/// That nothing shows, in whatever is compared, and that something changed: a quarter of everything each time.
+fn assert_holds(compared: &Compared<'_>) {
+    let Compared { capture, setting, verified, .. } = compared;
+    assert!(verified.packets > 1_000, "{compared}");
+    assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
+    assert_eq!(verified.out_of_order, Some(0), "{compared}");
+    assert!(verified.holds(), "{compared}: {verified:#?}");
+    let times = (capture.packets() as u64 - 1) / setting.way.move_every.expect("forced moves");
+    let moves = verified.moves;
+    // 16 shards.
+    let expected = times * 4 * (setting.cores as u64 - 1) / setting.cores as u64 / 2;
+    assert!(moves.entries_in >= expected, "{compared}: {expected} shards expected, {moves:?}");
+    if times > 20 {
+        assert!(moves.parts_lent > 0 && moves.offloaded_packets > 0, "{compared}: {moves:?}");
+    }
+}
+
+fn assert_changes_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways: &[(usize, u64)]) {
+    let setting = |(cores, every): &(usize, u64)| Setting {
+        tables: Tables::AsWritten,
+        way: Way::plain(DYSSECT).forced(*every),
+        cores: *cores,
+        seed: 1,
+    };
+    let settings: Vec<Setting> = ways.iter().map(setting).collect();
+    verify_each(&small(chain.clone()), inputs, &settings, &mut assert_holds);
+}
+
+/// Cores, with the packets from one change to the next.
+const WAYS: [(usize, u64); 9] =
+    [(2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 100), (4, 37), (8, 2_000), (8, 100), (8, 37)];
+
+/// Packets of each capture.
+const PACKETS: usize = 5_500;
+
+macro_rules! alone {
+    ($($test:ident: $name:literal, $options:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            assert_changes_leave_no_trace(&alone($name, $options), &inputs(PACKETS), &WAYS);
+        }
+    )*};
+}
+
+stock_functions!(alone);
+
+/// All examples that sharding can run; those that it cannot are refused under both strategies.
+fn shardable_examples() -> Vec<Chain> {
+    let (can, cannot): (Vec<_>, Vec<_>) =
+        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), RSS, 4).is_ok());
+    assert!(can.len() >= 12 && cannot.len() == 1, "{} run, {} do not", can.len(), cannot.len());
+    for chain in cannot {
+        let error = Plan::new(&chain, DYSSECT, 4).expect_err("no hash");
+        assert!(matches!(error, PlanError::Conflict { strategy: "dyssect", .. }), "{error}");
+    }
+    can
+}
+
+#[test]
+fn example_chains() {
+    let inputs = inputs(PACKETS);
+    for chain in shardable_examples() {
+        assert_changes_leave_no_trace(&chain, &inputs, &WAYS);
+    }
+}
+
+/// Functions whose flows die within the inputs, so that tables have room without evicting or refusing any.
+const SHORT_LIVED: [&str; 4] = ["flow-statistics", "policer", "rate-limiter", "synthetic"];
+
+/// Tables of 4 to 64 flows: flows expire, and make room for others, while packets wait for a shard or for a part of one.
+/// A full table may make a difference, and then says so. What no table announces must not differ.
+#[test]
+fn tiny_tables_under_both_policies() {
+    let mut inputs = beginnings(1_000);
+    for model in ["zipf:flows=200,a=1.1,seed=11", "zipf:flows=60,a=0.8,seed=3", "datacenter:seed=5"] {
+        let model = format!("{model},packets=1000,gap-ns=20000000");
+        inputs.push((model.clone(), generated(&model, 1_000)));
+    }
+    let mut settings = Vec::new();
+    for (number, flows) in [4, 16, 32, 64].into_iter().enumerate() {
+        for (policy, when_full) in [WhenFull::EvictOldest, WhenFull::Reject].into_iter().enumerate() {
+            let (cores, every) =
+                [(2, 2), (4, 3), (2, 7), (4, 7), (2, 37), (4, 132)][(2 * number + policy) % 6];
+            let way = Way::plain(DYSSECT).forced(every);
+            settings.push(Setting { tables: Tables::Of { flows, when_full }, way, cores, seed: 1 });
+        }
+    }
+    let (mut equal, mut announced) = (0, 0);
+    for (name, options) in ALONE.iter().filter(|(name, _)| SHORT_LIVED.contains(name)) {
+        verify_each(&alone(name, options), &inputs, &settings, &mut |compared| {
+            let verified = &compared.verified;
+            assert_eq!(verified.out_of_order, Some(0), "{compared}");
+            match verified.filled.is_empty() {
+                true => assert!(verified.holds(), "{compared}: {verified:#?}"),
+                false => announced += 1,
+            }
+            equal += u64::from(verified.holds() && verified.moves.waited_packets > 0);
+        });
+    }
+    assert!(equal >= 30 && announced >= 10, "{equal} equal, {announced} announced");
+}
+
+/// Loads decide: the controller moves shards and offloads parts of them while a few flows send most.
+#[test]
+fn as_the_loads_ask_for() {
+    let model = "zipf:flows=400,a=1.2,packets=40000,gap-ns=20000,seed=5";
+    let inputs = [(model.to_owned(), generated(model, 40_000))];
+    let setting = |cores| Setting { tables: Tables::AsWritten, way: Way::plain(DYSSECT), cores, seed: 1 };
+    let mut lent = 0;
+    for chain in [alone("flow-statistics", "idle_ms = 500"), alone("conntrack", "")] {
+        verify_each(&small(chain), &inputs, &[2, 4, 8].map(setting), &mut |compared| {
+            let verified = &compared.verified;
+            assert!(verified.holds(), "{compared}: {verified:#?}");
+            assert!(verified.moves.entries_in > 0, "{compared}: {:?}", verified.moves);
+            lent += verified.moves.parts_lent;
+        });
+    }
+    assert!(lent > 0, "nothing was offloaded");
+}
+
+/// How many packets each of 4 cores steps of 1,000 a second.
+fn packets_by_core(chain: &Chain) -> Vec<u64> {
+    let capture = generated("uniform:flows=500,packets=3000,gap-ns=1000000,seed=2", 3_000);
+    let plan = Plan::new(chain, DYSSECT, 4).expect("a plan");
+    let verified = verify(chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
+    assert!(verified.holds(), "{verified:#?}");
+    let mut see = |_: &engine::Seen<'_>| Ok::<(), std::convert::Infallible>(());
+    let outcome = replay_capture(chain, &plan, capture.open(), &Progress::default(), &mut see).expect("runs");
+    outcome.cores.iter().map(|(counters, _)| counters.packets).collect()
+}
+
+fn with_slo(p99_us: &str) -> String {
+    format!("[slo]\np99_us = {p99_us}\n\n[[function]]\nuse = \"flow-statistics\"\nflows = 4096\n")
+}
+
+/// The long-term problem: as few cores as keep the objective; without one, loads are made even.
+#[test]
+fn with_an_objective_few_packets_take_few_cores() {
+    let with = |toml: &str| packets_by_core(&chain(toml, &Registry::stock()));
+    let even = with(&with_slo("50000").replace("[slo]\np99_us = 50000\n", ""));
+    assert!(even.iter().all(|packets| *packets > 300), "{even:?}");
+    let few = with(&with_slo("50000"));
+    assert!(few[0] > 2_400, "all but those of the first period: {few:?}");
+    // No number of cores is enough: then all are used.
+    let tight = with(&with_slo("0.000001"));
+    assert!(tight.iter().all(|packets| *packets > 300), "{tight:?}");
+}
+
+#[test]
+fn an_objective_that_makes_no_sense_is_refused() {
+    for (toml, expected) in [
+        (with_slo("0"), "no packet waits at most 0 µs"),
+        (with_slo("-1"), "no packet waits at most -1 µs"),
+        (with_slo("\"soon\""), "must be a number"),
+        (with_slo("1\np50_us = 1"), "unknown field `p50_us`"),
+    ] {
+        let error = match Chain::parse("test.toml", &toml, &Registry::stock()) {
+            Ok(_) => panic!("{toml}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains(expected), "{toml}: {error}");
+    }
+}
+
+/// Longer captures, as many cores as the processor has or not, and changes at each packet.
+#[test]
+#[ignore = "takes a minute and more"]
+fn longer_captures_and_changes_at_each_packet() {
+    let inputs = inputs(12_000);
+    let ways = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
+    let alone = ALONE.iter().map(|(name, options)| alone(name, options));
+    for chain in alone.chain(shardable_examples()) {
+        assert_changes_leave_no_trace(&chain, &inputs, &ways);
+    }
+}
