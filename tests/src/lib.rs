@@ -14,6 +14,7 @@ pub mod counting;
 pub mod crowded;
 pub mod draw;
 pub mod faulty;
+pub mod migration;
 pub mod office;
 pub mod pcap;
 pub mod replicas;

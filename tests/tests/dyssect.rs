@@ -4,35 +4,22 @@
 //! Longer captures, more cores and changes at each packet, which take minutes:
 //! `cargo test -p paceline-conformance --test all dyssect:: -- --ignored`.
 
-use engine::strategies::{DYSSECT, RSS};
-use engine::{Chain, Plan, PlanError, Progress, Registry, replay_capture, verify};
+use engine::strategies::DYSSECT;
+use engine::{Chain, Plan, Progress, Registry, replay_capture, verify};
 use paceline_conformance::chain;
+use paceline_conformance::migration::{
+    LONG_WAYS, PACKETS, WAYS, assert_no_trace, inputs, shardable_examples, verify_forced,
+};
 use paceline_conformance::pcap::Pcap;
-use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
+use paceline_conformance::stock::{ALONE, alone, beginnings, generated, small};
 use paceline_conformance::stock_functions;
 use sweep::{Compared, Setting, Tables, Way, verify_each};
 use table::WhenFull;
 
-/// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
-/// pass in between. And whole connections, both directions.
-fn inputs(most: usize) -> Vec<(String, Pcap)> {
-    let mut inputs = beginnings(most);
-    for model in ["zipf:flows=700,a=1.1,ipv6-share=0.1,seed=11", "datacenter:seed=5"] {
-        let model = format!("{model},packets={most},gap-ns=1000000");
-        let pcap = generated(&model, most);
-        inputs.push((model, pcap));
-    }
-    inputs
-}
-
 /// That nothing shows, in whatever is compared, and that something changed: a quarter of everything each time.
 fn assert_holds(compared: &Compared<'_>) {
-    let Compared { capture, setting, verified, .. } = compared;
-    assert!(verified.packets > 1_000, "{compared}");
-    assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
-    assert_eq!(verified.out_of_order, Some(0), "{compared}");
-    assert!(verified.holds(), "{compared}: {verified:#?}");
-    let times = (capture.packets() as u64 - 1) / setting.way.move_every.expect("forced moves");
+    let Compared { setting, verified, .. } = compared;
+    let times = assert_no_trace(compared);
     let moves = verified.moves;
     // 16 shards.
     let expected = times * 4 * (setting.cores as u64 - 1) / setting.cores as u64 / 2;
@@ -43,22 +30,8 @@ fn assert_holds(compared: &Compared<'_>) {
 }
 
 fn assert_changes_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways: &[(usize, u64)]) {
-    let setting = |(cores, every): &(usize, u64)| Setting {
-        tables: Tables::AsWritten,
-        way: Way::plain(DYSSECT).forced(*every),
-        cores: *cores,
-        seed: 1,
-    };
-    let settings: Vec<Setting> = ways.iter().map(setting).collect();
-    verify_each(&small(chain.clone()), inputs, &settings, &mut assert_holds);
+    verify_forced(DYSSECT, chain, inputs, ways, assert_holds);
 }
-
-/// Cores, with the packets from one change to the next.
-const WAYS: [(usize, u64); 9] =
-    [(2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 100), (4, 37), (8, 2_000), (8, 100), (8, 37)];
-
-/// Packets of each capture.
-const PACKETS: usize = 5_500;
 
 macro_rules! alone {
     ($($test:ident: $name:literal, $options:literal;)*) => {$(
@@ -71,22 +44,10 @@ macro_rules! alone {
 
 stock_functions!(alone);
 
-/// All examples that sharding can run; those that it cannot are refused under both strategies.
-fn shardable_examples() -> Vec<Chain> {
-    let (can, cannot): (Vec<_>, Vec<_>) =
-        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), RSS, 4).is_ok());
-    assert!(can.len() >= 12 && cannot.len() == 1, "{} run, {} do not", can.len(), cannot.len());
-    for chain in cannot {
-        let error = Plan::new(&chain, DYSSECT, 4).expect_err("no hash");
-        assert!(matches!(error, PlanError::Conflict { strategy: "dyssect", .. }), "{error}");
-    }
-    can
-}
-
 #[test]
 fn example_chains() {
     let inputs = inputs(PACKETS);
-    for chain in shardable_examples() {
+    for chain in shardable_examples(DYSSECT) {
         assert_changes_leave_no_trace(&chain, &inputs, &WAYS);
     }
 }
@@ -194,9 +155,8 @@ fn an_objective_that_makes_no_sense_is_refused() {
 #[ignore = "takes a minute and more"]
 fn longer_captures_and_changes_at_each_packet() {
     let inputs = inputs(12_000);
-    let ways = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
     let alone = ALONE.iter().map(|(name, options)| alone(name, options));
-    for chain in alone.chain(shardable_examples()) {
-        assert_changes_leave_no_trace(&chain, &inputs, &ways);
+    for chain in alone.chain(shardable_examples(DYSSECT)) {
+        assert_changes_leave_no_trace(&chain, &inputs, &LONG_WAYS);
     }
 }

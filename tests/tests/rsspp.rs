@@ -4,56 +4,29 @@
 //! Longer captures, more cores and moves at each packet, which take minutes:
 //! `cargo test -p paceline-conformance --test all rsspp:: -- --ignored`.
 
-use engine::strategies::{RSS, RSSPP};
-use engine::{Chain, Plan, PlanError, Registry};
+use engine::strategies::RSSPP;
+use engine::{Chain, Registry};
+use paceline_conformance::migration::{
+    LONG_WAYS, PACKETS, WAYS, assert_no_trace, inputs, shardable_examples, verify_forced,
+};
 use paceline_conformance::pcap::Pcap;
-use paceline_conformance::stock::{ALONE, alone, beginnings, examples, generated, small};
+use paceline_conformance::stock::{ALONE, alone};
 use paceline_conformance::stock_functions;
-use sweep::{Compared, Setting, Tables, Way, verify_each};
-
-/// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
-/// pass in between. And whole connections, both directions.
-fn inputs(most: usize) -> Vec<(String, Pcap)> {
-    let mut inputs = beginnings(most);
-    for model in ["zipf:flows=700,a=1.1,ipv6-share=0.1,seed=11", "datacenter:seed=5"] {
-        let model = format!("{model},packets={most},gap-ns=1000000");
-        let pcap = generated(&model, most);
-        inputs.push((model, pcap));
-    }
-    inputs
-}
+use sweep::Compared;
 
 /// That nothing shows, in whatever is compared, and that something moved: a quarter of the entries each time, to
 /// any of the cores.
 fn assert_holds(compared: &Compared<'_>) {
-    let Compared { capture, setting, verified, .. } = compared;
-    assert!(verified.packets > 1_000, "{compared}");
-    assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
-    assert_eq!(verified.out_of_order, Some(0), "{compared}");
-    assert!(verified.holds(), "{compared}: {verified:#?}");
-    let times = (capture.packets() as u64 - 1) / setting.way.move_every.expect("forced moves");
+    let Compared { setting, verified, .. } = compared;
+    let times = assert_no_trace(compared);
     let expected = times * 32 * (setting.cores as u64 - 1) / setting.cores as u64 * 3 / 4;
     let moved = verified.moves.entries_in;
     assert!(moved >= expected, "{compared}: {moved} entries moved, {expected} expected");
 }
 
 fn assert_moves_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways: &[(usize, u64)]) {
-    let setting = |(cores, every): &(usize, u64)| Setting {
-        tables: Tables::AsWritten,
-        way: Way::moving(*every),
-        cores: *cores,
-        seed: 1,
-    };
-    let settings: Vec<Setting> = ways.iter().map(setting).collect();
-    verify_each(&small(chain.clone()), inputs, &settings, &mut assert_holds);
+    verify_forced(RSSPP, chain, inputs, ways, assert_holds);
 }
-
-/// Cores, with the packets from one move to the next.
-const WAYS: [(usize, u64); 9] =
-    [(2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 100), (4, 37), (8, 2_000), (8, 100), (8, 37)];
-
-/// Packets of each capture.
-const PACKETS: usize = 5_500;
 
 macro_rules! alone {
     ($($test:ident: $name:literal, $options:literal;)*) => {$(
@@ -73,22 +46,10 @@ fn every_stock_function_is_above() {
     }
 }
 
-/// All examples that sharding can run; those that it cannot are refused under both strategies.
-fn shardable_examples() -> Vec<Chain> {
-    let (can, cannot): (Vec<_>, Vec<_>) =
-        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), RSS, 4).is_ok());
-    assert!(can.len() >= 12 && cannot.len() == 1, "{} run, {} do not", can.len(), cannot.len());
-    for chain in cannot {
-        let error = Plan::new(&chain, RSSPP, 4).expect_err("no hash");
-        assert!(matches!(error, PlanError::Conflict { strategy: "rsspp", .. }), "{error}");
-    }
-    can
-}
-
 #[test]
 fn example_chains() {
     let inputs = inputs(PACKETS);
-    for chain in shardable_examples() {
+    for chain in shardable_examples(RSSPP) {
         assert_moves_leave_no_trace(&chain, &inputs, &WAYS);
     }
 }
@@ -98,9 +59,8 @@ fn example_chains() {
 #[ignore = "takes a minute and more"]
 fn longer_captures_and_moves_at_each_packet() {
     let inputs = inputs(30_000);
-    let ways = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
     let alone = ALONE.iter().map(|(name, options)| alone(name, options));
-    for chain in alone.chain(shardable_examples()) {
-        assert_moves_leave_no_trace(&chain, &inputs, &ways);
+    for chain in alone.chain(shardable_examples(RSSPP)) {
+        assert_moves_leave_no_trace(&chain, &inputs, &LONG_WAYS);
     }
 }

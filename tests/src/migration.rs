@@ -1,0 +1,78 @@
+//! Strategies under which states go from core to core: forced to move them at any time, they answer as `single` does.
+
+use engine::strategies::{RSS, Strategy};
+use engine::{Chain, Plan, PlanError};
+use sweep::{Compared, Setting, Tables, Way, verify_each};
+
+use crate::pcap::Pcap;
+use crate::stock::{beginnings, examples, generated, small};
+
+/// Cores, with the packets from one forced move to the next.
+pub const WAYS: [(usize, u64); 9] =
+    [(2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 100), (4, 37), (8, 2_000), (8, 100), (8, 37)];
+
+/// The same for tests that take minutes: moves at each packet, and as many cores as the processor has or not.
+pub const LONG_WAYS: [(usize, u64); 6] = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
+
+/// Packets of each capture, with [`WAYS`].
+pub const PACKETS: usize = 5_500;
+
+/// The captures; few flows that send most, and many that send little, some of them IPv6; the time-outs of statistics
+/// pass in between. And whole connections, both directions.
+pub fn inputs(most: usize) -> Vec<(String, Pcap)> {
+    let mut inputs = beginnings(most);
+    for model in ["zipf:flows=700,a=1.1,ipv6-share=0.1,seed=11", "datacenter:seed=5"] {
+        let model = format!("{model},packets={most},gap-ns=1000000");
+        let pcap = generated(&model, most);
+        inputs.push((model, pcap));
+    }
+    inputs
+}
+
+/// Runs a chain under a strategy beside `single`, in each way, and has `check` look at what came of it.
+pub fn verify_forced(
+    strategy: &'static dyn Strategy,
+    chain: &Chain,
+    inputs: &[(String, Pcap)],
+    ways: &[(usize, u64)],
+    mut check: impl FnMut(&Compared<'_>),
+) {
+    let setting = |(cores, every): &(usize, u64)| Setting {
+        tables: Tables::AsWritten,
+        way: Way::plain(strategy).forced(*every),
+        cores: *cores,
+        seed: 1,
+    };
+    let settings: Vec<Setting> = ways.iter().map(setting).collect();
+    verify_each(&small(chain.clone()), inputs, &settings, &mut check);
+}
+
+/// That nothing shows, in whatever is compared; says how often something was forced to move.
+///
+/// # Panics
+/// If something shows.
+pub fn assert_no_trace(compared: &Compared<'_>) -> u64 {
+    let Compared { capture, setting, verified, .. } = compared;
+    assert!(verified.packets > 1_000, "{compared}");
+    assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
+    assert_eq!(verified.out_of_order, Some(0), "{compared}");
+    assert!(verified.holds(), "{compared}: {verified:#?}");
+    (capture.packets() as u64 - 1) / setting.way.move_every.expect("forced moves")
+}
+
+/// All examples that sharding can run.
+///
+/// # Panics
+/// If those that it cannot are not refused under `strategy`, too.
+pub fn shardable_examples(strategy: &'static dyn Strategy) -> Vec<Chain> {
+    let (can, cannot): (Vec<_>, Vec<_>) =
+        examples().into_iter().partition(|chain| Plan::new(&small(chain.clone()), RSS, 4).is_ok());
+    assert!(can.len() >= 12 && cannot.len() == 1, "{} run, {} do not", can.len(), cannot.len());
+    for chain in cannot {
+        let error = Plan::new(&chain, strategy, 4).expect_err("no hash");
+        let is_refused =
+            matches!(error, PlanError::Conflict { strategy: name, .. } if name == strategy.name());
+        assert!(is_refused, "{error}");
+    }
+    can
+}
