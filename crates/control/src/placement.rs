@@ -55,7 +55,7 @@ impl Placement {
     }
 
     /// Makes loads even (Table IV), where they are not: moves shards first, then has loaded cores offload to others. A core
-    /// may be both, a worker and another's offloader. Changes nothing while all loads are within 5% of their mean.
+    /// may be both, a worker and another's offloader. Changes nothing while no load is more than 105% of the mean.
     ///
     /// # Panics
     /// If there are not as many costs as shards.
