@@ -107,8 +107,10 @@ fn as_the_loads_ask_for() {
 }
 
 /// How many packets each of 4 cores steps of 1,000 a second.
+///
+/// There are many more than rings hold: decisions follow what cores have measured, however late cores begin.
 fn packets_by_core(chain: &Chain) -> Vec<u64> {
-    let capture = generated("uniform:flows=500,packets=3000,gap-ns=1000000,seed=2", 3_000);
+    let capture = generated("uniform:flows=500,packets=60000,gap-ns=1000000,seed=2", 60_000);
     let plan = Plan::new(chain, DYSSECT, 4).expect("a plan");
     let verified = verify(chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
     assert!(verified.holds(), "{verified:#?}");
@@ -126,12 +128,12 @@ fn with_slo(p99_us: &str) -> String {
 fn with_an_objective_few_packets_take_few_cores() {
     let with = |toml: &str| packets_by_core(&chain(toml, &Registry::stock()));
     let even = with(&with_slo("50000").replace("[slo]\np99_us = 50000\n", ""));
-    assert!(even.iter().all(|packets| *packets > 300), "{even:?}");
+    assert!(even.iter().all(|packets| *packets > 6_000), "{even:?}");
     let few = with(&with_slo("50000"));
-    assert!(few[0] > 2_400, "all but those of the first period: {few:?}");
+    assert!(few[0] > 40_000, "all but those of the first periods: {few:?}");
     // No number of cores is enough: then all are used.
     let tight = with(&with_slo("0.000001"));
-    assert!(tight.iter().all(|packets| *packets > 300), "{tight:?}");
+    assert!(tight.iter().all(|packets| *packets > 6_000), "{tight:?}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod balancer;
 mod migration;
 mod offloading;
 mod placement;
+mod sync;
 
 pub use balancer::Balancer;
 pub use migration::{Message, Migration, Order, Orders, migration};

@@ -21,21 +21,11 @@
 //! **Nothing is shared** but the rings and one counter, which changes when an entry moves. Each core keeps its own list
 //! of the entries that it has. So a packet costs one look into an array, and a batch one look at each ring.
 
-#[cfg(not(feature = "loom"))]
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
-#[cfg(feature = "loom")]
-use loom::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
 use std::collections::VecDeque;
 
 use ring::{Consumer, Producer, ring};
+
+use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// Messages in flight from one core to another. A core that finds no room tries again later.
 const MAIL: usize = 16;

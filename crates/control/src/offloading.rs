@@ -26,21 +26,11 @@
 //! **Everything is bounded** but for the packets that wait, of which there are no more than buffers. A full ring makes a
 //! packet wait at the worker, is counted, and loses nothing.
 
-#[cfg(not(feature = "loom"))]
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
-#[cfg(feature = "loom")]
-use loom::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
 use std::collections::VecDeque;
 
 use ring::{Consumer, Producer, ring};
+
+use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// Buckets of a shard: the ratio of a shard's traffic that is offloaded is so many of these.
 pub const BUCKETS: u8 = 64;

@@ -76,11 +76,16 @@ impl Rss {
     pub fn new(fields: HashFields, cores: usize, entries: usize) -> Rss {
         assert!(INDIRECTION_SIZES.contains(&entries), "{entries} entries");
         assert!((1..=entries).contains(&cores), "{cores} cores");
-        Rss {
-            toeplitz: Toeplitz::new(&SYMMETRIC_KEY),
-            fields,
-            indirection: (0..entries).map(|entry| (entry % cores) as u16).collect(),
-        }
+        Rss::through(fields, (0..entries).map(|entry| (entry % cores) as u16).collect())
+    }
+
+    /// With an indirection table of any size, which says the core of each entry.
+    ///
+    /// # Panics
+    /// If the number of entries is not a power of two.
+    pub fn through(fields: HashFields, indirection: Vec<u16>) -> Rss {
+        assert!(indirection.len().is_power_of_two(), "{} entries", indirection.len());
+        Rss { toeplitz: Toeplitz::new(&SYMMETRIC_KEY), fields, indirection: indirection.into() }
     }
 
     /// The core of each entry.

@@ -24,6 +24,7 @@
 mod active;
 mod assign;
 mod hash_fields;
+mod rebalancing;
 mod rsspp;
 mod spray;
 mod toeplitz;
@@ -31,6 +32,7 @@ mod toeplitz;
 pub use active::ActiveCores;
 pub use assign::{Assign, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
-pub use rsspp::{Every, Rebalancing, RssPlusPlus};
+pub use rebalancing::{Every, Rebalancing, Schedule};
+pub use rsspp::RssPlusPlus;
 pub use spray::Spray;
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};

@@ -3,35 +3,7 @@ use nf::hash_bytes;
 use wire::{Headers, Stamp};
 
 use crate::active::share_out;
-use crate::{ActiveCores, Assign, Move, Rss};
-
-/// When entries go to other cores, and which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rebalancing {
-    /// When.
-    pub every: Every,
-    /// From the decision until the card acts by it, ns: Dyssect (§IV-A) measured 0.2 to 359 ms.
-    pub update_latency_ns: u64,
-}
-
-/// How often entries go to other cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Every {
-    /// Each period of so many ns, by the packets' stamps, as the loads of the period ask for.
-    Period(u64),
-    /// Never: entries move where the number of [`ActiveCores`] changes, and nowhere else.
-    Never,
-    /// Each so many packets, whatever the loads: entries drawn at random, each to a core drawn at random. To
-    /// show that moving does no harm.
-    Packets(u64),
-}
-
-impl Default for Rebalancing {
-    /// Every 10 ms, at once.
-    fn default() -> Rebalancing {
-        Rebalancing { every: Every::Period(10_000_000), update_latency_ns: 0 }
-    }
-}
+use crate::{ActiveCores, Assign, Every, Move, Rebalancing, Rss, Schedule};
 
 /// RSS++ (Barbette et al., CoNEXT'19): receive-side scaling whose indirection table follows the load. Each entry's
 /// packets are counted, and every so often entries go from loaded cores to others: see [`Balancer`].
@@ -45,9 +17,7 @@ pub struct RssPlusPlus {
     balancer: Balancer,
     /// Packets of the period at hand, by entry.
     loads: Box<[u64]>,
-    packets: u64,
-    /// When the period ends; 0 before the first packet.
-    ends_ns: u64,
+    schedule: Schedule,
     /// What has been decided and is not in force: from when on, and all owners.
     decided: Option<(u64, Box<[u16]>)>,
     moves: Vec<Move>,
@@ -64,25 +34,9 @@ impl RssPlusPlus {
             rebalancing,
             balancer: Balancer::default(),
             loads: vec![0; entries].into(),
-            packets: 0,
-            ends_ns: 0,
+            schedule: Schedule::new(rebalancing.every),
             decided: None,
             moves: Vec::with_capacity(entries),
-        }
-    }
-
-    /// Whether it is time to decide anew.
-    #[inline]
-    fn is_due(&mut self, now_ns: u64) -> bool {
-        match self.rebalancing.every {
-            Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
-            Every::Never => false,
-            Every::Period(_) if now_ns < self.ends_ns => false,
-            Every::Period(period_ns) => {
-                let is_first = self.ends_ns == 0;
-                self.ends_ns = now_ns.saturating_add(period_ns).max(1);
-                !is_first
-            }
         }
     }
 
@@ -138,7 +92,7 @@ impl Assign for RssPlusPlus {
     #[inline]
     fn core(&mut self, entry: u16) -> usize {
         self.loads[usize::from(entry)] += 1;
-        self.packets += 1;
+        self.schedule.count();
         self.rss.core(entry)
     }
 
@@ -151,7 +105,7 @@ impl Assign for RssPlusPlus {
             return &self.moves;
         }
         // A decision that is not in force is not overtaken by the next.
-        if self.is_due(stamp.time_ns) && self.decided.is_none() {
+        if self.schedule.is_due(stamp.time_ns) && self.decided.is_none() {
             self.decide(stamp);
         }
         if let Some((_, owners)) = self.decided.take_if(|(from_ns, _)| *from_ns <= stamp.time_ns) {

@@ -88,7 +88,7 @@ impl Ingress {
         headers
     }
 
-    /// The same for one packet that is in no frame, somewhere where headers are looked at.
+    /// The same for one packet that is in no frame, whose headers other cores are told of.
     pub(crate) fn headers(
         &mut self,
         link: LinkType,
@@ -97,13 +97,7 @@ impl Ingress {
         time_ns: u64,
     ) -> (Headers, Option<Malformed>) {
         let mut headers = Headers::default();
-        let refused = match self.checking.is_needed() {
-            true => self.checking.headers(link, frame, wire_len, time_ns, &mut headers),
-            false => {
-                self.checking.checks.parse_into(link, frame, wire_len, &mut headers);
-                None
-            }
-        };
+        let refused = self.checking.headers(link, frame, wire_len, time_ns, &mut headers);
         (headers, refused)
     }
 }

@@ -5,6 +5,7 @@
 //! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr` | the strategies |
 //! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
 //! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
+//! | `orders` | what a dispatcher tells one core, such as to send an entry's flows |
 //! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
 //! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
 //! | `refusal`, `limits` | why a chain cannot run as asked |
@@ -18,6 +19,7 @@ pub(crate) mod fragments;
 mod hashing;
 pub(crate) mod ingress;
 pub(crate) mod limits;
+mod orders;
 pub(crate) mod plan;
 pub(crate) mod refusal;
 mod rss;

@@ -3,7 +3,6 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `hash` | which shard and which bucket a packet is of |
 //! | `objective` | how much a core may have to do so that packets wait no longer than they may |
 //! | `steering` | where packets enter: the indirection table, and the controller's decisions as they come into force (Algorithm 1) |
 //! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
@@ -12,18 +11,16 @@
 //! The protocols are [`control`]'s: [`control::Migration`] for shards, [`control::Offloading`] for their parts. What the
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
-mod hash;
 mod objective;
 mod steering;
 mod unit;
 mod worker;
 
-use strategy::{Assign, Every, Rebalancing};
+use strategy::{Assign, Every, Rebalancing, Rss};
 
 use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::Team;
-use crate::strategies::dyssect::hash::ShardHash;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::steering::Steering;
 use crate::strategies::dyssect::worker::Core;
@@ -64,18 +61,18 @@ impl Strategy for Dyssect {
     }
 
     fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
-        on_both_sides(ShardHash::new(plan, self.owners(plan).unwrap_or_default()), chain)
+        let fields = plan.hash_fields.expect("a layout of `hashing`");
+        // The lowest bits of an entry are its shard, as in the card's indirection table (§II-A), the others its bucket.
+        on_both_sides(Rss::through(fields, owners(plan)), chain)
     }
 
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
-        let shards = plan.shards.unwrap_or_default();
-        let owner = |entry: usize| (entry % shards.count() % plan.cores) as u16;
-        Some((0..shards.entries()).map(owner).collect())
+        Some(owners(plan))
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
-        let owners: Vec<u16> =
-            self.owners(plan).into_iter().flatten().take(plan.shards.unwrap_or_default().count()).collect();
+        let mut owners = owners(plan);
+        owners.truncate(plan.shards.unwrap_or_default().count());
         let objective = chain.slo.map(Objective::new);
         let meter = objective.as_ref().map(Objective::meter);
         let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
@@ -85,4 +82,10 @@ impl Strategy for Dyssect {
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
     }
+}
+
+/// Who has each entry at first, by shard: those of the first bucket come first.
+fn owners(plan: &Plan) -> Vec<u16> {
+    let shards = plan.shards.unwrap_or_default();
+    (0..shards.entries()).map(|entry| (entry % shards.count() % plan.cores) as u16).collect()
 }

@@ -1,15 +1,16 @@
 //! Where packets enter: the indirection table, and decisions as they come into force (Algorithm 1).
 
-use control::{BUCKETS, Balancer, Buckets, Order, Orders, Placement};
-use io::{Closed, Frame, Waiting};
+use control::{BUCKETS, Balancer, Buckets, Orders, Placement};
+use io::{Closed, Frame};
 use nf::hash_bytes;
 use ring::Producer;
-use strategy::{Assign, Every, Rebalancing};
+use strategy::{Assign, Every, Move, Rebalancing, Schedule};
 use wire::{Headers, Stamp};
 
 use crate::strategies::dispatch::{Dispatcher, Queues};
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::worker::{Says, Signal};
+use crate::strategies::orders::{give, give_order};
 
 /// Sends packets to the workers of their shards, and tells cores what the controller decides.
 pub(super) struct Steering {
@@ -27,9 +28,7 @@ pub(super) struct Steering {
     /// If the chain has one.
     objective: Option<Objective>,
     balancer: Balancer,
-    packets: u64,
-    /// When the period ends; 0 before the first packet.
-    ends_ns: u64,
+    schedule: Schedule,
     orders: Orders,
     signals: Vec<Producer<Signal>>,
 }
@@ -54,24 +53,9 @@ impl Steering {
             rebalancing,
             objective,
             balancer: Balancer::default(),
-            packets: 0,
-            ends_ns: 0,
+            schedule: Schedule::new(rebalancing.every),
             orders,
             signals,
-        }
-    }
-
-    #[inline]
-    fn is_due(&mut self, now_ns: u64) -> bool {
-        match self.rebalancing.every {
-            Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
-            Every::Never => false,
-            Every::Period(_) if now_ns < self.ends_ns => false,
-            Every::Period(period_ns) => {
-                let is_first = self.ends_ns == 0;
-                self.ends_ns = now_ns.saturating_add(period_ns).max(1);
-                !is_first
-            }
         }
     }
 
@@ -106,22 +90,8 @@ impl Steering {
             self.tell(old.owners[shard].into(), ratio, queues)?;
         }
         for (shard, to) in changes(&old.owners, &new.owners) {
-            let from = usize::from(old.owners[shard]);
-            let order = Order {
-                entry: shard as u16,
-                to,
-                after: queues.sent(from),
-                since_seq: stamp.seq,
-                since_ns: stamp.time_ns,
-            };
-            let waiting = Waiting::default();
-            // The core looks at its orders between any two batches.
-            while self.orders.give(from, order).is_err() {
-                if queues.is_closed() {
-                    return Err(Closed);
-                }
-                waiting.wait();
-            }
+            let moved = Move { entry: shard as u16, from: old.owners[shard], to };
+            give_order(moved, stamp, &mut self.orders, queues)?;
             self.tenures[shard] += 1;
         }
         for (core, to) in changes(&old.offloaders, &new.offloaders) {
@@ -132,16 +102,8 @@ impl Steering {
 
     /// Tells a core something, which it looks at between any two batches.
     fn tell(&mut self, core: usize, says: Says, queues: &dyn Queues) -> Result<(), Closed> {
-        let waiting = Waiting::default();
-        let mut signal = Signal { after: queues.sent(core), says };
-        while let Err(again) = self.signals[core].push(signal) {
-            if queues.is_closed() {
-                return Err(Closed);
-            }
-            signal = again;
-            waiting.wait();
-        }
-        Ok(())
+        let signal = Signal { after: queues.sent(core), says };
+        give(signal, queues, |signal| self.signals[core].push(signal))
     }
 }
 
@@ -186,14 +148,14 @@ impl Dispatcher for Steering {
         let shards = self.counted.len();
         let (shard, bucket) = (usize::from(frame.entry) & (shards - 1), usize::from(frame.entry) / shards);
         // A decision that is not in force is not overtaken by the next.
-        if self.is_due(frame.stamp.time_ns) && self.decided.is_none() {
+        if self.schedule.is_due(frame.stamp.time_ns) && self.decided.is_none() {
             self.decide(frame.stamp);
         }
         if let Some((_, decision)) = self.decided.take_if(|(from_ns, _)| *from_ns <= frame.stamp.time_ns) {
             self.put_in_force(decision, frame.stamp, queues)?;
         }
         self.counted[shard][bucket] += 1;
-        self.packets += 1;
+        self.schedule.count();
         Ok(usize::from(self.now.owners[shard]))
     }
 }

@@ -13,8 +13,8 @@ pub(crate) mod updates;
 
 use std::sync::Arc;
 
-use control::{Order, Orders};
-use io::{Closed, Frame, Waiting};
+use control::Orders;
+use io::{Closed, Frame};
 use strategy::{Assign, Move, Rebalancing, RssPlusPlus};
 use wire::{Headers, Stamp};
 
@@ -22,6 +22,7 @@ use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::{Dispatcher, Queues, Team};
 use crate::strategies::hashing;
+use crate::strategies::orders::give_order;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::rsspp::mover::Mover;
@@ -109,24 +110,9 @@ fn give_orders(
     (orders, updates): (&mut Orders, &Updates),
     queues: &dyn Queues,
 ) -> Result<(), Closed> {
-    for Move { entry, from, to } in moves {
-        updates.give(*entry);
-        let from = usize::from(*from);
-        let order = Order {
-            entry: *entry,
-            to: *to,
-            after: queues.sent(from),
-            since_seq: stamp.seq,
-            since_ns: stamp.time_ns,
-        };
-        let waiting = Waiting::default();
-        // The core looks at its orders between any two batches.
-        while orders.give(from, order).is_err() {
-            if queues.is_closed() {
-                return Err(Closed);
-            }
-            waiting.wait();
-        }
+    for moved in moves {
+        updates.give(moved.entry);
+        give_order(*moved, stamp, orders, queues)?;
     }
     Ok(())
 }

@@ -1,0 +1,64 @@
+/// When entries go to other cores, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebalancing {
+    /// When.
+    pub every: Every,
+    /// From the decision until the card acts by it, ns: Dyssect (§IV-A) measured 0.2 to 359 ms.
+    pub update_latency_ns: u64,
+}
+
+/// How often entries go to other cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// Each period of so many ns, by the packets' stamps, as the loads of the period ask for.
+    Period(u64),
+    /// Never: entries move where the number of [`ActiveCores`](crate::ActiveCores) changes, and nowhere else.
+    Never,
+    /// Each so many packets, whatever the loads: entries drawn at random, each to a core drawn at random. To
+    /// show that moving does no harm.
+    Packets(u64),
+}
+
+impl Default for Rebalancing {
+    /// Every 10 ms, at once.
+    fn default() -> Rebalancing {
+        Rebalancing { every: Every::Period(10_000_000), update_latency_ns: 0 }
+    }
+}
+
+/// Tells, packet by packet, when to decide anew.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    every: Every,
+    packets: u64,
+    /// When the period ends; 0 before the first packet.
+    ends_ns: u64,
+}
+
+impl Schedule {
+    /// From the first packet on.
+    pub fn new(every: Every) -> Schedule {
+        Schedule { every, packets: 0, ends_ns: 0 }
+    }
+
+    /// Whether it is time to decide, ahead of a packet that comes now.
+    #[inline]
+    pub fn is_due(&mut self, now_ns: u64) -> bool {
+        match self.every {
+            Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
+            Every::Never => false,
+            Every::Period(_) if now_ns < self.ends_ns => false,
+            Every::Period(period_ns) => {
+                let is_first = self.ends_ns == 0;
+                self.ends_ns = now_ns.saturating_add(period_ns).max(1);
+                !is_first
+            }
+        }
+    }
+
+    /// Counts a packet.
+    #[inline]
+    pub fn count(&mut self) {
+        self.packets += 1;
+    }
+}
