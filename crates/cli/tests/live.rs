@@ -273,7 +273,7 @@ fn through_the_gateway(strategy: &str, cores: &str) {
     assert!(lan.left.ping("203.0.113.2", 3), "a host outside");
     assert!(lan.transfer("203.0.113.2:7000"), "TCP through NAT");
     lan.right.ip("route add 10.0.0.0/24 via 203.0.113.1");
-    assert!(!lan.right.ping("10.0.0.10", 1), "a stranger gets no answer");
+    assert!(!lan.right.ping_once("10.0.0.10", 1), "a stranger gets no answer");
     let report = running.end();
     let routing = &report["routing"];
     assert!(number(&routing["sent"]) > 0, "{routing}");
@@ -451,7 +451,7 @@ fn a_mirror_sends_nothing() {
     let chain = folder.file("track.toml");
     std::fs::write(&chain, TRACK).expect("a folder of the test");
     let running = lan.start(&[&chain, "--mirror", "in", "--json", "-"]);
-    assert!(!lan.left.ping("192.0.2.2", 2), "nobody answers");
+    assert!(!lan.left.ping_once("192.0.2.2", 2), "nobody answers");
     let report = running.end();
     let interface = of(&report, "in");
     assert!(number(&interface["received"]) > 0, "{interface}");

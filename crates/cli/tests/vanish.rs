@@ -25,7 +25,7 @@ fn comes_and_goes(label: &str, arguments: &[&str], address: &str, prepare: fn(&L
 
     lan.gateway.ip("link set out down");
     run.hear("out: down; packets that are to leave by it are lost (link-down)");
-    assert!(!lan.left.ping(address, 1), "while it is down");
+    assert!(!lan.left.ping_once(address, 1), "while it is down");
     lan.gateway.ip("link set out up");
     run.hear("out: up again");
     again(&lan);
@@ -35,7 +35,7 @@ fn comes_and_goes(label: &str, arguments: &[&str], address: &str, prepare: fn(&L
     for _ in 0..2 {
         lan.gateway.ip("link del out");
         run.hear("out: gone; packets that are to leave by it are lost (link-down)");
-        assert!(!lan.left.ping(address, 2), "while it is gone");
+        assert!(!lan.left.ping_once(address, 2), "while it is gone");
         let status = lan.ctl(&["status"]);
         assert!(status.lines().any(|line| line.starts_with("out (gone): ")), "{status}");
         outside(&lan);

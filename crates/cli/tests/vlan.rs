@@ -137,7 +137,7 @@ fn a_router_drops_tagged_frames() {
     thread::scope(|scope| {
         let _ending = Ending(&goes_on);
         scope.spawn(|| tagged.carry(&goes_on, &others));
-        assert!(!lan.left.ping("192.0.2.2", 2), "nobody answers");
+        assert!(!lan.left.ping_once("192.0.2.2", 2), "nobody answers");
     });
     run.signal("-TERM");
     let report = run.ended();

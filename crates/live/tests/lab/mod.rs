@@ -152,9 +152,13 @@ impl Namespace {
         Running(command.spawn().expect("`ip` is there"))
     }
 
-    /// Whether all of `count` echo requests are answered. They are 300 ms apart: so long `ping` waits for the last answer, and
-    /// threads of a busy machine need it.
+    /// Whether all of `count` echo requests are answered, in one of three attempts: threads of a busy machine may be late.
     pub fn ping(&self, address: &str, count: u32) -> bool {
+        (0..3).any(|_| self.ping_once(address, count))
+    }
+
+    /// Whether all of `count` echo requests are answered. They are 300 ms apart: so long `ping` waits for the last answer.
+    pub fn ping_once(&self, address: &str, count: u32) -> bool {
         let output = self.run("ping", &format!("-n -q -i 0.3 -W 1 -c {count} {address}"));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {

@@ -36,7 +36,7 @@ fn three(lab: &mut Lab) -> [Namespace; 3] {
 fn two_hosts_ping_each_other_through_the_forwarder() {
     let Some(mut lab) = crate::lab("forward") else { return };
     let [left, middle, right] = three(&mut lab);
-    assert!(!left.ping("192.0.2.2", 1), "nobody forwards yet");
+    assert!(!left.ping_once("192.0.2.2", 1), "nobody forwards yet");
     let is_over = AtomicBool::new(false);
     let mut forwarder = middle
         .inside(|| Forwarder::new(["m0", "m1"], &Steering::default()))
@@ -364,7 +364,7 @@ fn without_the_driver_the_network_stack_runs_the_program() {
         .unwrap_or_else(|error| panic!("{error}"));
     socket.fill(&mut umem.chunks().collect());
     program.insert(&socket).expect("it is the interface's");
-    assert!(!left.ping("192.0.2.2", 3));
+    assert!(!left.ping_once("192.0.2.2", 3));
     let mut packets = Vec::new();
     assert_eq!(socket.receive(9, &mut packets), 3);
     assert!(packets.iter().all(|packet| packet.len == 14 + 84), "{packets:?}");
@@ -387,7 +387,7 @@ fn what_finds_no_chunk_is_counted() {
         program.insert(&socket).expect("it is the interface's");
         (program, socket)
     });
-    assert!(!left.ping("192.0.2.2", 3));
+    assert!(!left.ping_once("192.0.2.2", 3));
     let statistics = socket.statistics().expect("it counts");
     assert!(statistics.fill_ring_empty >= 3, "{statistics:?}");
 }

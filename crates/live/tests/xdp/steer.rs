@@ -225,7 +225,7 @@ fn the_host_answers_for_what_is_passed_to_it() {
 
     // Planted: without the rules the socket gets it all, and nobody answers.
     let steers_none = steers(&right, "r0", &Steering::default());
-    assert!(!left.ping("192.0.2.2", 1));
+    assert!(!left.ping_once("192.0.2.2", 1));
     assert!(steers_none.program.counters().expect("it counts").redirected > 0);
     drop(steers_none);
 
@@ -237,5 +237,5 @@ fn the_host_answers_for_what_is_passed_to_it() {
     let reached = left
         .inside(|| std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(2)).is_ok());
     assert!(reached, "tcp/8080 is passed");
-    assert!(!left.ping("192.0.2.2", 1), "and nothing else to the same address");
+    assert!(!left.ping_once("192.0.2.2", 1), "and nothing else to the same address");
 }
