@@ -24,6 +24,8 @@ mod external;
 mod fragments;
 #[path = "gateway.rs"]
 mod gateway;
+#[path = "hybrid.rs"]
+mod hybrid;
 #[path = "live.rs"]
 mod live;
 #[path = "mixed_keys.rs"]

@@ -5,6 +5,7 @@
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
 //! | [`Placement`] | which core steps which shard, and what of it is offloaded to whom (Dyssect) |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
+//! | [`Promotion`] | how an entry's flows come to be replicated on all cores, and go back to one |
 //! | [`Offloading`] | how another core steps some of a shard's flows, and stops doing so (Dyssect) |
 //!
 //! An *entry* is one of the indirection table, through which a card spreads packets over cores; here it stands
@@ -15,12 +16,14 @@ mod balancer;
 mod migration;
 mod offloading;
 mod placement;
+mod promotion;
 mod sync;
 
 pub use balancer::Balancer;
 pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Placement, utilisation_for};
+pub use promotion::{Change, Changes, Promotion, Status, Step, promotion};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

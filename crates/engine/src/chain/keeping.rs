@@ -60,11 +60,13 @@ pub(crate) struct Entries<'a> {
     pub(crate) entry_of: &'a dyn Fn(&Headers) -> usize,
     /// How many shards there are, where a core has a table for each: an entry's lowest bits are its shard.
     pub(crate) shards: Option<usize>,
+    /// Whether every core has a table for every shard.
+    pub(crate) is_everywhere: bool,
 }
 
 impl Entries<'_> {
     fn is_of(&self, shard: usize, core: usize) -> bool {
-        usize::from(self.owners[shard]) == core
+        self.is_everywhere || usize::from(self.owners[shard]) == core
     }
 }
 

@@ -1,6 +1,7 @@
 //! What leaves a group of functions for another core: flows, pools, and whole tables.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use table::Horizon;
 
@@ -19,11 +20,12 @@ pub enum CorePools {
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// Flows of one group, on their way to another core.
+#[derive(Clone)]
 pub(crate) struct PackedFlows {
     /// By flow.
     pub(crate) entries: Vec<u16>,
-    /// A [`table::Parcel`] with the group's key.
-    pub(crate) parcel: Box<dyn Any + Send>,
+    /// A [`table::Parcel`] with the group's key. Several cores may take the same flows in.
+    pub(crate) parcel: Arc<dyn Any + Send + Sync>,
 }
 
 /// Which flows are to go.
@@ -97,10 +99,28 @@ pub(crate) trait Shelves {
     /// if there are no more blocks. Makes room as of `horizon`; `now_ns` is the latest time that this core has seen.
     fn arrange(
         &mut self,
-        parts: (usize, usize),
+        (from, to): (usize, usize),
         block: usize,
         leaving: &mut Leaving<'_>,
         horizon: Horizon,
         now_ns: u64,
-    ) -> Option<usize>;
+    ) -> Option<usize> {
+        let (next, packed) = self.pack_from(from, block, leaving);
+        packed.into_iter().for_each(|(_, flows)| self.unpack_into(to, flows, horizon, now_ns));
+        next
+    }
+
+    /// Packs flows of a part that are `leaving`, from block number `block` on, as [`Group::pack`](crate::path::group::Group::pack).
+    fn pack_from(
+        &mut self,
+        part: usize,
+        block: usize,
+        leaving: &mut Leaving<'_>,
+    ) -> (Option<usize>, Vec<(u16, PackedFlows)>);
+
+    /// Takes flows into a part, as [`Group::unpack`](crate::path::group::Group::unpack).
+    fn unpack_into(&mut self, part: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64);
+
+    /// From here on what happens to flows of this part is not counted: it is a replica, and another core counts.
+    fn silence(&mut self, part: usize);
 }

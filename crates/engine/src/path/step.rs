@@ -345,6 +345,11 @@ impl<F: NetworkFunction> Stepper<F> {
         }
     }
 
+    /// Goes on with these records that have ended, and gives those so far.
+    pub(crate) fn swap_ended(&mut self, ended: &mut Option<Box<EndedOf<F>>>) {
+        mem::swap(&mut self.ended, ended);
+    }
+
     /// The records that have ended on this core, if the function reports them.
     pub(crate) fn ended(&self) -> Option<&EndedOf<F>> {
         self.ended.as_deref()

@@ -2,7 +2,7 @@ use std::any::Any;
 use std::mem;
 
 use io::Frame;
-use nf::{NetworkFunction, Verdict, hash_bytes};
+use nf::{EndedOf, NetworkFunction, Verdict, hash_bytes};
 use table::{Cell, FlowTable, Horizon, Parcel, Part, Slot};
 use wire::{EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
@@ -22,6 +22,8 @@ pub(crate) struct FunctionMember<F: NetworkFunction> {
     pub(super) flows: FlowCounters,
     /// Sum of a hash of every flow that has left.
     departed: u64,
+    /// What is put aside of the counts, the sum, and the stepper's records that have ended.
+    aside: (FlowCounters, u64, Option<Box<EndedOf<F>>>),
     /// What waits for a block.
     pub(super) waiting: Option<Waiting<F::State>>,
     /// Flows that came from another core and are gone already, ahead of their entry's pool.
@@ -41,6 +43,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             part,
             flows: FlowCounters::default(),
             departed: 0,
+            aside: (FlowCounters::default(), 0, None),
             waiting: None,
             gone: Vec::new(),
         }
@@ -299,6 +302,13 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
             Way::In => self.flows.moved_in += states,
             Way::Out => self.flows.moved_out += states,
         }
+    }
+
+    fn swap_accounts(&mut self) {
+        let (flows, departed, ended) = &mut self.aside;
+        mem::swap(&mut self.flows, flows);
+        mem::swap(&mut self.departed, departed);
+        self.stepper.swap_ended(ended);
     }
 
     fn flow_counters(&self) -> FlowCounters {

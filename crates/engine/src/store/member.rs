@@ -102,6 +102,9 @@ pub(crate) trait Member<K>: Send {
     /// So many flows with a state have gone to another core, or have come from one, with their table.
     fn moved(&mut self, _way: Way, _states: u64) {}
 
+    /// Puts what was counted of flows aside, and goes on with what was put aside before: the first time with nothing.
+    fn swap_accounts(&mut self) {}
+
     /// Flows that came and went, if they are in the group's tables.
     fn flow_counters(&self) -> FlowCounters {
         FlowCounters::default()

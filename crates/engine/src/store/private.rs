@@ -1,5 +1,6 @@
 use std::any::Any;
 use std::mem;
+use std::sync::Arc;
 
 use io::Port;
 use nf::{FlowKey, NetworkFunction};
@@ -302,12 +303,12 @@ impl<K: FlowKey> Group for KeyGroup<K> {
             }
         }
         let erase =
-            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Box::new(parcel) });
+            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Arc::new(parcel) });
         (next, packed.into_iter().map(erase).collect())
     }
 
     fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, horizon: Horizon, now_ns: u64) {
-        let parcel: Box<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
+        let parcel: Arc<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
         for (index, entry) in entries.into_iter().enumerate() {
             self.make_room(horizon, now_ns);
             let slot = self.table.unpack(&parcel, index);

@@ -11,7 +11,7 @@ use crate::path::counters::FlowCounters;
 use crate::path::group::Group;
 use crate::path::laps::Laps;
 use crate::path::packets::{BATCH_PACKETS, bits};
-use crate::path::parcel::{Leaving, Shelves, Table, part_of};
+use crate::path::parcel::{Leaving, PackedFlows, Shelves, Table, part_of};
 use crate::store::member::Way;
 use crate::store::private::KeyGroup;
 use crate::store::shelf::{Shelf, Shelved};
@@ -48,14 +48,21 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Does something with one of the tables at hand.
     fn with<R>(&mut self, shelf: &mut Shelf<K>, part: usize, act: impl FnOnce(&mut Self) -> R) -> R {
         let shelved = shelf.tables[part].as_deref_mut().expect("packets come where their shard's tables are");
+        let is_silent = shelf.silent == Some(part);
         mem::swap(&mut shelved.table, &mut self.table);
         mem::swap(&mut shelved.entries, &mut self.entries);
+        if is_silent {
+            self.members.iter_mut().for_each(|member| member.swap_accounts());
+        }
         for (member, count) in self.members.iter().zip(&mut shelved.live) {
             *count -= live(member.flow_counters());
         }
         let done = act(self);
         for (member, count) in self.members.iter().zip(&mut shelved.live) {
             *count += live(member.flow_counters());
+        }
+        if is_silent {
+            self.members.iter_mut().for_each(|member| member.swap_accounts());
         }
         mem::swap(&mut shelved.table, &mut self.table);
         mem::swap(&mut shelved.entries, &mut self.entries);
@@ -110,20 +117,27 @@ impl<K: FlowKey> Shelves for KeyGroup<K> {
         }
     }
 
-    fn arrange(
+    fn pack_from(
         &mut self,
-        (from, to): (usize, usize),
+        part: usize,
         block: usize,
         leaving: &mut Leaving<'_>,
-        horizon: Horizon,
-        now_ns: u64,
-    ) -> Option<usize> {
-        let mut shelf = self.shelf.take()?;
-        let (next, packed) = self.with(&mut shelf, from, |group| group.pack(block, leaving));
-        for (_, flows) in packed {
-            self.with(&mut shelf, to, |group| group.unpack(flows, horizon, now_ns));
-        }
+    ) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        let Some(mut shelf) = self.shelf.take() else { return (None, Vec::new()) };
+        let packed = self.with(&mut shelf, part, |group| group.pack(block, leaving));
         self.shelf = Some(shelf);
-        next
+        packed
+    }
+
+    fn unpack_into(&mut self, part: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
+        let Some(mut shelf) = self.shelf.take() else { return };
+        self.with(&mut shelf, part, |group| group.unpack(flows, horizon, now_ns));
+        self.shelf = Some(shelf);
+    }
+
+    fn silence(&mut self, part: usize) {
+        if let Some(shelf) = &mut self.shelf {
+            shelf.silent = Some(part);
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Shelf<K> {
     pub(super) tables: Box<[Option<Box<Shelved<K>>>]>,
     /// By shard, how many buckets are in the offloaded part.
     pub(super) splits: Box<[u8]>,
+    /// A part of which another core counts what happens to flows.
+    pub(super) silent: Option<usize>,
 }
 
 /// A table that is not at hand.
@@ -48,7 +50,7 @@ impl<K: FlowKey> Shelf<K> {
             Ok(Some(Box::new(Shelved { table, entries: vec![0; flows], live })))
         };
         let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
-        Ok(Shelf { tables: tables?.into(), splits: vec![0; here.shards].into() })
+        Ok(Shelf { tables: tables?.into(), splits: vec![0; here.shards].into(), silent: None })
     }
 
     /// All tables that are here.

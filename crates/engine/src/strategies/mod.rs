@@ -2,7 +2,7 @@
 //!
 //! | folder or file | what it is |
 //! |---|---|
-//! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr` | the strategies |
+//! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr`, `hybrid` | the strategies |
 //! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
 //! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
 //! | `orders` | what a dispatcher tells one core, such as to send an entry's flows |
@@ -17,6 +17,7 @@ mod dyssect;
 pub(crate) mod egress;
 pub(crate) mod fragments;
 mod hashing;
+mod hybrid;
 pub(crate) mod ingress;
 pub(crate) mod limits;
 mod orders;
@@ -48,5 +49,8 @@ pub const SHARED: &dyn Strategy = &shared::Shared;
 /// State-compute replication: packets go to the cores in turn, and each core steps all of them.
 pub const SCR: &dyn Strategy = &scr::Scr;
 
+/// Flows are spread as under `rss`, but for the largest: these are replicated as under `scr`.
+pub const HYBRID: &dyn Strategy = &hybrid::Hybrid;
+
 /// Every strategy.
-pub const ALL: [&dyn Strategy; 6] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR];
+pub const ALL: [&dyn Strategy; 7] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, HYBRID];

@@ -21,6 +21,9 @@ use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
 
+/// Values of a hash of which each has an entry of its own: as many as [`io::Frame::entry`] tells apart.
+pub(crate) const HASH_VALUES: usize = 1 << 16;
+
 /// A way to run one chain on several cores. A strategy is a folder of its own, and a line in
 /// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other.
 ///
@@ -148,6 +151,8 @@ pub enum States {
     Private,
     /// All cores have one table for each group of functions, in stripes.
     Striped,
+    /// The same, and beside them all cores have the states of a few flows, whose packets all of them step.
+    PartlyReplicated,
     /// Each core has all states: it steps the packets of all.
     Replicated,
 }
@@ -210,6 +215,7 @@ impl Plan {
         let need_bytes = match plan.shards {
             _ if plan.is_striped() => chain.striped_bytes(),
             Some(shards) => shards.chain(chain).table_bytes(2 * shards.count(), &plan.shared),
+            None if plan.is_partly_replicated() => chain.table_bytes(2 * cores, &plan.shared),
             None => chain.table_bytes(cores, &plan.shared),
         };
         match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
@@ -270,7 +276,11 @@ impl Plan {
 
     /// How many entries a packet's hash may point to.
     pub fn entries(&self) -> usize {
-        self.shards.map_or(self.indirection_entries, Shards::entries)
+        match self.shards {
+            _ if self.is_partly_replicated() => HASH_VALUES,
+            Some(shards) => shards.entries(),
+            None => self.indirection_entries,
+        }
     }
 
     /// Which core has each entry of the indirection table at first, where flows move.
@@ -309,6 +319,16 @@ impl Plan {
         self.states == States::Replicated && self.cores > 1
     }
 
+    /// Whether all packets of a flow come to one core at a time, so that they are done in the order in which they came.
+    pub(crate) fn keeps_flows_on_one_core(&self) -> bool {
+        !self.is_striped() && !self.is_replicated() && !self.is_partly_replicated()
+    }
+
+    /// Whether each core has a replica of some states beside its own.
+    pub fn is_partly_replicated(&self) -> bool {
+        self.states == States::PartlyReplicated
+    }
+
     pub(crate) fn cores_keeping(
         &self,
         chain: &Chain,
@@ -329,8 +349,11 @@ impl Plan {
         };
         let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(&marked(headers)));
         let owners = self.owners();
-        let shards = self.shards.map(Shards::count);
-        let entries = owners.as_deref().map(|owners| Entries { owners, entry_of: &entry_of, shards });
+        let is_everywhere = self.is_partly_replicated();
+        // One shard on every core, whose offloaded part has what is replicated.
+        let shards = if is_everywhere { Some(1) } else { self.shards.map(Shards::count) };
+        let entries = Entries { owners: &[], entry_of: &entry_of, shards, is_everywhere };
+        let entries = owners.as_deref().map(|owners| Entries { owners, ..entries });
         chain.cores_keeping(&Spread { cores: self.cores, core_of: &core_of, entries }, keeping)
     }
 

@@ -56,8 +56,10 @@ pub enum PlanError {
         max: usize,
     },
     /// More cores than can have a ring to each other.
-    #[error("strategy `dyssect` on {cores} cores: it runs on at most {max} cores")]
-    Offloading {
+    #[error("strategy `{strategy}` on {cores} cores: it runs on at most {max} cores")]
+    Rings {
+        /// The strategy.
+        strategy: &'static str,
         /// What was asked.
         cores: usize,
         /// The most.
@@ -73,6 +75,21 @@ pub enum PlanError {
         chain: String,
         /// The function that inspects.
         function: String,
+        /// A strategy that runs it.
+        works: &'static str,
+    },
+    /// A function whose flows cannot be replicated while others are not.
+    #[error(
+        "strategy `hybrid` cannot run chain `{chain}`: flows of `{function}` cannot be promoted, because {why}\n\
+         What works: `--strategy {works}`."
+    )]
+    Promotion {
+        /// The chain.
+        chain: String,
+        /// The function.
+        function: String,
+        /// Why not.
+        why: &'static str,
         /// A strategy that runs it.
         works: &'static str,
     },

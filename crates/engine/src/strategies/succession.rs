@@ -72,7 +72,10 @@ impl Plan {
             Some("strategy or cores are others")
         } else if self.states != before.states {
             Some("its flows are kept where they were not before")
-        } else if self.cores == 1 || self.states != States::Private || self.hash_fields.is_none() {
+        } else if self.cores == 1
+            || !matches!(self.states, States::Private | States::PartlyReplicated)
+            || self.hash_fields.is_none()
+        {
             None
         } else if fields != (before.hash_fields, before.entries()) {
             Some("packets go to cores by a hash of other fields")

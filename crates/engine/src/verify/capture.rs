@@ -159,7 +159,7 @@ pub fn verify_reloading(
         filled: filled(chain, [&single, &other]),
         exhausted: exhausted(chain, [&single, &other]),
         oddities: Oddities::of(&other),
-        out_of_order: (!plan.is_striped() && !plan.is_replicated()).then_some(order.out_of_order),
+        out_of_order: plan.keeps_flows_on_one_core().then_some(order.out_of_order),
         moves: other.moves,
         reloads: other.reloads,
         input_error: other.input_error,

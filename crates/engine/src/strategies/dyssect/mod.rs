@@ -53,7 +53,7 @@ impl Strategy for Dyssect {
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
         if cores > CORES {
-            return Err(PlanError::Offloading { cores, max: CORES });
+            return Err(PlanError::Rings { strategy: self.name(), cores, max: CORES });
         }
         let rebalancing = Some(Rebalancing { every: Every::Period(EPOCH_NS), ..Rebalancing::default() });
         let shards = Some(Shards::default());
