@@ -283,5 +283,3 @@ impl<P: Clone> Promotion<P> {
 
 #[cfg(all(test, feature = "loom"))]
 mod model;
-#[cfg(all(test, not(feature = "loom")))]
-mod tests;

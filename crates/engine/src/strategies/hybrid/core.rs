@@ -93,10 +93,6 @@ impl Core {
 
     /// Puts told packets of other cores up to number `until` into the batch; says whether all of them are.
     fn replay_to(&mut self, until: u64, batch: &mut Batch) -> bool {
-        // The one behind may be this core's own.
-        if until >= self.known {
-            self.known = self.history.published() as u64;
-        }
         // Behind a change they are stepped when it is carried out.
         let end = until.min(self.promotion.told_limit()).min(self.known);
         while self.told < end && batch.len() < BATCH_PACKETS {
@@ -173,7 +169,6 @@ impl Core {
         if !self.history.is_abandoned() {
             return Received::Idle;
         }
-        self.known = self.history.published() as u64;
         self.replay_to(self.known, batch);
         if !batch.is_empty() {
             return Received::Frames;
@@ -205,6 +200,8 @@ impl Intake for Core {
             room => port.receive(&mut self.received, room),
         };
         self.waiting.extend(self.received.drain(..));
+        // Ahead of the look at changes: those that came before a packet which is known are known, too.
+        self.known = self.history.published() as u64;
         self.carry_out(port.consumed() - self.waiting.len() as u64, chain, batch);
         if batch.is_empty() {
             self.fill(batch);
@@ -213,7 +210,6 @@ impl Intake for Core {
         if self.waiting.is_empty() && batch.is_empty() {
             // Nothing of this core's is among what was told before its next.
             let until = self.next_own(self.told);
-            self.known = self.history.published() as u64;
             self.replay_to(until.min(self.known), batch);
         }
         self.history.release(self.told as usize);

@@ -185,3 +185,99 @@ impl Elephants {
         Some(self.demote(slot, entry))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CORES: usize = 4;
+
+    fn elephants() -> Elephants {
+        let owners: Vec<u16> = (0..1024).map(|entry| entry % CORES as u16).collect();
+        Elephants::new(&owners, CORES)
+    }
+
+    /// A period with so many packets of each entry.
+    fn period(elephants: &mut Elephants, packets: &[(u16, u32)]) -> Vec<Decision> {
+        for (entry, packets) in packets {
+            (0..*packets).for_each(|_| elephants.count(*entry));
+        }
+        let mut decisions = Vec::new();
+        elephants.end_period(8, |decision| decisions.push(decision));
+        decisions
+    }
+
+    #[test]
+    fn an_elephant_is_promoted_and_demoted_when_it_has_cooled() {
+        let mut elephants = elephants();
+        let mice: Vec<(u16, u32)> = (100..500).map(|entry| (entry, 10)).collect();
+        let with = |packets| [&mice[..], &[(64, packets)]].concat();
+        assert_eq!(period(&mut elephants, &with(10)), [], "even loads");
+        assert_eq!(period(&mut elephants, &with(2_000)), [Decision::Promote { entry: 64, slot: 0 }]);
+        assert_eq!(elephants.place(64), Err(0));
+        assert_eq!(period(&mut elephants, &with(2_000)), []);
+        assert_eq!(period(&mut elephants, &with(0)), []);
+        assert_eq!(period(&mut elephants, &with(0)), []);
+        assert_eq!(period(&mut elephants, &with(2_000)), [], "it is hot again");
+        let cool: Vec<_> = (0..COOL_PERIODS).flat_map(|_| period(&mut elephants, &with(0))).collect();
+        assert_eq!(cool, [Decision::Demote { entry: 64, slot: 0 }]);
+        assert_eq!(elephants.place(64), Ok(0));
+    }
+
+    #[test]
+    fn counts_of_periods_long_ago_are_forgotten() {
+        let mut elephants = elephants();
+        period(&mut elephants, &[(70, 1)]);
+        for _ in 0..255 {
+            period(&mut elephants, &[(71, 1)]);
+        }
+        // The number of the period is the same again.
+        elephants.count(70);
+        assert_eq!(elephants.packets_of(70), 1);
+    }
+
+    proptest! {
+        /// Counts are exact, only what is hot on a core that has too much is promoted, and afterwards no core has too much
+        /// that has a hot value left.
+        #[test]
+        fn decisions_are_those_of_exact_counts(
+            packets in prop::collection::vec(prop_oneof![64..1024u16, Just(64u16), 64..70u16], 100..3_000),
+        ) {
+            let mut elephants = elephants();
+            let mut exact: HashMap<u16, u64> = HashMap::new();
+            let mut loads = [0; CORES];
+            for entry in &packets {
+                *exact.entry(*entry).or_default() += 1;
+                loads[usize::from(*entry) % CORES] += 1;
+                elephants.count(*entry);
+            }
+            for (entry, packets) in &exact {
+                prop_assert_eq!(elephants.packets_of(*entry), *packets);
+            }
+            let mean = packets.len() as u64 / CORES as u64;
+            let (mut promoted, mut shared) = (Vec::new(), 0);
+            elephants.end_period(SLOTS.into(), |decision| promoted.push(decision));
+            for decision in promoted {
+                let Decision::Promote { entry, .. } = decision else { panic!("{decision:?}") };
+                let core = usize::from(entry) % CORES;
+                prop_assert!(exact[&entry] * HOT >= mean);
+                prop_assert!((loads[core] + shared) * TOO_MUCH.1 > mean * TOO_MUCH.0);
+                let packets = exact.remove(&entry).expect("promoted once");
+                loads[core] -= packets;
+                shared += packets / CORES as u64;
+            }
+            let busiest = (0..CORES).max_by_key(|core| loads[*core]).expect("a core");
+            let of_busiest = exact.iter().filter(|(entry, _)| usize::from(**entry) % CORES == busiest);
+            let largest = of_busiest.map(|(_, packets)| *packets).max().unwrap_or(0);
+            let has_too_much = (loads[busiest] + shared) * TOO_MUCH.1 > mean * TOO_MUCH.0;
+            // More are not looked at.
+            if exact.len() < CANDIDATES / 2 {
+                prop_assert!(!has_too_much || largest * HOT < mean, "{loads:?} {shared} {largest}");
+            }
+        }
+    }
+}
