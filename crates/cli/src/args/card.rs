@@ -21,7 +21,7 @@ pub struct CardArgs {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub update_latency_ms: Option<f64>,
     /// Have a quarter of the flows move, drawn at random, every N packets, whatever the loads: to show that it does no
-    /// harm. dyssect also changes a quarter of its ratios and offloaders
+    /// harm. dyssect also changes a quarter of its ratios and offloaders; hybrid promotes or demotes flows just seen
     #[arg(long, value_name = "N", conflicts_with = "rebalance_ms", value_parser = clap::value_parser!(u64).range(1..))]
     pub move_every: Option<u64>,
     /// Shards of dyssect, a power of two up to 1024 [default: 16]
@@ -42,8 +42,8 @@ impl CardArgs {
             if plan.rebalancing.is_none() {
                 return Err(Failure::usage(format!(
                     "under strategy `{}` flows stay where they are\n\
-                     Leave out --rebalance-ms, --update-latency-ms and --move-every, or use `--strategy rsspp`\n\
-                     or `--strategy dyssect`.",
+                     Leave out --rebalance-ms, --update-latency-ms and --move-every, or use `--strategy rsspp`,\n\
+                     `--strategy dyssect` or `--strategy hybrid`.",
                     strategy.name()
                 )));
             }

@@ -8,15 +8,20 @@
 //! Bounds: threads are interrupted where they could go on at most `BOUND` times; each core takes `TURNS` turns beside the
 //! others, and the rest when these have ended.
 
+use std::collections::VecDeque;
+
 use loom::thread;
 use ring::{Consumer, Producer, Publisher, Subscriber, broadcast, ring};
 
 use super::{Change, Changes, Promotion, Status, Step, promotion};
 
-const BOUND: usize = 2;
+const BOUND: usize = 1;
+
+/// Packets that a core works off between two looks at the changes.
+const BATCH: usize = 2;
 
 /// Turns that a core takes beside the others: so many as can matter.
-const TURNS: usize = 3;
+const TURNS: usize = 2;
 
 /// Turns after which whoever still waits waits for ever.
 const ENDLESS: usize = 50;
@@ -95,7 +100,7 @@ struct Core {
     promotion: Promotion<Flows>,
     history: Subscriber<u64>,
     queue: Consumer<Packet>,
-    waiting: Option<Packet>,
+    waiting: VecDeque<Packet>,
     worked_off: u64,
     known: u64,
     told: u64,
@@ -147,8 +152,12 @@ impl Core {
     /// What a core does between two looks at its queue; `true` when it may go.
     fn turn(&mut self) -> bool {
         let has_ended = self.queue.is_abandoned();
-        self.waiting = self.waiting.or_else(|| self.queue.pop());
-        let is_last = has_ended && self.waiting.is_none();
+        while self.waiting.len() < BATCH
+            && let Some(packet) = self.queue.pop()
+        {
+            self.waiting.push_back(packet);
+        }
+        let is_last = has_ended && self.waiting.is_empty();
         if self.plant.late_history {
             self.promotion.look();
         }
@@ -157,29 +166,25 @@ impl Core {
             self.promotion.look();
         }
         self.carry_out();
-        if let Some((seq, is_told)) = self.waiting
+        if is_last {
+            self.replay(self.known);
+        }
+        while let Some((seq, is_told)) = self.waiting.front().copied()
             && (self.plant.no_order || self.promotion.allows(seq))
         {
             let next_own = self.told + (self.told + self.number) % 2;
             if !is_told {
                 step(&mut self.own, seq);
-                self.done();
             } else if self.replay(next_own) && self.limit() > next_own {
                 step(&mut self.replica, seq);
                 self.told += 1;
-                self.done();
+            } else {
+                break;
             }
-        } else if self.waiting.is_none() {
-            // What was told before its next own packet; at the end there is none.
-            let next_own = self.told + (self.told + self.number) % 2;
-            self.replay(if is_last { self.known } else { next_own });
+            self.waiting.pop_front();
+            self.worked_off += 1;
         }
         is_last && self.told == self.known && self.promotion.is_settled()
-    }
-
-    fn done(&mut self) {
-        self.waiting = None;
-        self.worked_off += 1;
     }
 }
 
@@ -200,7 +205,7 @@ fn check(script: &'static [Event], plant: Plant) {
                 promotion,
                 history,
                 queue,
-                waiting: None,
+                waiting: VecDeque::new(),
                 worked_off: 0,
                 known: 0,
                 told: 0,

@@ -89,7 +89,9 @@ impl Strategy for Hybrid {
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
-        let Some(owners) = self.owners(plan) else { return Team::plain(self.assign(chain, plan), plan.cores) };
+        let Some(owners) = self.owners(plan) else {
+            return Team::plain(self.assign(chain, plan), plan.cores);
+        };
         // As many as can be in flight, and those that are told of ahead of them: see `scr`.
         let records = plan.cores * (QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS) + BATCH_PACKETS;
         let (history, histories) = broadcast(records, plan.cores);
@@ -113,7 +115,8 @@ fn promotable(chain: &Chain, shared: &[usize]) -> Result<(), PlanError> {
         Err(PlanError::Promotion { chain, function, why, works: "rss" })
     };
     if let Some(function) = chain.inspects_before_state() {
-        let why = "it looks into payloads, which other cores do not see, and functions with states come behind it";
+        let why =
+            "it looks into payloads, which other cores do not see, and functions with states come behind it";
         return refuse(function, why);
     }
     if let Some(index) = shared.first() {
@@ -121,7 +124,8 @@ fn promotable(chain: &Chain, shared: &[usize]) -> Result<(), PlanError> {
     }
     match chain.functions.iter().find(|spec| spec.function.steps_in_order()) {
         Some(spec) => {
-            let why = "they take from a pool that other flows take from, and replicas of the pool would differ";
+            let why =
+                "they take from a pool that other flows take from, and replicas of the pool would differ";
             refuse(&spec.name, why)
         }
         None => Ok(()),
