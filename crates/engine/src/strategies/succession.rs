@@ -57,6 +57,8 @@ impl Plan {
     /// last packet that came.
     pub fn bring_home(&self, cores: &mut [ChainCore], last: Stamp) {
         match (self.owners(), self.shards) {
+            // At the end each core has its own flows, and no others.
+            _ if self.is_partly_replicated() => (),
             (Some(owners), None) => bring_home(cores, &owners, last),
             (Some(owners), Some(shards)) => {
                 bring_shards_home(cores, &owners[..shards.count()], &owners, last)
