@@ -20,7 +20,7 @@ use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd, Moves};
-use crate::strategies::hybrid::SLOTS;
+use crate::strategies::hybrid::elephants::SLOTS;
 use crate::strategies::hybrid::replica::{Flows, Tables};
 
 /// What all cores are told of a packet of a promoted flow.

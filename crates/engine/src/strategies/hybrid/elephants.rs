@@ -6,7 +6,9 @@
 //! A period's packets are counted by value and by core. Then, as long as the core with the most to do has much more than the
 //! mean, its largest value is promoted, which takes the value's packets from that core and gives every core its share.
 
-use crate::strategies::hybrid::SLOTS;
+/// How many values of the hash can be promoted at a time. An entry below this number is such a place; the entry of a packet that
+/// is not promoted is at or above it.
+pub(super) const SLOTS: u16 = 64;
 
 /// A core has too much to do from 9/8 of the mean on.
 const TOO_MUCH: (u64, u64) = (9, 8);

@@ -41,10 +41,6 @@ const PERIOD_NS: u64 = 10_000_000;
 /// Each core has a ring to each other one.
 const CORES: usize = 32;
 
-/// How many values of the hash can be promoted at a time. An entry below this number is such a place; the entry of a packet that
-/// is not promoted is at or above it.
-const SLOTS: u16 = 64;
-
 impl Strategy for Hybrid {
     fn name(&self) -> &'static str {
         "hybrid"

@@ -9,7 +9,7 @@ use table::Horizon;
 
 use crate::path::core::ChainCore;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows};
-use crate::strategies::hybrid::SLOTS;
+use crate::strategies::hybrid::elephants::SLOTS;
 use crate::strategies::plan::HASH_VALUES;
 
 /// A core's own flows.

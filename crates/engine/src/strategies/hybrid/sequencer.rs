@@ -12,9 +12,8 @@ use wire::{Headers, Stamp};
 
 use crate::path::packets::BATCH_PACKETS;
 use crate::strategies::dispatch::{Dispatcher, Queues};
-use crate::strategies::hybrid::SLOTS;
 use crate::strategies::hybrid::core::Told;
-use crate::strategies::hybrid::elephants::{Decision, Elephants};
+use crate::strategies::hybrid::elephants::{Decision, Elephants, SLOTS};
 
 /// Changes that one decision can make.
 pub(super) const DECISION_CHANGES: usize = 4;
