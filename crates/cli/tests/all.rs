@@ -34,6 +34,8 @@ mod fragments;
 mod function_from_outside;
 #[path = "iperf.rs"]
 mod iperf;
+#[path = "jumbo.rs"]
+mod jumbo;
 #[path = "../../live/tests/lab/mod.rs"]
 mod lab;
 #[path = "live.rs"]

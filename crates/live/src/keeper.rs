@@ -28,7 +28,7 @@ use crate::rights;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{Steering, Umem, XdpProgram};
-use crate::xdp_link::{XdpLink, lock};
+use crate::xdp_link::{Share, XdpLink, lock};
 use crate::{Interface, LiveError};
 
 /// How often it looks though the kernel tells nothing.
@@ -83,10 +83,10 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) enum Kind {
     Packet,
     Tap,
-    /// With so many chunks that wait for packets, and VLAN tags in frames until the port is dropped.
+    /// With its share of the pool, and VLAN tags in frames until the port is dropped.
     Xdp {
         umem: Umem,
-        chunks: usize,
+        share: Share,
         tags: TagsStay,
     },
 }
@@ -112,14 +112,13 @@ pub(crate) enum State {
 
 impl Kept {
     /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
-    fn open(&mut self, interface: &Interface, number: usize) -> Result<Box<dyn Link>, LiveError> {
+    fn open(&mut self, interface: &Interface) -> Result<Box<dyn Link>, LiveError> {
         Ok(match &mut self.kind {
             Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
             Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
-            Kind::Xdp { umem, chunks, tags } => {
+            Kind::Xdp { umem, share, tags } => {
                 *tags = TagsStay::in_frames_of(interface)?;
-                let chunks = (number as u8, *chunks);
-                let mut link = XdpLink::open(interface, &self.steering, umem, chunks, self.sees_all)?;
+                let mut link = XdpLink::open(interface, &self.steering, umem, *share, self.sees_all)?;
                 link.steer()?;
                 self.program = Some(link.program());
                 Box::new(link)
@@ -157,7 +156,7 @@ impl Kept {
             }
             (State::Gone(before), Presence::Up(now)) => {
                 let before = before.clone();
-                match self.open(&now, number) {
+                match self.open(&now) {
                     Ok(link) => {
                         self.state = State::Held { index: now.index, is_up: true };
                         let said = format!("{}: back, {}", now.name, link.describe());

@@ -26,6 +26,7 @@ mod interface;
 mod keeper;
 mod link;
 mod packet_socket;
+mod parts;
 mod port;
 pub mod rights;
 pub mod route;

@@ -17,8 +17,8 @@ use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
-use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram, page_bytes};
-use crate::xdp_link::{XdpLink, lock, umem};
+use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram};
+use crate::xdp_link::{Share, XdpLink, lock, umem};
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
@@ -123,21 +123,20 @@ impl LivePort {
         let sees_all = !matches!(mode, Mode::Route(_));
         let origins = vec![0; pool.free()].into();
         let waiting = pool.free() / (2 * interfaces.len());
+        let has_parts = interfaces.iter().any(|interface| interface.mtu > LARGEST_MTU);
         let none = Steering::default();
         let (mut sides, mut remarks, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (number, interface) in interfaces.iter().enumerate() {
             let steering = options.steering.get(number).unwrap_or(&none);
             let mut xdp = || -> Result<Opened, LiveError> {
-                if pool.chunk_bytes() > page_bytes() {
-                    return Err(too_long(interfaces));
-                }
                 let umem = umem(&pool)?;
                 let tags = TagsStay::in_frames_of(interface)?;
-                let chunks = (number as u8, waiting);
-                let mut link = XdpLink::open(interface, steering, &umem, chunks, sees_all)?;
+                let share =
+                    Share { number: number as u8, waiting, frame_bytes: pool.chunk_bytes(), has_parts };
+                let mut link = XdpLink::open(interface, steering, &umem, share, sees_all)?;
                 link.turn(&mut pool);
                 link.steer()?;
-                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting, tags }, Box::new(link)))
+                Ok((Some(link.program()), Kind::Xdp { umem, share, tags }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
@@ -427,20 +426,9 @@ fn misses_tags_of(Interface { name, .. }: &Interface) -> String {
     )
 }
 
-/// The largest MTU at which drivers take an XDP program: less than a page with what the kernel puts around a packet.
+/// The largest MTU whose frames have one part: less than a page with what the kernel puts around a packet. Drivers take
+/// programs that know of no parts up to it.
 const LARGEST_MTU: usize = 3_498;
-
-/// An interface whose packets have no room in a page.
-fn too_long(interfaces: &[Interface]) -> LiveError {
-    let longest = interfaces.iter().max_by_key(|interface| interface.mtu);
-    let (name, mtu) = longest.map_or(("?", 0), |longest| (longest.name.as_str(), longest.mtu));
-    LiveError::refused(
-        format!("interface `{name}` has MTU {mtu}, and AF_XDP takes up to {LARGEST_MTU}"),
-        format!(
-            "Use a smaller one (ip link set dev {name} mtu {LARGEST_MTU}), or AF_PACKET, which takes it: --socket packet."
-        ),
-    )
-}
 
 impl Port for LivePort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {

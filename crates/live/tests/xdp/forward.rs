@@ -74,7 +74,7 @@ fn whole(mut forwarder: Forwarder) -> [u64; 2] {
     // Planted: a completion that nobody keeps.
     let side = &mut forwarder.sides[0].socket;
     let chunk = forwarder.free.pop().expect("some are free");
-    side.transmit(&[Descriptor { address: chunk, len: 60 }]);
+    side.transmit(&[Descriptor { address: chunk, len: 60, goes_on: false }]);
     let mut forgotten = Vec::new();
     while side.to_send() > 0 && Instant::now() < deadline {
         side.kick().expect("the interface is there");
@@ -194,7 +194,7 @@ fn frames_arrive_whole_and_in_order_and_chunks_come_back_by_their_starts() {
             let (address, len) = (chunk + u64::from(sent % 500), 60 + sent % 1_400);
             // SAFETY: the chunk was free, and nobody else uses the memory.
             unsafe { write(&umem, address, &frame(sent, len)) };
-            assert_eq!(sender.transmit(&[Descriptor { address, len }]), 1);
+            assert_eq!(sender.transmit(&[Descriptor { address, len, goes_on: false }]), 1);
             sent += 1;
         }
         sender.kick().expect("the interface is there");
