@@ -2,6 +2,8 @@
 
 #[path = "bench.rs"]
 mod bench;
+#[path = "card.rs"]
+mod card;
 #[path = "cli.rs"]
 mod cli;
 #[path = "control.rs"]

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
+use crate::card::CardRss;
 use crate::interface::{Presence, host_addresses};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
@@ -83,11 +84,12 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) enum Kind {
     Packet,
     Tap,
-    /// With its share of the pool, and VLAN tags in frames until the port is dropped.
+    /// With its share of the pool, and VLAN tags in frames and the card's hash as asked until the port is dropped.
     Xdp {
         umem: Umem,
         share: Share,
         tags: TagsStay,
+        rss: Option<CardRss>,
     },
 }
 
@@ -116,8 +118,10 @@ impl Kept {
         Ok(match &mut self.kind {
             Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
             Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
-            Kind::Xdp { umem, share, tags } => {
+            Kind::Xdp { umem, share, tags, rss } => {
                 *tags = TagsStay::in_frames_of(interface)?;
+                // A new card hashes as it does by itself.
+                *rss = None;
                 let mut link = XdpLink::open(interface, &self.steering, umem, *share, self.sees_all)?;
                 link.steer()?;
                 self.program = Some(link.program());

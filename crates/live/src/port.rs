@@ -7,6 +7,7 @@ use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiti
 use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
+use crate::card::{CardHash, CardRss};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::host::HostDoor;
@@ -67,6 +68,8 @@ pub struct PortOptions {
     pub steering: Vec<Steering>,
     /// By interface, those that are TAP interfaces and no cards. Missing ones are none.
     pub taps: Vec<Option<TapDevice>>,
+    /// How cards with several queues are to hash while the port is open. Without it they hash as they do.
+    pub card_hash: Option<CardHash>,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
 }
@@ -136,7 +139,8 @@ impl LivePort {
                 let mut link = XdpLink::open(interface, steering, &umem, share, sees_all)?;
                 link.turn(&mut pool);
                 link.steer()?;
-                Ok((Some(link.program()), Kind::Xdp { umem, share, tags }, Box::new(link)))
+                let rss = card_hash(interface, options.card_hash.as_ref(), &mut remarks);
+                Ok((Some(link.program()), Kind::Xdp { umem, share, tags, rss }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
@@ -158,6 +162,10 @@ impl LivePort {
                     }
                 },
             };
+            if options.card_hash.is_some() && program.is_none() {
+                remarks
+                    .push(format!("{}: the card's own hash stays as it is without AF_XDP", interface.name));
+            }
             let misses_tags = |program: &Arc<Mutex<XdpProgram>>| !lock(program).asks_for_tags();
             if interface.driver == HOLDS_TAGS && program.as_ref().is_some_and(misses_tags) {
                 remarks.push(misses_tags_of(interface));
@@ -416,6 +424,16 @@ type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Box<dyn Link>);
 fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     let all = sides.iter().flat_map(|side| side.link.descriptors());
     all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
+}
+
+/// Has a card hash as asked, and says what became of it. The old settings come back with what is given.
+fn card_hash(interface: &Interface, wanted: Option<&CardHash>, remarks: &mut Vec<String>) -> Option<CardRss> {
+    let set = CardRss::set(interface, wanted?);
+    remarks.push(match &set {
+        Ok(set) => format!("{}: {}", interface.name, set.describe()),
+        Err(error) => format!("{}: {error}", interface.name),
+    });
+    set.ok()
 }
 
 /// A virtual interface whose driver cannot be asked for tags.
