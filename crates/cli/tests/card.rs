@@ -1,9 +1,24 @@
-//! `--card-rss` where there is no card: it says so, and packets pass.
+//! What is asked of cards where there are none: it is said, and packets pass.
 
 use serde_json::json;
 
-use crate::live::of;
+use crate::live::{of, transfer};
 use crate::service::Lan;
+
+/// The run does the work of the driver itself.
+#[test]
+fn packets_pass_where_the_run_polls_the_driver() {
+    let Some(lan) = Lan::new("poll-driver") else { return };
+    let chain = lan.folder.file("track.toml");
+    let run = lan.start(&[&chain, "--socket", "xdp", "--poll", "driver"], &[]);
+    assert!(lan.left.ping("192.0.2.2", 3));
+    assert!(transfer((&lan.left, "192.0.2.2:7000"), (&lan.right, "192.0.2.2:7000"), 8 << 20), "TCP");
+    run.signal("-TERM");
+    let report = run.ended();
+    for interface in ["in", "out"] {
+        assert_eq!(of(&report, interface)["lost"], json!({}), "{report:#}");
+    }
+}
 
 #[test]
 fn a_virtual_interface_has_no_hash_to_be_set() {

@@ -29,7 +29,7 @@ use crate::rights;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{Steering, Umem, XdpProgram};
-use crate::xdp_link::{Share, XdpLink, lock};
+use crate::xdp_link::{LinkOptions, XdpLink, lock};
 use crate::{Interface, LiveError};
 
 /// How often it looks though the kernel tells nothing.
@@ -87,7 +87,7 @@ pub(crate) enum Kind {
     /// With its share of the pool, and VLAN tags in frames and the card's hash as asked until the port is dropped.
     Xdp {
         umem: Umem,
-        share: Share,
+        options: LinkOptions,
         tags: TagsStay,
         rss: Option<CardRss>,
     },
@@ -118,11 +118,11 @@ impl Kept {
         Ok(match &mut self.kind {
             Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
             Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
-            Kind::Xdp { umem, share, tags, rss } => {
+            Kind::Xdp { umem, options, tags, rss } => {
                 *tags = TagsStay::in_frames_of(interface)?;
                 // A new card hashes as it does by itself.
                 *rss = None;
-                let mut link = XdpLink::open(interface, &self.steering, umem, *share, self.sees_all)?;
+                let mut link = XdpLink::open(interface, &self.steering, umem, *options)?;
                 link.steer()?;
                 self.program = Some(link.program());
                 Box::new(link)

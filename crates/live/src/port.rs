@@ -19,7 +19,7 @@ use crate::side::Side;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram};
-use crate::xdp_link::{Share, XdpLink, lock, umem};
+use crate::xdp_link::{LinkOptions, XdpLink, lock, umem};
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
@@ -50,6 +50,9 @@ pub enum Sockets {
 pub enum Poll {
     /// Looks again and again: the shortest latency, and all of a processor.
     Busy,
+    /// The same, and the thread also does the driver's work by the way, in place of interrupts (`SO_PREFER_BUSY_POLL`); AF_XDP
+    /// only. Other sockets look again and again.
+    Driver,
     /// Sleeps after some 50 microseconds until a packet arrives: an idle port costs next to nothing, and the first packet
     /// after a pause waits for the thread to be woken, some 20 to 60 microseconds.
     #[default]
@@ -134,13 +137,19 @@ impl LivePort {
             let mut xdp = || -> Result<Opened, LiveError> {
                 let umem = umem(&pool)?;
                 let tags = TagsStay::in_frames_of(interface)?;
-                let share =
-                    Share { number: number as u8, waiting, frame_bytes: pool.chunk_bytes(), has_parts };
-                let mut link = XdpLink::open(interface, steering, &umem, share, sees_all)?;
+                let terms = LinkOptions {
+                    number: number as u8,
+                    waiting,
+                    frame_bytes: pool.chunk_bytes(),
+                    has_parts,
+                    sees_all,
+                    polls_driver: options.poll == Poll::Driver,
+                };
+                let mut link = XdpLink::open(interface, steering, &umem, terms)?;
                 link.turn(&mut pool);
                 link.steer()?;
                 let rss = card_hash(interface, options.card_hash.as_ref(), &mut remarks);
-                Ok((Some(link.program()), Kind::Xdp { umem, share, tags, rss }, Box::new(link)))
+                Ok((Some(link.program()), Kind::Xdp { umem, options: terms, tags, rss }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
@@ -522,7 +531,7 @@ impl Port for LivePort {
 
     fn idle(&mut self, waiting: &Waiting) {
         match self.poll {
-            Poll::Busy => std::hint::spin_loop(),
+            Poll::Busy | Poll::Driver => std::hint::spin_loop(),
             Poll::Adaptive if waiting.is_long() && self.sides.iter().all(Side::is_empty) => {
                 wait_for(&mut self.polled);
             }

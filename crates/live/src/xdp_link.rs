@@ -13,7 +13,7 @@ use crate::counters::{InterfaceCounters, Lost};
 use crate::link::Link;
 use crate::packet_socket::sees_all;
 use crate::parts::Parts;
-use crate::xdp::{Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket, page_bytes};
+use crate::xdp::{BusyPoll, Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket, page_bytes};
 use crate::{Interface, LiveError};
 
 /// Packets taken from the kernel, or given to it, at a time.
@@ -52,9 +52,9 @@ pub(crate) struct XdpLink {
     unsent: Vec<Frame>,
 }
 
-/// What an interface has of its port's pool.
+/// How a link is opened, and what it has of its port's pool.
 #[derive(Clone, Copy)]
-pub(crate) struct Share {
+pub(crate) struct LinkOptions {
     /// The interface's number in its port.
     pub(crate) number: u8,
     /// How many frames wait for packets of it.
@@ -63,7 +63,14 @@ pub(crate) struct Share {
     pub(crate) frame_bytes: usize,
     /// Whether some interface of the port has frames longer than a page.
     pub(crate) has_parts: bool,
+    /// Whether frames to other addresses are wanted, too.
+    pub(crate) sees_all: bool,
+    /// Whether the thread that has the port also does the driver's work.
+    pub(crate) polls_driver: bool,
 }
+
+/// A call of the driver takes as long as a few packets, and takes a batch of them.
+const POLL: BusyPoll = BusyPoll { micros: 20, budget: BATCH as u32 };
 
 /// The memory of a pool of chunks, as AF_XDP knows it: in pages where chunks are longer.
 ///
@@ -86,10 +93,9 @@ impl XdpLink {
         interface: &Interface,
         steering: &Steering,
         umem: &Umem,
-        share: Share,
-        sees_all: bool,
+        options: LinkOptions,
     ) -> Result<XdpLink, LiveError> {
-        let Share { number, waiting, frame_bytes, has_parts } = share;
+        let LinkOptions { number, waiting, frame_bytes, has_parts, sees_all, polls_driver } = options;
         if has_parts {
             check_room(interface, frame_bytes)?;
         }
@@ -102,6 +108,7 @@ impl XdpLink {
             transmit: RING,
             completion: RING,
             takes_parts: has_parts,
+            busy_poll: polls_driver.then_some(POLL),
             ..SocketOptions::default()
         };
         let open = |queue| XdpSocket::open(umem, interface, queue, &options);

@@ -104,6 +104,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     };
     let poll = match args.live.poll {
         PollArg::Busy => Poll::Busy,
+        PollArg::Driver => Poll::Driver,
         PollArg::Adaptive => Poll::Adaptive,
     };
     let options = PortOptions {
