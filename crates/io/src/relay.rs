@@ -10,6 +10,7 @@
 //! Frames go to a core and come back with their fates; bytes stay where they are. A ring to a core takes as many as its
 //! share, and the front waits beyond that; the ring back has room for all frames, so a core never waits for the front.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
@@ -42,8 +43,8 @@ pub struct Relay {
     /// By core, frames that were passed on to it, less those that it sent back: it may send another core's.
     out: Vec<isize>,
     is_broken: bool,
-    /// By core, whether it sleeps, and whether it got frames since that was last looked at.
-    sleepers: Vec<(Arc<CachePadded<Sleeper>>, bool)>,
+    /// By core, whether it sleeps, and whether there is something for it since that was last looked at.
+    sleepers: Vec<(Arc<CachePadded<Sleeper>>, Cell<bool>)>,
 }
 
 /// A core's end: what the front passes on is received, and what is sent goes back to the front.
@@ -72,7 +73,7 @@ impl Relay {
             relay.to.push(to);
             relay.back.push(at_front);
             let sleeper = Arc::<CachePadded<Sleeper>>::default();
-            relay.sleepers.push((Arc::clone(&sleeper), false));
+            relay.sleepers.push((Arc::clone(&sleeper), Cell::new(false)));
             RelayPort { pool, receive, back, received: 0, waited: 0, sleeper }
         };
         let ports = guests.into_iter().map(port).collect();
@@ -91,8 +92,20 @@ impl Relay {
         self.to[core].push(frame)?;
         self.sent[core] += 1;
         self.out[core] += 1;
-        self.sleepers[core].1 = true;
+        self.wake_soon(core);
         Ok(())
+    }
+
+    /// Has the next [`wake`](Relay::wake) wake a core, whatever it was told.
+    #[inline]
+    pub fn wake_soon(&self, core: usize) {
+        self.sleepers[core].1.set(true);
+    }
+
+    /// Wakes all cores that sleep.
+    pub fn wake_all(&mut self) {
+        (0..self.sleepers.len()).for_each(|core| self.wake_soon(core));
+        self.wake();
     }
 
     /// Wakes cores that sleep though frames were passed on to them. A core that falls asleep meanwhile sees them first.
@@ -101,8 +114,8 @@ impl Relay {
         // Frames are passed on before it is asked who sleeps; a core says that it sleeps before it looks for frames. So
         // one of the two sees the other.
         fence(Ordering::SeqCst);
-        for (sleeper, has_frames) in &mut self.sleepers {
-            if std::mem::take(has_frames) && sleeper.is_asleep.load(Ordering::Relaxed) {
+        for (sleeper, is_due) in &self.sleepers {
+            if is_due.take() && sleeper.is_asleep.load(Ordering::Relaxed) {
                 sleeper.thread.get().into_iter().for_each(Thread::unpark);
             }
         }
@@ -222,6 +235,8 @@ impl Port for RelayPort {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use wire::{LinkType, Stamp};
 
     use super::*;
@@ -338,6 +353,35 @@ mod tests {
                 pool.give_back(done.drain(..).map(|(frame, _)| frame));
             }
             assert!(begin.elapsed() < SLEEP * FRAMES / 2, "{:?}", begin.elapsed());
+            relay.end();
+        });
+    }
+
+    /// The same where it is told something that is no frame.
+    #[test]
+    fn a_core_that_sleeps_is_woken_for_what_is_no_frame() {
+        const TIMES: u32 = 200;
+        let (mut pool, guests) = Pool::chunks(1, 1 << 16, 1);
+        let (mut relay, mut ports) = Relay::new(guests, pool.free());
+        let mut port = ports.remove(0);
+        let (told, seen) = (AtomicU32::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let waiting = Waiting::default();
+                while port.receive(&mut Vec::new(), 64) != Received::End {
+                    seen.store(told.load(Ordering::Acquire), Ordering::Release);
+                    if waiting.is_long() { port.idle(&waiting) } else { waiting.wait() }
+                }
+            });
+            let begin = std::time::Instant::now();
+            for time in 1..=TIMES {
+                told.store(time, Ordering::Release);
+                while seen.load(Ordering::Acquire) < time {
+                    relay.wake_all();
+                    thread::yield_now();
+                }
+            }
+            assert!(begin.elapsed() < SLEEP * TIMES / 2, "{:?}", begin.elapsed());
             relay.end();
         });
     }

@@ -51,6 +51,8 @@ pub(crate) fn go_on(
     loop {
         match turn(port, chain, batch, observer, intake, counters)? {
             Received::End => return Ok(()),
+            // What an intake waits for need not come from the port.
+            Received::Idle if intake.is_busy() => idle.wait(),
             Received::Idle => port.idle(&idle),
             Received::Frames => idle.over(),
         }

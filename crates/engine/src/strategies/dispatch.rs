@@ -72,6 +72,11 @@ pub trait Queues {
 
     /// Whether the cores take no packets any more.
     fn is_closed(&self) -> bool;
+
+    /// Has a core that sleeps look at what it was told beside packets.
+    fn wake(&self, core: usize) {
+        let _ = core;
+    }
 }
 
 impl Queues for Feeder {

@@ -7,12 +7,14 @@ use wire::Stamp;
 
 use crate::strategies::dispatch::Queues;
 
-/// Has `give` give something to a core. It gives back what finds no room; then this waits, and it tries again.
+/// Has `give` give something to a core, which is woken. It gives back what finds no room; then this waits, and it tries
+/// again.
 ///
 /// # Errors
 /// [`Closed`] if the cores take nothing any more.
 pub(crate) fn give<T>(
     mut something: T,
+    core: usize,
     queues: &dyn Queues,
     mut give: impl FnMut(T) -> Result<(), T>,
 ) -> Result<(), Closed> {
@@ -24,6 +26,7 @@ pub(crate) fn give<T>(
         something = back;
         waiting.wait();
     }
+    queues.wake(core);
     Ok(())
 }
 
@@ -40,5 +43,5 @@ pub(crate) fn give_order(
     let from = usize::from(from);
     let after = queues.sent(from);
     let order = Order { entry, to, after, since_seq: stamp.seq, since_ns: stamp.time_ns };
-    give(order, queues, |order| orders.give(from, order))
+    give(order, from, queues, |order| orders.give(from, order))
 }

@@ -70,24 +70,36 @@ impl Pool {
         let mut order = Vec::with_capacity(addresses * PROTOCOLS.len() * range.len());
         for address in (0..=u8::MAX).take(addresses) {
             for protocol in PROTOCOLS {
-                let mut ports: Vec<(usize, u16, u16)> = range
+                // Those of a core side by side, so that cores do not write to the same lines; even ones first. A port whose
+                // packets come to no core is of no use to any: it comes behind all others.
+                let buckets: Vec<usize> = range
                     .iter()
-                    .map(|port| (core_of(External { address, protocol, port }), port % 2, port))
+                    .map(|port| {
+                        let core = core_of(External { address, protocol, port });
+                        2 * core.min(cores) + usize::from(port % 2)
+                    })
                     .collect();
-                // Those of a core side by side, so that cores do not write to the same lines.
-                ports.sort_unstable();
+                let mut counts = alloc::vec![0; 2 * cores + 2];
+                buckets.iter().for_each(|bucket| counts[*bucket] += 1);
+                let mut end = order.len();
+                let mut begin_of = |count: &usize| {
+                    end += count;
+                    end - count
+                };
+                let begins: Vec<usize> = counts.iter().map(&mut begin_of).collect();
+                let mut next = begins.clone();
+                order.resize(end, 0);
+                for (port, bucket) in range.iter().zip(buckets) {
+                    order[next[bucket]] = port;
+                    next[bucket] += 1;
+                }
                 for (core, (own, shares)) in pools.iter_mut().enumerate() {
-                    // A port whose packets come to no core is of no use to any.
-                    let start = ports.partition_point(|(owner, ..)| *owner < core);
-                    let odd = ports.partition_point(|(owner, parity, _)| (*owner, *parity) < (core, 1));
-                    let end = ports.partition_point(|(owner, ..)| *owner <= core);
-                    let first = order.len();
-                    shares.push([Share::new(first + start, odd - start), Share::new(first + odd, end - odd)]);
-                    if start < end && own.last() != Some(&address) {
+                    let share = |bucket: usize| Share::new(begins[bucket], counts[bucket]);
+                    shares.push([share(2 * core), share(2 * core + 1)]);
+                    if counts[2 * core] + counts[2 * core + 1] > 0 && own.last() != Some(&address) {
                         own.push(address);
                     }
                 }
-                order.extend(ports.iter().map(|(_, _, port)| *port));
             }
         }
         let ports = PortTable::new(range, order);

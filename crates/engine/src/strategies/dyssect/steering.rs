@@ -124,7 +124,7 @@ impl Steering {
     /// Tells a core something, which it looks at between any two batches.
     fn tell(&mut self, core: usize, says: Says, queues: &dyn Queues) -> Result<(), Closed> {
         let signal = Signal { after: queues.sent(core), says };
-        give(signal, queues, |signal| self.signals[core].push(signal))
+        give(signal, core, queues, |signal| self.signals[core].push(signal))
     }
 }
 
