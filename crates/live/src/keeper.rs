@@ -89,7 +89,7 @@ pub(crate) enum Kind {
         umem: Umem,
         options: LinkOptions,
         tags: TagsStay,
-        rss: Option<CardRss>,
+        rss: Option<Box<CardRss>>,
     },
 }
 

@@ -436,13 +436,17 @@ fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
 }
 
 /// Has a card hash as asked, and says what became of it. The old settings come back with what is given.
-fn card_hash(interface: &Interface, wanted: Option<&CardHash>, remarks: &mut Vec<String>) -> Option<CardRss> {
+fn card_hash(
+    interface: &Interface,
+    wanted: Option<&CardHash>,
+    remarks: &mut Vec<String>,
+) -> Option<Box<CardRss>> {
     let set = CardRss::set(interface, wanted?);
     remarks.push(match &set {
         Ok(set) => format!("{}: {}", interface.name, set.describe()),
         Err(error) => format!("{}: {error}", interface.name),
     });
-    set.ok()
+    set.ok().map(Box::new)
 }
 
 /// A virtual interface whose driver cannot be asked for tags.

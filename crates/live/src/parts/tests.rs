@@ -27,7 +27,7 @@ fn arrives(pool: &mut Pool, bytes: &[u8]) -> Option<Frame> {
 }
 
 fn bytes(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 >> 3) as u8).collect()
+    (0..len).map(|at| ((at * 7) >> 3) as u8).collect()
 }
 
 #[test]
