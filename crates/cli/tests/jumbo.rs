@@ -47,7 +47,9 @@ fn through(mode: &str, offloads: bool, strategy: &str, cores: &str) {
         lan.routed();
     }
     if offloads {
-        [&lan.left, &lan.right].map(|host| host.offload("eth0"));
+        for host in [&lan.left, &lan.right] {
+            host.offload("eth0");
+        }
     }
     let chain = lan.folder.file("track.toml");
     fs::write(&chain, "[[function]]\nuse = \"conntrack\"\n").expect("a folder of the test");

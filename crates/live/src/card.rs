@@ -148,6 +148,20 @@ impl<D: Driver> Drop for CardRss<D> {
     }
 }
 
+/// Has a card hash as asked, and says what became of it. The old settings come back with what is given.
+pub(crate) fn set(
+    interface: &Interface,
+    wanted: Option<&CardHash>,
+    remarks: &mut Vec<String>,
+) -> Option<Box<CardRss>> {
+    let set = CardRss::set(interface, wanted?);
+    remarks.push(match &set {
+        Ok(set) => format!("{}: {}", interface.name, set.describe()),
+        Err(error) => format!("{}: {error}", interface.name),
+    });
+    set.ok().map(Box::new)
+}
+
 /// `struct ethtool_rxfh`, with room for a table and a key.
 fn request(command: u32, hash: &Hash) -> Vec<u8> {
     let sizes = [command, 0, hash.table.len() as u32, hash.key.len() as u32];

@@ -7,7 +7,7 @@ use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiti
 use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
-use crate::card::{CardHash, CardRss};
+use crate::card::{self, CardHash};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::host::HostDoor;
@@ -148,7 +148,7 @@ impl LivePort {
                 let mut link = XdpLink::open(interface, steering, &umem, terms)?;
                 link.turn(&mut pool);
                 link.steer()?;
-                let rss = card_hash(interface, options.card_hash.as_ref(), &mut remarks);
+                let rss = card::set(interface, options.card_hash.as_ref(), &mut remarks);
                 Ok((Some(link.program()), Kind::Xdp { umem, options: terms, tags, rss }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
@@ -433,20 +433,6 @@ type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Box<dyn Link>);
 fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
     let all = sides.iter().flat_map(|side| side.link.descriptors());
     all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect()
-}
-
-/// Has a card hash as asked, and says what became of it. The old settings come back with what is given.
-fn card_hash(
-    interface: &Interface,
-    wanted: Option<&CardHash>,
-    remarks: &mut Vec<String>,
-) -> Option<Box<CardRss>> {
-    let set = CardRss::set(interface, wanted?);
-    remarks.push(match &set {
-        Ok(set) => format!("{}: {}", interface.name, set.describe()),
-        Err(error) => format!("{}: {error}", interface.name),
-    });
-    set.ok().map(Box::new)
 }
 
 /// A virtual interface whose driver cannot be asked for tags.
