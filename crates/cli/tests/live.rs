@@ -154,7 +154,7 @@ impl Running {
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}\n{}", stderr(&output));
-        assert!(begin.elapsed() < Duration::from_secs(5), "it ends at once: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(20), "it ends at once: {:?}", begin.elapsed());
         serde_json::from_str(&text).expect("a report")
     }
 }

@@ -152,19 +152,26 @@ impl Namespace {
         Running(command.spawn().expect("`ip` is there"))
     }
 
-    /// Whether all of `count` echo requests are answered, in one of three attempts: threads of a busy machine may be late.
+    /// Whether all of `count` echo requests are answered, in one of three attempts, each more patient than the one before:
+    /// on a busy machine each thread on the way of a packet may be late by tens of milliseconds.
     pub fn ping(&self, address: &str, count: u32) -> bool {
-        (0..3).any(|_| self.ping_once(address, count))
+        ["0.3", "1", "3"].iter().any(|interval| self.ping_with(address, count, interval))
     }
 
-    /// Whether all of `count` echo requests are answered. They are 300 ms apart: so long `ping` waits for the last answer.
+    /// Whether all of `count` echo requests are answered within 300 ms.
     pub fn ping_once(&self, address: &str, count: u32) -> bool {
-        let output = self.run("ping", &format!("-n -q -i 0.3 -W 1 -c {count} {address}"));
+        self.ping_with(address, count, "0.3")
+    }
+
+    /// So many seconds are between two requests, and so long `ping` waits for the last answer.
+    fn ping_with(&self, address: &str, count: u32, interval: &str) -> bool {
+        let output = self.run("ping", &format!("-n -q -i {interval} -W 1 -c {count} {address}"));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.status.success() {
+        let are_answered = output.status.success() && said.contains(" 0% packet loss");
+        if !are_answered {
             println!("{said}{}", String::from_utf8_lossy(&output.stderr));
         }
-        output.status.success() && said.contains(" 0% packet loss")
+        are_answered
     }
 
     /// Calls `what` on a thread of its own, whose network namespace is this one. What it opens there stays there.
