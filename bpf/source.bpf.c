@@ -20,6 +20,16 @@ enum {
     LOOKS = 65536,     /* At the clock, before a packet goes in any case: a millisecond or more. */
 };
 
+/* When the first packet of a rate was sent, and the last one. What is around the packets of a call, half a second and more on a
+ * busy machine, would otherwise count as time in which none was sent. */
+enum { FIRST, LAST, TIMES };
+struct {
+    NUMBER(type, MAP_PERCPU_ARRAY);
+    NUMBER(max_entries, TIMES);
+    TYPE(key, u32);
+    TYPE(value, u64);
+} times SEC(".maps");
+
 u32 next = 0;
 u64 due_ns = 0;
 
@@ -33,6 +43,14 @@ INLINE void wait(void)
     for (int looks = 0; looks < LOOKS && now < due_ns; looks++)
         now = clock_ns();
     due_ns += gap_ns;
+    u32 which = FIRST;
+    u64 *time = map_lookup(&times, &which);
+    if (time && !*time)
+        *time = now;
+    which = LAST;
+    time = map_lookup(&times, &which);
+    if (time)
+        *time = now;
 }
 
 SEC("xdp")

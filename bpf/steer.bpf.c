@@ -188,6 +188,14 @@ int steer(struct xdp_md *packet)
     return steer_frame(packet, 0);
 }
 
+/* For interfaces whose frames are longer than a page: the section's name tells the loader, and that the kernel, that the
+ * program leaves parts of a frame behind the first one alone. Headers are in the first one. */
+SEC("xdp.frags")
+int steer_parts(struct xdp_md *packet)
+{
+    return steer_frame(packet, 0);
+}
+
 /* For drivers that are asked for VLAN tags. The call is made one of the kernel's function when the program is loaded for
  * an interface: crates/live/src/xdp/bound.rs. */
 SEC("xdp")

@@ -28,6 +28,19 @@ with() { # name, command
     stop
 }
 
+# The forwarder does the driver's work itself: the interfaces leave it that for 200 us after it has asked.
+with_driver() { # name, command
+    local setting interface
+    for setting in "napi_defer_hard_irqs 2" "gro_flush_timeout 200000"; do
+        for interface in m0 m1; do
+            ip netns exec "$middle" sh -c "echo ${setting#* } >/sys/class/net/$interface/${setting% *}"
+        done
+    done
+    with "$@"
+    ip netns exec "$middle" sh -c 'for name in m0 m1; do
+        echo 0 >/sys/class/net/$name/napi_defer_hard_irqs; echo 0 >/sys/class/net/$name/gro_flush_timeout; done'
+}
+
 # One flow, on as many processors as there are.
 with_one_flow() { # name, command
     local name=$1
@@ -47,6 +60,7 @@ rm -f "$folder"/*.rates
 for ((round = 1; round <= rounds; round++)); do
     with bare "$examples/xdp_forward" m0 m1 600
     with bridge "$paceline" run "$folder/none.toml" "${bridge[@]}"
+    with_driver bridge-driver "$paceline" run "$folder/none.toml" "${bridge[@]/busy/driver}"
     with stats-lb "$paceline" run "$folder/stats-lb.toml" "${bridge[@]}"
     with nat "$paceline" run "$folder/nat.toml" "${route[@]}"
     kernel kernel-nat "$masquerade"
@@ -69,6 +83,7 @@ row() { # name, what, beside
 }
 row bare
 row bridge "" bare
+row bridge-driver "" bridge
 row stats-lb "" bridge
 row nat "" kernel-nat
 row kernel-nat

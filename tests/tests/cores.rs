@@ -1,6 +1,6 @@
 //! Cores are parked, and get packets again, while packets come: nothing is lost by it, and it changes no answer.
 
-use engine::strategies::{ALL, RSS, RSSPP, Strategy};
+use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, Strategy};
 use engine::{Chain, NoParking, Plan, Progress, Registry, replay_capture, verify};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -8,7 +8,7 @@ use paceline_conformance::stock::{ALONE, alone, every_model, examples, small};
 use strategy::{ActiveCores, Every, Rebalancing};
 
 const CORES: usize = 3;
-const PARKS: [&dyn Strategy; 2] = [RSS, RSSPP];
+const PARKS: [&dyn Strategy; 3] = [RSS, RSSPP, DYSSECT];
 
 /// A plan under which cores come and go behind these packets; flows migrate all the while where they migrate by themselves.
 fn plan(chain: &Chain, strategy: &'static dyn Strategy, changes: &[(u64, usize)]) -> Option<Plan> {

@@ -2,6 +2,8 @@
 
 #[path = "bench.rs"]
 mod bench;
+#[path = "card.rs"]
+mod card;
 #[path = "cli.rs"]
 mod cli;
 #[path = "control.rs"]
@@ -34,6 +36,8 @@ mod fragments;
 mod function_from_outside;
 #[path = "iperf.rs"]
 mod iperf;
+#[path = "jumbo.rs"]
+mod jumbo;
 #[path = "../../live/tests/lab/mod.rs"]
 mod lab;
 #[path = "live.rs"]

@@ -148,6 +148,20 @@ impl Placement {
         None
     }
 
+    /// Has the first `used` cores alone step packets: shards of the others come to them, and then `change` sees a placement
+    /// on those cores.
+    ///
+    /// # Panics
+    /// If there are no such cores, or not as many costs as shards.
+    pub fn on_first(&mut self, used: usize, costs: &[Buckets], change: impl FnOnce(&mut Placement)) {
+        let cores = self.offloaders.len();
+        assert!((1..=cores).contains(&used), "{used} of {cores} cores");
+        *self = self.on_fewer(used, costs);
+        self.offloaders.truncate(used);
+        change(self);
+        self.offloaders.resize(cores, None);
+    }
+
     /// The same on the first `used` cores: shards of the others go to the core with the least, heaviest shard first.
     fn on_fewer(&self, used: usize, costs: &[Buckets]) -> Placement {
         let mut fewer = self.clone();
@@ -282,6 +296,19 @@ mod tests {
         // One shard that is more than a core may have: a part of it is offloaded.
         let (used, loads) = fit(&[even(4), even(1)], 2, 170);
         assert!(used == Some(2) && loads.iter().all(|load| *load <= 170), "{used:?} {loads:?}");
+    }
+
+    /// Of three cores one is left, and then they come back.
+    #[test]
+    fn cores_that_are_not_used_have_nothing() {
+        let costs = [even(1), even(1), even(1), even(5)];
+        let mut placement = balanced(&Placement::new(4, 3), &costs);
+        assert!(placement.offloaders.iter().any(Option::is_some), "{placement:?}");
+        placement.on_first(1, &costs, |one| one.balance(&costs, &Balancer::default()));
+        assert_eq!(placement.loads(&costs), [512, 0, 0]);
+        assert_eq!((&placement.owners, &placement.offloaders), (&vec![0; 4], &vec![None; 3]));
+        placement.on_first(3, &costs, |all| all.balance(&costs, &Balancer::default()));
+        assert!(placement.loads(&costs).iter().all(|load| *load > 100), "{placement:?}");
     }
 
     #[test]

@@ -19,8 +19,9 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 use std::{env, process};
 
+use aya::maps::{MapData, PerCpuArray};
 use aya::programs::Xdp;
-use aya::{EbpfLoader, TestRun, TestRunAttrs, TestRunOptions};
+use aya::{Ebpf, EbpfLoader, TestRun, TestRunAttrs, TestRunOptions};
 use paceline_live::Interface;
 
 /// Empty if this was built without clang.
@@ -57,9 +58,7 @@ fn main() {
         process::exit(1)
     };
     let arguments = arguments().unwrap_or_else(|error| fail(error));
-    let start = Instant::now();
-    let offered = send(&arguments).unwrap_or_else(|error| fail(error));
-    let seconds = start.elapsed().as_secs_f64();
+    let Sent { packets: offered, seconds } = send(&arguments).unwrap_or_else(|error| fail(error));
     let Arguments { interface, flows, .. } = &arguments;
     let rate = offered as f64 / seconds;
     println!("{interface}: offered {offered} packets of {flows} flows in {seconds:.2} s, {rate:.0} a second");
@@ -93,8 +92,16 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     }
 }
 
-/// Sends, and says how many packets were offered.
-pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
+/// What was sent.
+pub struct Sent {
+    /// How many packets.
+    pub packets: u64,
+    /// From the first one to the last one where they had a rate; else from the first call of the kernel's to the end.
+    pub seconds: f64,
+}
+
+/// Sends, and says what.
+pub fn send(arguments: &Arguments) -> Result<Sent, Box<dyn Error>> {
     if OBJECT.is_empty() {
         return Err("this was built without clang: install clang and build again".into());
     }
@@ -128,7 +135,7 @@ pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
     loop {
         let left = length.saturating_sub(start.elapsed());
         let repeat = match rate {
-            _ if left.is_zero() => return Ok(offered),
+            _ if left.is_zero() => break,
             0 => CALL,
             rate => (left.as_secs_f64() * rate as f64).clamp(1.0, f64::from(u32::MAX)) as u32,
         };
@@ -136,6 +143,18 @@ pub fn send(arguments: &Arguments) -> Result<u64, Box<dyn Error>> {
         program.test_run(TestRunOptions { data_in: Some(&frame), repeat, attrs, ..Default::default() })?;
         offered += u64::from(repeat);
     }
+    let seconds = if rate == 0 { start.elapsed().as_secs_f64() } else { span(&loaded)? };
+    Ok(Sent { packets: offered, seconds })
+}
+
+/// From the first packet to the last one, seconds, as bpf/source.bpf.c saw them on whichever processor it ran.
+fn span(loaded: &Ebpf) -> Result<f64, Box<dyn Error>> {
+    let times: PerCpuArray<&MapData, u64> =
+        PerCpuArray::try_from(loaded.map("times").ok_or("the times are not in their file")?)?;
+    let (first, last) = (times.get(&0, 0)?, times.get(&1, 0)?);
+    let begin = first.iter().copied().filter(|time| *time > 0).min().unwrap_or(0);
+    let end = last.iter().copied().max().unwrap_or(0);
+    Ok(end.saturating_sub(begin) as f64 / 1e9)
 }
 
 /// A UDP packet without a checksum, for an Ethernet address that nobody has.

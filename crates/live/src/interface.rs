@@ -237,6 +237,19 @@ fn queues(socket: &OwnedFd, request: libc::ifreq) -> io::Result<u32> {
     Ok(channels.rx + channels.combined)
 }
 
+/// Asks the driver of the interface of this name with bytes that begin with a command, and have room for its answer.
+pub(crate) fn call_driver(socket: &OwnedFd, name: &str, bytes: &mut [u8]) -> io::Result<()> {
+    // SAFETY: all bytes 0 is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as libc::c_char);
+    request.ifr_ifru.ifru_data = bytes.as_mut_ptr().cast();
+    // SAFETY: the callers' structures say how long they are, where that varies, and outlive the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn ethtool<T>(socket: &OwnedFd, mut request: libc::ifreq, value: &mut T) -> io::Result<()> {
     request.ifr_ifru.ifru_data = (value as *mut T).cast();
     // SAFETY: `value` is the kernel's structure for its command, and outlives the call.

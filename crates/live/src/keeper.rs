@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
+use crate::card::CardRss;
 use crate::interface::{Presence, host_addresses};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
@@ -28,7 +29,7 @@ use crate::rights;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{Steering, Umem, XdpProgram};
-use crate::xdp_link::{XdpLink, lock};
+use crate::xdp_link::{LinkOptions, XdpLink, lock};
 use crate::{Interface, LiveError};
 
 /// How often it looks though the kernel tells nothing.
@@ -83,11 +84,12 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) enum Kind {
     Packet,
     Tap,
-    /// With so many chunks that wait for packets, and VLAN tags in frames until the port is dropped.
+    /// With its share of the pool, and VLAN tags in frames and the card's hash as asked until the port is dropped.
     Xdp {
         umem: Umem,
-        chunks: usize,
+        options: LinkOptions,
         tags: TagsStay,
+        rss: Option<Box<CardRss>>,
     },
 }
 
@@ -112,14 +114,15 @@ pub(crate) enum State {
 
 impl Kept {
     /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
-    fn open(&mut self, interface: &Interface, number: usize) -> Result<Box<dyn Link>, LiveError> {
+    fn open(&mut self, interface: &Interface) -> Result<Box<dyn Link>, LiveError> {
         Ok(match &mut self.kind {
             Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
             Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
-            Kind::Xdp { umem, chunks, tags } => {
+            Kind::Xdp { umem, options, tags, rss } => {
                 *tags = TagsStay::in_frames_of(interface)?;
-                let chunks = (number as u8, *chunks);
-                let mut link = XdpLink::open(interface, &self.steering, umem, chunks, self.sees_all)?;
+                // A new card hashes as it does by itself.
+                *rss = None;
+                let mut link = XdpLink::open(interface, &self.steering, umem, *options)?;
                 link.steer()?;
                 self.program = Some(link.program());
                 Box::new(link)
@@ -157,7 +160,7 @@ impl Kept {
             }
             (State::Gone(before), Presence::Up(now)) => {
                 let before = before.clone();
-                match self.open(&now, number) {
+                match self.open(&now) {
                     Ok(link) => {
                         self.state = State::Held { index: now.index, is_up: true };
                         let said = format!("{}: back, {}", now.name, link.describe());

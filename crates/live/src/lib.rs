@@ -6,6 +6,7 @@
 //! | [`LivePort`] | one or two interfaces as a port |
 //! | [`TapDevice`] | an interface whose wire is this program |
 //! | [`Board`] | what the interfaces of a port count, to be read while it works |
+//! | [`CardHash`] | how a card is to pick the queue of a packet |
 //! | [`InterfaceCounters`] | what an interface received and sent, and why packets did not leave |
 //! | [`Routes`] | the thread that follows the kernel's routes |
 //! | [`rights`] | what this process may do, and giving up what it does not need |
@@ -17,6 +18,7 @@
 compile_error!("packets of network interfaces need Linux");
 
 mod board;
+mod card;
 mod clock;
 mod counters;
 mod error;
@@ -26,6 +28,7 @@ mod interface;
 mod keeper;
 mod link;
 mod packet_socket;
+mod parts;
 mod port;
 pub mod rights;
 pub mod route;
@@ -38,6 +41,7 @@ pub mod xdp;
 mod xdp_link;
 
 pub use board::{Board, InterfaceStatus};
+pub use card::CardHash;
 pub use counters::{InterfaceCounters, Lost};
 pub use error::LiveError;
 pub use heap::give_back_heap;

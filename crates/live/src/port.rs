@@ -7,6 +7,7 @@ use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiti
 use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
+use crate::card::{self, CardHash};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::host::HostDoor;
@@ -17,8 +18,8 @@ use crate::route::{Decision, Forwarder, RouteCounters};
 use crate::side::Side;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
-use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram, page_bytes};
-use crate::xdp_link::{XdpLink, lock, umem};
+use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram};
+use crate::xdp_link::{LinkOptions, XdpLink, lock, umem};
 use crate::{Interface, LiveError};
 
 /// How packets go between interfaces.
@@ -49,6 +50,9 @@ pub enum Sockets {
 pub enum Poll {
     /// Looks again and again: the shortest latency, and all of a processor.
     Busy,
+    /// The same, and the thread also does the driver's work by the way, in place of interrupts (`SO_PREFER_BUSY_POLL`); AF_XDP
+    /// only. Other sockets look again and again.
+    Driver,
     /// Sleeps after some 50 microseconds until a packet arrives: an idle port costs next to nothing, and the first packet
     /// after a pause waits for the thread to be woken, some 20 to 60 microseconds.
     #[default]
@@ -67,6 +71,8 @@ pub struct PortOptions {
     pub steering: Vec<Steering>,
     /// By interface, those that are TAP interfaces and no cards. Missing ones are none.
     pub taps: Vec<Option<TapDevice>>,
+    /// How cards with several queues are to hash while the port is open. Without it they hash as they do.
+    pub card_hash: Option<CardHash>,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
 }
@@ -123,21 +129,27 @@ impl LivePort {
         let sees_all = !matches!(mode, Mode::Route(_));
         let origins = vec![0; pool.free()].into();
         let waiting = pool.free() / (2 * interfaces.len());
+        let has_parts = interfaces.iter().any(|interface| interface.mtu > LARGEST_MTU);
         let none = Steering::default();
         let (mut sides, mut remarks, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (number, interface) in interfaces.iter().enumerate() {
             let steering = options.steering.get(number).unwrap_or(&none);
             let mut xdp = || -> Result<Opened, LiveError> {
-                if pool.chunk_bytes() > page_bytes() {
-                    return Err(too_long(interfaces));
-                }
                 let umem = umem(&pool)?;
                 let tags = TagsStay::in_frames_of(interface)?;
-                let chunks = (number as u8, waiting);
-                let mut link = XdpLink::open(interface, steering, &umem, chunks, sees_all)?;
+                let terms = LinkOptions {
+                    number: number as u8,
+                    waiting,
+                    frame_bytes: pool.chunk_bytes(),
+                    has_parts,
+                    sees_all,
+                    polls_driver: options.poll == Poll::Driver,
+                };
+                let mut link = XdpLink::open(interface, steering, &umem, terms)?;
                 link.turn(&mut pool);
                 link.steer()?;
-                Ok((Some(link.program()), Kind::Xdp { umem, chunks: waiting, tags }, Box::new(link)))
+                let rss = card::set(interface, options.card_hash.as_ref(), &mut remarks);
+                Ok((Some(link.program()), Kind::Xdp { umem, options: terms, tags, rss }, Box::new(link)))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
@@ -159,6 +171,10 @@ impl LivePort {
                     }
                 },
             };
+            if options.card_hash.is_some() && program.is_none() {
+                remarks
+                    .push(format!("{}: the card's own hash stays as it is without AF_XDP", interface.name));
+            }
             let misses_tags = |program: &Arc<Mutex<XdpProgram>>| !lock(program).asks_for_tags();
             if interface.driver == HOLDS_TAGS && program.as_ref().is_some_and(misses_tags) {
                 remarks.push(misses_tags_of(interface));
@@ -427,20 +443,9 @@ fn misses_tags_of(Interface { name, .. }: &Interface) -> String {
     )
 }
 
-/// The largest MTU at which drivers take an XDP program: less than a page with what the kernel puts around a packet.
+/// The largest MTU whose frames have one part: less than a page with what the kernel puts around a packet. Drivers take
+/// programs that know of no parts up to it.
 const LARGEST_MTU: usize = 3_498;
-
-/// An interface whose packets have no room in a page.
-fn too_long(interfaces: &[Interface]) -> LiveError {
-    let longest = interfaces.iter().max_by_key(|interface| interface.mtu);
-    let (name, mtu) = longest.map_or(("?", 0), |longest| (longest.name.as_str(), longest.mtu));
-    LiveError::refused(
-        format!("interface `{name}` has MTU {mtu}, and AF_XDP takes up to {LARGEST_MTU}"),
-        format!(
-            "Use a smaller one (ip link set dev {name} mtu {LARGEST_MTU}), or AF_PACKET, which takes it: --socket packet."
-        ),
-    )
-}
 
 impl Port for LivePort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
@@ -516,7 +521,7 @@ impl Port for LivePort {
 
     fn idle(&mut self, waiting: &Waiting) {
         match self.poll {
-            Poll::Busy => std::hint::spin_loop(),
+            Poll::Busy | Poll::Driver => std::hint::spin_loop(),
             Poll::Adaptive if waiting.is_long() && self.sides.iter().all(Side::is_empty) => {
                 wait_for(&mut self.polled);
             }

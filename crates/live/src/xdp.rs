@@ -7,7 +7,7 @@
 //!                                                          (packets that a rule passes, and queues without a socket)
 //! ```
 //!
-//! * [`Umem`] is packet memory in chunks, one packet in each. Several sockets use one memory: a packet that one of them
+//! * [`Umem`] is packet memory in chunks, one packet in each, or a part of a longer one. Several sockets use one memory: a packet that one of them
 //!   received can be sent by another without a copy.
 //! * [`XdpSocket`] is the socket of one receive and transmit queue.
 //! * [`XdpProgram`] is the program at the interface, which steers packets to the sockets. The kernel detaches it when it

@@ -12,7 +12,8 @@ use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
 use crate::link::Link;
 use crate::packet_socket::sees_all;
-use crate::xdp::{Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket};
+use crate::parts::Parts;
+use crate::xdp::{BusyPoll, Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket, page_bytes};
 use crate::{Interface, LiveError};
 
 /// Packets taken from the kernel, or given to it, at a time.
@@ -21,6 +22,9 @@ const BATCH: usize = 64;
 const RING: u32 = 2_048;
 /// The shortest frame that the kernel sends: an Ethernet header.
 const SHORTEST: usize = 14;
+/// Ethernet header and two VLAN tags, bytes, and what the kernel leaves free before a packet.
+const LINK_BYTES: usize = 14 + 2 * 4;
+const XDP_HEADROOM: usize = 256;
 /// Drivers whose senders leave checksums to a card that never comes: the sender is on this machine.
 const WITHOUT_CARD: [&str; 4] = ["veth", "virtio_net", "tun", "dummy"];
 
@@ -37,6 +41,8 @@ pub(crate) struct XdpLink {
     filled: usize,
     /// Whether checksums that a sender left to a card have to be completed.
     completes: bool,
+    /// Where frames may be longer than a page.
+    parts: Option<Parts>,
     /// Which queue is received from next.
     next: usize,
     is_down: bool,
@@ -46,20 +52,40 @@ pub(crate) struct XdpLink {
     unsent: Vec<Frame>,
 }
 
-/// The memory of a pool of chunks, as AF_XDP knows it.
+/// How a link is opened, and what it has of its port's pool.
+#[derive(Clone, Copy)]
+pub(crate) struct LinkOptions {
+    /// The interface's number in its port.
+    pub(crate) number: u8,
+    /// How many frames wait for packets of it.
+    pub(crate) waiting: usize,
+    /// How long a frame is, bytes.
+    pub(crate) frame_bytes: usize,
+    /// Whether some interface of the port has frames longer than a page.
+    pub(crate) has_parts: bool,
+    /// Whether frames to other addresses are wanted, too.
+    pub(crate) sees_all: bool,
+    /// Whether the thread that has the port also does the driver's work.
+    pub(crate) polls_driver: bool,
+}
+
+/// A call of the driver takes as long as a few packets, and takes a batch of them.
+const POLL: BusyPoll = BusyPoll { micros: 20, budget: BATCH as u32 };
+
+/// The memory of a pool of chunks, as AF_XDP knows it: in pages where chunks are longer.
 ///
 /// # Errors
 /// [`LiveError`] if the kernel takes no such chunks.
 pub(crate) fn umem(pool: &Pool) -> Result<Umem, LiveError> {
     let (start, bytes) = pool.memory();
+    let chunk_bytes = pool.chunk_bytes().min(page_bytes()) as u32;
     // SAFETY: the owner keeps the memory; the pool gives no access to a chunk from `lend` and `lend_frame` on until
     // `receive_lent` or `take_back`, and that is when sockets hold it.
-    unsafe { Umem::new(start, bytes, pool.chunk_bytes() as u32, 0, pool.owner()) }
+    unsafe { Umem::new(start, bytes, chunk_bytes, 0, pool.owner()) }
 }
 
 impl XdpLink {
-    /// Opens a socket for each queue. No packets are steered to them yet. `chunks` are how many of the pool's chunks wait
-    /// for packets of this interface, which has this number in its port.
+    /// Opens a socket for each queue. No packets are steered to them yet.
     ///
     /// # Errors
     /// [`LiveError`] says what is missing, or what is in the way. Everything is as before then.
@@ -67,17 +93,22 @@ impl XdpLink {
         interface: &Interface,
         steering: &Steering,
         umem: &Umem,
-        (number, chunks): (u8, usize),
-        sees_all: bool,
+        options: LinkOptions,
     ) -> Result<XdpLink, LiveError> {
-        let program = XdpProgram::attach(interface, steering)?;
+        let LinkOptions { number, waiting, frame_bytes, has_parts, sees_all, polls_driver } = options;
+        if has_parts {
+            check_room(interface, frame_bytes)?;
+        }
+        let program = XdpProgram::attach_for(interface, steering, has_parts)?;
         let sees_all = sees_all.then(|| self::sees_all(interface)).transpose()?;
-        let filled = (chunks / interface.queues as usize).clamp(1, RING as usize);
+        let filled = (waiting / interface.queues as usize).clamp(1, RING as usize);
         let options = SocketOptions {
             fill: RING,
             receive: RING,
             transmit: RING,
             completion: RING,
+            takes_parts: has_parts,
+            busy_poll: polls_driver.then_some(POLL),
             ..SocketOptions::default()
         };
         let open = |queue| XdpSocket::open(umem, interface, queue, &options);
@@ -89,6 +120,7 @@ impl XdpLink {
             _sees_all: sees_all,
             filled,
             completes: WITHOUT_CARD.contains(&interface.driver.as_str()),
+            parts: has_parts.then(|| Parts::new(umem, frame_bytes, interface.queues)),
             next: 0,
             is_down: false,
             counters: InterfaceCounters::default(),
@@ -135,6 +167,21 @@ impl XdpLink {
     }
 }
 
+/// Refuses an interface whose frames have no room in those of the pool: it is a new one, with a larger MTU.
+fn check_room(Interface { name, mtu, .. }: &Interface, frame_bytes: usize) -> Result<(), LiveError> {
+    let room = frame_bytes - XDP_HEADROOM;
+    if mtu + LINK_BYTES <= room {
+        return Ok(());
+    }
+    Err(LiveError::refused(
+        format!(
+            "frames of interface `{name}` have up to {} bytes, and there is room for {room}",
+            mtu + LINK_BYTES
+        ),
+        format!("Use a smaller MTU: ip link set dev {name} mtu {}", room - LINK_BYTES),
+    ))
+}
+
 /// Nobody panics who has it.
 pub(crate) fn lock(program: &Mutex<XdpProgram>) -> MutexGuard<'_, XdpProgram> {
     program.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,12 +196,23 @@ impl Link for XdpLink {
             if self.sockets[queue].receive(max, &mut self.descriptors) == 0 {
                 continue;
             }
-            for Descriptor { address, len } in self.descriptors.drain(..) {
+            let begin = frames.len();
+            for Descriptor { address, len, goes_on } in self.descriptors.drain(..) {
                 let lent = Lent { address, len };
-                let Some(mut frame) = pool.receive_lent(Stamp::default(), LinkType::Ethernet, lent) else {
-                    self.counters.lose(Lost::Refused);
-                    continue;
+                let part = pool.receive_lent(Stamp::default(), LinkType::Ethernet, lent);
+                let whole = match &mut self.parts {
+                    None => Some(part.ok_or(Lost::Refused)),
+                    Some(parts) => parts.join(pool, queue, part, goes_on),
                 };
+                let mut frame = match whole {
+                    Some(Ok(frame)) => frame,
+                    Some(Err(why)) => {
+                        self.counters.lose(why);
+                        continue;
+                    }
+                    None => continue,
+                };
+                let len = frame.len() as u32;
                 frame.stamp = clock.stamp();
                 self.counters.received += 1;
                 self.counters.received_bytes += u64::from(len);
@@ -166,7 +224,9 @@ impl Link for XdpLink {
                 }
                 frames.push(frame);
             }
-            return;
+            if frames.len() > begin {
+                return;
+            }
         }
     }
 
@@ -184,17 +244,27 @@ impl Link for XdpLink {
                         pool.give_back([frame].into_iter());
                     }
                     None => {
-                        let Lent { address, len } = pool.lend_frame(self.number, frame);
-                        self.descriptors.push(Descriptor { address, len });
+                        let lent = pool.lend_frame(self.number, frame);
+                        match &mut self.parts {
+                            None => self.descriptors.push(lent.into()),
+                            Some(parts) => parts.split(lent, &mut self.descriptors),
+                        }
                     }
                 }
             }
             let sent = self.sockets[0].transmit(&self.descriptors);
-            self.counters.sent += sent as u64;
-            self.counters.sent_bytes +=
-                self.descriptors[..sent].iter().map(|sent| u64::from(sent.len)).sum::<u64>();
-            for Descriptor { address, len } in self.descriptors.drain(..).skip(sent) {
-                let lent = Lent { address, len };
+            let bytes = self.descriptors[..sent].iter().map(|sent| u64::from(sent.len));
+            self.counters.sent_bytes += bytes.sum::<u64>();
+            self.counters.sent += match self.parts {
+                None => sent,
+                Some(_) => self.descriptors[..sent].iter().filter(|sent| !sent.goes_on).count(),
+            } as u64;
+            let mut unsent = self.descriptors.drain(..).skip(sent);
+            while let Some(first) = unsent.next() {
+                let lent = match &mut self.parts {
+                    None => Lent { address: first.address, len: first.len },
+                    Some(parts) => parts.unsplit(first, &mut unsent),
+                };
                 self.unsent.extend(pool.receive_lent(Stamp::default(), LinkType::Ethernet, lent));
             }
             if !self.unsent.is_empty() {
@@ -211,7 +281,9 @@ impl Link for XdpLink {
             self.chunks.clear();
             socket.complete(&mut self.chunks);
             for chunk in self.chunks.drain(..) {
-                pool.take_back(chunk);
+                if self.parts.as_mut().is_none_or(|parts| parts.is_sent(chunk)) {
+                    pool.take_back(chunk);
+                }
             }
             self.note(kicked);
             self.fill(pool, queue);
@@ -227,7 +299,12 @@ impl Link for XdpLink {
     }
 
     fn borrowed(&self) -> usize {
-        self.sockets.iter().map(|socket| socket.to_receive() + socket.to_send()).sum()
+        let chunks: usize = self.sockets.iter().map(|socket| socket.to_receive() + socket.to_send()).sum();
+        chunks.saturating_sub(self.parts.as_ref().map_or(0, Parts::further))
+    }
+
+    fn close(&mut self, pool: &mut Pool) {
+        self.parts.iter_mut().for_each(|parts| parts.close(pool));
     }
 
     fn outlive(&mut self, outlives: bool) {
@@ -249,6 +326,7 @@ impl Link for XdpLink {
             true => "zero copy",
             false => "copy mode (the driver has no zero copy)",
         };
-        format!("AF_XDP {copies}, XDP {}", lock(&self.program).mode())
+        let parts = if self.parts.is_some() { ", several buffers a frame" } else { "" };
+        format!("AF_XDP {copies}{parts}, XDP {}", lock(&self.program).mode())
     }
 }

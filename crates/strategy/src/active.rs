@@ -35,7 +35,7 @@ impl ActiveCores {
 
     /// How many get the packet with this number.
     #[inline]
-    pub(crate) fn at(&self, seq: u64) -> usize {
+    pub fn at(&self, seq: u64) -> usize {
         let change = self.changes.iter().rev().find(|(after, _)| *after <= seq);
         change.map_or_else(|| self.get(), |(_, cores)| *cores)
     }

@@ -115,9 +115,9 @@ pub enum NoParking {
         "the run has one core: threads, tables and rings are made at the start\nStart it with as many as it may need, `--strategy rss --cores N`, and park some of them."
     )]
     OneCore,
-    /// Flows stay where they are, or are on all cores.
+    /// Its cores have no flows that others could be handed.
     #[error(
-        "under strategy `{strategy}` no core can be parked: flows do not go from core to core\nUse `--strategy rss` or `--strategy rsspp`."
+        "under strategy `{strategy}` no core can be parked: its cores do not hand their flows to others\nUse `--strategy rss`, `rsspp` or `dyssect`."
     )]
     Strategy {
         /// The strategy.

@@ -1,7 +1,7 @@
 //! Frames that a kernel or a card fills and sends by itself: they are lent to it, by their addresses.
 //!
 //! ```text
-//!              lend ───► lent ───► receive_lent ───► a frame
+//!              lend ───► lent ───► receive_lent ───► a frame  (append: what goes on in a second one)
 //!   free  ◄── take_back ── lent ◄─── lend_frame ◄───────┘
 //! ```
 //!
@@ -148,6 +148,25 @@ impl Pool {
             self.free.push(chunk as u32 * u32::from(self.frame_lines));
         }
         self.free.len() - before
+    }
+
+    /// Puts the bytes of a second frame of this pool behind a packet's own, and takes that frame back. `false` if there is no
+    /// room for them: the packet is as it was then.
+    ///
+    /// # Panics
+    /// If one of them is another pool's.
+    pub fn append(&mut self, frame: &mut Frame, part: Frame) -> bool {
+        let (data, from, to) = (frame.data(), self.region(&part.place), self.region(&frame.place));
+        let (offset, len) = (usize::from(part.place.offset), part.len());
+        let fits = len <= frame.place.buffer_bytes() - data.end;
+        if fits {
+            // SAFETY: both regions lie in the memory with all their bytes, and `part` lies in its own. They are of two
+            // tokens, so they do not overlap, and this function has both to itself.
+            unsafe { from.add(offset).copy_to_nonoverlapping(to.add(data.end), len) };
+            frame.set_data(data.start..data.end + len);
+        }
+        self.give_back([part].into_iter());
+        fits
     }
 
     /// The number of a frame's chunk, from 0, among those of its memory.

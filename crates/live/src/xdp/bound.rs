@@ -33,10 +33,11 @@ const OF_KERNEL: u8 = 2;
 /// licence may use it under the GPL, too.
 const LICENCE: &CStr = c"Dual MIT/GPL";
 
-/// `BPF_PROG_LOAD`, `BPF_PROG_TYPE_XDP`, `BPF_XDP` and `BPF_F_XDP_DEV_BOUND_ONLY` of linux/bpf.h.
+/// `BPF_PROG_LOAD`, `BPF_PROG_TYPE_XDP`, `BPF_XDP`, `BPF_F_XDP_HAS_FRAGS` and `BPF_F_XDP_DEV_BOUND_ONLY` of linux/bpf.h.
 const BPF_PROG_LOAD: libc::c_long = 5;
 const TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
+const TAKES_PARTS: u32 = 1 << 5;
 const BOUND: u32 = 1 << 6;
 
 /// What `BPF_PROG_LOAD` takes of `union bpf_attr`, up to what is used here.
@@ -56,11 +57,17 @@ struct Load {
     attach_type: u32,
 }
 
-/// Loads the program for the interface of this index, with the maps of `loaded`, which was loaded from `object`.
+/// Loads the program for the interface of this index, with the maps of `loaded`, which was loaded from `object`. It may
+/// take frames that are in several parts.
 ///
 /// # Errors
 /// If the kernel has no such function, or refuses.
-pub(super) fn load(object: &[u8], loaded: &Ebpf, interface: u32) -> Result<OwnedFd, Box<dyn Error>> {
+pub(super) fn load(
+    object: &[u8],
+    loaded: &Ebpf,
+    interface: u32,
+    takes_parts: bool,
+) -> Result<OwnedFd, Box<dyn Error>> {
     let function = Btf::from_sys_fs()?.id_by_type_name_kind(FUNCTION, BtfKind::Func)?;
     let instructions = instructions(object, loaded, function)?;
     let mut name = [0; 16];
@@ -74,7 +81,7 @@ pub(super) fn load(object: &[u8], loaded: &Ebpf, interface: u32) -> Result<Owned
         log_size: 0,
         log: 0,
         kernel_version: 0,
-        flags: BOUND,
+        flags: if takes_parts { BOUND | TAKES_PARTS } else { BOUND },
         name,
         interface,
         attach_type: ATTACH_XDP,

@@ -13,6 +13,11 @@ pub struct SocketOptions {
     pub completion: u32,
     /// With or without zero-copy.
     pub mode: Mode,
+    /// Whether a packet that is longer than a chunk comes and goes in several (Linux 6.6): see [`Descriptor::goes_on`].
+    /// Without it the kernel drops such packets.
+    ///
+    /// [`Descriptor::goes_on`]: crate::xdp::Descriptor::goes_on
+    pub takes_parts: bool,
     /// Whether the thread that uses the socket also runs the driver's receive and transmit work, in place of
     /// interrupts.
     pub busy_poll: Option<BusyPoll>,
@@ -47,6 +52,7 @@ impl Default for SocketOptions {
             transmit: 2_048,
             completion: 2_048,
             mode: Mode::Best,
+            takes_parts: false,
             busy_poll: None,
         }
     }

@@ -49,6 +49,8 @@ pub enum Action {
 /// SIGKILL too, so that the host gets all packets again; with [`OnDeath::Block`] nobody gets any then.
 pub struct XdpProgram {
     ebpf: Ebpf,
+    /// The function of bpf/steer.bpf.c that was loaded.
+    entry: &'static str,
     interface: Interface,
     mode: AttachMode,
     /// Whether it is bound to the interface, and sees tags that its driver holds beside frames.
@@ -67,15 +69,28 @@ impl XdpProgram {
     /// [`LiveError`] if the interface has an XDP program, this process may not attach one, the kernel refuses it, or this
     /// crate was built without clang.
     pub fn attach(interface: &Interface, steering: &Steering) -> Result<XdpProgram, LiveError> {
+        XdpProgram::attach_for(interface, steering, false)
+    }
+
+    /// The same; a program that takes frames in several parts (Linux 5.18) is also taken by interfaces whose frames are
+    /// longer than a page. It reads headers in the first part alone.
+    ///
+    /// # Errors
+    /// As [`XdpProgram::attach`].
+    pub fn attach_for(
+        interface: &Interface,
+        steering: &Steering,
+        takes_parts: bool,
+    ) -> Result<XdpProgram, LiveError> {
         let name = &interface.name;
         let mut ebpf = load(steering, name)?;
-        let program =
-            program(&mut ebpf).map_err(|error| failed("cannot load the XDP program", name, &error))?;
+        let program = program(&mut ebpf, entry(takes_parts))
+            .map_err(|error| failed("cannot load the XDP program", name, &error))?;
         let fd = program.fd().map_err(|error| failed("cannot load the XDP program", name, &error))?;
         let fd = fd.try_clone().map_err(|error| failed("cannot load the XDP program", name, &error))?;
         // With an older kernel, or in its stack, tags beside frames are not to be had.
         let bound = match interface.driver == HOLDS_TAGS {
-            true => bound::load(OBJECT, &ebpf, interface.index).ok(),
+            true => bound::load(OBJECT, &ebpf, interface.index, takes_parts).ok(),
             false => None,
         };
         // What a run that died left there.
@@ -95,8 +110,15 @@ impl XdpProgram {
                 None
             }
         };
-        let mut program =
-            XdpProgram { ebpf, interface: interface.clone(), mode, asks_for_tags, _link: link, pin };
+        let mut program = XdpProgram {
+            ebpf,
+            entry: entry(takes_parts),
+            interface: interface.clone(),
+            mode,
+            asks_for_tags,
+            _link: link,
+            pin,
+        };
         program.set_host_addresses(&steering.host_addresses)?;
         program.add_addresses(&steering.port_addresses, ITS_PORTS)?;
         for port in &steering.pass_ports {
@@ -222,7 +244,7 @@ impl XdpProgram {
             |error: ProgramError| failed("cannot try the XDP program out", &self.interface.name, &error);
         let program: &Xdp = self
             .ebpf
-            .program("steer")
+            .program(self.entry)
             .ok_or_else(|| error_of(ProgramError::NotLoaded))?
             .try_into()
             .map_err(error_of)?;
@@ -287,8 +309,13 @@ fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
     loaded.map_err(|error| failed("cannot load the XDP program", interface, &error))
 }
 
-fn program(ebpf: &mut Ebpf) -> Result<&mut Xdp, ProgramError> {
-    let program: &mut Xdp = ebpf.program_mut("steer").ok_or(ProgramError::NotLoaded)?.try_into()?;
+/// The function of bpf/steer.bpf.c for frames that come in one part, or in several.
+fn entry(takes_parts: bool) -> &'static str {
+    if takes_parts { "steer_parts" } else { "steer" }
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, entry: &str) -> Result<&'a mut Xdp, ProgramError> {
+    let program: &mut Xdp = ebpf.program_mut(entry).ok_or(ProgramError::NotLoaded)?.try_into()?;
     program.load()?;
     Ok(program)
 }

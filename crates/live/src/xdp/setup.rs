@@ -40,7 +40,7 @@ pub(super) fn check(
     }
     let frame = interface.mtu + LINK_BYTES;
     let room = umem.longest_packet();
-    if frame > room {
+    if frame > room && !options.takes_parts {
         return Err(LiveError::refused(
             format!("frames of interface `{name}` have up to {frame} bytes, and a chunk has room for {room}"),
             format!(
@@ -104,8 +104,14 @@ pub(super) fn tune(fd: &OwnedFd, options: &SocketOptions) -> io::Result<()> {
 }
 
 /// Takes the queue.
-pub(super) fn bind(fd: &OwnedFd, interface: &Interface, queue: u32, mode: Mode) -> Result<(), LiveError> {
-    let how = match mode {
+pub(super) fn bind(
+    fd: &OwnedFd,
+    interface: &Interface,
+    queue: u32,
+    options: &SocketOptions,
+) -> Result<(), LiveError> {
+    let parts = if options.takes_parts { libc::XDP_USE_SG } else { 0 };
+    let how = match options.mode {
         // The kernel tries zero-copy itself, and then goes on with a copy.
         Mode::Best => 0,
         Mode::ZeroCopy => libc::XDP_ZEROCOPY,
@@ -113,7 +119,7 @@ pub(super) fn bind(fd: &OwnedFd, interface: &Interface, queue: u32, mode: Mode) 
     };
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: how | libc::XDP_USE_NEED_WAKEUP,
+        sxdp_flags: how | parts | libc::XDP_USE_NEED_WAKEUP,
         sxdp_ifindex: interface.index,
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
@@ -129,13 +135,13 @@ pub(super) fn bind(fd: &OwnedFd, interface: &Interface, queue: u32, mode: Mode) 
         tries += 1;
         // The kernel lets go of a queue some time after its socket was closed.
         if error.raw_os_error() != Some(libc::EBUSY) || tries >= BIND_TRIES {
-            return Err(bind_failed(error, &interface.name, queue, mode));
+            return Err(bind_failed(error, &interface.name, queue, options));
         }
         thread::sleep(BIND_WAIT);
     }
 }
 
-fn bind_failed(error: io::Error, name: &str, queue: u32, mode: Mode) -> LiveError {
+fn bind_failed(error: io::Error, name: &str, queue: u32, options: &SocketOptions) -> LiveError {
     let what = format!("cannot take queue {queue} of interface `{name}`");
     // ENOTSUPP, which some drivers give for EOPNOTSUPP, has no name outside the kernel.
     const ENOTSUPP: i32 = 524;
@@ -145,7 +151,7 @@ fn bind_failed(error: io::Error, name: &str, queue: u32, mode: Mode) -> LiveErro
             error,
             "`ss --xdp --processes` names its program: end that, or use another queue.",
         ),
-        Some(libc::EOPNOTSUPP | ENOTSUPP) if mode == Mode::ZeroCopy => LiveError::helped(
+        Some(libc::EOPNOTSUPP | ENOTSUPP) if options.mode == Mode::ZeroCopy => LiveError::helped(
             format!("{what}: its driver has no zero-copy"),
             error,
             "Let the kernel choose, or ask for a copy.",
@@ -153,6 +159,13 @@ fn bind_failed(error: io::Error, name: &str, queue: u32, mode: Mode) -> LiveErro
         Some(libc::EOPNOTSUPP | ENOTSUPP) => {
             LiveError::helped(what, error, "This interface cannot have AF_XDP sockets: use AF_PACKET.")
         }
+        Some(libc::EINVAL) if options.takes_parts => LiveError::helped(
+            format!("{what} for frames longer than a page"),
+            error,
+            format!(
+                "They take Linux 6.6. Use a smaller MTU (ip link set dev {name} mtu 3498), or AF_PACKET."
+            ),
+        ),
         Some(libc::EINVAL) => LiveError::helped(
             what,
             error,

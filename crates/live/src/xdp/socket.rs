@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
+use ::io::Lent;
+
 use super::mapping::Mapping;
 use super::options::SocketOptions;
 use super::ring::{Consumer, Producer};
@@ -13,14 +15,26 @@ use super::setup::{self, get};
 use super::umem::Umem;
 use crate::{Interface, LiveError};
 
-/// A packet in the memory.
+/// A packet in the memory, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// Where it begins, from the start of the memory.
     pub address: u64,
     /// How long it is, bytes.
     pub len: u32,
+    /// Whether the next descriptor has more of the same packet. Only where the socket was opened for
+    /// [parts](SocketOptions::takes_parts).
+    pub goes_on: bool,
 }
+
+impl From<Lent> for Descriptor {
+    fn from(Lent { address, len }: Lent) -> Descriptor {
+        Descriptor { address, len, goes_on: false }
+    }
+}
+
+/// Of `options` in a descriptor of the kernel's: the packet goes on in the next one.
+const GOES_ON: u32 = libc::XDP_PKT_CONTD;
 
 /// What the kernel counts of a socket (`XDP_STATISTICS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -103,7 +117,7 @@ impl XdpSocket {
             Mapping::ring(&fd, libc::XDP_PGOFF_TX_RING as u64, &at.tx, options.transmit).map_err(mapped)?;
 
         setup::tune(&fd, options).map_err(|error| LiveError::of(what("set up busy polling"), error))?;
-        setup::bind(&fd, interface, queue, options.mode)?;
+        setup::bind(&fd, interface, queue, options)?;
         let flags: libc::xdp_options = get(&fd, libc::XDP_OPTIONS).map_err(mapped)?;
         Ok(XdpSocket {
             // SAFETY: the parts lie in mappings that live as long as the socket, and this is their side of it alone;
@@ -143,26 +157,35 @@ impl XdpSocket {
     /// [`Umem::chunk_of`] gives the chunk. Allocates only if `packets` has no room for them.
     #[inline]
     pub fn receive(&mut self, max: usize, packets: &mut Vec<Descriptor>) -> usize {
-        let received = self.receive.pop_into(max, packets, |at| Descriptor { address: at.addr, len: at.len });
+        let received = self.receive.pop_into(max, packets, |at| Descriptor {
+            address: at.addr,
+            len: at.len,
+            goes_on: at.options & GOES_ON != 0,
+        });
         self.to_receive = self.to_receive.saturating_sub(received);
         received
     }
 
-    /// Gives the kernel packets to send: those at the start, as many as there is room for, and says how many. They leave
-    /// after the next [`XdpSocket::kick`]; their chunks come back by [`XdpSocket::complete`].
+    /// Gives the kernel packets to send: those at the start, as many as there is room for, and says how many descriptors
+    /// those are. A packet of several parts is taken as a whole. They leave after the next [`XdpSocket::kick`]; their
+    /// chunks come back by [`XdpSocket::complete`].
     ///
-    /// Each packet has to lie in one chunk and be no shorter than an Ethernet header: the kernel never gives back a
-    /// chunk that breaks this, and counts it as [`Statistics::transmit_invalid`].
+    /// Each packet, or part of one, has to lie in one chunk, and a packet is no shorter than an Ethernet header: the kernel
+    /// never gives back a chunk that breaks this, and counts it as [`Statistics::transmit_invalid`].
     #[inline]
     pub fn transmit(&mut self, packets: &[Descriptor]) -> usize {
         debug_assert!(
             packets.iter().all(|packet| self.umem.holds(packet.address, packet.len)),
             "{packets:?}"
         );
-        let sent = self.transmit.push(packets.iter().map(|packet| libc::xdp_desc {
+        let mut room = self.transmit.room(packets.len());
+        while room > 0 && packets[room - 1].goes_on {
+            room -= 1;
+        }
+        let sent = self.transmit.push(packets[..room].iter().map(|packet| libc::xdp_desc {
             addr: packet.address,
             len: packet.len,
-            options: 0,
+            options: if packet.goes_on { GOES_ON } else { 0 },
         }));
         self.to_send += sent;
         sent

@@ -124,6 +124,11 @@ impl Umem {
         (self.0.chunk_bytes - XDP_HEADROOM - self.0.headroom) as usize
     }
 
+    /// How long all of it is, bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
     /// How long a chunk is, bytes.
     pub fn chunk_bytes(&self) -> u32 {
         self.0.chunk_bytes

@@ -18,7 +18,7 @@ use paceline_live::xdp::{AttachMode, Descriptor, SocketOptions, Steering, Umem, 
 use crate::lab::{Lab, Namespace};
 use crate::xdp_forward::Forwarder;
 use crate::xdp_sink::Sink;
-use crate::xdp_source::{self, Arguments};
+use crate::xdp_source::{self, Arguments, Sent};
 
 /// Left host, middle, right host: l0 - m0, m1 - r0.
 fn three(lab: &mut Lab) -> [Namespace; 3] {
@@ -74,7 +74,7 @@ fn whole(mut forwarder: Forwarder) -> [u64; 2] {
     // Planted: a completion that nobody keeps.
     let side = &mut forwarder.sides[0].socket;
     let chunk = forwarder.free.pop().expect("some are free");
-    side.transmit(&[Descriptor { address: chunk, len: 60 }]);
+    side.transmit(&[Descriptor { address: chunk, len: 60, goes_on: false }]);
     let mut forgotten = Vec::new();
     while side.to_send() > 0 && Instant::now() < deadline {
         side.kick().expect("the interface is there");
@@ -111,8 +111,14 @@ fn the_source_sends_flows_in_turn() {
         bytes: 100,
         stamped: false,
     };
+    let begin = Instant::now();
     let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
-    let offered = offered.unwrap_or_else(|error| panic!("{error}"));
+    let Sent { packets: offered, seconds } = offered.unwrap_or_else(|error| panic!("{error}"));
+    // No faster than was asked, and without the kernel's pause behind a call.
+    let asked = offered as f64 / 2_000.0;
+    assert!(seconds > 0.9 * asked, "{offered} in {seconds} s");
+    let took = begin.elapsed().as_secs_f64();
+    assert!(seconds < took, "{offered} in {seconds} s of {took} s");
     let mut packets = Vec::new();
     socket.receive(4_096, &mut packets);
     assert!((100..=2_001).contains(&offered), "{offered}");
@@ -152,7 +158,7 @@ fn the_source_sends_the_same_packets_behind_a_kernel_that_changes_them() {
         stamped: true,
     };
     let offered = left.inside(|| xdp_source::send(&what).map_err(|error| error.to_string()));
-    let offered = offered.unwrap_or_else(|error| panic!("{error}"));
+    let Sent { packets: offered, .. } = offered.unwrap_or_else(|error| panic!("{error}"));
     thread::sleep(Duration::from_millis(300));
     let counted = sink.times().expect("the program is there").packets();
     assert!(counted * 100 >= offered * 95, "{counted} of {offered} arrived");
@@ -194,7 +200,7 @@ fn frames_arrive_whole_and_in_order_and_chunks_come_back_by_their_starts() {
             let (address, len) = (chunk + u64::from(sent % 500), 60 + sent % 1_400);
             // SAFETY: the chunk was free, and nobody else uses the memory.
             unsafe { write(&umem, address, &frame(sent, len)) };
-            assert_eq!(sender.transmit(&[Descriptor { address, len }]), 1);
+            assert_eq!(sender.transmit(&[Descriptor { address, len, goes_on: false }]), 1);
             sent += 1;
         }
         sender.kick().expect("the interface is there");
@@ -471,7 +477,7 @@ fn a_sink_tells_how_long_packets_were_on_their_way() {
         let sent = [send(true), send(false)];
         thread::sleep(PAUSE);
         is_over.store(true, Ordering::Relaxed);
-        sent.map(|sent| sent.unwrap_or_else(|error| panic!("{error}")))
+        sent.map(|sent| sent.unwrap_or_else(|error| panic!("{error}")).packets)
     });
     let times = sink.times().expect("the program is there");
     let within = [0.5, 0.99, 1.0].map(|share| Duration::from_nanos(times.within(share)));

@@ -110,7 +110,7 @@ fn an_interface_that_goes_away_is_an_error_and_not_a_silence() {
         .unwrap_or_else(|error| panic!("{error}"));
     for change in ["link set dev a0 down", "link del dev a0"] {
         namespace.ip(change);
-        socket.transmit(&[paceline_live::xdp::Descriptor { address: 0, len: 60 }]);
+        socket.transmit(&[paceline_live::xdp::Descriptor { address: 0, len: 60, goes_on: false }]);
         let error = socket.kick().expect_err(change).to_string();
         assert!(error.contains("queue 0 of interface `a0` sends and receives no more"), "{error}");
     }

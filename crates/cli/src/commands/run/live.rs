@@ -16,11 +16,13 @@ use live::rights;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
 use live::{
-    Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes, Sockets,
-    TapDevice, host_addresses,
+    CardHash, Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes,
+    Sockets, TapDevice, host_addresses,
 };
 
+use strategy::{HashFields, SYMMETRIC_KEY};
 use telemetry::InterfaceSnapshot;
+use wire::Fields;
 
 use super::metrics::{listen, serve_on};
 use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
@@ -102,6 +104,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     };
     let poll = match args.live.poll {
         PollArg::Busy => Poll::Busy,
+        PollArg::Driver => Poll::Driver,
         PollArg::Adaptive => Poll::Adaptive,
     };
     let options = PortOptions {
@@ -109,6 +112,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         poll,
         steering: steering(args, place, &chain, blocks)?,
         taps,
+        card_hash: args.live.card_rss.then(|| card_hash(&plan)),
         tell: Some(tell),
     };
     let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
@@ -247,6 +251,12 @@ fn steering(
         pins: Pins::at(&args.live.pins),
     };
     Ok(vec![steering; place.names.len()])
+}
+
+/// What the strategy hashes; addresses and ports where it hashes nothing.
+fn card_hash(plan: &Plan) -> CardHash {
+    let fields = plan.hash_fields.map_or(Fields::ADDRS | Fields::PORTS, HashFields::fields);
+    CardHash { key: SYMMETRIC_KEY.to_vec(), fields }
 }
 
 fn routing(counters: &RouteCounters) -> RoutingReport {

@@ -137,6 +137,10 @@ pub struct LiveArgs {
     /// What to do while no packets arrive
     #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
     pub poll: PollArg,
+    /// Have cards with several queues hash as the chain asks, with Paceline's key, until the end; without it they hash as
+    /// they do. AF_XDP only. It changes no answer: one thread receives from all queues
+    #[arg(long, help_heading = LIVE)]
+    pub card_rss: bool,
     /// What becomes of packets when this program dies, by `kill -9` too: by default as `pass`, but for what is said at start
     #[arg(long, value_enum, value_name = "WHAT", help_heading = LIVE)]
     pub on_death: Option<OnDeathArg>,
@@ -164,6 +168,8 @@ pub enum ModeArg {
 pub enum PollArg {
     /// Look again and again: the shortest latency, and all of a processor
     Busy,
+    /// The same, and do the driver's work by the way, in place of interrupts (SO_PREFER_BUSY_POLL). AF_XDP only
+    Driver,
     /// Sleep after some 50 us until a packet arrives, which then waits some 20 to 60 us for it
     Adaptive,
 }

@@ -77,10 +77,14 @@ impl Strategy for Dyssect {
         let meter = objective.as_ref().map(Objective::meter);
         let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
         let rebalancing = plan.rebalancing.unwrap_or_default();
-        let steering =
-            Steering::new(self.assign(chain, plan), owners, rebalancing, objective, (orders, signals));
+        let (assign, active) = (self.assign(chain, plan), plan.active.clone());
+        let steering = Steering::new(assign, owners, rebalancing, objective, active, (orders, signals));
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
+    }
+
+    fn parks(&self) -> bool {
+        true
     }
 }
 

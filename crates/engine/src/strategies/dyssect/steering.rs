@@ -4,7 +4,7 @@ use control::{BUCKETS, Balancer, Buckets, Orders, Placement};
 use io::{Closed, Frame};
 use nf::hash_bytes;
 use ring::Producer;
-use strategy::{Assign, Every, Move, Rebalancing, Schedule};
+use strategy::{ActiveCores, Assign, Every, Move, Rebalancing, Schedule};
 use wire::{Headers, Stamp};
 
 use crate::strategies::dispatch::{Dispatcher, Queues};
@@ -16,6 +16,9 @@ use crate::strategies::orders::{give, give_order};
 pub(super) struct Steering {
     hash: Box<dyn Assign>,
     now: Placement,
+    /// Which cores may get packets, and how many did when that was looked at last.
+    active: ActiveCores,
+    cores: usize,
     /// What was decided and is not in force: from when on.
     decided: Option<(u64, Placement)>,
     /// By shard, how often it has gone from core to core.
@@ -40,11 +43,14 @@ impl Steering {
         owners: Vec<u16>,
         rebalancing: Rebalancing,
         objective: Option<Objective>,
+        active: ActiveCores,
         (orders, signals): (Orders, Vec<Producer<Signal>>),
     ) -> Steering {
         let shards = owners.len();
         Steering {
             hash,
+            cores: signals.len(),
+            active,
             now: Placement { owners, ..Placement::new(shards, signals.len()) },
             decided: None,
             tenures: vec![0; shards],
@@ -70,15 +76,30 @@ impl Steering {
             counted.fill(0);
         }
         let mut placement = self.now.clone();
-        match self.rebalancing.every {
+        let every = self.rebalancing.every;
+        placement.on_first(self.cores, &self.loads, |placement| match every {
             Every::Period(period_ns) => match &mut self.objective {
-                Some(objective) => objective.place(&mut placement, &self.loads, period_ns, &self.balancer),
+                Some(objective) => objective.place(placement, &self.loads, period_ns, &self.balancer),
                 None => placement.balance(&self.loads, &self.balancer),
             },
-            Every::Packets(_) => shuffle(&mut placement, stamp.seq),
+            Every::Packets(_) => shuffle(placement, stamp.seq),
             Every::Never => (),
-        }
+        });
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
+    }
+
+    /// Other cores are to get packets, at once. What was decided for those before is forgotten.
+    #[cold]
+    fn change_cores(&mut self, cores: usize, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
+        (self.cores, self.decided) = (cores, None);
+        let mut costs = self.loads.clone();
+        for (cost, counted) in costs.iter_mut().flatten().zip(self.counted.iter().flatten()) {
+            // Shards without packets are shared out by their number.
+            *cost += counted + 1;
+        }
+        let mut placement = self.now.clone();
+        placement.on_first(cores, &costs, |placement| placement.balance(&costs, &self.balancer));
+        self.put_in_force(placement, stamp, queues)
     }
 
     /// In the order of Algorithm 1, lines 7 to 17: ratios, then shards, then offloaders.
@@ -147,6 +168,10 @@ impl Dispatcher for Steering {
         frame.entry = self.hash.entry(headers);
         let shards = self.counted.len();
         let (shard, bucket) = (usize::from(frame.entry) & (shards - 1), usize::from(frame.entry) / shards);
+        let active = self.active.at(frame.stamp.seq);
+        if active != self.cores {
+            self.change_cores(active, frame.stamp, queues)?;
+        }
         // A decision that is not in force is not overtaken by the next.
         if self.schedule.is_due(frame.stamp.time_ns) && self.decided.is_none() {
             self.decide(frame.stamp);
