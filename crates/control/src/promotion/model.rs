@@ -218,7 +218,7 @@ fn check(script: &'static [Event], plant: Plant) {
                 plant,
             });
         }
-        let queues: [Producer<Packet>; 2] = queues.try_into().ok().expect("two queues");
+        let queues: [Producer<Packet>; 2] = queues.try_into().expect("two queues");
         let working: Vec<_> = cores
             .into_iter()
             .map(|mut core| {
