@@ -687,3 +687,30 @@ fn what_is_not_a_comparison_is_refused() {
     let over = paceline(&["bench", "report", COMPARISON, "--csv", COMPARISON]);
     assert!(over.status.code() == Some(2) && stderr(&over).contains("would overwrite the input"));
 }
+
+/// Also `null` where nothing does, and a line of text where something does.
+#[test]
+fn runs_say_what_went_from_core_to_core() {
+    let run = |strategy: &str, more: &[&str]| {
+        let edge =
+            ["run", "examples/edge.toml", "--pcap", "captures/edge.pcap", "--cores", "3", "--strategy"];
+        let output = paceline(&[&edge, &[strategy][..], more].concat());
+        assert!(output.status.success(), "{strategy}: {}", stderr(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (strategy, what, said) in [
+        ("rsspp", "entry", "moves of an entry with its flows"),
+        ("dyssect", "entry", "moves of an entry with its flows"),
+        ("hybrid", "hash", "promotions of a hash with its flows"),
+    ] {
+        let forced = ["--move-every", "100"];
+        let report: serde_json::Value =
+            serde_json::from_str(&run(strategy, &[&forced[..], &["--json", "-"]].concat())).expect("JSON");
+        assert_eq!(report["moves"]["what"], what, "{report}");
+        assert!(report["moves"]["moves"].as_u64() > Some(9), "{report}");
+        let text = run(strategy, &forced);
+        assert!(text.contains(said), "{text}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&run("rss", &["--json", "-"])).expect("JSON");
+    assert!(report["moves"].is_null(), "{report}");
+}

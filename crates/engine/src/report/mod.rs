@@ -3,6 +3,7 @@
 
 mod drops;
 mod history;
+mod moves;
 mod of_run;
 mod text;
 mod trace;
@@ -10,6 +11,7 @@ pub mod words;
 
 pub use drops::{DroppedPacket, WhyDropped};
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
+pub use moves::MovesReport;
 pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};
 
 use std::collections::BTreeMap;
@@ -81,6 +83,8 @@ pub struct RunReport {
     pub skipped: BTreeMap<String, u64>,
     /// What became of packets because of their history; null unless they came with one.
     pub history: Option<HistoryReport>,
+    /// What went from core to core; null where flows stay.
+    pub moves: Option<MovesReport>,
     /// How packets left.
     pub egress: EgressReport,
     /// The program's memory while the tables were there.

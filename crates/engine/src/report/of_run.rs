@@ -13,6 +13,7 @@ use crate::path::core::ChainCore;
 use crate::path::counters::{CoreCounters, StageCounters};
 use crate::path::group::Stage;
 use crate::report::history::{EgressReport, HistoryReport};
+use crate::report::moves::MovesReport;
 use crate::report::skipped;
 use crate::report::{
     ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report,
@@ -89,6 +90,7 @@ impl RunReport {
             oddities: Oddities::of(outcome).sentences(),
             skipped: skipped(&outcome.remarks),
             history: outcome.history.as_ref().map(HistoryReport::new),
+            moves: MovesReport::new(plan, &outcome.moves),
             egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),
             reloads: outcome.reloads.iter().map(ReloadReport::new).collect(),

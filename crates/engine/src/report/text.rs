@@ -62,6 +62,7 @@ impl RunReport {
         text += &verdicts(self);
         text += &functions(self);
         text += &cores(self);
+        text += &self.moves.as_ref().map(|moves| format!("\n{}\n", moves.text())).unwrap_or_default();
         if let Some(report) = &self.egress.reordering {
             text += &reordering(report);
         }

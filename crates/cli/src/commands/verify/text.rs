@@ -1,12 +1,11 @@
 //! What was found, for the terminal.
 
-use engine::Moves;
-use engine::report::{HistoryReport, ReloadReport, hex};
+use engine::report::{HistoryReport, MovesReport, ReloadReport, hex};
 use engine::strategies::SCR;
 use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
 
 use super::words::{describe, promise};
-use crate::output::{count, plural, plural_of, table};
+use crate::output::{count, plural, table};
 
 /// The outcome, what differs, what is not promised, and each function's state.
 pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
@@ -180,25 +179,8 @@ fn order(plan: &Plan, verified: &Verified) -> String {
         Some(packets) => format!(" {} left after a later one of their flow\n", plural(packets, "packet")),
         None => String::new(),
     };
-    if plan.rebalancing.is_some() {
-        let Moves { entries_out, waited_packets, offloaded_packets, parts_lent, blocked, .. } =
-            verified.moves;
-        text += &format!(
-            " flows changed cores: {} of an entry with its flows; {} waited for theirs\n",
-            plural(entries_out, "move"),
-            plural(waited_packets, "packet")
-        );
-        if parts_lent > 0 {
-            text += &format!(
-                " {} stepped for other cores, which lent their flows {}; {}\n",
-                plural(offloaded_packets, "packet"),
-                plural_of(parts_lent, "time", "times"),
-                match blocked {
-                    0 => "there was always room to hand them on".to_owned(),
-                    _ => format!("the way was full {}", plural_of(blocked, "time", "times")),
-                }
-            );
-        }
+    if let Some(moves) = MovesReport::new(plan, &verified.moves) {
+        moves.text().lines().for_each(|line| text += &format!(" {line}\n"));
     }
     text
 }
@@ -228,7 +210,7 @@ mod tests {
                 exhausted: Vec::new(),
                 oddities: engine::Oddities::default(),
                 out_of_order: Some(0),
-                moves: Moves::default(),
+                moves: engine::Moves::default(),
                 reloads: Vec::new(),
                 input_error: None,
                 stopped: true,

@@ -1,0 +1,67 @@
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::path::receive::Moves;
+use crate::report::words::plural;
+use crate::strategies::plan::Plan;
+
+/// What went from core to core while a run lasted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MovesReport {
+    /// What moved: `entry` of the indirection table, with its flows, to another core; or `hash`, a value of it whose flows were
+    /// promoted to all cores.
+    pub what: String,
+    /// How often.
+    pub moves: u64,
+    /// Packets that waited for their flows.
+    pub waited_packets: u64,
+    /// How often flows were lent to a core that steps them for another.
+    pub parts_lent: u64,
+    /// Packets that such a core stepped.
+    pub offloaded_packets: u64,
+    /// How often there was no room to hand packets on to such a core: they waited.
+    pub blocked: u64,
+}
+
+impl MovesReport {
+    /// Of a run under this plan; nothing where no flow goes from core to core.
+    pub fn new(plan: &Plan, moves: &Moves) -> Option<MovesReport> {
+        let Moves { entries_out, waited_packets, offloaded_packets, parts_lent, blocked, .. } = *moves;
+        let what = if plan.is_partly_replicated() { "hash" } else { "entry" };
+        plan.rebalancing.is_some().then(|| MovesReport {
+            what: what.to_owned(),
+            moves: entries_out,
+            waited_packets,
+            parts_lent,
+            offloaded_packets,
+            blocked,
+        })
+    }
+
+    /// The same in sentences, without the end of the last line.
+    pub fn text(&self) -> String {
+        let waited = plural(self.waited_packets, "packet");
+        let mut text = match self.what.as_str() {
+            "hash" => format!(
+                "flows went to all cores and back: {} of a hash with its flows; {waited} waited for copies",
+                plural(self.moves, "promotion")
+            ),
+            _ => format!(
+                "flows changed cores: {} of an entry with its flows; {waited} waited for theirs",
+                plural(self.moves, "move")
+            ),
+        };
+        if self.parts_lent > 0 {
+            text += &format!(
+                "\n{} stepped for other cores, which lent their flows {}; {}",
+                plural(self.offloaded_packets, "packet"),
+                plural(self.parts_lent, "time"),
+                match self.blocked {
+                    0 => "there was always room to hand them on".to_owned(),
+                    blocked => format!("the way was full {}", plural(blocked, "time")),
+                }
+            );
+        }
+        text
+    }
+}
