@@ -30,15 +30,17 @@ with() { # name, command
 
 # The forwarder does the driver's work itself: the interfaces leave it that for 200 us after it has asked.
 with_driver() { # name, command
-    local setting interface
-    for setting in "napi_defer_hard_irqs 2" "gro_flush_timeout 200000"; do
-        for interface in m0 m1; do
-            ip netns exec "$middle" sh -c "echo ${setting#* } >/sys/class/net/$interface/${setting% *}"
-        done
-    done
+    leave_to_forwarder 2 200000
     with "$@"
-    ip netns exec "$middle" sh -c 'for name in m0 m1; do
-        echo 0 >/sys/class/net/$name/napi_defer_hard_irqs; echo 0 >/sys/class/net/$name/gro_flush_timeout; done'
+    leave_to_forwarder 0 0
+}
+
+leave_to_forwarder() { # turns without an interrupt, ns until one
+    local interface
+    for interface in m0 m1; do
+        ip netns exec "$middle" sh -c "echo $1 >/sys/class/net/$interface/napi_defer_hard_irqs
+            echo $2 >/sys/class/net/$interface/gro_flush_timeout"
+    done
 }
 
 # One flow, on as many processors as there are.
