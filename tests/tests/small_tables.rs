@@ -195,9 +195,10 @@ fn horizons_are_claimed_in_few_places() {
         ("clocks.rs", 1),     // The core that lags most.
         ("core.rs", 1),       // The end of a run.
         ("mover.rs", 1),      // The latest packet, or the oldest that waits, between two batches.
+        ("replica.rs", 1), // A promotion, or its end: packets come to the table that gets the flows from then on.
         ("succession.rs", 1), // Another chain takes over: no packet from before comes any more.
-        ("table.rs", 2),      // `bench table`: no flow ever dies.
-        ("worker.rs", 1),     // As the mover.
+        ("table.rs", 2),   // `bench table`: no flow ever dies.
+        ("worker.rs", 1),  // As the mover.
     ];
     assert_eq!(claims, expected.map(|(file, count)| (file.to_owned(), count)));
 }
