@@ -143,6 +143,7 @@ impl Settings {
 
 impl State {
     /// Where a packet would lead.
+    #[inline]
     fn course(&mut self, segment: &Segment, side: Side) -> Course {
         match next(self.tcp, side, segment.kind) {
             Next::Invalid => Course::Decided(Fate::Refuse(reason::TRANSITION)),

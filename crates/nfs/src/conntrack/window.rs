@@ -43,6 +43,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 
 impl State {
     /// Holds `segment` to the bounds, and learns from it. `liberal` lets through what fails.
+    #[inline]
     pub(super) fn check_window(&mut self, segment: &Segment, side: Side, liberal: bool) -> Window {
         let tcp = self.tcp;
         let liberal = liberal || self.is_liberal(side);
