@@ -1,11 +1,12 @@
 //! Strategies under which states go from core to core: forced to move them at any time, they answer as `single` does.
 
 use engine::strategies::{RSS, Strategy};
-use engine::{Chain, Plan, PlanError};
+use engine::{Chain, Moves, Plan, PlanError};
 use sweep::{Compared, Setting, Tables, Way, verify_each};
+use table::WhenFull;
 
 use crate::pcap::Pcap;
-use crate::stock::{beginnings, examples, generated, small};
+use crate::stock::{ALONE, alone, beginnings, examples, generated, small};
 
 /// Cores, with the packets from one forced move to the next.
 pub const WAYS: [(usize, u64); 9] =
@@ -47,17 +48,68 @@ pub fn verify_forced(
     verify_each(&small(chain.clone()), inputs, &settings, &mut check);
 }
 
-/// That nothing shows, in whatever is compared; says how often something was forced to move.
+/// That nothing shows, in whatever is compared, and that packets of a flow leave in the order in which they came; says how
+/// often something was forced to move.
 ///
 /// # Panics
 /// If something shows.
 pub fn assert_no_trace(compared: &Compared<'_>) -> u64 {
+    assert_eq!(compared.verified.out_of_order, Some(0), "{compared}");
+    assert_same(compared)
+}
+
+/// The same where no order is promised.
+///
+/// # Panics
+/// If something shows.
+pub fn assert_same(compared: &Compared<'_>) -> u64 {
     let Compared { capture, setting, verified, .. } = compared;
     assert!(verified.packets > 1_000, "{compared}");
     assert!(verified.filled.is_empty(), "{compared}: {:?} filled up", verified.filled);
-    assert_eq!(verified.out_of_order, Some(0), "{compared}");
     assert!(verified.holds(), "{compared}: {verified:#?}");
     (capture.packets() as u64 - 1) / setting.way.move_every.expect("forced moves")
+}
+
+/// Functions whose flows die within the inputs, so that tables have room without evicting or refusing any.
+const SHORT_LIVED: [&str; 4] = ["flow-statistics", "policer", "rate-limiter", "synthetic"];
+
+/// Runs these functions with tables of 4 to 64 flows, under both policies, and has `check` look at each run. A full table
+/// may make a difference, and then says so. What no table announces must not differ.
+///
+/// # Panics
+/// If it does; if too few runs are equal though something `is_told` to have moved; or if too few tables were full.
+pub fn verify_tiny_tables(
+    strategy: &'static dyn Strategy,
+    mut check: impl FnMut(&Compared<'_>),
+    is_told: impl Fn(&Moves) -> bool,
+) {
+    let mut inputs = beginnings(1_000);
+    for model in ["zipf:flows=200,a=1.1,seed=11", "zipf:flows=60,a=0.8,seed=3", "datacenter:seed=5"] {
+        let model = format!("{model},packets=1000,gap-ns=20000000");
+        inputs.push((model.clone(), generated(&model, 1_000)));
+    }
+    let mut settings = Vec::new();
+    for (number, flows) in [4, 16, 32, 64].into_iter().enumerate() {
+        for (policy, when_full) in [WhenFull::EvictOldest, WhenFull::Reject].into_iter().enumerate() {
+            let (cores, every) =
+                [(2, 2), (4, 3), (2, 7), (4, 7), (2, 37), (4, 132)][(2 * number + policy) % 6];
+            let way = Way::plain(strategy).forced(every);
+            settings.push(Setting { tables: Tables::Of { flows, when_full }, way, cores, seed: 1 });
+        }
+    }
+    let (mut equal, mut announced) = (0, 0);
+    for (name, options) in ALONE.iter().filter(|(name, _)| SHORT_LIVED.contains(name)) {
+        verify_each(&alone(name, options), &inputs, &settings, &mut |compared| {
+            check(compared);
+            let verified = &compared.verified;
+            match verified.filled.is_empty() {
+                true => assert!(verified.holds(), "{compared}: {verified:#?}"),
+                false => announced += 1,
+            }
+            equal += u64::from(verified.holds() && is_told(&verified.moves));
+        });
+    }
+    assert!(equal >= 30 && announced >= 10, "{equal} equal, {announced} announced");
 }
 
 /// All examples that sharding can run.

@@ -8,13 +8,12 @@ use engine::strategies::DYSSECT;
 use engine::{Chain, Plan, Progress, Registry, replay_capture, verify};
 use paceline_conformance::chain;
 use paceline_conformance::migration::{
-    LONG_WAYS, PACKETS, WAYS, assert_no_trace, inputs, shardable_examples, verify_forced,
+    LONG_WAYS, PACKETS, WAYS, assert_no_trace, inputs, shardable_examples, verify_forced, verify_tiny_tables,
 };
 use paceline_conformance::pcap::Pcap;
-use paceline_conformance::stock::{ALONE, alone, beginnings, generated, small};
+use paceline_conformance::stock::{ALONE, alone, generated, small};
 use paceline_conformance::stock_functions;
 use sweep::{Compared, Setting, Tables, Way, verify_each};
-use table::WhenFull;
 
 /// That nothing shows, in whatever is compared, and that something changed: a quarter of everything each time.
 fn assert_holds(compared: &Compared<'_>) {
@@ -52,40 +51,11 @@ fn example_chains() {
     }
 }
 
-/// Functions whose flows die within the inputs, so that tables have room without evicting or refusing any.
-const SHORT_LIVED: [&str; 4] = ["flow-statistics", "policer", "rate-limiter", "synthetic"];
-
 /// Tables of 4 to 64 flows: flows expire, and make room for others, while packets wait for a shard or for a part of one.
-/// A full table may make a difference, and then says so. What no table announces must not differ.
 #[test]
 fn tiny_tables_under_both_policies() {
-    let mut inputs = beginnings(1_000);
-    for model in ["zipf:flows=200,a=1.1,seed=11", "zipf:flows=60,a=0.8,seed=3", "datacenter:seed=5"] {
-        let model = format!("{model},packets=1000,gap-ns=20000000");
-        inputs.push((model.clone(), generated(&model, 1_000)));
-    }
-    let mut settings = Vec::new();
-    for (number, flows) in [4, 16, 32, 64].into_iter().enumerate() {
-        for (policy, when_full) in [WhenFull::EvictOldest, WhenFull::Reject].into_iter().enumerate() {
-            let (cores, every) =
-                [(2, 2), (4, 3), (2, 7), (4, 7), (2, 37), (4, 132)][(2 * number + policy) % 6];
-            let way = Way::plain(DYSSECT).forced(every);
-            settings.push(Setting { tables: Tables::Of { flows, when_full }, way, cores, seed: 1 });
-        }
-    }
-    let (mut equal, mut announced) = (0, 0);
-    for (name, options) in ALONE.iter().filter(|(name, _)| SHORT_LIVED.contains(name)) {
-        verify_each(&alone(name, options), &inputs, &settings, &mut |compared| {
-            let verified = &compared.verified;
-            assert_eq!(verified.out_of_order, Some(0), "{compared}");
-            match verified.filled.is_empty() {
-                true => assert!(verified.holds(), "{compared}: {verified:#?}"),
-                false => announced += 1,
-            }
-            equal += u64::from(verified.holds() && verified.moves.waited_packets > 0);
-        });
-    }
-    assert!(equal >= 30 && announced >= 10, "{equal} equal, {announced} announced");
+    let check = |compared: &Compared<'_>| assert_eq!(compared.verified.out_of_order, Some(0), "{compared}");
+    verify_tiny_tables(DYSSECT, check, |moves| moves.waited_packets > 0);
 }
 
 /// Loads decide: the controller moves shards and offloads parts of them while a few flows send most.

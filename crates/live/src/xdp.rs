@@ -63,10 +63,11 @@ pub use options::{BusyPoll, Mode, SocketOptions};
 pub use pins::Pins;
 pub(crate) use program::HOLDS_TAGS;
 pub use program::{Action, XdpProgram};
+pub(crate) use setup::LINK_BYTES;
 pub use socket::{Descriptor, Statistics, XdpSocket};
 pub use steering::{HostPort, OnDeath, Steered, Steering};
 pub use umem::Umem;
-pub(crate) use umem::page_bytes;
+pub(crate) use umem::{XDP_HEADROOM, page_bytes};
 
 /// Each of them may move to the thread that uses it.
 const _: () = {

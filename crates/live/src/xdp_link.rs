@@ -13,7 +13,10 @@ use crate::counters::{InterfaceCounters, Lost};
 use crate::link::Link;
 use crate::packet_socket::sees_all;
 use crate::parts::Parts;
-use crate::xdp::{BusyPoll, Descriptor, SocketOptions, Steering, Umem, XdpProgram, XdpSocket, page_bytes};
+use crate::xdp::{
+    BusyPoll, Descriptor, LINK_BYTES, SocketOptions, Steering, Umem, XDP_HEADROOM, XdpProgram, XdpSocket,
+    page_bytes,
+};
 use crate::{Interface, LiveError};
 
 /// Packets taken from the kernel, or given to it, at a time.
@@ -22,9 +25,6 @@ const BATCH: usize = 64;
 const RING: u32 = 2_048;
 /// The shortest frame that the kernel sends: an Ethernet header.
 const SHORTEST: usize = 14;
-/// Ethernet header and two VLAN tags, bytes, and what the kernel leaves free before a packet.
-const LINK_BYTES: usize = 14 + 2 * 4;
-const XDP_HEADROOM: usize = 256;
 /// Drivers whose senders leave checksums to a card that never comes: the sender is on this machine.
 const WITHOUT_CARD: [&str; 4] = ["veth", "virtio_net", "tun", "dummy"];
 
@@ -169,7 +169,7 @@ impl XdpLink {
 
 /// Refuses an interface whose frames have no room in those of the pool: it is a new one, with a larger MTU.
 fn check_room(Interface { name, mtu, .. }: &Interface, frame_bytes: usize) -> Result<(), LiveError> {
-    let room = frame_bytes - XDP_HEADROOM;
+    let room = frame_bytes - XDP_HEADROOM as usize;
     if mtu + LINK_BYTES <= room {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use super::umem::Umem;
 use crate::{Interface, LiveError};
 
 /// Ethernet header and two VLAN tags, bytes: a frame is as much longer than the MTU.
-const LINK_BYTES: usize = 14 + 2 * 4;
+pub(crate) const LINK_BYTES: usize = 14 + 2 * 4;
 
 /// How often a queue is asked for that the kernel has not quite let go of, and how long between.
 const BIND_TRIES: u32 = 25;

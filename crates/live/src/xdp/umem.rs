@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::LiveError;
 
 /// What the kernel leaves free before a packet, besides the [headroom](Umem::new): `XDP_PACKET_HEADROOM`.
-const XDP_HEADROOM: u32 = 256;
+pub(crate) const XDP_HEADROOM: u32 = 256;
 
 /// Memory in chunks of equal length, one packet in each. Clones are the same memory.
 ///
