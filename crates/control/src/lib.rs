@@ -23,7 +23,7 @@ pub use balancer::Balancer;
 pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Placement, utilisation_for};
-pub use promotion::{Change, Changes, Promotion, Status, Step, promotion};
+pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

@@ -7,7 +7,9 @@ use engine::Intake;
 use engine::strategies::{Dispatcher, Team};
 use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, pin};
 use io::Packets;
-use io::nic::{BEHIND_PACKETS, Behind, Clock as NicClock, Offer, Pace, VirtualClock, WallClock, front};
+use io::nic::{
+    BEHIND_PACKETS, Behind, Clock as NicClock, Offer, Pace, VirtualClock, WallClock, front, steered_front,
+};
 use strategy::Assign;
 use wire::Stamp;
 
@@ -20,6 +22,7 @@ use crate::offered::{BenchError, InPackets, Offered};
 use crate::schedule::{QueueSchedule, Schedule};
 use crate::sequencer_core::SequencerCore;
 use crate::station::{Coming, CoreOutcome, Moving, Seat, Station, Terms};
+use crate::steered;
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::trial::{Trial, TrialError};
 
@@ -41,6 +44,8 @@ pub struct Bench {
     history: Option<InPackets>,
     /// Whether a sequencer is in front.
     is_sequenced: bool,
+    /// Where a card steers packets past the sequencer.
+    steered: Option<steered::Team>,
     /// They know what is usual on their cores; the last is the sequencer's.
     stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
@@ -114,6 +119,7 @@ impl Bench {
         let cores = plan.cores_of(chain).map_err(|_| BenchError::OutOfMemory)?;
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
+        let steered = plan.steered_team().filter(|_| is_sequenced).map(steered::Team::new);
         let stopwatches = vec![Stopwatch::default(); cores.len() + 1];
         let (assign, chain, plan) = (plan.assign(chain), chain.clone(), plan.clone());
         Ok(Bench {
@@ -126,6 +132,7 @@ impl Bench {
             movers,
             history,
             is_sequenced,
+            steered,
             stopwatches,
             next,
         })
@@ -203,8 +210,9 @@ impl Bench {
             has_latency,
             dispatch_ns: self.settings.dispatch_ns,
         };
-        let trial = match self.is_sequenced {
-            true => self.sequenced(terms, count, stop),
+        let trial = match self.steered.is_some() {
+            true => self.steered(&terms, count, stop),
+            false if self.is_sequenced => self.sequenced(terms, count, stop),
             false => self.scheduled(terms, count, stop),
         }?;
         let trial = Trial { offered_pps, ..trial };
@@ -269,6 +277,40 @@ impl Bench {
         summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)
     }
 
+    /// Packets that all cores are told of come to the sequencer, and all others to the queue that the card picks.
+    fn steered(&mut self, terms: &Terms, count: u32, stop: &AtomicBool) -> Result<Trial, TrialError> {
+        let Some(team) = &mut self.steered else { return Ok(Trial::default()) };
+        let Offer { pace, origin, .. } = &terms.offer;
+        let arrivals = team.steer(&self.packets, pace, *origin, count);
+        let (straight, told) = (arrivals.straight(), arrivals.sequencer.len());
+        let slice_ns = if told == 0 { SLICE_ALONE_NS } else { SLICE_BEHIND_NS };
+        let dispatcher = team.sequencer();
+        let seats = |behind: Vec<Behind>| {
+            let coming = arrivals.by_core.into_iter().zip(behind);
+            let seat = |((chain, intake), (arrivals, behind))| Seat {
+                chain,
+                intake,
+                coming: Coming::Both(arrivals, behind),
+            };
+            self.cores.iter_mut().zip(team.intakes()).zip(coming).map(seat).collect()
+        };
+        let lead = Lead { chain: &self.chain, terms, count: told as u32, cores: self.plan.cores };
+        let outcomes = match self.settings.clock {
+            Clock::Measured => {
+                let clock = WallClock { start: Instant::now() };
+                let (first, behind) = lead.steered(dispatcher, arrivals.sequencer, clock);
+                run_measured(terms, seats(behind), Some(first), &mut self.stopwatches, stop)
+            }
+            Clock::Virtual => {
+                let clock = VirtualClock::default();
+                let (first, behind) = lead.steered(dispatcher, arrivals.sequencer, clock.clone());
+                let first = Some((first, clock));
+                virtually(terms, seats(behind), first, &mut self.stopwatches, slice_ns, stop)
+            }
+        }?;
+        summarise(Trial { offered: count.into(), straight, ..Trial::default() }, outcomes)
+    }
+
     /// Cores that get history with their packets, if they do.
     fn externals(&self, origin: Stamp, count: u32) -> Vec<External> {
         let Some(InPackets { has_recovery, .. }) = self.history else { return Vec::new() };
@@ -316,6 +358,19 @@ impl Lead<'_> {
         let (front, behind) =
             front(terms.offer.clone(), count, terms.descriptors, (cores, BEHIND_PACKETS), clock);
         (SequencerCore::new(chain, front, dispatcher, count), behind)
+    }
+
+    /// The same where `arrivals` come to it, and the others to the cores.
+    fn steered<C: NicClock>(
+        &self,
+        dispatcher: Box<dyn Dispatcher>,
+        arrivals: Vec<u32>,
+        clock: C,
+    ) -> (SequencerCore<C>, Vec<Behind>) {
+        let Lead { chain, terms, count, cores } = *self;
+        let behind = (cores, BEHIND_PACKETS);
+        let (front, behind) = steered_front(terms.offer.clone(), arrivals, terms.descriptors, behind, clock);
+        (SequencerCore::new(chain, front, dispatcher, count).steered(), behind)
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum Coming {
     Scheduled(Vec<u32>),
     /// What the core in front passes on.
     Passed(Behind),
+    /// Both, by two queues.
+    Both(Vec<u32>, Behind),
 }
 
 /// A core and what belongs to it, about to start.
@@ -68,6 +70,11 @@ impl<'a, C: Clock> Station<'a, C> {
                 let count = arrivals.len() as u64;
                 (Some(count), NicPort::new(offer, arrivals, terms.descriptors, terms.frames, clock))
             }
+            Coming::Both(arrivals, behind) => {
+                let count = arrivals.len() as u64;
+                let port = NicPort::new(offer, arrivals, terms.descriptors, terms.frames, clock);
+                (Some(count), port.beside(behind))
+            }
             Coming::Passed(behind) => (None, NicPort::behind(offer, behind, terms.frames, clock)),
         };
         let port = if terms.has_latency { port.with_latency() } else { port };
@@ -108,7 +115,10 @@ impl<'a, C: Clock> Station<'a, C> {
         // What came to a core that was rebuilt, and found its step done, is as lost as what the card dropped.
         let overtaken = self.intake.counters().overtaken;
         let trial = CoreTrial {
-            arrived: self.arrivals.unwrap_or(self.port.received()),
+            arrived: match self.arrivals {
+                Some(from_card) => from_card + self.port.received_beside(),
+                None => self.port.received(),
+            },
             // Counted by the core, not by the card: the two have to agree.
             received: self.counters.packets,
             dropped: self.port.dropped() + overtaken,

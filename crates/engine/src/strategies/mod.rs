@@ -31,7 +31,7 @@ mod single;
 pub(crate) mod succession;
 mod two_cards;
 
-pub use dispatch::{Dispatcher, Queues, Team};
+pub use dispatch::{Dispatcher, Queues, Steer, Steered, SteeredTeam, Team};
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;
 pub use plan::{Layout, Shards, States, Strategy};

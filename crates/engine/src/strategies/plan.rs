@@ -15,7 +15,7 @@ use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
-use crate::strategies::dispatch::Team;
+use crate::strategies::dispatch::{SteeredTeam, Team};
 use crate::strategies::egress::Egress;
 use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoParking, PlanError};
@@ -65,6 +65,11 @@ pub trait Strategy: Send + Sync {
     /// of nothing but their own packets needs no team of its own.
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         Team::plain(self.assign(chain, plan), plan.cores)
+    }
+
+    /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
+    fn steered_team(&self, _plan: &Plan) -> Option<SteeredTeam> {
+        None
     }
 }
 
@@ -272,6 +277,11 @@ impl Plan {
     /// Who sends packets of `chain` to the cores, and what stands before each core's chain.
     pub fn team(&self, chain: &Chain) -> Team {
         self.strategy.team(chain, self)
+    }
+
+    /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
+    pub fn steered_team(&self) -> Option<SteeredTeam> {
+        self.strategy.steered_team(self)
     }
 
     /// How many entries a packet's hash may point to.
