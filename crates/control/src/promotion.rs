@@ -322,14 +322,11 @@ impl<P: Clone> Promotion<P> {
         self.changes.release(self.own.min(self.turn));
     }
 
-    /// Whether this core can step packet number `seq` of its queue: if not, changes of its entries come before.
+    /// Packets of this core's queue from this number on come after a change of its entries that is not carried out, and wait.
     #[inline]
-    pub fn allows(&mut self, seq: u64) -> bool {
-        if self.own == self.known {
-            return true;
-        }
+    pub fn own_limit(&mut self) -> u64 {
         self.skip();
-        self.own == self.known || self.changes.item(self.own).since_seq > seq
+        if self.own == self.known { u64::MAX } else { self.changes.item(self.own).since_seq }
     }
 
     /// How many told packets can be stepped before a change is to be carried out.

@@ -255,7 +255,7 @@ impl Core {
         self.carry_out();
         self.follow();
         while let Some((seq, _)) = self.waiting[0].front().copied()
-            && (self.plant.no_order || self.promotion.allows(seq))
+            && (self.plant.no_order || seq < self.promotion.own_limit())
         {
             step(&mut self.own, seq);
             self.waiting[0].pop_front();

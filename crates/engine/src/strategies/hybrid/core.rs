@@ -46,27 +46,84 @@ pub(super) struct Core {
     told: u64,
     /// By slot, who is promoted.
     promoted: [Option<Change>; SLOTS as usize],
-    /// Packets of its own flows that are not in a batch yet.
-    own: VecDeque<Frame>,
-    /// Told packets that came here and are not in a batch yet.
-    sent_here: VecDeque<Frame>,
+    waiting: Waiting,
     /// Between the port and those.
     received: Vec<Frame>,
     /// Whether told packets come by a queue of their own.
     has_two_queues: bool,
     tables: Tables,
     is_laid_out: bool,
-    /// The number of a told packet that came ahead of its history.
-    forgotten: Option<Forgotten>,
     replayed: u64,
     moves: Moves,
 }
 
-/// What comes next into a batch.
-enum Next {
-    Own,
-    Told,
-    Nothing,
+/// Later than any packet.
+const NEVER: u64 = u64::MAX;
+
+/// Packets that have come and are not in a batch yet.
+struct Waiting {
+    /// Of the core's own flows.
+    own: VecDeque<Frame>,
+    /// Told ones that came here.
+    sent_here: VecDeque<Frame>,
+    /// Whether one of these came ahead of its history, which is a defect.
+    is_ahead: bool,
+}
+
+/// What came into a batch.
+struct Merged {
+    /// Of the told packets, how many.
+    stepped: usize,
+    /// Those that did not come here.
+    replayed: u64,
+}
+
+impl Waiting {
+    fn len(&self) -> usize {
+        self.own.len() + self.sent_here.len()
+    }
+
+    /// By kind, which is seen by the entry.
+    #[inline]
+    fn push(&mut self, frame: Frame) {
+        let queue = if frame.entry < SLOTS { &mut self.sent_here } else { &mut self.own };
+        queue.push_back(frame);
+    }
+
+    /// Puts told packets and own ones into the batch of core `number`, in order of arrival, until it is full or the told ones are
+    /// in it; of its own only those below `own_end`.
+    #[inline]
+    fn merge(&mut self, number: u16, told: &[Told], own_end: u64, batch: &mut Batch) -> Merged {
+        let seq_of = |frame: Option<&Frame>| frame.map_or(NEVER, |frame| frame.stamp.seq);
+        let Waiting { own, sent_here, is_ahead } = self;
+        let (mut stepped, mut replayed) = (0, 0);
+        let mut next_own = seq_of(own.front());
+        while batch.len() < BATCH_PACKETS {
+            // One that comes here is stepped when it is here.
+            let next = told.get(stepped).filter(|told| told.core != number || !sent_here.is_empty());
+            if next_own < own_end && next_own < next.map_or(NEVER, |told| told.stamp.seq) {
+                batch.frames.extend(own.pop_front());
+                next_own = seq_of(own.front());
+                continue;
+            }
+            let Some(Told { stamp, slot, core, headers }) = next else { break };
+            stepped += 1;
+            if *core == number {
+                let frame = sent_here.pop_front().filter(|frame| frame.stamp.seq == stamp.seq);
+                *is_ahead |= frame.is_none();
+                batch.frames.extend(frame);
+                continue;
+            }
+            let packet = batch.len();
+            batch.headers[packet] = *headers;
+            batch.history |= 1 << packet;
+            let mut frame = Frame::without_bytes(*stamp);
+            frame.entry = *slot;
+            batch.frames.push(frame);
+            replayed += 1;
+        }
+        Merged { stepped, replayed }
+    }
 }
 
 impl Core {
@@ -78,13 +135,15 @@ impl Core {
             known: 0,
             told: 0,
             promoted: [None; SLOTS as usize],
-            own: VecDeque::with_capacity(BATCH_PACKETS),
-            sent_here: VecDeque::with_capacity(BATCH_PACKETS),
+            waiting: Waiting {
+                own: VecDeque::with_capacity(BATCH_PACKETS),
+                sent_here: VecDeque::with_capacity(BATCH_PACKETS),
+                is_ahead: false,
+            },
             received: Vec::with_capacity(BATCH_PACKETS),
             has_two_queues: false,
             tables: Tables::new(),
             is_laid_out: false,
-            forgotten: None,
             replayed: 0,
             moves: Moves::default(),
         }
@@ -92,18 +151,30 @@ impl Core {
 
     /// Receives as many as there is room for.
     fn take(&mut self, port: &mut dyn Port) -> Received {
-        let beside = port.receive_beside(&mut self.received, BATCH_PACKETS - self.sent_here.len());
-        self.sent_here.extend(self.received.drain(..));
+        let beside = port.receive_beside(&mut self.received, BATCH_PACKETS - self.waiting.sent_here.len());
+        self.waiting.sent_here.extend(self.received.drain(..));
         self.has_two_queues |= beside != Received::End;
-        let waiting = self.own.len() + if self.has_two_queues { 0 } else { self.sent_here.len() };
+        let waiting = self.waiting.own.len() + if self.has_two_queues { 0 } else { self.waiting.sent_here.len() };
         // In one queue, what a packet waits for came before it: all of that is here.
         let received = match BATCH_PACKETS - waiting {
             0 => Received::Idle,
             room => port.receive(&mut self.received, room),
         };
-        for frame in self.received.drain(..) {
-            let queue = if frame.entry < SLOTS { &mut self.sent_here } else { &mut self.own };
-            queue.push_back(frame);
+        self.received.drain(..).for_each(|frame| self.waiting.push(frame));
+        if (received, beside) == (Received::End, Received::End) { Received::End } else { Received::Idle }
+    }
+
+    /// The same where nothing waits. If nothing was told and nothing is to be done, what comes goes into the batch as it is.
+    fn take_straight(&mut self, port: &mut dyn Port, batch: &mut Batch) -> Received {
+        let beside = port.receive_beside(&mut self.received, BATCH_PACKETS);
+        self.waiting.sent_here.extend(self.received.drain(..));
+        self.has_two_queues |= beside != Received::End;
+        let received = port.receive(&mut batch.frames, BATCH_PACKETS);
+        self.promotion.look();
+        let is_told = |frame: &Frame| frame.entry < SLOTS;
+        let is_quiet = self.told == self.history.published() as u64 && self.promotion.is_quiet();
+        if !is_quiet || !self.waiting.sent_here.is_empty() || batch.frames.iter().any(is_told) {
+            batch.frames.drain(..).for_each(|frame| self.waiting.push(frame));
         }
         if (received, beside) == (Received::End, Received::End) { Received::End } else { Received::Idle }
     }
@@ -111,7 +182,7 @@ impl Core {
     /// Does all that changes ask for now. The batch is empty.
     fn carry_out(&mut self, taken: u64, chain: &mut ChainCore) {
         self.promotion.look();
-        let waits = self.own.front().map(|frame| frame.stamp.seq);
+        let waits = self.waiting.own.front().map(|frame| frame.stamp.seq);
         while let Some(step) = self.promotion.step(Progress { taken, waits, told: self.told }) {
             match step {
                 Step::Copy(change) => {
@@ -136,53 +207,26 @@ impl Core {
         self.promoted[usize::from(change.slot)] = None;
     }
 
-    /// Which of those that can be stepped now came first. Behind a change nothing is told until it is carried out.
-    #[inline]
-    fn next(&mut self, told_end: u64) -> Next {
-        let told = (self.told < told_end).then(|| &self.history.items(self.told as usize, 1)[0]);
-        let told = told.filter(|told| told.core != self.number || !self.sent_here.is_empty());
-        let (own, told) = (self.own.front().map(|frame| frame.stamp.seq), told.map(|told| told.stamp.seq));
-        match (own.filter(|seq| self.promotion.allows(*seq)), told) {
-            (Some(own), Some(told)) if told < own => Next::Told,
-            (Some(_), _) => Next::Own,
-            (None, Some(_)) => Next::Told,
-            (None, None) => Next::Nothing,
-        }
-    }
-
-    /// Moves packets that wait into the batch, with what was told to other cores, as far as changes allow it.
+    /// Moves packets that wait into the batch, with what was told to other cores: who came first, as far as changes allow it.
     fn fill(&mut self, batch: &mut Batch) {
         let told_end = self.known.min(self.promotion.told_limit());
+        let own_end = self.promotion.own_limit();
         while batch.len() < BATCH_PACKETS {
-            match self.next(told_end) {
-                Next::Own => batch.frames.extend(self.own.pop_front()),
-                Next::Told => self.step_told(batch),
-                Next::Nothing => break,
+            let mut told = &[][..];
+            if self.told < told_end {
+                // Fewer, where the ring of the history ends between.
+                told = self.history.items(self.told as usize, (told_end - self.told) as usize);
+            }
+            let Merged { stepped, replayed } = self.waiting.merge(self.number, told, own_end, batch);
+            self.told += stepped as u64;
+            self.replayed += replayed;
+            if stepped < told.len() || told.is_empty() {
+                break;
             }
         }
-        let ahead = self.sent_here.front().filter(|_| self.told == self.known);
-        self.forgotten = self.forgotten.or(ahead.map(|frame| Forgotten { seq: frame.stamp.seq }));
-    }
-
-    /// Puts the next told packet into the batch.
-    #[inline]
-    fn step_told(&mut self, batch: &mut Batch) {
-        let Told { stamp, slot, core, headers } = self.history.item(self.told as usize);
-        self.told += 1;
-        if core == self.number {
-            let frame = self.sent_here.pop_front().filter(|frame| frame.stamp.seq == stamp.seq);
-            if frame.is_none() {
-                self.forgotten = Some(Forgotten { seq: stamp.seq });
-            }
-            return batch.frames.extend(frame);
+        if self.told == self.known && !self.waiting.sent_here.is_empty() {
+            self.waiting.is_ahead = true;
         }
-        let packet = batch.len();
-        batch.headers[packet] = headers;
-        batch.history |= 1 << packet;
-        let mut frame = Frame::without_bytes(stamp);
-        frame.entry = slot;
-        batch.frames.push(frame);
-        self.replayed += 1;
     }
 
     /// No packets come any more, and what was told is stepped. Where nobody will tell anything again, each flow goes back to its
@@ -202,20 +246,25 @@ impl Core {
 
 impl Intake for Core {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
-        if self.forgotten.is_some() {
+        if self.waiting.is_ahead {
             return Received::End;
         }
         if !self.is_laid_out {
             Tables::lay_out(chain, self.number == 0);
             self.is_laid_out = true;
         }
-        let waited = self.own.len() + self.sent_here.len();
-        let received = self.take(port);
-        // Ahead of the look at changes: those that came before a packet which is known are known, too.
-        self.known = self.history.published() as u64;
-        self.carry_out(port.consumed(), chain);
-        self.fill(batch);
-        let waiting = self.own.len() + self.sent_here.len();
+        let waited = self.waiting.len();
+        let received = match waited {
+            0 => self.take_straight(port, batch),
+            _ => self.take(port),
+        };
+        if batch.is_empty() {
+            // Ahead of the look at changes: those that came before a packet which is known are known, too.
+            self.known = self.history.published() as u64;
+            self.carry_out(port.consumed(), chain);
+            self.fill(batch);
+        }
+        let waiting = self.waiting.len();
         if batch.len() < BATCH_PACKETS {
             self.moves.waited_packets += waiting.saturating_sub(waited) as u64;
         }
@@ -229,16 +278,17 @@ impl Intake for Core {
     }
 
     fn counters(&self) -> IntakeCounters {
-        let held_packets = (self.own.len() + self.sent_here.len()) as u64;
+        let held_packets = self.waiting.len() as u64;
         let moves = Moves { held_packets, ..self.moves };
         IntakeCounters { moves, replayed: self.replayed, ..IntakeCounters::default() }
     }
 
     fn is_busy(&self) -> bool {
-        self.promotion.is_busy() || !self.own.is_empty() || !self.sent_here.is_empty()
+        self.promotion.is_busy() || self.waiting.len() > 0
     }
 
     fn finish(&mut self) -> IntakeEnd {
-        IntakeEnd { forgotten: self.forgotten, ..IntakeEnd::default() }
+        let forgotten = self.waiting.is_ahead.then_some(Forgotten { seq: self.told });
+        IntakeEnd { forgotten, ..IntakeEnd::default() }
     }
 }
