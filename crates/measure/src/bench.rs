@@ -419,6 +419,8 @@ fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Res
 }
 
 #[cfg(test)]
+mod behind_a_card;
+#[cfg(test)]
 mod sequenced;
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,19 @@ impl Team {
         Team { card, sequencer: Arc::new(Mutex::new(Some(sequencer))), intakes }
     }
 
+    /// Puts another card in this one's place.
+    #[cfg(test)]
+    pub(crate) fn tamper(&mut self, tamper: impl FnOnce(Box<dyn Steer>) -> Box<dyn Steer>) {
+        /// Steers nothing.
+        struct Nobody;
+        impl Steer for Nobody {
+            fn steer(&mut self, _: u16, _: Stamp, _: &[u64]) -> Steered {
+                unreachable!("nobody asks")
+            }
+        }
+        self.card = tamper(std::mem::replace(&mut self.card, Box::new(Nobody)));
+    }
+
     /// Steers the first `count` arrivals, whose packets are `packets` over and over, with the stamps that the card will give them.
     pub(crate) fn steer(&mut self, packets: &Packets, pace: &Pace, origin: Stamp, count: u32) -> Arrivals {
         let cores = self.intakes.len();

@@ -30,7 +30,8 @@ impl<K: FlowKey> KeyGroup<K> {
         match *shelf.splits {
             // One shard: two parts, told apart by one comparison.
             [split] => {
-                let in_second = |(packet, frame): (usize, &Frame)| u64::from(frame.entry < split.into()) << packet;
+                let in_second =
+                    |(packet, frame): (usize, &Frame)| u64::from(frame.entry < split.into()) << packet;
                 let second = batch.frames.iter().enumerate().map(in_second).fold(0, |set, bit| set | bit);
                 let (first, second) = (batch.live & !second, batch.live & second);
                 self.process_part(&mut shelf, 0, first, batch, port, laps);

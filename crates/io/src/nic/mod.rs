@@ -197,7 +197,9 @@ impl<C: Clock> NicPort<C> {
                 }
                 !queue.is_over()
             }
-            Source::Front(behind, passed) => take_passed(offer, pool, (behind, passed), frames, wanted, now_ns),
+            Source::Front(behind, passed) => {
+                take_passed(offer, pool, (behind, passed), frames, wanted, now_ns)
+            }
         }
     }
 }

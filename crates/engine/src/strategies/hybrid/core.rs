@@ -154,7 +154,8 @@ impl Core {
         let beside = port.receive_beside(&mut self.received, BATCH_PACKETS - self.waiting.sent_here.len());
         self.waiting.sent_here.extend(self.received.drain(..));
         self.has_two_queues |= beside != Received::End;
-        let waiting = self.waiting.own.len() + if self.has_two_queues { 0 } else { self.waiting.sent_here.len() };
+        let waiting =
+            self.waiting.own.len() + if self.has_two_queues { 0 } else { self.waiting.sent_here.len() };
         // In one queue, what a packet waits for came before it: all of that is here.
         let received = match BATCH_PACKETS - waiting {
             0 => Received::Idle,

@@ -123,9 +123,8 @@ fn parts(plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let (to_all, places, promotions) = promotion(cores, changes);
     let (deals, dealt) = ring(changes / DECISION_CHANGES);
     let sides = promotions.into_iter().zip(histories).enumerate();
-    let intake = |(core, (promotion, history))| -> Box<dyn Intake> {
-        Box::new(Core::new(core, promotion, history))
-    };
+    let intake =
+        |(core, (promotion, history))| -> Box<dyn Intake> { Box::new(Core::new(core, promotion, history)) };
     let intakes = sides.map(intake).collect();
     let steering = Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals));
     Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }

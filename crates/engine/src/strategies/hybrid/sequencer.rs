@@ -61,7 +61,12 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(history: Publisher<Told>, places: Places, deals: Consumer<Deal>, cores: usize) -> Teller {
+    pub(super) fn new(
+        history: Publisher<Told>,
+        places: Places,
+        deals: Consumer<Deal>,
+        cores: usize,
+    ) -> Teller {
         let slots = vec![NONE; HASH_VALUES].into();
         Teller { history, places, slots, deals, hand: Hand::even(cores), told: 0, quiet_until: 0 }
     }

@@ -81,8 +81,7 @@ impl Steering {
         };
         let owner = self.elephants.owner(entry);
         let Stamp { seq: since_seq, time_ns: since_ns } = stamp;
-        let change =
-            Change { status, entry, slot, owner, since_seq, since_ns, after: sent(owner.into()) };
+        let change = Change { status, entry, slot, owner, since_seq, since_ns, after: sent(owner.into()) };
         let is_given = self.changes.give(change);
         debug_assert!(is_given, "asked before");
     }
