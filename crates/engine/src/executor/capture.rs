@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use io::capture::Record;
-use io::{Closed, Feeder, replay, replay_in_any_order};
+use io::{Closed, Feeder, replay, replay_in_any_order, replay_one_queue};
 use wire::Stamper;
 
 use crate::chain::Chain;
@@ -139,7 +139,11 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let Team { dispatcher, intakes } = plan.team(chain);
         // A packet that waits for its flow is sent behind later ones.
-        let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
+        let ordered = match plan.rebalancing {
+            Some(_) => replay_in_any_order,
+            None if plan.has_one_queue() => replay_one_queue,
+            None => replay,
+        };
         let (feeder, ports, collector) = plan.egress.ends(chains.len(), ordered);
         let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(plan.first));
         let job = Job { chains, intakes, ends, before, first: plan.first };

@@ -41,7 +41,7 @@ impl Egress {
     pub(crate) fn ends(self, queues: usize, ordered: fn(usize) -> Ends) -> Ends {
         match self {
             Egress::Ordered => ordered(queues),
-            Egress::AsReady => io::replay_as_ready(queues),
+            Egress::AsReady => io::as_ready(ordered(queues)),
         }
     }
 }

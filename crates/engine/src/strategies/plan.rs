@@ -56,6 +56,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether cores take packets from one queue that all of them have, where there are several: no one picks a core.
+    fn has_one_queue(&self) -> bool {
+        false
+    }
+
     /// Whether the number of cores that get packets may change while it runs, where a plan is [so](Plan::with_cores_to_park).
     fn parks(&self) -> bool {
         false
@@ -332,6 +337,11 @@ impl Plan {
     /// Whether all packets of a flow come to one core at a time, so that they are done in the order in which they came.
     pub(crate) fn keeps_flows_on_one_core(&self) -> bool {
         !self.is_striped() && !self.is_replicated() && !self.is_partly_replicated()
+    }
+
+    /// Whether all cores take packets from one queue.
+    pub fn has_one_queue(&self) -> bool {
+        self.strategy.has_one_queue() && self.cores > 1
     }
 
     /// Whether each core has a replica of some states beside its own.
