@@ -364,3 +364,5 @@ impl<P: Clone> Promotion<P> {
 
 #[cfg(all(test, feature = "loom"))]
 mod model;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;
