@@ -63,8 +63,13 @@ fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
         for (name, capture) in &inputs() {
             let single = told(&report(&chain, Way::plain(SINGLE), 1, capture));
             assert!(!single[0].0.contains(" 0 of which ended"), "{name}: {}", single[0].0);
-            let ways =
-                [(Way::plain(RSS), 3), (Way::moving(37), 4), (Way::moving(2), 2), (Way::plain(SCR), 3), (Way::plain(SCR_TURNS), 3)];
+            let ways = [
+                (Way::plain(RSS), 3),
+                (Way::moving(37), 4),
+                (Way::moving(2), 2),
+                (Way::plain(SCR), 3),
+                (Way::plain(SCR_TURNS), 3),
+            ];
             for (way, cores) in ways {
                 assert_eq!(
                     told(&report(&chain, way, cores, capture)),

@@ -23,7 +23,11 @@ fn assert_is_equal(compared: &Compared<'_>) {
 }
 
 fn settings(tables: Tables, cores: &[usize]) -> Vec<Setting> {
-    let matrix = Matrix { tables: vec![tables], ways: [SCR, SCR_TURNS].map(Way::plain).to_vec(), cores: cores.to_vec() };
+    let matrix = Matrix {
+        tables: vec![tables],
+        ways: [SCR, SCR_TURNS].map(Way::plain).to_vec(),
+        cores: cores.to_vec(),
+    };
     matrix.settings(1)
 }
 

@@ -7,14 +7,16 @@ use engine::Intake;
 use engine::strategies::{Dispatcher, Team};
 use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, pin};
 use io::Packets;
-use io::nic::{BEHIND_PACKETS, Behind, Clock as NicClock, Common, Offer, Pace, VirtualClock, WallClock, front};
+use io::nic::{
+    BEHIND_PACKETS, Behind, Clock as NicClock, Common, Offer, Pace, VirtualClock, WallClock, front,
+};
 use strategy::Assign;
 use wire::Stamp;
 
 use crate::comparison::Clock;
 use crate::executor::{
-    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, SLICE_TURNS_NS, State, VirtualCore,
-    VirtualSequencer, run_measured, run_virtual,
+    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, SLICE_TURNS_NS, State,
+    VirtualCore, VirtualSequencer, run_measured, run_virtual,
 };
 use crate::offered::{BenchError, InPackets, Offered};
 use crate::schedule::{QueueSchedule, Schedule};

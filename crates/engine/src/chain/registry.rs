@@ -2,10 +2,10 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ring::Tickets;
 use nf::{
     About, EndedOf, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionError, Sharding, WhenShared,
 };
+use ring::Tickets;
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;

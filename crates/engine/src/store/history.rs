@@ -71,8 +71,7 @@ impl<K: FlowKey> Record for Keys<K> {
 pub(crate) fn keys<K: FlowKey>(table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> NewColumn {
     let column = KeyColumn { wanted: tickets.column(Wanted::NONE), repeats: tickets.column(0) };
     let hasher = Hasher::new(table_seed);
-    let record =
-        || Keys::<K> { hasher, column: column.clone(), last: Wanted::NONE, key: PhantomData };
+    let record = || Keys::<K> { hasher, column: column.clone(), last: Wanted::NONE, key: PhantomData };
     NewColumn::of(ends, record, || column.clone())
 }
 

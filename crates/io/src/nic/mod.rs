@@ -56,10 +56,7 @@ enum Source {
     /// A core in front, with those that were taken from it last.
     Front(Behind, Vec<Passed>),
     /// A queue that other ports have as well; one of them counts what the card drops.
-    Common {
-        common: Common,
-        counts: bool,
-    },
+    Common { common: Common, counts: bool },
 }
 
 /// From arrival to leaving, ns.
@@ -266,7 +263,9 @@ impl<C: Clock> Port for NicPort<C> {
 
     /// The packets of a queue that others have as well come to this core.
     fn fetch(&mut self, frames: &mut [Frame]) {
-        let NicPort { offer: Offer { packets, .. }, source: Source::Common { .. }, pool, .. } = self else { return };
+        let NicPort { offer: Offer { packets, .. }, source: Source::Common { .. }, pool, .. } = self else {
+            return;
+        };
         let mut taken = pool.take(frames.len());
         for frame in frames {
             *frame = taken.fill(packets, packets.of_number(frame.place.first_line), frame.stamp);

@@ -23,6 +23,6 @@ mod ends;
 
 pub use collector::Collector;
 pub use ends::{
-    Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, as_ready, replay, replay_as_ready, replay_in_any_order,
-    replay_one_queue, replay_restamped,
+    Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, as_ready, replay, replay_as_ready,
+    replay_in_any_order, replay_one_queue, replay_restamped,
 };

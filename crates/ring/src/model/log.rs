@@ -1,7 +1,7 @@
 use loom::thread;
 
 use super::{RACE, finds, model};
-use crate::sync::{Fault, Arc};
+use crate::sync::{Arc, Fault};
 use crate::{Column, Reader, Tickets, Writer, log};
 use loom::sync::Mutex;
 

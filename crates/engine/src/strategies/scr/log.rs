@@ -135,7 +135,9 @@ impl Recorder {
         let Recorder { writer, times_ns, malformed, records, first, end } = self;
         assert_eq!(headers.len(), frames.len(), "a packet has headers");
         let begin = writer.first();
-        debug_assert!(frames.iter().map(|frame| frame.stamp.seq - *first).eq((begin as u64..).take(frames.len())));
+        debug_assert!(
+            frames.iter().map(|frame| frame.stamp.seq - *first).eq((begin as u64..).take(frames.len()))
+        );
         let follows = *end == begin;
         *end = begin + frames.len();
         records.iter_mut().for_each(|record| record.record(writer, headers, follows));

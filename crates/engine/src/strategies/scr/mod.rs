@@ -105,7 +105,12 @@ fn replicable(chain: &Chain, cores: usize, strategy: &'static str) -> Result<(),
     match chain.inspects_before_state() {
         Some(function) if cores > 1 => {
             let works = if hashing::layout(chain, "rss").is_ok() { "rss" } else { "single" };
-            Err(PlanError::Payload { strategy, chain: chain.name.clone(), function: function.to_owned(), works })
+            Err(PlanError::Payload {
+                strategy,
+                chain: chain.name.clone(),
+                function: function.to_owned(),
+                works,
+            })
         }
         _ => Ok(()),
     }

@@ -69,8 +69,7 @@ impl Strategy for ScrTurns {
             return Team::plain(assign, plan.cores);
         }
         let records = (plan.cores + 1) * BATCHES * BATCH_PACKETS;
-        let (tickets, recorders, replicas) =
-            history_of(chain, (plan.cores, plan.cores), records, plan.first);
+        let (tickets, recorders, replicas) = history_of(chain, (plan.cores, plan.cores), records, plan.first);
         let (tickets, checks) = (Arc::new(Mutex::new(tickets)), chain.checks());
         let intake = |(recorder, replica)| -> Box<dyn Intake> {
             let taking = Taking {
