@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use io::capture::Record;
 use io::{Closed, Feeder, replay, replay_in_any_order};
-use wire::Stamper;
+use wire::{Stamp, Stamper};
 
 use crate::chain::Chain;
 use crate::chain::checksums::Checksums;
@@ -14,7 +14,7 @@ use crate::chain::inherit::Inherited;
 use crate::chain::keeping::Keeping;
 use crate::chain::undeclared::check_declared;
 use crate::executor::collect::Collected;
-use crate::executor::cores::Before;
+use crate::executor::cores::{AllWorked, Before};
 use crate::executor::input::{Input, Progress};
 use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
@@ -22,7 +22,10 @@ use crate::executor::pace::Pace;
 use crate::executor::reload::{Reload, take_over};
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude, run_cores};
+use crate::path::core::ChainCore;
+use crate::strategies::changing::{Change, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Team};
+use crate::strategies::egress::Egress;
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 use crate::strategies::succession::Standing;
@@ -117,7 +120,7 @@ pub(crate) fn replay_generations<E: Send>(
     let mut watch = Watch::of(plan.egress);
     let mut stream = Stream { input, stamper: Stamper::default(), ingress: None };
     let mut collected = Collected::nothing();
-    let mut reloads = Vec::new();
+    let (mut reloads, mut changes) = (Vec::new(), Vec::new());
     let mut old = Vec::new();
     let mut begin = None;
     for (number, Generation { standing, inherited, .. }) in generations.iter().enumerate() {
@@ -137,16 +140,27 @@ pub(crate) fn replay_generations<E: Send>(
             reloads.push(take_over(standing, &mut chains, of_before, &mut old, inherited, at));
             before.iter_mut().for_each(|before| before.goes_on(standing.chain, of_before.chain));
         }
-        let Team { dispatcher, intakes } = plan.team(chain);
-        // A packet that waits for its flow is sent behind later ones.
-        let ordered = if plan.rebalancing.is_some() { replay_in_any_order } else { replay };
-        let (feeder, ports, collector) = plan.egress.ends(chains.len(), ordered);
-        let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(plan.first));
-        let job = Job { chains, intakes, ends, before, first: plan.first };
         let begin = *begin.get_or_insert_with(Instant::now);
-        let until = generations.get(number + 1).map(|next| next.after);
-        let feed = |feeder| feed(chain, &mut stream, feeder, dispatcher, until, progress);
-        let ran = run_cores(job, feed, &mut watch, see)?;
+        let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
+        let mut cores = Cores { chain, egress: plan.egress, progress, watch: &mut watch, see };
+        let ran = match plan.strategy.changing(chain, plan) {
+            None => {
+                let phase = Phase {
+                    cores: plan.cores,
+                    team: plan.team(chain),
+                    in_any_order: plan.rebalancing.is_some(),
+                    until: Until::packet(until),
+                };
+                cores.run_phase(phase, (chains, before), &mut stream)?
+            }
+            Some(mut changing) => {
+                let at = (until, collected.last);
+                let (ran, of_generation) =
+                    cores.run_phases(&mut *changing, (chains, before), &mut stream, at)?;
+                changes.extend(of_generation);
+                ran
+            }
+        };
         collected.add(ran.collected);
         if matches!(ran.fed.end, FeedEnd::Border) && collected.error.is_none() {
             (old, before) = ran.worked.hand_over();
@@ -155,9 +169,63 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let ran = Ran { collected, ..ran };
         let outcome = conclude(chain, plan, ran, begin.elapsed(), &watch)?;
-        return Ok(RunOutcome { checksums: sample, reloads, ..outcome });
+        return Ok(RunOutcome { checksums: sample, reloads, changes, ..outcome });
     }
     unreachable!("the last chain has no border")
+}
+
+/// Runs the cores of one chain.
+struct Cores<'a, E> {
+    chain: &'a Chain,
+    egress: Egress,
+    progress: &'a Progress,
+    watch: &'a mut Watch,
+    see: &'a mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+}
+
+impl<E: Send> Cores<'_, E> {
+    /// One strategy on the first of the cores, as far as its phase goes.
+    fn run_phase(
+        &mut self,
+        Phase { cores, team: Team { dispatcher, intakes }, in_any_order, until }: Phase,
+        (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
+        stream: &mut Stream,
+    ) -> Result<Ran<E>, RunError<E>> {
+        let idle = (chains.split_off(cores), before.split_off(cores));
+        let first = stream.stamper.next_seq();
+        // A packet that waits for its flow is sent behind later ones.
+        let ordered = if in_any_order { replay_in_any_order } else { replay };
+        let (feeder, ports, collector) = self.egress.ends(cores, ordered);
+        let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(first));
+        let job = Job { chains, intakes, ends, before, first };
+        let feed = |feeder| feed(self.chain, stream, feeder, dispatcher, &until, self.progress);
+        let ran = run_cores(job, feed, self.watch, self.see)?;
+        Ok(Ran { worked: ran.worked.with_idle(idle), ..ran })
+    }
+
+    /// One phase after the other, up to packet number `until`. `last` is the stamp of the packet before.
+    fn run_phases(
+        &mut self,
+        changing: &mut dyn Changing,
+        (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
+        stream: &mut Stream,
+        (until, mut last): (u64, Stamp),
+    ) -> Result<(Ran<E>, Vec<Change>), RunError<E>> {
+        let mut collected = Collected::nothing();
+        loop {
+            let phase = changing.begin(&mut chains, stream.stamper.next_seq(), last);
+            phase.until.lower(until);
+            let Ran { collected: of_phase, worked, fed } = self.run_phase(phase, (chains, before), stream)?;
+            collected.add(of_phase);
+            last = last.max(collected.last);
+            (chains, before) = worked.hand_over();
+            let is_over = !matches!(fed.end, FeedEnd::Border) || collected.error.is_some();
+            if is_over || stream.stamper.next_seq() >= until {
+                let changes = changing.end(&mut chains, stream.stamper.next_seq(), last);
+                return Ok((Ran { collected, worked: AllWorked::of(chains, before), fed }, changes));
+            }
+        }
+    }
 }
 
 fn feed(
@@ -165,12 +233,12 @@ fn feed(
     stream: &mut Stream,
     mut feeder: Feeder,
     mut dispatcher: Box<dyn Dispatcher>,
-    until: Option<u64>,
+    until: &Until,
     progress: &Progress,
 ) -> Fed {
     let mut ingress = Ingress::new(chain, &*dispatcher).going_on(stream.ingress.take());
     let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder };
-    let end = feed_all(&mut stream.input, &mut lane, until.unwrap_or(u64::MAX), progress);
+    let end = feed_all(&mut stream.input, &mut lane, until, progress);
     // The history ends before the cores see that their queues do.
     drop(dispatcher);
     stream.ingress = Some(ingress);
@@ -198,17 +266,17 @@ impl Lane<'_> {
     }
 }
 
-/// Reads the capture and sends each packet to its core, as far as packet number `until`, which is another chain's.
+/// Reads the capture and sends each packet to its core, as far as packet number `until`, which is another phase's.
 fn feed_all(
     Input { reader, speed }: &mut Input,
     lane: &mut Lane<'_>,
-    until: u64,
+    until: &Until,
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
     let mut packets = lane.feeder.stamper().next_seq();
     loop {
-        if packets >= until {
+        if packets >= until.get() {
             return FeedEnd::Border;
         }
         let record = match reader.next() {

@@ -123,6 +123,7 @@ pub fn run_live<E, P: Port>(
         history: None,
         egress: EgressOutcome { egress: plan.egress, ..EgressOutcome::default() },
         reloads: taken_over,
+        changes: Vec::new(),
         checksums: ChecksumSample { verified, ..ChecksumSample::default() },
         chain: Some((chain, plan)),
     })

@@ -103,6 +103,7 @@ pub(crate) fn conclude<E>(
         egress: EgressOutcome { egress: plan.egress, blocked_batches, reordered: watch.reordered() },
         checksums: ChecksumSample::default(),
         reloads: Vec::new(),
+        changes: Vec::new(),
         chain: None,
     })
 }

@@ -15,6 +15,7 @@ use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
+use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::Team;
 use crate::strategies::egress::Egress;
 use crate::strategies::limits::{MAX_CORES, free_bytes};
@@ -65,6 +66,11 @@ pub trait Strategy: Send + Sync {
     /// of nothing but their own packets needs no team of its own.
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         Team::plain(self.assign(chain, plan), plan.cores)
+    }
+
+    /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
+    fn changing(&self, _chain: &Chain, _plan: &Plan) -> Option<Box<dyn Changing>> {
+        None
     }
 }
 
@@ -155,6 +161,8 @@ pub enum States {
     PartlyReplicated,
     /// Each core has all states: it steps the packets of all.
     Replicated,
+    /// Private or replicated, as the strategy changes that others run under: see [`Strategy::changing`].
+    Changing,
 }
 
 /// A chain's strategy with everything that follows from it, checked.
@@ -321,7 +329,8 @@ impl Plan {
 
     /// Whether all packets of a flow come to one core at a time, so that they are done in the order in which they came.
     pub(crate) fn keeps_flows_on_one_core(&self) -> bool {
-        !self.is_striped() && !self.is_replicated() && !self.is_partly_replicated()
+        let stays = matches!(self.states, States::Private | States::Replicated);
+        stays && !self.is_replicated()
     }
 
     /// Whether each core has a replica of some states beside its own.

@@ -88,6 +88,7 @@ pub fn verify_external(
         out_of_order: None,
         moves: Moves::default(),
         reloads: Vec::new(),
+        changes: Vec::new(),
         history: check(&single, &other),
         input_error: other.input_error,
         stopped,

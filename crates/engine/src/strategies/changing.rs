@@ -1,0 +1,95 @@
+//! What a strategy is that has other strategies run the chain, one after the other.
+//!
+//! ```text
+//!   packets   0 1 2 ...        | 600 601 ...       | 900 ...
+//!   phase     rss on 4 cores   | scr on 3 cores    | single
+//! ```
+//!
+//! All cores end a phase behind the same packet, with nothing half done. Then their flows go where the next phase has them,
+//! and its packets come. Each core keeps its tables, its pools and its counters all the while.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use telemetry::Telemetry;
+use wire::Stamp;
+
+use crate::path::core::ChainCore;
+use crate::strategies::dispatch::Team;
+
+/// Has other strategies run a chain. The executor asks it for one phase after the other.
+pub trait Changing: Send {
+    /// Tells where cores publish what they count, if it wants to know; before the first phase.
+    fn observe(&mut self, telemetry: &Arc<Telemetry>);
+
+    /// Whether it wants to be told of that.
+    fn observes(&self) -> bool;
+
+    /// The next phase. Its first packet has number `first`; `last` is the stamp of the packet before. `cores` are all cores
+    /// of the run, as the phase before has left them.
+    fn begin(&mut self, cores: &mut [ChainCore], first: u64, last: Stamp) -> Phase;
+
+    /// After the last phase: leaves each flow on one core, where the plan of the run has it at first. Says what was changed,
+    /// and why.
+    fn end(&mut self, cores: &mut [ChainCore], packets: u64, last: Stamp) -> Vec<Change>;
+}
+
+/// Packets that one strategy runs.
+pub struct Phase {
+    /// How many cores get packets: the first ones.
+    pub cores: usize,
+    /// Who sends them, and what stands before each core's chain.
+    pub team: Team,
+    /// Whether cores may finish packets in another order than they got them.
+    pub in_any_order: bool,
+    /// The number of the first packet that is not of this phase.
+    pub until: Until,
+}
+
+/// The number of the first packet that is not sent any more: who dispatches may lower it.
+#[derive(Clone, Debug)]
+pub struct Until(Arc<AtomicU64>);
+
+impl Until {
+    /// Packets up to this number.
+    pub fn packet(seq: u64) -> Until {
+        Until(Arc::new(AtomicU64::new(seq)))
+    }
+
+    /// None from this number on.
+    pub fn lower(&self, seq: u64) {
+        self.0.fetch_min(seq, Ordering::Relaxed);
+    }
+
+    /// The number.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A phase that began, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Packets that came before it.
+    pub after: u64,
+    /// What ran from then on.
+    pub strategy: &'static str,
+    /// On how many cores.
+    pub cores: usize,
+    /// Packets of the phase.
+    pub packets: u64,
+    /// For how long no packet was worked on while flows went to their cores, ns.
+    pub pause_ns: u64,
+    /// Why.
+    pub why: Decided,
+}
+
+/// Why a phase began.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decided {
+    /// The run began with it.
+    First,
+    /// It was drawn at random: `--move-every`.
+    Drawn,
+}
