@@ -1,7 +1,7 @@
 //! Packets with wrong checksums are nobody's business, under every strategy; and a capture's first packets decide
 //! whether that is so.
 
-use engine::strategies::{RSS, RSSPP, SCR, SINGLE, Strategy};
+use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
 use engine::{Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Registry, RunOutcome};
 use engine::{replay_capture, replay_external, verify, verify_external};
 use io::capture::CaptureReader;
@@ -113,7 +113,7 @@ fn every_strategy_finds_the_same() {
     let capture = pcap::of(&attacked(60));
     for checksums in ["auto", "verify", "ignore"] {
         let chain = conntrack(&format!("checksums = \"{checksums}\""));
-        for (strategy, cores) in [(RSS, 3), (RSSPP, 3), (SCR, 2), (SCR, 5)] {
+        for (strategy, cores) in [(RSS, 3), (RSSPP, 3), (SCR, 2), (SCR, 5), (SCR_TURNS, 3)] {
             let plan = Plan::new(&chain, strategy, cores).expect("a plan");
             let verified = verify(&chain, &plan, &|| Ok(capture.open()), &Progress::default()).expect("runs");
             assert!(verified.holds(), "{checksums} {strategy:?} {cores}");

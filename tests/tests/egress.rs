@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{
     Chain, Egress, EgressOutcome, ExternalInput, ExternalPackets, MAX_N, Plan, Progress, Recovery, Reordered,
     RunError, RunOutcome, Seen, replay_capture, replay_external,
@@ -148,6 +148,7 @@ fn subjects() -> Vec<(&'static dyn Strategy, Chain)> {
         (RSS, edge()),
         (RSSPP, edge()),
         (SCR, edge()),
+        (SCR_TURNS, edge()),
         (SCR, small(example("knock.toml"))),
         (SHARED, small(alone("flow-statistics", ""))),
     ]

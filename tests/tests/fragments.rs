@@ -1,7 +1,7 @@
 //! What becomes of fragments is the same under every strategy: whichever core gets them, whatever moves, wherever the
 //! history comes from. And attacks that later fragments make possible do not get through.
 
-use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{
     Chain, Checksums, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress,
     Recovery, Registry, Seen,
@@ -227,7 +227,7 @@ fn verdicts_do_not_depend_on_strategies() {
             if setting == "track" {
                 reasons.iter_mut().zip(counters.malformed).for_each(|(sum, count)| *sum += count);
             }
-            for (strategy, cores) in [(RSS, 3), (RSSPP, 3), (SHARED, 2), (SCR, 2), (SCR, 5)] {
+            for (strategy, cores) in [(RSS, 3), (RSSPP, 3), (SHARED, 2), (SCR, 2), (SCR, 5), (SCR_TURNS, 3)] {
                 let (fates, of_cores) = run(&chain, strategy, cores, capture.open());
                 let refused = |fates: &[Fate]| fates.iter().map(|fate| *fate == REFUSED).collect::<Vec<_>>();
                 assert_eq!(refused(&fates), refused(&expected), "{name}: {setting} {strategy:?} {cores}");

@@ -2,7 +2,7 @@
 //! a small office behind a NAT keeps its connections.
 
 use engine::report::RunReport;
-use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE};
+use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE};
 use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, replay_capture, verify};
 use io::Fate;
 use io::capture::CaptureReader;
@@ -314,7 +314,7 @@ fn what_sharding_cannot_keep_on_one_core_is_refused_with_the_reason() {
         let error = Plan::new(&chain, RSS, 2).expect_err("no hash");
         assert!(matches!(error, PlanError::Conflict { .. }));
         assert!(error.to_string().contains(expected), "{toml}: {error}");
-        for strategy in [SCR, SHARED] {
+        for strategy in [SCR, SCR_TURNS, SHARED] {
             Plan::new(&chain, strategy, 2).expect("runs");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::strategies::{ALL, RSS, RSSPP, SCR, SINGLE, Strategy};
+use engine::strategies::{ALL, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
 use engine::{
     Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading, verify_reloading,
 };
@@ -92,7 +92,7 @@ fn stock() -> Vec<Chain> {
 fn the_same_chain_changes_nothing() {
     let pcap = every_model(400);
     for chain in stock() {
-        for (strategy, cores) in [(SINGLE, 1), (RSS, 3), (RSSPP, 3), (SCR, 3)] {
+        for (strategy, cores) in [(SINGLE, 1), (RSS, 3), (RSSPP, 3), (SCR, 3), (SCR_TURNS, 3)] {
             let Some((expected, before)) = run(&pcap, &[(0, &chain)], strategy, cores) else { continue };
             let times = [(0, &chain), (1, &chain), (700, &chain), (701, &chain), (1_500, &chain)];
             let (answers, after) = run(&pcap, &times, strategy, cores).expect("as before");

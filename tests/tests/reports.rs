@@ -1,7 +1,7 @@
 //! Reports are of all records of a run, those that ended included, and say the same for any number of cores.
 
 use engine::report::RunReport;
-use engine::strategies::{RSS, SCR, SHARED, SINGLE};
+use engine::strategies::{RSS, SCR, SCR_TURNS, SHARED, SINGLE};
 use engine::{Chain, Progress, Registry, Seen, replay_capture};
 use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
@@ -63,8 +63,13 @@ fn rows_do_not_depend_on_cores_that_have_flows_of_their_own() {
         for (name, capture) in &inputs() {
             let single = told(&report(&chain, Way::plain(SINGLE), 1, capture));
             assert!(!single[0].0.contains(" 0 of which ended"), "{name}: {}", single[0].0);
-            let ways =
-                [(Way::plain(RSS), 3), (Way::moving(37), 4), (Way::moving(2), 2), (Way::plain(SCR), 3)];
+            let ways = [
+                (Way::plain(RSS), 3),
+                (Way::moving(37), 4),
+                (Way::moving(2), 2),
+                (Way::plain(SCR), 3),
+                (Way::plain(SCR_TURNS), 3),
+            ];
             for (way, cores) in ways {
                 assert_eq!(
                     told(&report(&chain, way, cores, capture)),

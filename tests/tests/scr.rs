@@ -4,7 +4,7 @@
 //! Longer captures, and each model of traffic by itself, which take minutes:
 //! `cargo test --release -p paceline-conformance --test all scr:: -- --ignored`.
 
-use engine::strategies::{RSS, SCR};
+use engine::strategies::{RSS, SCR, SCR_TURNS};
 use engine::{Chain, FunctionInfo, Plan, PlanError, Progress, Registry, verify};
 use paceline_conformance::pcap::{Pcap, first_of};
 use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, generated, small};
@@ -23,7 +23,11 @@ fn assert_is_equal(compared: &Compared<'_>) {
 }
 
 fn settings(tables: Tables, cores: &[usize]) -> Vec<Setting> {
-    let matrix = Matrix { tables: vec![tables], ways: vec![Way::plain(SCR)], cores: cores.to_vec() };
+    let matrix = Matrix {
+        tables: vec![tables],
+        ways: [SCR, SCR_TURNS].map(Way::plain).to_vec(),
+        cores: cores.to_vec(),
+    };
     matrix.settings(1)
 }
 
@@ -152,8 +156,8 @@ fn sixty_four_cores_are_the_most() {
     );
     assert_equal(&chain, &[64], &inputs());
     let refused = Plan::new(&chain, SCR, 65).expect_err("too many");
-    assert_eq!(refused, PlanError::Replicas { cores: 65, max: 64 });
-    assert_eq!(refused.to_string(), "strategy `scr` on 65 cores: a sequencer serves at most 64 cores");
+    assert_eq!(refused, PlanError::Replicas { strategy: "scr", cores: 65, max: 64 });
+    assert_eq!(refused.to_string(), "strategy `scr` on 65 cores: a packet's history is of at most 64 cores");
 }
 
 /// Cores that get no packet step those of others all the same.

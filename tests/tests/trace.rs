@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use engine::report::{FieldValue, FlowState, TraceReport, TracedFunction};
-use engine::strategies::{ALL, RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::strategies::{ALL, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{Chain, Plan, Progress, Registry, Reload, RunOutcome, replay_reloading};
 use io::Fate;
 use io::filter::{Filter, FilterError};
@@ -309,7 +309,7 @@ fn who_reads_slowly_misses_packets_and_stalls_nobody() {
 #[test]
 fn a_trace_goes_on_over_a_reload() {
     let (pcap, chain, next) = (edge_capture(), example("edge.toml"), example("acl.toml"));
-    for (strategy, cores) in [(SINGLE, 1), (RSS, 3), (SCR, 3)] {
+    for (strategy, cores) in [(SINGLE, 1), (RSS, 3), (SCR, 3), (SCR_TURNS, 3)] {
         let plans = (plan(&chain, strategy, cores), plan(&next, strategy, cores));
         let (Some(before), Some(after)) = plans else { continue };
         let reload = Reload { after: 1_000, chain: next.clone(), plan: after };

@@ -35,8 +35,8 @@ pub use pool::{Lent, Pool};
 pub use port::{Closed, Done, EngineDrop, Fate, Foreign, Port, Queue, Received};
 pub use relay::{Relay, RelayPort};
 pub use replay::{
-    Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, replay, replay_as_ready,
-    replay_in_any_order, replay_restamped,
+    Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, as_ready, replay, replay_as_ready,
+    replay_in_any_order, replay_one_queue, replay_restamped,
 };
 pub use tap::{Dropped, Taken, Tap, Tapped, Why};
 pub use trace::Trace;

@@ -1,4 +1,4 @@
-//! A bounded ring from one thread to one other, and one from one thread to several: the only ways in which packets, and
+//! A bounded ring from one thread to one other, and a log that several threads read: the only ways in which packets, and
 //! whatever else goes from core to core, pass between threads.
 //!
 //! ```
@@ -46,7 +46,8 @@
 //! cargo run --release -p paceline-ring --example throughput
 //! ```
 //!
-//! What several threads read is in a [`broadcast()`]: one thread writes, and every reader sees all items in their slots.
+//! What several threads read is in a [`log()`], which has columns, and which several threads may write, in the order of the
+//! numbers that they were given. A [`broadcast()`] is one with one column and one writer.
 //!
 //! With feature `loom` atomics and slots are those of the [loom](https://docs.rs/loom) model checker, so
 //! that a protocol over rings can be checked together with them.
@@ -55,12 +56,14 @@
 
 mod broadcast;
 mod consumer;
+mod log;
 mod producer;
 mod shared;
 mod sync;
 
 pub use broadcast::{Publisher, Subscriber, broadcast};
 pub use consumer::Consumer;
+pub use log::{Column, Reader, Tickets, Writer, log};
 pub use producer::Producer;
 
 use shared::Shared;

@@ -9,6 +9,7 @@
 //! without a bound takes longer: `cargo test -p paceline-ring-model -- --ignored`.
 
 mod broadcast;
+mod log;
 
 use std::panic;
 use std::sync::Arc as Uncounted;

@@ -34,6 +34,10 @@ pub(crate) enum Fault {
     HeadSeenRelaxed,
     /// The publisher asks the first of its readers alone what is released.
     OneReaderAsked,
+    /// A writer of a log publishes without ordering what those before it wrote before that.
+    TurnSeenRelaxed,
+    /// A writer of a log publishes before those with lower numbers have.
+    PublishedOutOfTurn,
     /// A side leaves without ordering what it did before it.
     LeaveRelaxed,
     /// A side sees the other leave without ordering what it does after it.

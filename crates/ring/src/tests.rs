@@ -268,3 +268,90 @@ fn readers_in_threads_of_their_own_see_all_items_in_order() {
         }
     });
 }
+
+/// Writers with a claim each, in threads of their own: readers see all, in order.
+#[test]
+fn several_writers_publish_in_the_order_of_their_numbers() {
+    let (tickets, readers) = log(64, 2);
+    let column = tickets.column(0);
+    let writers: Vec<_> = (0..3).map(|_| tickets.writer()).collect();
+    let tickets = std::sync::Mutex::new(tickets);
+    thread::scope(|scope| {
+        for mut reader in readers {
+            let column = column.clone();
+            scope.spawn(move || {
+                let mut next = 0;
+                while !(reader.is_abandoned() && reader.published() == next) {
+                    let published = reader.published();
+                    while next < published {
+                        let items = column.items(&reader, next, published - next);
+                        assert!(items.iter().copied().eq(next..next + items.len()));
+                        next += items.len();
+                    }
+                    reader.release(next);
+                    thread::yield_now();
+                }
+                assert_eq!(next, ITEMS);
+            });
+        }
+        for (number, mut writer) in writers.into_iter().enumerate() {
+            let (column, tickets) = (column.clone(), &tickets);
+            scope.spawn(move || {
+                loop {
+                    let mut tickets = tickets.lock().expect("no writer panics");
+                    let left = ITEMS - tickets.claimed();
+                    if left == 0 {
+                        tickets.close();
+                        return;
+                    }
+                    let has_claimed = writer.claim(&mut tickets, left.min(1 + 7 * number));
+                    drop(tickets);
+                    if has_claimed {
+                        let first = writer.first();
+                        column.write(&mut writer, |index| first + index);
+                        while !writer.publish() {
+                            thread::yield_now();
+                        }
+                    }
+                    thread::yield_now();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_log_ends_behind_the_last_number_or_where_a_writer_is_gone() {
+    let (mut tickets, mut readers) = log(4, 1);
+    let (mut first, mut second) = (tickets.writer(), tickets.writer());
+    assert!(first.claim(&mut tickets, 1) && second.claim(&mut tickets, 2));
+    assert!(!first.claim(&mut tickets, 2), "one slot is left");
+    tickets.close();
+    assert!(!readers[0].is_abandoned(), "what was claimed is to come");
+    assert!(first.publish() && first.publish(), "once is enough");
+    assert!(!readers[0].is_abandoned());
+    assert!(second.publish());
+    assert!(readers[0].is_abandoned() && readers[0].published() == 3 && !second.is_broken());
+    readers[0].release(3);
+    assert!(first.claim(&mut tickets, 1));
+    drop(first);
+    assert!(second.is_broken() && readers[0].is_broken());
+}
+
+#[test]
+#[should_panic(expected = "numbers that follow")]
+fn a_writer_with_numbers_claims_none_behind_those_of_another() {
+    let (mut tickets, _) = log(4, 1);
+    let (mut first, mut second) = (tickets.writer(), tickets.writer());
+    assert!(first.claim(&mut tickets, 1) && second.claim(&mut tickets, 1));
+    let _ = first.claim(&mut tickets, 1);
+}
+
+#[test]
+#[should_panic(expected = "of this log")]
+fn columns_are_of_one_log() {
+    let ((tickets, _), (mut others, _)) = (log(4, 1), log(4, 1));
+    let (column, mut writer) = (tickets.column(0), others.writer());
+    assert!(writer.claim(&mut others, 1));
+    column.write(&mut writer, |_| 1);
+}

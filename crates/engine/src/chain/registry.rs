@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nf::{
     About, EndedOf, FiveTuple, FlowKey, FunctionReport, NetworkFunction, OptionError, Sharding, WhenShared,
 };
+use ring::Tickets;
 use serde::Deserialize;
 use table::OutOfMemory;
 use toml::de::ValueDeserializer;
@@ -160,10 +161,10 @@ pub trait Function: Send + Sync {
 
     /// How packets are told to other cores as far as the group that it begins looks them up: see [`Function::meta_history`].
     /// `None`: it keeps no state.
-    fn key_history(&self, table_seed: u64, records: usize, cores: usize) -> Option<NewColumn>;
+    fn key_history(&self, table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> Option<NewColumn>;
 
-    /// How packets are told to `cores` cores as far as it reads them, with room for so many records.
-    fn meta_history(&self, records: usize, cores: usize) -> NewColumn;
+    /// How packets are told to other cores as far as it reads them: a column of a log, for so many that write and that read.
+    fn meta_history(&self, tickets: &Tickets, ends: (usize, usize)) -> NewColumn;
 
     /// [`nf::Reports::hint`].
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
@@ -291,13 +292,13 @@ impl<F: NetworkFunction> Function for Configured<F> {
         self
     }
 
-    fn key_history(&self, table_seed: u64, records: usize, cores: usize) -> Option<NewColumn> {
+    fn key_history(&self, table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> Option<NewColumn> {
         let is_stateless = F::Key::SHARDING.is_stateless();
-        (!is_stateless).then(|| history::keys::<F::Key>(table_seed, records, cores))
+        (!is_stateless).then(|| history::keys::<F::Key>(table_seed, tickets, ends))
     }
 
-    fn meta_history(&self, records: usize, cores: usize) -> NewColumn {
-        history::metas::<F>(records, cores)
+    fn meta_history(&self, tickets: &Tickets, ends: (usize, usize)) -> NewColumn {
+        history::metas::<F>(tickets, ends)
     }
 
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {

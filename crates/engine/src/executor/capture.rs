@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use io::capture::Record;
-use io::{Closed, Feeder, replay, replay_in_any_order};
+use io::{Closed, Feeder};
 use wire::{Stamp, Stamper};
 
 use crate::chain::Chain;
@@ -25,7 +25,6 @@ use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude, run_cores};
 use crate::path::core::ChainCore;
 use crate::strategies::changing::{Change, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Team};
-use crate::strategies::egress::Egress;
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 use crate::strategies::succession::Standing;
@@ -142,15 +141,10 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let begin = *begin.get_or_insert_with(Instant::now);
         let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
-        let mut cores = Cores { chain, egress: plan.egress, progress, watch: &mut watch, see };
+        let mut cores = Cores { chain, progress, watch: &mut watch, see };
         let ran = match plan.strategy.changing(chain, plan) {
             None => {
-                let phase = Phase {
-                    cores: plan.cores,
-                    team: plan.team(chain),
-                    in_any_order: plan.rebalancing.is_some(),
-                    until: Until::packet(until),
-                };
+                let phase = Phase { team: plan.team(chain), ends: plan.ends(), until: Until::packet(until) };
                 cores.run_phase(phase, (chains, before), &mut stream)?
             }
             Some(mut changing) => {
@@ -177,7 +171,6 @@ pub(crate) fn replay_generations<E: Send>(
 /// Runs the cores of one chain.
 struct Cores<'a, E> {
     chain: &'a Chain,
-    egress: Egress,
     progress: &'a Progress,
     watch: &'a mut Watch,
     see: &'a mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
@@ -187,15 +180,13 @@ impl<E: Send> Cores<'_, E> {
     /// One strategy on the first of the cores, as far as its phase goes.
     fn run_phase(
         &mut self,
-        Phase { cores, team: Team { dispatcher, intakes }, in_any_order, until }: Phase,
+        Phase { team: Team { dispatcher, intakes }, ends, until }: Phase,
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
         stream: &mut Stream,
     ) -> Result<Ran<E>, RunError<E>> {
+        let (cores, first) = (intakes.len(), stream.stamper.next_seq());
         let idle = (chains.split_off(cores), before.split_off(cores));
-        let first = stream.stamper.next_seq();
-        // A packet that waits for its flow is sent behind later ones.
-        let ordered = if in_any_order { replay_in_any_order } else { replay };
-        let (feeder, ports, collector) = self.egress.ends(cores, ordered);
+        let (feeder, ports, collector) = ends;
         let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(first));
         let job = Job { chains, intakes, ends, before, first };
         let feed = |feeder| feed(self.chain, stream, feeder, dispatcher, &until, self.progress);

@@ -12,90 +12,50 @@
 use std::any::Any;
 
 use nf::Verdict;
-use ring::Subscriber;
+use ring::{Column, Reader};
 use table::Wanted;
 use wire::Stamp;
 
 use crate::path::batch::Batch;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
 
-/// One core's end of a column of the history.
-pub(crate) trait Column: Send {
-    /// Looks at how much there is now.
-    fn refresh(&mut self);
-
-    /// Gives items back.
-    fn release(&mut self, below: usize);
-
+/// A column of the history, of whatever type.
+pub(crate) trait AnyColumn: Send {
     /// For those who know the type.
     fn as_any(&self) -> &dyn Any;
 }
 
-impl<T: Copy + Send + Sync + 'static> Column for Subscriber<T> {
-    fn refresh(&mut self) {
-        self.published();
-    }
-
-    fn release(&mut self, below: usize) {
-        Subscriber::release(self, below);
-    }
-
+impl<T: Copy + Send + Sync + 'static> AnyColumn for Column<T> {
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
-/// A group's column.
+/// A group's columns.
+#[derive(Clone)]
 pub(crate) struct KeyColumn {
-    pub(crate) wanted: Subscriber<Wanted>,
-    /// 1: the packet before has the same key; else 0.
-    pub(crate) repeats: Subscriber<u8>,
+    pub(crate) wanted: Column<Wanted>,
+    /// 1: the packet before has the same key; else 0, and where that is not known.
+    pub(crate) repeats: Column<u8>,
 }
 
-impl Column for KeyColumn {
-    fn refresh(&mut self) {
-        self.wanted.published();
-        self.repeats.published();
-    }
-
-    fn release(&mut self, below: usize) {
-        self.wanted.release(below);
-        self.repeats.release(below);
-    }
-
+impl AnyColumn for KeyColumn {
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
-/// All columns of one core.
+/// All columns, with one core's end of them.
 pub(crate) struct Columns {
+    pub(crate) reader: Reader,
     /// When each came, ns.
-    pub(crate) times_ns: Subscriber<u64>,
+    pub(crate) times_ns: Column<u64>,
     /// 1: the packet is malformed; else 0.
-    pub(crate) malformed: Subscriber<u8>,
+    pub(crate) malformed: Column<u8>,
     /// By function, of those that begin a group with states.
-    pub(crate) keys: Vec<Option<Box<dyn Column>>>,
+    pub(crate) keys: Vec<Option<Box<dyn AnyColumn>>>,
     /// By function.
-    pub(crate) metas: Vec<Box<dyn Column>>,
-}
-
-impl Columns {
-    /// How many packets are told of.
-    pub(crate) fn refresh(&mut self) -> usize {
-        // The times are written last.
-        let published = self.times_ns.published();
-        self.malformed.published();
-        self.keys.iter_mut().flatten().chain(&mut self.metas).for_each(|column| column.refresh());
-        published
-    }
-
-    /// Gives items back. The times go last: where these have room, all have.
-    pub(crate) fn release(&mut self, below: usize) {
-        self.keys.iter_mut().flatten().chain(&mut self.metas).for_each(|column| column.release(below));
-        self.malformed.release(below);
-        self.times_ns.release(below);
-    }
+    pub(crate) metas: Vec<Box<dyn AnyColumn>>,
 }
 
 /// The set of at most 64 items that have a 1, where the others have a 0.
@@ -137,8 +97,8 @@ impl<'a> Items<'a> {
         batch: &Batch,
         mut own: usize,
     ) -> (Items<'a>, usize) {
-        let times_ns = columns.times_ns.items(place, count);
-        let malformed = columns.malformed.items(place, count);
+        let times_ns = columns.times_ns.items(&columns.reader, place, count);
+        let malformed = columns.malformed.items(&columns.reader, place, count);
         let malformed =
             if malformed.iter().fold(0, |all, one| all | one) == 0 { 0 } else { set_of(malformed) };
         let live = all_bits(count) & !malformed;
@@ -196,16 +156,16 @@ impl<'a> Items<'a> {
     pub(crate) fn wanted(&self, function: usize) -> (&'a [Wanted], u64) {
         let column = self.columns.keys[function].as_ref().expect("the group has a column");
         let column: &KeyColumn = column.as_any().downcast_ref().expect("of a group");
-        let repeats = set_of(column.repeats.items(self.place, self.len()));
-        (column.wanted.items(self.place, self.len()), repeats)
+        let (reader, place, count) = (&self.columns.reader, self.place, self.len());
+        (column.wanted.items(reader, place, count), set_of(column.repeats.items(reader, place, count)))
     }
 
     /// What a function reads of the items.
     #[inline]
     pub(crate) fn metas<M: Copy + 'static>(&self, function: usize) -> &'a [Option<M>] {
         let column = self.columns.metas[function].as_any();
-        let column: &Subscriber<Option<M>> = column.downcast_ref().expect("of this meta");
-        column.items(self.place, self.len())
+        let column: &Column<Option<M>> = column.downcast_ref().expect("of this meta");
+        column.items(&self.columns.reader, self.place, self.len())
     }
 }
 

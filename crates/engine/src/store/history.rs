@@ -3,88 +3,94 @@
 use std::marker::PhantomData;
 
 use nf::{FlowKey, Hasher, NetworkFunction};
-use ring::{Publisher, broadcast};
+use ring::{Column, Tickets, Writer};
 use table::Wanted;
 use wire::Headers;
 
-use crate::path::items::{Column, KeyColumn};
+use crate::path::items::{AnyColumn, KeyColumn};
 use crate::path::packets::BATCH_PACKETS;
 
-/// Writes one column of the history, for all cores.
+/// Writes a column of the history.
 pub(crate) trait Record: Send {
-    /// Adds what is to be known of the next packets, at most [`BATCH_PACKETS`], and publishes it. There is room for it.
-    fn record(&mut self, headers: &[Headers]);
+    /// Writes what is to be known of the packets that `writer` has numbers for, at most [`BATCH_PACKETS`]. `follows` says
+    /// whether they follow those that it wrote last.
+    fn record(&mut self, writer: &mut Writer, headers: &[Headers], follows: bool);
 }
 
-/// A column as it is made: who writes it, and what each core reads.
+/// A column that is to be read.
+type Read = Box<dyn AnyColumn>;
+
+/// A column as it is made: who write it, and what each core reads.
 pub struct NewColumn {
-    pub(crate) record: Box<dyn Record>,
-    pub(crate) columns: Vec<Box<dyn Column>>,
+    pub(crate) records: Vec<Box<dyn Record>>,
+    pub(crate) columns: Vec<Read>,
+}
+
+impl NewColumn {
+    /// For so many that write and that read.
+    fn of<R: Record + 'static, C: AnyColumn + 'static>(
+        (writers, readers): (usize, usize),
+        record: impl Fn() -> R,
+        column: impl Fn() -> C,
+    ) -> NewColumn {
+        NewColumn {
+            records: (0..writers).map(|_| -> Box<dyn Record> { Box::new(record()) }).collect(),
+            columns: (0..readers).map(|_| -> Read { Box::new(column()) }).collect(),
+        }
+    }
 }
 
 struct Keys<K> {
     hasher: Hasher,
-    wanted: Publisher<Wanted>,
-    repeats: Publisher<u8>,
+    column: KeyColumn,
     last: Wanted,
     key: PhantomData<fn() -> K>,
 }
 
 impl<K: FlowKey> Record for Keys<K> {
     #[inline]
-    fn record(&mut self, headers: &[Headers]) {
-        let Keys { hasher, wanted, repeats, last, .. } = self;
+    fn record(&mut self, writer: &mut Writer, headers: &[Headers], follows: bool) {
+        let Keys { hasher, column, last, .. } = self;
+        if !follows {
+            *last = Wanted::NONE;
+        }
         let mut repeated = [0; BATCH_PACKETS];
         let repeated = &mut repeated[..headers.len()];
-        let has_room = wanted.extend(headers.len(), |packet| {
+        column.wanted.write(writer, |packet| {
             let short = K::short_of(&headers[packet]);
             let wanted = Wanted::new(short, table::hash(hasher, short, || K::of(&headers[packet])));
             repeated[packet] = u8::from(wanted.is_same(last));
             *last = wanted;
             wanted
         });
-        let has_room = has_room & repeats.extend(repeated.len(), |packet| repeated[packet]);
-        debug_assert!(has_room, "the times had room");
-        wanted.publish();
-        repeats.publish();
+        column.repeats.write(writer, |packet| repeated[packet]);
     }
 }
 
-/// The keys of a group, in a table with this seed.
-pub(crate) fn keys<K: FlowKey>(table_seed: u64, records: usize, cores: usize) -> NewColumn {
-    let (wanted, wanted_columns) = broadcast(records, cores);
-    let (repeats, repeats_columns) = broadcast(records, cores);
-    let columns = wanted_columns.into_iter().zip(repeats_columns);
-    let column = |(wanted, repeats)| -> Box<dyn Column> { Box::new(KeyColumn { wanted, repeats }) };
-    let (hasher, last) = (Hasher::new(table_seed), Wanted::NONE);
-    NewColumn {
-        record: Box::new(Keys::<K> { hasher, wanted, repeats, last, key: PhantomData }),
-        columns: columns.map(column).collect(),
-    }
+/// The keys of a group, in a table with this seed, for so many that write and that read.
+pub(crate) fn keys<K: FlowKey>(table_seed: u64, tickets: &Tickets, ends: (usize, usize)) -> NewColumn {
+    let column = KeyColumn { wanted: tickets.column(Wanted::NONE), repeats: tickets.column(0) };
+    let hasher = Hasher::new(table_seed);
+    let record = || Keys::<K> { hasher, column: column.clone(), last: Wanted::NONE, key: PhantomData };
+    NewColumn::of(ends, record, || column.clone())
 }
 
 struct Metas<F: NetworkFunction> {
-    metas: Publisher<Option<F::Meta>>,
+    column: Column<Option<F::Meta>>,
     function: PhantomData<fn() -> F>,
 }
 
 impl<F: NetworkFunction> Record for Metas<F> {
     #[inline]
-    fn record(&mut self, headers: &[Headers]) {
+    fn record(&mut self, writer: &mut Writer, headers: &[Headers], _: bool) {
         // Malformed packets are no function's business.
         let meta = |headers: &Headers| if headers.is_well_formed() { F::project(headers) } else { None };
-        let has_room = self.metas.extend(headers.len(), |packet| meta(&headers[packet]));
-        debug_assert!(has_room, "the times had room");
-        self.metas.publish();
+        self.column.write(writer, |packet| meta(&headers[packet]));
     }
 }
 
-/// What a function reads.
-pub(crate) fn metas<F: NetworkFunction>(records: usize, cores: usize) -> NewColumn {
-    let (metas, columns) = broadcast(records, cores);
-    let column = |column| -> Box<dyn Column> { Box::new(column) };
-    NewColumn {
-        record: Box::new(Metas::<F> { metas, function: PhantomData }),
-        columns: columns.into_iter().map(column).collect(),
-    }
+/// What a function reads, for so many that write and that read.
+pub(crate) fn metas<F: NetworkFunction>(tickets: &Tickets, ends: (usize, usize)) -> NewColumn {
+    let column = tickets.column(None::<F::Meta>);
+    NewColumn::of(ends, || Metas::<F> { column: column.clone(), function: PhantomData }, || column.clone())
 }

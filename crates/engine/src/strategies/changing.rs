@@ -16,6 +16,7 @@ use wire::Stamp;
 
 use crate::path::core::ChainCore;
 use crate::strategies::dispatch::Team;
+use crate::strategies::egress::Ends;
 
 /// Has other strategies run a chain. The executor asks it for one phase after the other.
 pub trait Changing: Send {
@@ -36,12 +37,10 @@ pub trait Changing: Send {
 
 /// Packets that one strategy runs.
 pub struct Phase {
-    /// How many cores get packets: the first ones.
-    pub cores: usize,
-    /// Who sends them, and what stands before each core's chain.
+    /// Who sends them, and what stands before the chain of each core that gets some: the first ones.
     pub team: Team,
-    /// Whether cores may finish packets in another order than they got them.
-    pub in_any_order: bool,
+    /// Of the port that they come through: [`Plan::ends`](crate::Plan::ends).
+    pub ends: Ends,
     /// The number of the first packet that is not of this phase.
     pub until: Until,
 }

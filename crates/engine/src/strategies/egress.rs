@@ -13,7 +13,7 @@ pub enum Egress {
 }
 
 /// The ends of a port.
-type Ends = (Feeder, Vec<ReplayPort>, Collector);
+pub type Ends = (Feeder, Vec<ReplayPort>, Collector);
 
 impl Egress {
     /// All, in the order in which one should think of them.
@@ -41,7 +41,7 @@ impl Egress {
     pub(crate) fn ends(self, queues: usize, ordered: fn(usize) -> Ends) -> Ends {
         match self {
             Egress::Ordered => ordered(queues),
-            Egress::AsReady => io::replay_as_ready(queues),
+            Egress::AsReady => io::as_ready(ordered(queues)),
         }
     }
 }

@@ -52,6 +52,8 @@ pub const DYSSECT: &dyn Strategy = &dyssect::Dyssect;
 pub const SHARED: &dyn Strategy = &shared::Shared;
 /// State-compute replication: packets go to the cores in turn, and each core steps all of them.
 pub const SCR: &dyn Strategy = &scr::Scr;
+/// The same without a sequencer: cores take packets from one queue in turns.
+pub const SCR_TURNS: &dyn Strategy = &scr::turns::ScrTurns;
 
 /// Flows are spread as under `rss`, but for the largest: these are replicated as under `scr`.
 pub const HYBRID: &dyn Strategy = &hybrid::Hybrid;
@@ -60,4 +62,4 @@ pub const HYBRID: &dyn Strategy = &hybrid::Hybrid;
 pub const AUTO: &dyn Strategy = &auto::Auto;
 
 /// Every strategy.
-pub const ALL: [&dyn Strategy; 8] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, HYBRID, AUTO];
+pub const ALL: [&dyn Strategy; 9] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO];

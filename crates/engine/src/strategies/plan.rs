@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use control::BUCKETS;
+use io::{replay, replay_in_any_order, replay_one_queue};
 use strategy::{ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 use table::OutOfMemory;
 use wire::Headers;
@@ -17,7 +18,7 @@ use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::Team;
-use crate::strategies::egress::Egress;
+use crate::strategies::egress::{Egress, Ends};
 use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
@@ -55,6 +56,11 @@ pub trait Strategy: Send + Sync {
     /// Which core has each entry of the indirection table at first, if flows migrate between cores.
     fn owners(&self, _plan: &Plan) -> Option<Vec<u16>> {
         None
+    }
+
+    /// Whether cores take packets from one queue that all of them have, where there are several: no one picks a core.
+    fn has_one_queue(&self) -> bool {
+        false
     }
 
     /// Whether the number of cores that get packets may change while it runs, where a plan is [so](Plan::with_cores_to_park).
@@ -331,6 +337,22 @@ impl Plan {
     pub(crate) fn keeps_flows_on_one_core(&self) -> bool {
         let stays = matches!(self.states, States::Private | States::Replicated);
         stays && !self.is_replicated()
+    }
+
+    /// A port for its cores.
+    pub fn ends(&self) -> Ends {
+        let ordered = match self.rebalancing {
+            // A packet that waits for its flow is sent behind later ones.
+            Some(_) => replay_in_any_order,
+            None if self.has_one_queue() => replay_one_queue,
+            None => replay,
+        };
+        self.egress.ends(self.cores, ordered)
+    }
+
+    /// Whether all cores take packets from one queue.
+    pub fn has_one_queue(&self) -> bool {
+        self.strategy.has_one_queue() && self.cores > 1
     }
 
     /// Whether each core has a replica of some states beside its own.

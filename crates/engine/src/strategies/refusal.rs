@@ -48,8 +48,10 @@ pub enum PlanError {
         free_bytes: u64,
     },
     /// More cores than a packet's history can be of.
-    #[error("strategy `scr` on {cores} cores: a sequencer serves at most {max} cores")]
+    #[error("strategy `{strategy}` on {cores} cores: a packet's history is of at most {max} cores")]
     Replicas {
+        /// The strategy.
+        strategy: &'static str,
         /// What was asked.
         cores: usize,
         /// The most.
@@ -67,10 +69,12 @@ pub enum PlanError {
     },
     /// What a function finds in a payload decides what others step, and replicas do not see it.
     #[error(
-        "strategy `scr` cannot run chain `{chain}`: `{function}` looks into payloads, which other cores do not see, and functions with states come behind it\n\
+        "strategy `{strategy}` cannot run chain `{chain}`: `{function}` looks into payloads, which other cores do not see, and functions with states come behind it\n\
          What works: `{function}` behind them, or `--strategy {works}`."
     )]
     Payload {
+        /// The strategy.
+        strategy: &'static str,
         /// The chain.
         chain: String,
         /// The function that inspects.

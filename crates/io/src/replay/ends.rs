@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use memory::LINE_BYTES;
@@ -27,7 +27,12 @@ pub const REPLAY_FRAMES_MAX: usize = ARENA_BYTES / LINE_BYTES;
 /// Makes the three ends of a port with `queues` queues, each of which sends packets in the order in which it gets
 /// them.
 pub fn replay(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    sized(queues, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
+    sized(queues, queues, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
+}
+
+/// The same with one queue, from which `ports` ports take packets: each the next that nobody has.
+pub fn replay_one_queue(ports: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
+    sized(1, ports, Arena::new(ARENA_BYTES, MAX_PACKET_BYTES), RING_FRAMES)
 }
 
 /// The same where a queue may send packets in any order.
@@ -43,7 +48,12 @@ pub fn replay_restamped(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
 
 /// The same where packets come out in the order in which queues send them. Queues may send in any order, and restamp.
 pub fn replay_as_ready(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    ordered(replay(queues), Order::as_ready)
+    as_ready(replay(queues))
+}
+
+/// These ends where packets come out in the order in which they are sent.
+pub fn as_ready(ends: (Feeder, Vec<ReplayPort>, Collector)) -> (Feeder, Vec<ReplayPort>, Collector) {
+    ordered(ends, Order::as_ready)
 }
 
 /// With packets that come out in another order.
@@ -54,25 +64,31 @@ fn ordered(
     (feeder, ports, collector.in_order(order))
 }
 
+/// With a queue for each of the ports, or one for all of them.
 fn sized(
     queues: usize,
+    ports: usize,
     (taker, arena): (Taker, Arc<Arena>),
     ring_frames: usize,
 ) -> (Feeder, Vec<ReplayPort>, Collector) {
-    let mut to_queues = Vec::new();
-    let mut from_queues = Vec::new();
-    let mut ports = Vec::new();
+    let (to_queues, receives): (Vec<_>, Vec<_>) = (0..queues).map(|_| ring(ring_frames)).unzip();
+    let receives: Vec<Receive> = match queues == ports {
+        true => receives.into_iter().map(Receive::Own).collect(),
+        false => {
+            let common = receives.into_iter().next().map(|receive| Arc::new(Mutex::new(receive)));
+            common.iter().cycle().take(ports).map(|receive| Receive::Common(Arc::clone(receive))).collect()
+        }
+    };
+    let (mut from_queues, mut ends) = (Vec::new(), Vec::new());
     let broken = Arc::new(AtomicBool::new(false));
     let sent = Arc::new(CachePadded::new(AtomicU64::new(0)));
     let blocked = Arc::new(AtomicU64::new(0));
-    for _ in 0..queues {
-        let (to_queue, receive) = ring(ring_frames);
+    for receive in receives {
         let (send, from_queue) = ring(ring_frames);
-        to_queues.push(to_queue);
         from_queues.push(from_queue);
         let (arena, broken) = (Arc::clone(&arena), Arc::clone(&broken));
         let (sent, blocked) = (Arc::clone(&sent), Arc::clone(&blocked));
-        ports.push(ReplayPort {
+        ends.push(ReplayPort {
             arena,
             broken,
             receive,
@@ -93,7 +109,7 @@ fn sized(
         sent: vec![0; queues],
         to_queues,
     };
-    (feeder, ports, Collector::new(arena, broken, from_queues, blocked))
+    (feeder, ends, Collector::new(arena, broken, from_queues, blocked))
 }
 
 /// Where packets enter: copies them into the arena as a card's DMA would, stamps them, and sends
@@ -218,16 +234,36 @@ pub struct ReplayPort {
     is_blocked: bool,
     /// Frames that were in the ring at the last look.
     waited: usize,
-    receive: Consumer<Frame>,
+    receive: Receive,
     send: Producer<Done>,
+}
+
+/// Where a port receives from.
+enum Receive {
+    /// A queue of its own.
+    Own(Consumer<Frame>),
+    /// One that several ports have. Who receives from it holds a lock; those who take turns find it free.
+    Common(Arc<Mutex<Consumer<Frame>>>),
+}
+
+impl Receive {
+    #[inline]
+    fn with<R>(&mut self, look: impl FnOnce(&mut Consumer<Frame>) -> R) -> R {
+        match self {
+            Receive::Own(queue) => look(queue),
+            Receive::Common(queue) => look(&mut queue.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
 }
 
 impl Port for ReplayPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         // In this order: what was sent before the feeder left is seen after seeing it leave.
-        let last = self.receive.is_abandoned();
-        self.waited = self.receive.len();
-        let ready = self.receive.pop_into(frames, self.waited.min(max));
+        let (last, waited, ready) = self.receive.with(|queue| {
+            let (last, waited) = (queue.is_abandoned(), queue.len());
+            (last, waited, queue.pop_into(frames, waited.min(max)))
+        });
+        self.waited = waited;
         self.held += ready;
         self.received += ready as u64;
         match (ready, last) {
@@ -307,7 +343,7 @@ impl ReplayPort {
 
 impl Drop for ReplayPort {
     fn drop(&mut self) {
-        let all_taken = self.receive.is_abandoned() && self.receive.is_empty();
+        let all_taken = self.receive.with(|queue| queue.is_abandoned() && queue.is_empty());
         if self.held > 0 || !all_taken {
             self.broken.store(true, Ordering::Release);
         }

@@ -6,7 +6,12 @@ use crate::{Subscriber, broadcast};
 
 /// Items through one slot to a reader that takes all of them. Another leaves before the second is written.
 fn all_arrive() {
-    model(None, || {
+    all_arrive_with(Some(3));
+}
+
+/// The same where so many threads at most are interrupted while they could go on.
+fn all_arrive_with(preemptions: Option<usize>) {
+    model(preemptions, || {
         let (mut publisher, mut readers) = broadcast(1, 2);
         let mut stays = readers.remove(0);
         let staying = thread::spawn(move || {
@@ -63,6 +68,12 @@ fn two_look() {
 #[test]
 fn each_item_arrives_in_order() {
     all_arrive();
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn each_item_arrives_in_order_in_every_order() {
+    all_arrive_with(None);
 }
 
 #[test]

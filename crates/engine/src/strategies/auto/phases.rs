@@ -128,12 +128,7 @@ impl Changing for Phases {
             Every::Packets(packets) => (first / packets + 1).saturating_mul(packets),
             Every::Period(_) | Every::Never => u64::MAX,
         };
-        Phase {
-            cores: plan.cores,
-            team: Team { dispatcher, intakes },
-            in_any_order: plan.rebalancing.is_some(),
-            until: Until::packet(until),
-        }
+        Phase { team: Team { dispatcher, intakes }, ends: plan.ends(), until: Until::packet(until) }
     }
 
     fn end(&mut self, cores: &mut [ChainCore], packets: u64, last: Stamp) -> Vec<Change> {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use io::{Frame, Port, Received};
-use ring::Subscriber;
+use ring::{Column, Reader};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -16,6 +16,8 @@ use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd};
 /// Puts the packets of other cores between a core's own.
 pub(crate) struct Interleaver {
     history: HeaderHistory,
+    /// As of the [`Replicator`](crate::strategies::scr::replicator::Replicator).
+    catches_up: bool,
     /// Own packets that are received at once.
     own_packets: usize,
     /// The number of the next packet to be stepped.
@@ -31,11 +33,12 @@ pub(crate) struct Interleaver {
 
 impl Interleaver {
     /// For one of `cores` cores.
-    pub(crate) fn new(history: HeaderHistory, cores: usize) -> Interleaver {
+    pub(crate) fn new(history: HeaderHistory, cores: usize, catches_up: bool) -> Interleaver {
         let own_packets = (BATCH_PACKETS / cores).max(1);
         Interleaver {
             next: history.first(),
             history,
+            catches_up,
             own_packets,
             arrived: VecDeque::with_capacity(own_packets),
             received: Vec::with_capacity(own_packets),
@@ -101,7 +104,14 @@ impl Intake for Interleaver {
         let received = self.receive_own(port);
         let filled = match received {
             Received::Frames => self.fill(batch),
-            Received::Idle => return Received::Idle,
+            Received::Idle if !self.catches_up => return Received::Idle,
+            Received::Idle => {
+                let known = self.history.end();
+                if known < self.next + BATCH_PACKETS as u64 {
+                    return Received::Idle;
+                }
+                self.replay_to(known, batch).map(|_| ())
+            }
             // What came after this core's last packet: replicas end alike.
             Received::End if !self.history.is_over() => return Received::Idle,
             Received::End => {
@@ -133,15 +143,21 @@ impl Intake for Interleaver {
 
 /// A core's end of a history that holds headers.
 pub(crate) struct HeaderHistory {
-    times_ns: Subscriber<u64>,
-    headers: Subscriber<Headers>,
+    reader: Reader,
+    times_ns: Column<u64>,
+    headers: Column<Headers>,
     first: u64,
 }
 
 impl HeaderHistory {
     /// From packet number `first` on.
-    pub(crate) fn new(times_ns: Subscriber<u64>, headers: Subscriber<Headers>, first: u64) -> HeaderHistory {
-        HeaderHistory { times_ns, headers, first }
+    pub(crate) fn new(
+        reader: Reader,
+        times_ns: Column<u64>,
+        headers: Column<Headers>,
+        first: u64,
+    ) -> HeaderHistory {
+        HeaderHistory { reader, times_ns, headers, first }
     }
 
     /// The number of the first packet.
@@ -151,26 +167,22 @@ impl HeaderHistory {
 
     /// The number of the first packet of which nothing is known now.
     fn end(&mut self) -> u64 {
-        let published = self.times_ns.published();
-        self.headers.published();
-        self.first + published as u64
+        self.first + self.reader.published() as u64
     }
 
     /// Whether more will come.
     fn is_over(&self) -> bool {
-        self.times_ns.is_abandoned()
+        self.reader.is_abandoned()
     }
 
     /// A packet that is known, and not given back.
     fn read(&self, seq: u64) -> (u64, Headers) {
         let place = (seq - self.first) as usize;
-        (self.times_ns.item(place), self.headers.item(place))
+        (self.times_ns.item(&self.reader, place), self.headers.item(&self.reader, place))
     }
 
-    /// Gives back all before this number. The times go last, as in [`Columns::release`].
+    /// Gives back all before this number.
     fn release(&mut self, below: u64) {
-        let below = (below - self.first) as usize;
-        self.headers.release(below);
-        self.times_ns.release(below);
+        self.reader.release((below - self.first) as usize);
     }
 }

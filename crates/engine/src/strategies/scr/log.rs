@@ -1,80 +1,113 @@
-//! The history that one dispatcher leaves for all cores: what it alone writes, and all read where it is.
+//! The history of packets: written once, by one dispatcher or by the cores in turns, and read by all cores where it is.
 //!
-//! With the dispatcher in the same machine the history need not be copied into each packet: what rides with a packet
-//! is its number, and a core reads what lies before it where the dispatcher wrote it, once for all cores.
+//! Within one machine the history need not be copied into each packet: what rides with a packet is its number, and a core
+//! reads what lies before it where it was written, once for all cores.
 //!
 //! What is written of a packet is what the functions read of it, key and hash included, so that a core steps it without
 //! a look at headers. In a chain in which a function edits what a later one reads, or that has two sides, only the
 //! functions before know what the later ones read: there the headers themselves are written.
 
 use io::Frame;
-use ring::{Publisher, broadcast};
+use ring::{Column, Tickets, Writer, log};
 use wire::Headers;
 
 use crate::chain::Chain;
-use crate::path::items::{Column, Columns};
+use crate::path::items::{AnyColumn, Columns};
 use crate::path::receive::Intake;
 use crate::store::history::{NewColumn, Record};
 use crate::strategies::scr::interleaver::{HeaderHistory, Interleaver};
 use crate::strategies::scr::replicator::Replicator;
 
-/// The dispatcher's end.
+/// The end of one dispatcher that alone writes.
 pub struct HistoryWriter {
-    times_ns: Publisher<u64>,
-    malformed: Publisher<u8>,
-    records: Vec<Box<dyn Record>>,
-    /// The number of the next packet.
-    next: u64,
+    tickets: Tickets,
+    recorder: Recorder,
 }
+
+/// Writes the history of packets that it has numbers for.
+pub(crate) struct Recorder {
+    pub(crate) writer: Writer,
+    times_ns: Column<u64>,
+    malformed: Column<u8>,
+    records: Vec<Box<dyn Record>>,
+    /// The number of the first packet in the log.
+    first: u64,
+    /// Behind what it wrote last.
+    end: usize,
+}
+
+/// What stands before the chain of each replica.
+pub(crate) type Replicas = Vec<Box<dyn Intake>>;
 
 /// A history of `chain` with room for `records` packets, from number `first` on, and what each of `cores` replicas has
 /// before its chain to step it.
-pub fn history(
+pub fn history(chain: &Chain, cores: usize, records: usize, first: u64) -> (HistoryWriter, Replicas) {
+    let (tickets, mut recorders, replicas) = history_of(chain, (1, cores), records, first);
+    let recorder = recorders.pop().expect("one was asked for");
+    (HistoryWriter { tickets, recorder }, replicas)
+}
+
+/// The same for so many that write and that read. Where several write, they are the replicas, and no packets are dealt out.
+pub(crate) fn history_of(
     chain: &Chain,
-    cores: usize,
+    ends: (usize, usize),
     records: usize,
     first: u64,
-) -> (HistoryWriter, Vec<Box<dyn Intake>>) {
-    let (times_ns, times_columns) = broadcast(records, cores);
-    let (malformed, malformed_columns) = broadcast(records, cores);
-    let mut writer = HistoryWriter { times_ns, malformed, records: Vec::new(), next: first };
-    let columns = times_columns.into_iter().zip(malformed_columns);
+) -> (Tickets, Vec<Recorder>, Replicas) {
+    let (writers, cores) = ends;
+    let (tickets, readers) = log(records, cores);
+    let (times_ns, malformed) = (tickets.column(0), tickets.column(0));
+    let recorder = |_| Recorder {
+        writer: tickets.writer(),
+        times_ns: times_ns.clone(),
+        malformed: malformed.clone(),
+        records: Vec::new(),
+        first,
+        end: 0,
+    };
+    let mut recorders: Vec<Recorder> = (0..writers).map(recorder).collect();
     if !chain.tells_metas() {
-        let (headers, header_columns) = broadcast(records, cores);
-        writer.records.push(Box::new(headers));
-        let intake = |((times_ns, _), headers)| -> Box<dyn Intake> {
-            Box::new(Interleaver::new(HeaderHistory::new(times_ns, headers, first), cores))
+        let headers = tickets.column(Headers::default());
+        recorders.iter_mut().for_each(|recorder| recorder.records.push(Box::new(headers.clone())));
+        let replica = |reader| -> Box<dyn Intake> {
+            let history = HeaderHistory::new(reader, times_ns.clone(), headers.clone(), first);
+            Box::new(Interleaver::new(history, cores, writers > 1))
         };
-        return (writer, columns.zip(header_columns).map(intake).collect());
+        let replicas = readers.into_iter().map(replica).collect();
+        return (tickets, recorders, replicas);
     }
-    let columns = columns.map(|(times_ns, malformed)| Columns {
-        times_ns,
-        malformed,
+    let columns = |reader| Columns {
+        reader,
+        times_ns: times_ns.clone(),
+        malformed: malformed.clone(),
         keys: Vec::new(),
         metas: Vec::new(),
-    });
-    let mut by_core: Vec<Columns> = columns.collect();
+    };
+    let mut by_core: Vec<Columns> = readers.into_iter().map(columns).collect();
     let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
+    let mut take = |column: Option<NewColumn>| -> Vec<Box<dyn AnyColumn>> {
+        let Some(NewColumn { records, columns }) = column else { return Vec::new() };
+        recorders.iter_mut().zip(records).for_each(|(recorder, record)| recorder.records.push(record));
+        columns
+    };
     for (index, spec) in chain.functions.iter().enumerate() {
-        let keys =
-            begins.contains(&index).then(|| spec.function.key_history(chain.table_seed, records, cores));
-        let keys = writer.take(keys.flatten());
-        let metas = writer.take(Some(spec.function.meta_history(records, cores)));
-        let mut keys = keys.into_iter();
+        let key_history = || spec.function.key_history(chain.table_seed, &tickets, ends);
+        let mut keys = take(begins.contains(&index).then(key_history).flatten()).into_iter();
+        let metas = take(Some(spec.function.meta_history(&tickets, ends)));
         for (columns, meta) in by_core.iter_mut().zip(metas) {
             columns.keys.push(keys.next());
             columns.metas.push(meta);
         }
     }
-    let intake = |columns| -> Box<dyn Intake> { Box::new(Replicator::new(columns, first)) };
-    (writer, by_core.into_iter().map(intake).collect())
+    let replica = |columns| -> Box<dyn Intake> { Box::new(Replicator::new(columns, first, writers > 1)) };
+    (tickets, recorders, by_core.into_iter().map(replica).collect())
 }
 
 impl HistoryWriter {
     /// Whether so many packets can be recorded: there is room for them, which the cores make as they step on.
     #[inline]
     pub fn has_room(&mut self, packets: usize) -> bool {
-        self.times_ns.has_room(packets)
+        self.tickets.has_room(packets)
     }
 
     /// Records the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS), ahead of the first of them that a core
@@ -84,33 +117,38 @@ impl HistoryWriter {
     /// If there is no room, or there are more.
     #[inline]
     pub fn write(&mut self, headers: &[Headers], frames: &[Frame]) {
-        assert_eq!(headers.len(), frames.len(), "a packet has headers");
-        assert!(self.has_room(headers.len()), "a history without room");
-        debug_assert!(frames.iter().map(|frame| frame.stamp.seq).eq((self.next..).take(frames.len())));
-        self.next += frames.len() as u64;
-        self.records.iter_mut().for_each(|record| record.record(headers));
-        let has_room =
-            self.malformed.extend(headers.len(), |packet| u8::from(!headers[packet].is_well_formed()))
-                & self.times_ns.extend(frames.len(), |packet| frames[packet].stamp.time_ns);
-        debug_assert!(has_room, "asked before");
-        self.malformed.publish();
-        // Last: whoever sees a packet's time sees all of it.
-        self.times_ns.publish();
+        let HistoryWriter { tickets, recorder } = self;
+        assert!(recorder.writer.claim(tickets, frames.len()), "a history without room");
+        recorder.write(headers, frames);
+        let is_published = recorder.writer.publish();
+        debug_assert!(is_published, "nobody else writes");
     }
+}
 
-    /// Takes who writes a column, and gives what each core reads.
-    fn take(&mut self, column: Option<NewColumn>) -> Vec<Box<dyn Column>> {
-        let Some(NewColumn { record, columns }) = column else { return Vec::new() };
-        self.records.push(record);
-        columns
+impl Recorder {
+    /// Writes what is to be known of the packets that it has numbers for. It is to be published.
+    ///
+    /// # Panics
+    /// If it has other numbers.
+    #[inline]
+    pub(crate) fn write(&mut self, headers: &[Headers], frames: &[Frame]) {
+        let Recorder { writer, times_ns, malformed, records, first, end } = self;
+        assert_eq!(headers.len(), frames.len(), "a packet has headers");
+        let begin = writer.first();
+        debug_assert!(
+            frames.iter().map(|frame| frame.stamp.seq - *first).eq((begin as u64..).take(frames.len()))
+        );
+        let follows = *end == begin;
+        *end = begin + frames.len();
+        records.iter_mut().for_each(|record| record.record(writer, headers, follows));
+        malformed.write(writer, |packet| u8::from(!headers[packet].is_well_formed()));
+        times_ns.write(writer, |packet| frames[packet].stamp.time_ns);
     }
 }
 
 /// The headers as they are.
-impl Record for Publisher<Headers> {
-    fn record(&mut self, headers: &[Headers]) {
-        let has_room = self.extend(headers.len(), |packet| headers[packet]);
-        debug_assert!(has_room, "the times had room");
-        self.publish();
+impl Record for Column<Headers> {
+    fn record(&mut self, writer: &mut Writer, headers: &[Headers], _: bool) {
+        self.write(writer, |packet| headers[packet]);
     }
 }

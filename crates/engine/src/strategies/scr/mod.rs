@@ -3,7 +3,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `log` | the history that one dispatcher writes and all cores read |
+//! | `log` | the history, which all cores read: written by one dispatcher, or by all cores |
+//! | `turns` | the strategy `scr-turns`: no dispatcher, cores take packets from one queue |
 //! | `replicator` | one core: the packets of others between its own, in the order of sequence numbers |
 //! | `interleaver` | the same in a chain whose functions change what later ones read |
 //! | `outside` | the same where a sequencer outside of this program puts history before packets |
@@ -12,6 +13,7 @@ pub(crate) mod interleaver;
 pub(crate) mod log;
 pub(crate) mod outside;
 pub(crate) mod replicator;
+pub(crate) mod turns;
 
 use std::thread;
 
@@ -45,7 +47,7 @@ impl Strategy for Scr {
     }
 
     fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
-        replicable(chain, cores)?;
+        replicable(chain, cores, self.name())?;
         Ok(Layout { states: States::Replicated, ..Layout::default() })
     }
 
@@ -96,14 +98,19 @@ impl Dispatcher for Recording {
 }
 
 /// Whether each core can step what the others have.
-fn replicable(chain: &Chain, cores: usize) -> Result<(), PlanError> {
+fn replicable(chain: &Chain, cores: usize, strategy: &'static str) -> Result<(), PlanError> {
     if cores > sequencer::MAX_CORES {
-        return Err(PlanError::Replicas { cores, max: sequencer::MAX_CORES });
+        return Err(PlanError::Replicas { strategy, cores, max: sequencer::MAX_CORES });
     }
     match chain.inspects_before_state() {
         Some(function) if cores > 1 => {
             let works = if hashing::layout(chain, "rss").is_ok() { "rss" } else { "single" };
-            Err(PlanError::Payload { chain: chain.name.clone(), function: function.to_owned(), works })
+            Err(PlanError::Payload {
+                strategy,
+                chain: chain.name.clone(),
+                function: function.to_owned(),
+                works,
+            })
         }
         _ => Ok(()),
     }

@@ -23,6 +23,9 @@ pub(crate) struct Replicator {
     columns: Columns,
     /// The number of the first packet in the columns.
     first: u64,
+    /// Whether it steps what is known also while no packets of its own come. Where packets are dealt out, what is known may
+    /// be its own, and on its way.
+    catches_up: bool,
     /// The number of the next packet to be stepped.
     next: u64,
     /// Up to which number to go now.
@@ -34,13 +37,13 @@ pub(crate) struct Replicator {
 
 impl Replicator {
     /// For one core, from packet number `first` on.
-    pub(crate) fn new(columns: Columns, first: u64) -> Replicator {
-        Replicator { columns, first, next: first, until: first, forgotten: None, replayed: 0 }
+    pub(crate) fn new(columns: Columns, first: u64, catches_up: bool) -> Replicator {
+        Replicator { columns, first, catches_up, next: first, until: first, forgotten: None, replayed: 0 }
     }
 
     /// The number of the first packet of which nothing is known now.
     fn known(&mut self) -> u64 {
-        self.first + self.columns.refresh() as u64
+        self.first + self.columns.reader.published() as u64
     }
 
     /// Own packets have come ahead of their history, of which `known` is the first that is not told.
@@ -69,10 +72,18 @@ impl Intake for Replicator {
                 }
                 Received::Frames
             }
-            Received::Idle => Received::Idle,
+            Received::Idle if !self.catches_up => Received::Idle,
+            Received::Idle => {
+                let known = self.known();
+                if known < self.next + BATCH_PACKETS as u64 {
+                    return Received::Idle;
+                }
+                self.until = known;
+                Received::Frames
+            }
             // What came after this core's last packet: replicas end alike.
             Received::End => {
-                if !self.columns.times_ns.is_abandoned() {
+                if !self.columns.reader.is_abandoned() {
                     return Received::Idle;
                 }
                 self.until = self.known();
@@ -96,7 +107,7 @@ impl Intake for Replicator {
         }
         self.replayed -= own_next as u64;
         debug_assert_eq!(own, own_next, "each own packet is stepped");
-        self.columns.release((self.next - self.first) as usize);
+        self.columns.reader.release((self.next - self.first) as usize);
     }
 
     fn counters(&self) -> IntakeCounters {

@@ -11,7 +11,7 @@ const PACKETS: u64 = if cfg!(miri) { 40 } else { 20_000 };
 
 /// A port so small that arena and rings are full and empty again all the time.
 fn small(queues: usize) -> (Feeder, Vec<ReplayPort>, Collector) {
-    sized(queues, Arena::new(if cfg!(miri) { 1024 } else { 8192 }, LONGEST), 4)
+    sized(queues, queues, Arena::new(if cfg!(miri) { 1024 } else { 8192 }, LONGEST), 4)
 }
 
 fn record(data: &[u8]) -> Record<'_> {
@@ -475,7 +475,7 @@ impl Lab for Pair {
     }
 
     fn arrive(&mut self, number: usize, packets: usize) {
-        let waiting = self.ports[number].receive.len();
+        let waiting = self.ports[number].receive.with(|queue| queue.len());
         for _ in waiting..packets {
             let frame = self.feeder.take(&record(&content(self.seq))).expect("open");
             self.seq += 1;
@@ -506,7 +506,7 @@ impl Lab for Pair {
 fn queues_keep_the_contract() {
     port_contract(|| {
         let arena = Arena::new(1 << 16, LONGEST);
-        let (feeder, ports, collector) = ordered(sized(2, arena, 4), Order::by_number);
+        let (feeder, ports, collector) = ordered(sized(2, 2, arena, 4), Order::by_number);
         Pair { feeder, ports, collector: Some(collector), seq: 0, left: 0 }
     });
 }

@@ -1,0 +1,252 @@
+//! The same without a sequencer: cores take packets from one queue, in turns, and each tells the others of those that it took.
+//!
+//! ```text
+//!   queue:     0 1 2 3 4 5 6 7 8 9 ...
+//!   core 0:    takes 0 1 2    writes 0 1 2    publishes        steps (0 1 2)
+//!   core 1:       takes 3 4 5 6   writes 3 4 5 6   publishes   steps 0 1 2 (3 4 5 6)
+//! ```
+//!
+//! Whose turn it is holds the log's tickets, which it gives back before it looks at any byte: receiving and claiming numbers
+//! is all that cores do one after the other. What they write goes side by side, and is published in the order of the
+//! packets (`ring::log`), so that history is what one sequencer would have written. A core waits for those whose packets came
+//! before its own, and these for nobody: room in the log is there before packets are taken.
+
+use std::sync::{Arc, Mutex, TryLockError};
+
+use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
+use ring::Tickets;
+use strategy::{Assign, Move};
+use wire::{Headers, Stamp};
+
+use crate::chain::Chain;
+use crate::path::batch::Batch;
+use crate::path::checks::Checks;
+use crate::path::core::ChainCore;
+use crate::path::laps::Laps;
+use crate::path::packets::{BATCH_PACKETS, all_bits};
+use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::dispatch::Team;
+use crate::strategies::plan::{Layout, Plan, States, Strategy};
+use crate::strategies::refusal::PlanError;
+use crate::strategies::scr::log::{Recorder, history_of};
+use crate::strategies::scr::replicable;
+
+/// See the module.
+pub(crate) struct ScrTurns;
+
+/// Batches of each core that the log has room for: a core that is interrupted holds the others up when they are so far ahead.
+const BATCHES: usize = 64;
+
+impl Strategy for ScrTurns {
+    fn name(&self) -> &'static str {
+        "scr-turns"
+    }
+
+    fn summary(&self) -> &'static str {
+        "scr without a sequencer: cores take packets from one queue in turns, and tell each other of them"
+    }
+
+    fn max_cores(&self) -> usize {
+        sequencer::MAX_CORES
+    }
+
+    fn layout(&self, chain: &Chain, cores: usize) -> Result<Layout, PlanError> {
+        replicable(chain, cores, self.name())?;
+        Ok(Layout { states: States::Replicated, ..Layout::default() })
+    }
+
+    fn assign(&self, _: &Chain, _: &Plan) -> Box<dyn Assign> {
+        Box::new(OneQueue)
+    }
+
+    fn has_one_queue(&self) -> bool {
+        true
+    }
+
+    fn team(&self, chain: &Chain, plan: &Plan) -> Team {
+        let assign = self.assign(chain, plan);
+        if !plan.has_one_queue() {
+            return Team::plain(assign, plan.cores);
+        }
+        let records = (plan.cores + 1) * BATCHES * BATCH_PACKETS;
+        let (tickets, recorders, replicas) = history_of(chain, (plan.cores, plan.cores), records, plan.first);
+        let (tickets, checks) = (Arc::new(Mutex::new(tickets)), chain.checks());
+        let intake = |(recorder, replica)| -> Box<dyn Intake> {
+            let taking = Taking {
+                tickets: Arc::clone(&tickets),
+                recorder,
+                checks: checks.clone(),
+                headers: Box::new([Headers::default(); BATCH_PACKETS]),
+                taken: None,
+            };
+            Box::new(InTurn { replica, taking })
+        };
+        let intakes = recorders.into_iter().zip(replicas).map(intake).collect();
+        Team { dispatcher: Box::new(assign), intakes }
+    }
+}
+
+/// All packets come to one queue.
+struct OneQueue;
+
+impl Assign for OneQueue {
+    fn reads_headers(&self) -> bool {
+        false
+    }
+
+    fn entry(&self, _: &Headers) -> u16 {
+        0
+    }
+
+    fn core(&mut self, _: u16) -> usize {
+        0
+    }
+
+    fn moves(&mut self, _: Stamp) -> &[Move] {
+        &[]
+    }
+}
+
+/// Stands before a replica, and tells the others of what it gets.
+struct InTurn {
+    replica: Box<dyn Intake>,
+    taking: Taking,
+}
+
+/// A core's end of the queue and of the log.
+struct Taking {
+    /// Whoever has them may take packets.
+    tickets: Arc<Mutex<Tickets>>,
+    recorder: Recorder,
+    checks: Checks,
+    /// Of the packets that it took last.
+    headers: Box<[Headers; BATCH_PACKETS]>,
+    /// How many these are, and the number of the first; `None` once they are of no use.
+    taken: Option<(usize, u64)>,
+}
+
+impl Taking {
+    /// Takes packets, if nobody else does just now, and tells the others of them.
+    fn receive(&mut self, port: &mut dyn Port, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let Taking { tickets, recorder, checks, headers, .. } = self;
+        let max = max.min(BATCH_PACKETS);
+        let begin = frames.len();
+        let received = {
+            let mut tickets = match tickets.try_lock() {
+                Ok(tickets) => tickets,
+                Err(TryLockError::WouldBlock) => return Received::Idle,
+                // A core has panicked that had them: the run is over.
+                Err(TryLockError::Poisoned(_)) => return Received::End,
+            };
+            if !tickets.has_room(max) {
+                return Received::Idle;
+            }
+            let received = port.receive(frames, max);
+            match received {
+                Received::Frames => {
+                    let has_room = recorder.writer.claim(&mut tickets, frames.len() - begin);
+                    debug_assert!(has_room, "asked before");
+                }
+                Received::End => tickets.close(),
+                Received::Idle => {}
+            }
+            received
+        };
+        let taken = &frames[begin..];
+        let Some(first) = taken.first() else { return received };
+        self.taken = Some((taken.len(), first.stamp.seq));
+        for (frame, headers) in taken.iter().zip(&mut **headers) {
+            let bytes = port.bytes(frame);
+            checks.parse_into(frame.link, bytes, frame.wire_len, headers);
+            checks.refuse(frame.refused, headers);
+            checks.verify(bytes, headers);
+        }
+        recorder.write(&headers[..taken.len()], taken);
+        // Those before have their packets, and nothing to wait for but a processor.
+        let waiting = Waiting::default();
+        while !recorder.writer.publish() {
+            if recorder.writer.is_broken() {
+                frames.truncate(begin);
+                return Received::End;
+            }
+            waiting.wait();
+        }
+        received
+    }
+
+    /// Puts headers into the batch of which the packets taken last are the first, so that nobody parses them again.
+    fn share(&mut self, batch: &mut Batch) {
+        let Some((packets, seq)) = self.taken.take() else { return };
+        let is_whole = batch.history == 0 && batch.frames.first().is_some_and(|frame| frame.stamp.seq == seq);
+        // What is checked is counted where it is checked.
+        if is_whole && batch.len() == packets && !self.checks.is_needed() {
+            batch.headers[..packets].copy_from_slice(&self.headers[..packets]);
+            batch.parsed = all_bits(packets);
+        }
+    }
+}
+
+impl Intake for InTurn {
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        let InTurn { replica, taking } = self;
+        let received = replica.receive(&mut Taken { port, taking }, chain, batch);
+        taking.share(batch);
+        received
+    }
+
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        self.replica.step(chain, batch, port, laps);
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        self.replica.counters()
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        self.replica.finish()
+    }
+}
+
+/// The port as a replica sees it: packets come with their history told.
+struct Taken<'a> {
+    port: &'a mut dyn Port,
+    taking: &'a mut Taking,
+}
+
+impl Port for Taken<'_> {
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        self.taking.receive(self.port, frames, max)
+    }
+
+    fn consumed(&self) -> u64 {
+        self.port.consumed()
+    }
+
+    fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
+        self.port.bytes(frame)
+    }
+
+    fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
+        self.port.buffer_mut(frame)
+    }
+
+    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
+        self.port.transmit(frames, fates)
+    }
+
+    fn take_over(&mut self, frames: &[Frame]) -> Result<(), Foreign> {
+        self.port.take_over(frames)
+    }
+
+    fn hand_over(&mut self, frames: &[Frame]) {
+        self.port.hand_over(frames);
+    }
+
+    fn idle(&mut self, waiting: &Waiting) {
+        self.port.idle(waiting);
+    }
+
+    fn queue(&self) -> Queue {
+        self.port.queue()
+    }
+}
