@@ -59,7 +59,7 @@ pub use store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 pub use store::follow::End;
 pub use store::history::NewColumn;
 pub use store::striped::StripedBuilder;
-pub use strategies::egress::{Egress, Ends};
+pub use strategies::egress::Egress;
 pub use strategies::fragments::FragmentTracker;
 pub use strategies::limits::{MAX_CORES, free_bytes};
 pub use strategies::plan::Plan;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::TraceSummary;
 use crate::costs::MeasuredCosts;
-use crate::model::Costs;
+use control::Costs;
 
 /// A chain over a trace: what it costs here, and what follows for more cores than were measured.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -11,8 +11,9 @@ use crate::advice::advise;
 use crate::compare::{Labels, in_one_line, summary};
 use crate::costs::{CoreTime, CostError, CostQuestion, MeasuredCosts, measure_costs};
 use crate::forecast::{Advice, Check, Forecast, ForecastPoint, RefusedStrategy};
-use crate::model::{Costs, Skew};
+use crate::model::Skew;
 use crate::offered::BenchError;
+use control::Costs;
 
 /// What to forecast.
 #[derive(Clone, Debug)]

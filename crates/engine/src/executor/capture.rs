@@ -23,7 +23,7 @@ use crate::executor::reload::{Reload, take_over};
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude, run_cores};
 use crate::path::core::ChainCore;
-use crate::strategies::changing::{Change, Changing, Phase, Until};
+use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Team};
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
@@ -113,13 +113,13 @@ pub(crate) fn replay_generations<E: Send>(
         .iter()
         .map(|generation| generation.standing.chain.checksums.decide(&mut input.reader))
         .collect();
-    let telemetry = progress.telemetry.as_deref();
-    telemetry.inspect(|telemetry| telemetry.begin());
-    let mut before = Before::all(plan.cores, telemetry);
+    let telemetry = progress.telemetry_of(first, plan);
+    telemetry.iter().for_each(|telemetry| telemetry.begin());
+    let mut before = Before::all(plan.cores, telemetry.as_deref());
     let mut watch = Watch::of(plan.egress);
     let mut stream = Stream { input, stamper: Stamper::default(), ingress: None };
     let mut collected = Collected::nothing();
-    let (mut reloads, mut changes) = (Vec::new(), Vec::new());
+    let (mut reloads, mut changes) = (Vec::new(), Changes::default());
     let mut old = Vec::new();
     let mut begin = None;
     for (number, Generation { standing, inherited, .. }) in generations.iter().enumerate() {
@@ -144,14 +144,16 @@ pub(crate) fn replay_generations<E: Send>(
         let mut cores = Cores { chain, progress, watch: &mut watch, see };
         let ran = match plan.strategy.changing(chain, plan) {
             None => {
-                let phase = Phase { team: plan.team(chain), ends: plan.ends(), until: Until::packet(until) };
+                let (team, until) = (plan.team(chain), Until::packet(until));
+                let phase = Phase { team, queues: plan.replayed(), until };
                 cores.run_phase(phase, (chains, before), &mut stream)?
             }
             Some(mut changing) => {
+                telemetry.iter().for_each(|telemetry| changing.observe(telemetry));
                 let at = (until, collected.last);
                 let (ran, of_generation) =
                     cores.run_phases(&mut *changing, (chains, before), &mut stream, at)?;
-                changes.extend(of_generation);
+                changes.followed_by(of_generation);
                 ran
             }
         };
@@ -180,13 +182,13 @@ impl<E: Send> Cores<'_, E> {
     /// One strategy on the first of the cores, as far as its phase goes.
     fn run_phase(
         &mut self,
-        Phase { team: Team { dispatcher, intakes }, ends, until }: Phase,
+        Phase { team: Team { dispatcher, intakes }, queues, until }: Phase,
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
         stream: &mut Stream,
     ) -> Result<Ran<E>, RunError<E>> {
         let (cores, first) = (intakes.len(), stream.stamper.next_seq());
         let idle = (chains.split_off(cores), before.split_off(cores));
-        let (feeder, ports, collector) = ends;
+        let (feeder, ports, collector) = queues.ends(cores);
         let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(first));
         let job = Job { chains, intakes, ends, before, first };
         let feed = |feeder| feed(self.chain, stream, feeder, dispatcher, &until, self.progress);
@@ -201,7 +203,7 @@ impl<E: Send> Cores<'_, E> {
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
         stream: &mut Stream,
         (until, mut last): (u64, Stamp),
-    ) -> Result<(Ran<E>, Vec<Change>), RunError<E>> {
+    ) -> Result<(Ran<E>, Changes), RunError<E>> {
         let mut collected = Collected::nothing();
         loop {
             let phase = changing.begin(&mut chains, stream.stamper.next_seq(), last);

@@ -15,7 +15,7 @@ use crate::executor::reload::Reloaded;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{HistoryCounters, Moves};
-use crate::strategies::changing::Change;
+use crate::strategies::changing::Changes;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -52,7 +52,7 @@ pub struct RunOutcome {
     /// Where another chain took over: `cores` are the last one's.
     pub reloads: Vec<Reloaded>,
     /// Under a strategy that has others run the chain: which did, one after the other.
-    pub changes: Vec<Change>,
+    pub changes: Changes,
     /// The chain that ran last and its plan, in a live run.
     pub chain: Option<(Chain, Plan)>,
 }
@@ -76,7 +76,7 @@ impl RunOutcome {
             egress: EgressOutcome::default(),
             checksums: ChecksumSample::default(),
             reloads: Vec::new(),
-            changes: Vec::new(),
+            changes: Changes::default(),
             chain: None,
         }
     }

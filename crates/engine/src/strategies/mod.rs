@@ -34,8 +34,9 @@ mod single;
 pub(crate) mod succession;
 mod two_cards;
 
-pub use changing::{Change, Changing, Decided, Phase};
+pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
 pub use dispatch::{Dispatcher, Queues, Team};
+pub use egress::Replayed;
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;
 pub use plan::{Layout, Shards, States, Strategy};

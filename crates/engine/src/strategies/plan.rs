@@ -18,7 +18,7 @@ use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::Team;
-use crate::strategies::egress::{Egress, Ends};
+use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
@@ -339,15 +339,15 @@ impl Plan {
         stays && !self.is_replicated()
     }
 
-    /// A port for its cores.
-    pub fn ends(&self) -> Ends {
+    /// How packets of a capture come to its cores, and leave them.
+    pub fn replayed(&self) -> Replayed {
         let ordered = match self.rebalancing {
             // A packet that waits for its flow is sent behind later ones.
             Some(_) => replay_in_any_order,
             None if self.has_one_queue() => replay_one_queue,
             None => replay,
         };
-        self.egress.ends(self.cores, ordered)
+        Replayed { egress: self.egress, ordered }
     }
 
     /// Whether all cores take packets from one queue.

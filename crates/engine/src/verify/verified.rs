@@ -10,7 +10,7 @@ use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{HistoryOutcome, RunError};
 use crate::executor::reload::Reloaded;
 use crate::path::receive::Moves;
-use crate::strategies::changing::Change;
+use crate::strategies::changing::Changes;
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -48,7 +48,7 @@ pub struct Verified {
     /// Where another chain took over.
     pub reloads: Vec<Reloaded>,
     /// Under a strategy that has others run the chain: which did, one after the other.
-    pub changes: Vec<Change>,
+    pub changes: Changes,
     /// Why the input ended early, if it did. What came before is compared.
     pub input_error: Option<InputError>,
     /// Whether [`Progress::stop`](crate::Progress::stop) ended it.
@@ -75,7 +75,7 @@ impl Verified {
             out_of_order: None,
             moves: Moves::default(),
             reloads: Vec::new(),
-            changes: Vec::new(),
+            changes: Changes::default(),
             input_error: None,
             stopped: true,
             history: None,

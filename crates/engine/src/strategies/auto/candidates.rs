@@ -1,29 +1,16 @@
 //! The strategies that can run a chain one after the other, and why others cannot.
 
-use std::fmt;
+use control::{Choice, Spreading};
 
 use crate::chain::Chain;
 use crate::strategies::plan::{Plan, Strategy};
 use crate::strategies::{RSS, RSSPP, SCR, SINGLE, hashing};
 
-/// A strategy on a number of cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) strategy: &'static dyn Strategy,
-    pub(super) cores: usize,
-}
-
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.strategy.name(), self.cores)
-    }
-}
-
 /// All of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Candidates {
     /// The first is `single`.
-    pub(super) all: Vec<Candidate>,
+    pub(super) all: Vec<Choice>,
     /// Strategies that cannot take part, and why.
     pub(super) left_out: Vec<(&'static str, String)>,
 }
@@ -31,18 +18,35 @@ pub(super) struct Candidates {
 impl Candidates {
     /// Of `chain`, on up to as many cores as `plan` has.
     pub(super) fn new(chain: &Chain, plan: &Plan) -> Candidates {
-        let mut candidates =
-            Candidates { all: vec![Candidate { strategy: SINGLE, cores: 1 }], left_out: Vec::new() };
-        for strategy in [RSS, RSSPP, SCR] {
+        let single = Choice { spreading: Spreading::Single, cores: 1 };
+        let mut candidates = Candidates { all: vec![single], left_out: Vec::new() };
+        for spreading in [Spreading::Rss, Spreading::Rsspp, Spreading::Scr] {
+            let strategy = strategy_of(spreading);
             match why_not(chain, strategy) {
                 None => {
                     let cores = 2..=plan.cores.min(strategy.max_cores());
-                    candidates.all.extend(cores.map(|cores| Candidate { strategy, cores }));
+                    candidates.all.extend(cores.map(|cores| Choice { spreading, cores }));
                 }
                 Some(why) => candidates.left_out.push((strategy.name(), why)),
             }
         }
         candidates
+    }
+
+    /// What a run begins with: what most chains do well under, on all cores.
+    pub(super) fn first(&self) -> Choice {
+        let hashed = self.all.iter().rev().find(|choice| choice.spreading == Spreading::Rss);
+        *hashed.unwrap_or(&self.all[0])
+    }
+}
+
+/// What spreads packets so.
+pub(super) fn strategy_of(spreading: Spreading) -> &'static dyn Strategy {
+    match spreading {
+        Spreading::Single => SINGLE,
+        Spreading::Rss => RSS,
+        Spreading::Rsspp => RSSPP,
+        Spreading::Scr => SCR,
     }
 }
 
@@ -50,7 +54,8 @@ impl Candidates {
 fn why_not(chain: &Chain, strategy: &'static dyn Strategy) -> Option<String> {
     let layout = match strategy.layout(chain, 2) {
         Ok(layout) => layout,
-        Err(error) => return Some(error.to_string()),
+        // What would work is for those who asked for that strategy.
+        Err(error) => return error.to_string().lines().next().map(str::to_owned),
     };
     if let Some(index) = layout.shared.first() {
         return Some(format!("all cores would share the states of `{}`", chain.functions[*index].name));
@@ -59,7 +64,7 @@ fn why_not(chain: &Chain, strategy: &'static dyn Strategy) -> Option<String> {
     let pooled = chain.functions.iter().find(|spec| spec.function.steps_in_order());
     pooled.filter(|_| strategy == SCR).map(|spec| {
         format!(
-            "flows of `{}` take from a pool that is divided among cores, and replicas need it whole",
+            "`{}` takes from a pool that is divided among cores, and a replica needs all of it",
             spec.name
         )
     })

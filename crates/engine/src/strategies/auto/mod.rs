@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `candidates` | the strategies that can run a chain, and those that cannot |
 //! | `phases` | one phase after the other |
-//! | `noting` | notes the entry of every packet, whatever strategy dispatches it |
+//! | `deciding` | what is measured, and what follows: [`control::Chooser`] decides |
+//! | `noting` | notes the entry of every packet, whatever strategy dispatches it, and ends epochs |
 //! | `transfer` | flows between two phases |
 
 mod candidates;
+mod deciding;
 mod noting;
 mod phases;
 mod transfer;
