@@ -34,15 +34,21 @@ pub struct Choice {
     pub cores: usize,
 }
 
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.spreading {
+impl Spreading {
+    /// The strategy's name.
+    pub fn name(self) -> &'static str {
+        match self {
             Spreading::Single => "single",
             Spreading::Rss => "rss",
             Spreading::Rsspp => "rsspp",
             Spreading::Scr => "scr",
-        };
-        write!(f, "{name} on {}", self.cores)
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.spreading.name(), self.cores)
     }
 }
 
@@ -102,6 +108,13 @@ const PACKETS: u64 = 1_000;
 /// functions in the paper's Table 4 that cost most (SCR, NSDI'25).
 const REPLAY: f64 = 0.28;
 
+/// Costs that only those know who have measured them beforehand: see [`Costs`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    carry_ns: f64,
+    sequencer_ns: f64,
+}
+
 /// Decides.
 #[derive(Clone, Debug)]
 pub struct Chooser {
@@ -111,6 +124,8 @@ pub struct Chooser {
     loads: Vec<u64>,
     packet_ns: Option<f64>,
     replay_ns: Option<f64>,
+    /// What nobody measures while a run goes on.
+    beside: Beside,
     /// How much more than the balancer would leave it the busiest core has under RSS++, as a factor.
     imbalance: f64,
     /// What has promised more, and in how many epochs.
@@ -126,8 +141,21 @@ impl Chooser {
             loads: vec![0; entries],
             packet_ns: None,
             replay_ns: None,
+            beside: Beside::default(),
             imbalance: 1.0,
             ahead: None,
+        }
+    }
+
+    /// The same of one who knows what packets cost, and how many have come by entry.
+    pub fn knowing(choices: Vec<Choice>, now: Choice, costs: &Costs, loads: Vec<u64>) -> Chooser {
+        let Costs { carry_ns, sequencer_ns, replay_ns, .. } = *costs;
+        Chooser {
+            packet_ns: Some(costs.packet_ns()),
+            replay_ns: Some(replay_ns),
+            beside: Beside { carry_ns, sequencer_ns },
+            loads,
+            ..Chooser::new(choices, now, 0)
         }
     }
 
@@ -183,7 +211,8 @@ impl Chooser {
     fn costs(&self) -> Costs {
         let packet_ns = self.packet_ns.unwrap_or(1.0);
         let replay_ns = self.replay_ns.unwrap_or(packet_ns * REPLAY);
-        Costs { dispatch_ns: packet_ns, compute_ns: 0.0, replay_ns, carry_ns: 0.0, sequencer_ns: 0.0 }
+        let Beside { carry_ns, sequencer_ns } = self.beside;
+        Costs { dispatch_ns: packet_ns, compute_ns: 0.0, replay_ns, carry_ns, sequencer_ns }
     }
 
     /// Share of the busiest of so many cores, under RSS and under RSS++.

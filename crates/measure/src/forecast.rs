@@ -42,6 +42,10 @@ pub struct Forecast {
     pub points: Vec<ForecastPoint>,
     /// Prediction against measurement, under `scr` on virtual cores.
     pub checks: Vec<Check>,
+    /// Where `auto` comes to rest once it has measured these costs, if traffic stays like this: or at what is less than 5%
+    /// below.
+    #[serde(default)]
+    pub auto: Option<Fastest>,
     /// What to use.
     pub advice: Advice,
 }

@@ -26,6 +26,11 @@ impl Skew {
         Ok(Skew { chain: chain.clone(), plan: plan.clone(), loads })
     }
 
+    /// Packets by entry.
+    pub fn loads(&self) -> &[u64] {
+        &self.loads
+    }
+
     /// Share of the packets of the busiest of `cores` cores, 0 to 1, under `rss` and under `rsspp`: see
     /// [`control::busiest_shares`].
     pub fn busiest_shares(&self, cores: usize) -> (f64, f64) {

@@ -61,13 +61,10 @@ impl Machine {
 
     /// What a choice is worth on it, as one who knows all would say.
     fn worth(&self, choice: Choice) -> f64 {
-        let knowing = Chooser {
-            loads: self.loads.clone(),
-            packet_ns: Some(self.packet_ns),
-            replay_ns: Some(self.replay_ns),
-            ..Chooser::new(choices(choice.cores.max(2)), choice, ENTRIES)
-        };
-        knowing.worth(choice)
+        let Machine { packet_ns, replay_ns, ref loads } = *self;
+        let costs =
+            Costs { dispatch_ns: packet_ns, compute_ns: 0.0, replay_ns, carry_ns: 0.0, sequencer_ns: 0.0 };
+        Chooser::knowing(vec![choice], choice, &costs, loads.clone()).worth(choice)
     }
 }
 

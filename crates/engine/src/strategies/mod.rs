@@ -34,6 +34,7 @@ mod single;
 pub(crate) mod succession;
 mod two_cards;
 
+pub use auto::candidates::Candidates;
 pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
 pub use dispatch::{Dispatcher, Queues, Team};
 pub use egress::Replayed;
@@ -64,3 +65,6 @@ pub const AUTO: &dyn Strategy = &auto::Auto;
 
 /// Every strategy.
 pub const ALL: [&dyn Strategy; 9] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO];
+
+/// Those that run a chain themselves, from the first packet to the last.
+pub const STEADY: [&dyn Strategy; 8] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID];

@@ -6,25 +6,25 @@ use crate::chain::Chain;
 use crate::strategies::plan::{Plan, Strategy};
 use crate::strategies::{RSS, RSSPP, SCR, SINGLE, hashing};
 
-/// All of a chain.
+/// What can run a chain under `auto`.
 #[derive(Clone, Debug)]
-pub(super) struct Candidates {
+pub struct Candidates {
     /// The first is `single`.
-    pub(super) all: Vec<Choice>,
+    pub all: Vec<Choice>,
     /// Strategies that cannot take part, and why.
-    pub(super) left_out: Vec<(&'static str, String)>,
+    pub left_out: Vec<(&'static str, String)>,
 }
 
 impl Candidates {
-    /// Of `chain`, on up to as many cores as `plan` has.
-    pub(super) fn new(chain: &Chain, plan: &Plan) -> Candidates {
+    /// Of `chain`, on up to so many cores.
+    pub fn new(chain: &Chain, cores: usize) -> Candidates {
         let single = Choice { spreading: Spreading::Single, cores: 1 };
         let mut candidates = Candidates { all: vec![single], left_out: Vec::new() };
         for spreading in [Spreading::Rss, Spreading::Rsspp, Spreading::Scr] {
             let strategy = strategy_of(spreading);
             match why_not(chain, strategy) {
                 None => {
-                    let cores = 2..=plan.cores.min(strategy.max_cores());
+                    let cores = 2..=cores.min(strategy.max_cores());
                     candidates.all.extend(cores.map(|cores| Choice { spreading, cores }));
                 }
                 Some(why) => candidates.left_out.push((strategy.name(), why)),

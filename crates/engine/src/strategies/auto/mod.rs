@@ -8,7 +8,7 @@
 //! | `noting` | notes the entry of every packet, whatever strategy dispatches it, and ends epochs |
 //! | `transfer` | flows between two phases |
 
-mod candidates;
+pub(crate) mod candidates;
 mod deciding;
 mod noting;
 mod phases;

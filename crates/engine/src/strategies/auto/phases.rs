@@ -34,7 +34,7 @@ pub(super) struct Phases {
 
 impl Phases {
     pub(super) fn new(chain: &Chain, plan: &Plan) -> Phases {
-        let candidates = Candidates::new(chain, plan);
+        let candidates = Candidates::new(chain, plan.cores);
         let now = candidates.first();
         let deciding = Deciding::new(candidates.all.clone(), now, plan.indirection_entries);
         Phases {
