@@ -186,8 +186,10 @@ impl Chooser {
 
     /// What packets cost, from the time that cores spent on them.
     fn learn(&mut self, packets: u64, cores: &[Work]) {
-        let busy_ns: u64 = cores.iter().map(|core| core.busy_ns).sum();
-        let each_ns = busy_ns as f64 / packets as f64;
+        // Of the core that was interrupted least, of those that had something to do.
+        let had_work = |core: &&Work| 4 * core.packets * cores.len() as u64 >= packets;
+        let of_core = |core: &Work| core.busy_ns as f64 / core.packets as f64;
+        let each_ns = cores.iter().filter(had_work).map(of_core).fold(f64::INFINITY, f64::min);
         let others = self.now.cores.saturating_sub(1) as f64;
         match (self.now.spreading, self.packet_ns) {
             (Spreading::Scr, Some(packet_ns)) if others > 0.0 => {
