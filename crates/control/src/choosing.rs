@@ -126,8 +126,9 @@ pub struct Chooser {
     replay_ns: Option<f64>,
     /// What nobody measures while a run goes on.
     beside: Beside,
-    /// How much more than the balancer would leave it the busiest core has under RSS++, as a factor.
-    imbalance: f64,
+    /// How much longer the busiest core is busy under RSS++ than if entries were where the balancer wants them, and moving
+    /// them cost nothing: a factor.
+    restless: f64,
     /// What has promised more, and in how many epochs.
     ahead: Option<(Spreading, u32)>,
 }
@@ -142,7 +143,7 @@ impl Chooser {
             packet_ns: None,
             replay_ns: None,
             beside: Beside::default(),
-            imbalance: 1.0,
+            restless: 1.0,
             ahead: None,
         }
     }
@@ -199,14 +200,18 @@ impl Chooser {
             (Spreading::Scr, None) if others > 0.0 => {
                 self.packet_ns = Some(each_ns / (1.0 + others * REPLAY))
             }
+            (Spreading::Rsspp, Some(packet_ns)) => {
+                let busiest = cores.iter().map(|core| core.packets).max().unwrap_or(0);
+                let (_, balanced) = self.shares(self.now.cores);
+                let aim_ns = packets as f64 * balanced * packet_ns;
+                let factor = (busiest as f64 * each_ns / aim_ns.max(1.0)).max(1.0);
+                self.restless += (factor - self.restless) / 4.0;
+                return;
+            }
             _ => smooth(&mut self.packet_ns, each_ns),
         }
-        if self.now.spreading == Spreading::Rsspp {
-            let busiest = cores.iter().map(|core| core.packets).max().unwrap_or(0);
-            let (_, balanced) = self.shares(self.now.cores);
-            let ratio = (busiest as f64 / packets as f64 / balanced.max(f64::MIN_POSITIVE)).max(1.0);
-            self.imbalance += (ratio - self.imbalance) / 4.0;
-        }
+        // Traffic changes: some day it is worth another try.
+        self.restless += (1.0 - self.restless) / 100.0;
     }
 
     /// What the costs are taken for.
@@ -229,7 +234,7 @@ impl Chooser {
         match spreading {
             Spreading::Single => costs.single_mpps(),
             Spreading::Rss => costs.sharded_mpps(self.shares(cores).0),
-            Spreading::Rsspp => costs.sharded_mpps((self.shares(cores).1 * self.imbalance).min(1.0)),
+            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1 * self.restless),
             Spreading::Scr => costs.scr_mpps(cores),
         }
     }

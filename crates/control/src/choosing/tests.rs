@@ -108,6 +108,25 @@ fn replay_that_costs_more_than_was_guessed() {
     assert!((changes[1].1.replay_ns - 95.0).abs() < 1.0);
 }
 
+/// RSS++ that is busy with moving entries is left, and not come back to at once.
+#[test]
+fn moves_that_cost_more_than_they_gain() {
+    let mut loads = vec![1_000; ENTRIES];
+    (loads[0], loads[4]) = (9_000, 9_000);
+    let machine = Machine { packet_ns: 100.0, replay_ns: 90.0, loads };
+    let begin = Choice { spreading: Spreading::Rss, cores: 4 };
+    let mut chooser = Chooser::new(choices(4), begin, ENTRIES);
+    let mut told = Vec::new();
+    for epoch in 0..60 {
+        let moves = if chooser.now().spreading == Spreading::Rsspp { 2.0 } else { 1.0 };
+        let work = machine.work(chooser.now(), &mut || moves);
+        told.extend(
+            chooser.end_epoch(&machine.loads, &work).decision.map(|decision| (epoch, decision.to.spreading)),
+        );
+    }
+    assert!(matches!(told[..], [(2, Spreading::Rsspp), (epoch, Spreading::Rss)] if epoch < 10), "{told:?}");
+}
+
 /// Cores that add nothing are given back.
 #[test]
 fn cores_that_add_nothing_are_given_back() {
