@@ -3,8 +3,12 @@
 use control::{Choice, Spreading};
 
 use crate::chain::Chain;
+use crate::strategies::hashing;
 use crate::strategies::plan::{Plan, Strategy};
-use crate::strategies::{RSS, RSSPP, SCR, SINGLE, hashing};
+use crate::strategies::rss::Rss;
+use crate::strategies::rsspp::Rsspp;
+use crate::strategies::scr::Scr;
+use crate::strategies::single::Single;
 
 /// What can run a chain under `auto`.
 #[derive(Clone, Debug)]
@@ -22,7 +26,7 @@ impl Candidates {
         let mut candidates = Candidates { all: vec![single], left_out: Vec::new() };
         for spreading in [Spreading::Rss, Spreading::Rsspp, Spreading::Scr] {
             let strategy = strategy_of(spreading);
-            match why_not(chain, strategy) {
+            match why_not(chain, spreading) {
                 None => {
                     let cores = 2..=cores.min(strategy.max_cores());
                     candidates.all.extend(cores.map(|cores| Choice { spreading, cores }));
@@ -43,16 +47,16 @@ impl Candidates {
 /// What spreads packets so.
 pub(super) fn strategy_of(spreading: Spreading) -> &'static dyn Strategy {
     match spreading {
-        Spreading::Single => SINGLE,
-        Spreading::Rss => RSS,
-        Spreading::Rsspp => RSSPP,
-        Spreading::Scr => SCR,
+        Spreading::Single => &Single,
+        Spreading::Rss => &Rss,
+        Spreading::Rsspp => &Rsspp,
+        Spreading::Scr => &Scr,
     }
 }
 
 /// Why a strategy cannot take part, if it cannot.
-fn why_not(chain: &Chain, strategy: &'static dyn Strategy) -> Option<String> {
-    let layout = match strategy.layout(chain, 2) {
+fn why_not(chain: &Chain, spreading: Spreading) -> Option<String> {
+    let layout = match strategy_of(spreading).layout(chain, 2) {
         Ok(layout) => layout,
         // What would work is for those who asked for that strategy.
         Err(error) => return error.to_string().lines().next().map(str::to_owned),
@@ -62,7 +66,7 @@ fn why_not(chain: &Chain, strategy: &'static dyn Strategy) -> Option<String> {
     }
     // A pool is divided by entry, and of another core's packet a replica does not know the entry.
     let pooled = chain.functions.iter().find(|spec| spec.function.steps_in_order());
-    pooled.filter(|_| strategy == SCR).map(|spec| {
+    pooled.filter(|_| spreading == Spreading::Scr).map(|spec| {
         format!(
             "`{}` takes from a pool that is divided among cores, and a replica needs all of it",
             spec.name
