@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::strategies::{AUTO, RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::strategies::{AUTO, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{Chain, Egress, Plan, Progress, Seen, guests, replay_capture, run_live};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
@@ -147,8 +147,17 @@ fn strategies_that_take_over_answer_as_one_core_does() {
 /// Tables with room, so that every strategy answers as one core does, and each packet leaves as it would from there.
 #[test]
 fn every_strategy_answers_as_one_core_does() {
-    let ways: [(&'static dyn Strategy, usize); 7] =
-        [(SINGLE, 1), (RSS, 1), (RSS, 2), (RSSPP, 3), (SHARED, 2), (SCR, 2), (SCR, 3)];
+    let ways: [(&'static dyn Strategy, usize); 7] = [
+        (SINGLE, 1),
+        (RSS, 1),
+        (RSS, 2),
+        (RSSPP, 3),
+        (SHARED, 2),
+        (SCR, 2),
+        (SCR, 3),
+        (SCR_TURNS, 2),
+        (SCR_TURNS, 3),
+    ];
     for name in ["edge.toml", "scan.toml", "mixed-keys.toml"] {
         for fragments in [engine::Fragments::Pass, engine::Fragments::Track] {
             let chain = Chain { fragments, ..example_ignoring(name) };
@@ -251,7 +260,9 @@ fn chains_take_over_while_packets_come() {
         (0..6).map(|turn| if turn % 2 == 0 { other.clone() } else { edge.clone() }).collect();
     let mut in_the_middle = 0;
     for (name, capture) in inputs() {
-        for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (RSSPP, 2), (SCR, 2), (SCR, 3), (AUTO, 3)] {
+        for (strategy, cores) in
+            [(SINGLE, 1), (RSS, 2), (RSSPP, 2), (SCR, 2), (SCR, 3), (SCR_TURNS, 3), (AUTO, 3)]
+        {
             let plan = Plan::new(&edge, strategy, cores).expect("a plan");
             let (left, missing, told) = live_reloading(&edge, &plan, &others, &capture);
             assert_eq!(missing, 0, "{name} under {}: frames are missing", strategy.name());

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::slice;
 
-use engine::strategies::{DYSSECT, RSS, SCR, SHARED, SINGLE};
+use engine::strategies::{DYSSECT, RSS, SCR, SCR_TURNS, SHARED, SINGLE};
 use engine::{Batch, Chain, CoreCounters, External, HistoryCounters, Intake, Plan, Publisher, Recovery};
 use engine::{Sequencing, history, run, turn};
 use io::capture::CaptureReader;
-use io::{Collector, Received, ReplayPort, replay, replay_restamped};
+use io::{Collector, Received, ReplayPort, replay, replay_one_queue, replay_restamped};
 use paceline_conformance::counting::{Counting, allocations};
 use paceline_conformance::{captures, example, stock};
 use wire::Stamp;
@@ -199,6 +199,35 @@ fn assert_replicas_allocate_nothing(chain: &Chain, capture: &Path) {
     }
     assert!(packets > 1_000);
     assert_eq!(replayed, packets * (REPLICAS as u64 - 1));
+}
+
+/// Cores that take packets from one queue, one core after the other: the first takes all of them.
+#[test]
+fn replicas_that_take_packets_in_turns_do_not_allocate() {
+    for chain in ["edge.toml", "mixed-keys.toml", "nat.toml"].map(example) {
+        let plan = Plan::new(&chain, SCR_TURNS, REPLICAS).expect("a plan");
+        let mut cores = plan.cores_of(&chain).expect("memory");
+        let (mut feeder, ports, collector) = replay_one_queue(REPLICAS);
+        let mut reader = CaptureReader::open(&captures()[0]).expect("a capture");
+        for _ in 0..SPRAYED {
+            let record = reader.next().expect("whole").expect("as many");
+            let frame = feeder.take(&record).expect("open");
+            feeder.send(0, frame).expect("open");
+        }
+        drop(feeder);
+        let mut batch = Batch::new();
+        let intakes = plan.team(&chain).intakes;
+        let mut replayed = Vec::new();
+        for ((mut port, mut intake), core) in ports.into_iter().zip(intakes).zip(&mut cores) {
+            let allocated = allocations(|| {
+                run(&mut port, core, &mut batch, &mut (), &mut *intake).expect("open");
+            });
+            assert_eq!(allocated, 0, "{}", chain.name);
+            replayed.push(intake.counters().replayed);
+        }
+        drop(collector);
+        assert_eq!(replayed, [0, SPRAYED as u64, SPRAYED as u64]);
+    }
 }
 
 /// The next packets, in turn for each core, with what steps the history of all. The dispatcher does not allocate either.

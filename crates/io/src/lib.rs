@@ -22,6 +22,7 @@ pub mod nic;
 mod packets;
 mod pool;
 mod port;
+mod receive;
 mod relay;
 mod replay;
 mod tap;

@@ -108,6 +108,12 @@ pub trait Port: Send {
         waiting.wait();
     }
 
+    /// Does with frames just received what need not be done while others wait to receive from the same queue. Said once for
+    /// them, ahead of all else, by whoever receives in turns; of a port with a queue of its own receiving is all.
+    fn fetch(&mut self, frames: &mut [Frame]) {
+        let _ = frames;
+    }
+
     /// How it stands with the receive queue, as [`Port::receive`] found it last.
     fn queue(&self) -> Queue {
         Queue::default()

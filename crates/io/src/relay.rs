@@ -19,10 +19,14 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use ring::{Consumer, Producer, ring};
 
+use crate::receive::Receive;
 use crate::{Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received, Waiting};
 
 /// Frames on their way to one core, at most: as in a run over a capture.
 const RING_FRAMES: usize = QUEUE_FRAMES_MAX / 2;
+
+/// Frames after which all cores are woken that have one queue: they step what others took.
+const WAKE_FRAMES: u64 = 1_024;
 
 /// How long a core sleeps at most, if nobody wakes it.
 const SLEEP: Duration = Duration::from_millis(5);
@@ -43,6 +47,10 @@ pub struct Relay {
     /// By core, frames that were passed on to it, less those that it sent back: it may send another core's.
     out: Vec<isize>,
     is_broken: bool,
+    /// Where all cores have one queue: whether one of them is gone with frames in its hands.
+    common: Option<Arc<AtomicBool>>,
+    /// Whether something was passed on that any of them may take.
+    is_for_any: Cell<bool>,
     /// By core, whether it sleeps, and whether there is something for it since that was last looked at.
     sleepers: Vec<(Arc<CachePadded<Sleeper>>, Cell<bool>)>,
 }
@@ -50,11 +58,27 @@ pub struct Relay {
 /// A core's end: what the front passes on is received, and what is sent goes back to the front.
 pub struct RelayPort {
     pool: Pool,
-    receive: Consumer<Frame>,
+    receive: Receive,
+    held: Held,
     back: Producer<(Frame, Fate)>,
     received: u64,
     waited: usize,
     sleeper: Arc<CachePadded<Sleeper>>,
+}
+
+/// Frames that a core has, and who is told when it goes with them.
+#[derive(Default)]
+struct Held {
+    frames: isize,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.frames > 0 {
+            self.is_broken.store(true, Ordering::Release);
+        }
+    }
 }
 
 impl Relay {
@@ -63,20 +87,50 @@ impl Relay {
     /// # Panics
     /// If there are no frames.
     pub fn new(guests: Vec<Pool>, frames: usize) -> (Relay, Vec<RelayPort>) {
+        let (to, receives): (Vec<_>, Vec<_>) = guests.iter().map(|_| ring(RING_FRAMES)).unzip();
+        Relay::through(to, receives.into_iter().map(Receive::Own).collect(), (guests, frames))
+    }
+
+    /// The same where all cores take frames from one queue: those that are passed on to core 0.
+    ///
+    /// # Panics
+    /// If there are no frames.
+    pub fn one_queue(guests: Vec<Pool>, frames: usize) -> (Relay, Vec<RelayPort>) {
+        let (to, queue) = ring(RING_FRAMES);
+        let receives = Receive::common(queue, guests.len());
+        let (mut relay, mut ports) = Relay::through(vec![to], receives, (guests, frames));
+        let is_broken = Arc::new(AtomicBool::new(false));
+        ports.iter_mut().for_each(|port| port.held.is_broken = Arc::clone(&is_broken));
+        relay.common = Some(is_broken);
+        (relay, ports)
+    }
+
+    fn through(
+        to: Vec<Producer<Frame>>,
+        receives: Vec<Receive>,
+        (guests, frames): (Vec<Pool>, usize),
+    ) -> (Relay, Vec<RelayPort>) {
         let cores = guests.len();
         let (sent, out) = (vec![0; cores], vec![0; cores]);
-        let (to, back, sleepers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut relay = Relay { to, back, sent, out, is_broken: false, sleepers };
-        let port = |pool| {
-            let (to, receive) = ring(RING_FRAMES);
+        let (back, sleepers) = (Vec::new(), Vec::new());
+        let mut relay = Relay {
+            to,
+            back,
+            sent,
+            out,
+            is_broken: false,
+            common: None,
+            is_for_any: Cell::new(false),
+            sleepers,
+        };
+        let port = |(pool, receive)| {
             let (back, at_front) = ring(frames);
-            relay.to.push(to);
             relay.back.push(at_front);
             let sleeper = Arc::<CachePadded<Sleeper>>::default();
             relay.sleepers.push((Arc::clone(&sleeper), Cell::new(false)));
-            RelayPort { pool, receive, back, received: 0, waited: 0, sleeper }
+            RelayPort { pool, receive, held: Held::default(), back, received: 0, waited: 0, sleeper }
         };
-        let ports = guests.into_iter().map(port).collect();
+        let ports = guests.into_iter().zip(receives).map(port).collect();
         (relay, ports)
     }
 
@@ -92,7 +146,12 @@ impl Relay {
         self.to[core].push(frame)?;
         self.sent[core] += 1;
         self.out[core] += 1;
-        self.wake_soon(core);
+        match self.common {
+            None => self.wake_soon(core),
+            // All have to step it, some time soon.
+            Some(_) if self.sent[core].is_multiple_of(WAKE_FRAMES) => self.wake_soon_all(),
+            Some(_) => self.is_for_any.set(true),
+        }
         Ok(())
     }
 
@@ -104,8 +163,12 @@ impl Relay {
 
     /// Wakes all cores that sleep.
     pub fn wake_all(&mut self) {
-        (0..self.sleepers.len()).for_each(|core| self.wake_soon(core));
+        self.wake_soon_all();
         self.wake();
+    }
+
+    fn wake_soon_all(&self) {
+        (0..self.sleepers.len()).for_each(|core| self.wake_soon(core));
     }
 
     /// Wakes cores that sleep though frames were passed on to them. A core that falls asleep meanwhile sees them first.
@@ -114,6 +177,12 @@ impl Relay {
         // Frames are passed on before it is asked who sleeps; a core says that it sleeps before it looks for frames. So
         // one of the two sees the other.
         fence(Ordering::SeqCst);
+        // Whichever does not sleep takes it.
+        let is_asleep =
+            |(sleeper, _): &(Arc<CachePadded<Sleeper>>, _)| sleeper.is_asleep.load(Ordering::Relaxed);
+        if self.is_for_any.take() && self.sleepers.iter().all(is_asleep) {
+            self.wake_soon(0);
+        }
         for (sleeper, is_due) in &self.sleepers {
             if is_due.take() && sleeper.is_asleep.load(Ordering::Relaxed) {
                 sleeper.thread.get().into_iter().for_each(Thread::unpark);
@@ -129,8 +198,9 @@ impl Relay {
             let is_gone = back.is_abandoned();
             let count = back.pop_into(done, most);
             *out -= count as isize;
-            self.is_broken |= is_gone && count == 0 && *out > 0;
+            self.is_broken |= self.common.is_none() && is_gone && count == 0 && *out > 0;
         }
+        self.is_broken |= self.common.as_ref().is_some_and(|is_broken| is_broken.load(Ordering::Acquire));
     }
 
     /// By core, frames passed on so far.
@@ -165,11 +235,14 @@ impl Port for RelayPort {
     #[inline]
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         // Before the ring is looked at: what came before the end is seen then.
-        let is_over = self.receive.is_abandoned();
         let before = frames.len();
-        self.waited = self.receive.len();
-        let count = self.receive.pop_into(frames, max);
+        let (is_over, waited, count) = self.receive.with(|queue| {
+            let (is_over, waited) = (queue.is_abandoned(), queue.len());
+            (is_over, waited, queue.pop_into(frames, max))
+        });
+        self.waited = waited;
         self.received += count as u64;
+        self.held.frames += count as isize;
         let of_front = self.pool.take_over(&frames[before..]);
         debug_assert!(of_front.is_ok(), "the front passes on frames of its pool");
         match count {
@@ -201,6 +274,7 @@ impl Port for RelayPort {
         }
         let taken = self.back.room_for(frames.len()).min(frames.len());
         self.pool.hand_over(&frames[..taken]);
+        self.held.frames -= taken as isize;
         self.back.push_from(&mut frames.drain(..taken).zip(fates.iter().copied()));
         Ok(taken)
     }
@@ -221,7 +295,7 @@ impl Port for RelayPort {
         self.sleeper.thread.get_or_init(thread::current);
         self.sleeper.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.receive.is_empty() && !self.receive.is_abandoned() {
+        if self.receive.with(|queue| queue.is_empty() && !queue.is_abandoned()) {
             thread::park_timeout(SLEEP);
         }
         self.sleeper.is_asleep.store(false, Ordering::Relaxed);
@@ -318,43 +392,69 @@ mod tests {
         assert_eq!(front.relay.as_ref().map(Relay::out), Some(0));
     }
 
+    /// Falls asleep whenever nothing has come.
+    fn work(mut port: RelayPort) {
+        let (mut frames, waiting) = (Vec::new(), Waiting::default());
+        loop {
+            match port.receive(&mut frames, 64) {
+                Received::Frames => port.send(&mut frames, &[Fate::Forward]).expect("it is there"),
+                Received::Idle if waiting.is_long() => port.idle(&waiting),
+                Received::Idle => waiting.wait(),
+                Received::End => return,
+            }
+        }
+    }
+
     /// Nobody waits for the end of a sleep: each of many frames, passed on one at a time, comes back soon.
     #[test]
     fn a_core_that_sleeps_is_woken() {
         const FRAMES: u32 = 200;
-        let (mut pool, guests) = Pool::chunks(1, 1 << 16, 1);
-        let (mut relay, mut ports) = Relay::new(guests, pool.free());
-        let mut port = ports.remove(0);
-        let waiting = Waiting::default();
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut frames = Vec::new();
-                loop {
-                    match port.receive(&mut frames, 64) {
-                        Received::Frames => port.send(&mut frames, &[Fate::Forward]).expect("it is there"),
-                        // Falls asleep at once.
-                        Received::Idle if waiting.is_long() => port.idle(&waiting),
-                        Received::Idle => waiting.wait(),
-                        Received::End => return,
+        for (cores, new) in [(1, Relay::new as fn(_, _) -> _), (1, Relay::one_queue), (3, Relay::one_queue)] {
+            let (mut pool, guests) = Pool::chunks(1, 1 << 16, cores);
+            let (mut relay, ports) = new(guests, pool.free());
+            thread::scope(|scope| {
+                ports.into_iter().for_each(|port| drop(scope.spawn(move || work(port))));
+                let begin = std::time::Instant::now();
+                let mut done = Vec::new();
+                for number in 0..FRAMES {
+                    let stamp = Stamp { seq: number.into(), time_ns: 0 };
+                    let frame = pool.fill(stamp, LinkType::Ethernet, 60, &[0; 60]).expect("one is free");
+                    relay.pass(0, frame).expect("room");
+                    relay.wake();
+                    while done.is_empty() {
+                        thread::yield_now();
+                        relay.collect(1, &mut done);
                     }
+                    pool.give_back(done.drain(..).map(|(frame, _)| frame));
                 }
+                assert!(begin.elapsed() < SLEEP * FRAMES / 2, "{:?}", begin.elapsed());
+                relay.end();
             });
-            let begin = std::time::Instant::now();
-            let mut done = Vec::new();
-            for number in 0..FRAMES {
-                let stamp = Stamp { seq: number.into(), time_ns: 0 };
-                let frame = pool.fill(stamp, LinkType::Ethernet, 60, &[0; 60]).expect("one is free");
-                relay.pass(0, frame).expect("room");
-                relay.wake();
-                while done.is_empty() {
-                    thread::yield_now();
-                    relay.collect(1, &mut done);
-                }
-                pool.give_back(done.drain(..).map(|(frame, _)| frame));
-            }
-            assert!(begin.elapsed() < SLEEP * FRAMES / 2, "{:?}", begin.elapsed());
-            relay.end();
-        });
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_gone_with_frames_of_a_common_queue_is_noticed() {
+        let (mut pool, guests) = Pool::chunks(1, 1 << 16, 3);
+        let (mut relay, mut ports) = Relay::one_queue(guests, pool.free());
+        for seq in 0..2 {
+            let stamp = Stamp { seq, time_ns: 0 };
+            let frame = pool.fill(stamp, LinkType::Ethernet, 60, &[0; 60]).expect("one is free");
+            relay.pass(0, frame).expect("room");
+        }
+        let is_broken = |relay: &mut Relay| {
+            relay.collect(64, &mut Vec::new());
+            relay.is_broken()
+        };
+        let mut frames = Vec::new();
+        assert_eq!(ports[1].receive(&mut frames, 1), Received::Frames);
+        assert_eq!(ports[1].send(&mut frames, &[Fate::Forward]), Ok(()));
+        ports.truncate(2);
+        assert!(!is_broken(&mut relay), "it had none");
+        assert_eq!(ports[0].receive(&mut frames, 1), Received::Frames);
+        assert!(!is_broken(&mut relay));
+        ports.clear();
+        assert!(is_broken(&mut relay));
     }
 
     /// The same where it is told something that is no frame.

@@ -7,14 +7,16 @@ use engine::Intake;
 use engine::strategies::{Dispatcher, Team};
 use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, pin};
 use io::Packets;
-use io::nic::{BEHIND_PACKETS, Behind, Clock as NicClock, Offer, Pace, VirtualClock, WallClock, front};
+use io::nic::{
+    BEHIND_PACKETS, Behind, Clock as NicClock, Common, Offer, Pace, VirtualClock, WallClock, front,
+};
 use strategy::Assign;
 use wire::Stamp;
 
 use crate::comparison::Clock;
 use crate::executor::{
-    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, State, VirtualCore,
-    VirtualSequencer, run_measured, run_virtual,
+    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, SLICE_TURNS_NS, State,
+    VirtualCore, VirtualSequencer, run_measured, run_virtual,
 };
 use crate::offered::{BenchError, InPackets, Offered};
 use crate::schedule::{QueueSchedule, Schedule};
@@ -203,9 +205,10 @@ impl Bench {
             has_latency,
             dispatch_ns: self.settings.dispatch_ns,
         };
-        let trial = match self.is_sequenced {
-            true => self.sequenced(terms, count, stop),
-            false => self.scheduled(terms, count, stop),
+        let trial = match () {
+            () if self.is_sequenced => self.sequenced(terms, count, stop),
+            () if self.plan.has_one_queue() => self.in_turns(terms, count, stop),
+            () => self.scheduled(terms, count, stop),
         }?;
         let trial = Trial { offered_pps, ..trial };
         trial.check()?;
@@ -265,6 +268,26 @@ impl Bench {
                 let first = Some((first, clock));
                 virtually(&terms, seats(behind), first, &mut self.stopwatches, SLICE_BEHIND_NS, stop)
             }
+        }?;
+        summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)
+    }
+
+    /// Cores take packets from one queue. Numbers begin at 0, as behind a sequencer.
+    fn in_turns(&mut self, terms: Terms, count: u32, stop: &AtomicBool) -> Result<Trial, TrialError> {
+        let Team { intakes, .. } = self.plan.team(&self.chain);
+        let offer = Offer { origin: Stamp { seq: 0, ..terms.offer.origin }, ..terms.offer };
+        // As many as the queues of all cores would have.
+        let descriptors = terms.descriptors.saturating_mul(self.cores.len());
+        let common = Common::new(&offer, count, descriptors);
+        let terms = Terms { offer, ..terms };
+        let seat = |(core, (chain, intake))| {
+            let coming = Coming::Taken { common: common.clone(), counts: core == 0 };
+            Seat { chain, intake, coming }
+        };
+        let seats = self.cores.iter_mut().zip(intakes).enumerate().map(seat).collect();
+        let outcomes = match self.settings.clock {
+            Clock::Measured => run_measured(&terms, seats, None, &mut self.stopwatches, stop),
+            Clock::Virtual => virtually(&terms, seats, None, &mut self.stopwatches, SLICE_TURNS_NS, stop),
         }?;
         summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)
     }
@@ -367,3 +390,5 @@ fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Res
 mod sequenced;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turns;

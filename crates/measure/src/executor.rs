@@ -165,6 +165,9 @@ pub(crate) const SLICE_BEHIND_NS: u64 = 50_000;
 /// The same where a core may wait for what another has received, as it does after a loss: a batch or two.
 pub(crate) const SLICE_CLOSE_NS: u64 = 10_000;
 
+/// The same where cores take packets in turns: a batch.
+pub(crate) const SLICE_TURNS_NS: u64 = 2_000;
+
 /// How long a virtual core waits before it looks again where nothing says when there will be something, ns.
 const LOOK_NS: u64 = 500;
 
@@ -253,7 +256,9 @@ impl<M: Meter> VirtualCore<'_, M> {
                         self.clock.advance_to(now_ns + self.meter.end(0).ns);
                     }
                     let is_waiting = self.station.port.is_waiting();
-                    let next_ns = self.station.port.next_arrival_ns().filter(|_| !is_waiting);
+                    // What is there already it could not take: it waits for another core, as the log has no room.
+                    let is_later = |next_ns: &u64| !is_waiting && *next_ns > now_ns;
+                    let next_ns = self.station.port.next_arrival_ns().filter(is_later);
                     // Nothing comes from in front before the sequencer's time.
                     let later_ns = first_ns.map_or(until_ns, |first_ns| first_ns.max(now_ns + LOOK_NS));
                     self.clock.advance_to(next_ns.unwrap_or(later_ns));

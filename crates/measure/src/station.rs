@@ -6,7 +6,7 @@ use engine::{
     BATCH_PACKETS, Batch, ChainCore, CoreCounters, Forgotten, Intake, IntakeCounters, Mover, Order, turn,
 };
 use hdrhistogram::Histogram;
-use io::nic::{Behind, Clock, NicPort, Offer};
+use io::nic::{Behind, Clock, Common, NicPort, Offer};
 use io::{Port, Received};
 
 use crate::trial::CoreTrial;
@@ -27,6 +27,8 @@ pub(crate) enum Coming {
     Scheduled(Vec<u32>),
     /// What the core in front passes on.
     Passed(Behind),
+    /// What the core takes from a queue that all have; one of them counts what the card drops.
+    Taken { common: Common, counts: bool },
 }
 
 /// A core and what belongs to it, about to start.
@@ -52,7 +54,7 @@ pub(crate) struct Station<'a, C> {
     dispatch_ns: u64,
     batch: Batch,
     pub(crate) counters: CoreCounters,
-    /// Packets that come from the card; `None` where only the core in front knows.
+    /// Packets that come from the card; `None` where that is not known ahead.
     arrivals: Option<u64>,
     pub(crate) busy_ns: u64,
     pub(crate) elapsed_ns: u64,
@@ -69,6 +71,9 @@ impl<'a, C: Clock> Station<'a, C> {
                 (Some(count), NicPort::new(offer, arrivals, terms.descriptors, terms.frames, clock))
             }
             Coming::Passed(behind) => (None, NicPort::behind(offer, behind, terms.frames, clock)),
+            Coming::Taken { common, counts } => {
+                (None, NicPort::common(offer, common, counts, terms.frames, clock))
+            }
         };
         let port = if terms.has_latency { port.with_latency() } else { port };
         Station {
@@ -108,7 +113,7 @@ impl<'a, C: Clock> Station<'a, C> {
         // What came to a core that was rebuilt, and found its step done, is as lost as what the card dropped.
         let overtaken = self.intake.counters().overtaken;
         let trial = CoreTrial {
-            arrived: self.arrivals.unwrap_or(self.port.received()),
+            arrived: self.arrivals.unwrap_or(self.port.received() + self.port.dropped()),
             // Counted by the core, not by the card: the two have to agree.
             received: self.counters.packets,
             dropped: self.port.dropped() + overtaken,

@@ -95,7 +95,8 @@ pub fn run_live<E, P: Port>(
                 taken_over.extend(told.take().map(Told::tell));
                 return join(alone.into_iter().collect(), 0).map(|(worked, _)| worked);
             }
-            let (relay, ports) = Relay::new(mem::take(&mut guests), frames);
+            let relay_of = if plan.has_one_queue() { Relay::one_queue } else { Relay::new };
+            let (relay, ports) = relay_of(mem::take(&mut guests), frames);
             let workers = cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {
                 scope.spawn(move || {
                     let worked = work(core, &mut port, chain, &mut *intake, before);

@@ -12,13 +12,14 @@
 //!
 //! What comes to which queue is settled before a trial: a list of arrivals for each queue, by their number
 //! in the trial. A number's time follows from the [`Pace`]. Or all packets come to the queue of one core that stands in
-//! front of the others and passes them on ([`Front`]).
+//! front of the others and passes them on ([`Front`]); or to one queue from which all cores take them ([`Common`]).
 //!
 //! Not like a card: a packet is copied into its frame when it is received, by the core, and the copy is in
 //! the core's time, a few nanoseconds; the trace is asked for ahead, as DMA would have it in the cache.
 //! Sending is free of charge and never waits.
 
 mod clock;
+mod common;
 mod front;
 mod offer;
 mod pace;
@@ -28,6 +29,7 @@ use hdrhistogram::Histogram;
 use wire::Stamp;
 
 pub use self::clock::{Clock, VirtualClock, WallClock};
+pub use self::common::Common;
 use self::front::Passed;
 pub use self::front::{BEHIND_PACKETS, Behind, Front, Full, front};
 use self::offer::AHEAD_PACKETS;
@@ -53,6 +55,8 @@ enum Source {
     Card(Queue),
     /// A core in front, with those that were taken from it last.
     Front(Behind, Vec<Passed>),
+    /// A queue that other ports have as well; one of them counts what the card drops.
+    Common { common: Common, counts: bool },
 }
 
 /// From arrival to leaving, ns.
@@ -97,6 +101,15 @@ impl<C: Clock> NicPort<C> {
         NicPort::from(Source::Front(behind, Vec::with_capacity(frames)), offer, pool, clock)
     }
 
+    /// A queue that other ports have as well; `offer` and `frames` as above. What the card drops is counted where `counts`.
+    ///
+    /// # Panics
+    /// If there are no frames, or no memory for them.
+    pub fn common(offer: Offer, common: Common, counts: bool, frames: usize, clock: C) -> NicPort<C> {
+        let pool = Pool::for_packets(&offer.packets, frames);
+        NicPort::from(Source::Common { common, counts }, offer, pool, clock)
+    }
+
     fn from(source: Source, offer: Offer, pool: Pool, clock: C) -> NicPort<C> {
         NicPort { offer, clock, source, pool, received: 0, latency: None }
     }
@@ -125,7 +138,8 @@ impl<C: Clock> NicPort<C> {
     pub fn dropped(&self) -> u64 {
         match &self.source {
             Source::Card(queue) => queue.dropped(),
-            Source::Front(..) => 0,
+            Source::Common { common, counts: true } => common.dropped(),
+            Source::Front(..) | Source::Common { .. } => 0,
         }
     }
 
@@ -134,6 +148,7 @@ impl<C: Clock> NicPort<C> {
         match &mut self.source {
             Source::Card(queue) => queue.next().map(|number| self.offer.pace.arrival_ns(number)),
             Source::Front(behind, _) => behind.end.peek().map(|passed| passed.ready_ns),
+            Source::Common { common, .. } => common.next_ns(&self.offer),
         }
     }
 
@@ -143,6 +158,7 @@ impl<C: Clock> NicPort<C> {
         match &mut self.source {
             Source::Card(queue) => !queue.is_empty(),
             Source::Front(behind, _) => behind.end.peek().is_some_and(|passed| passed.ready_ns <= now_ns),
+            Source::Common { common, .. } => common.is_waiting(now_ns),
         }
     }
 
@@ -163,6 +179,12 @@ impl<C: Clock> NicPort<C> {
                     fill(offer, pool, queue.arrivals(), positions, frames);
                 }
                 !queue.is_over()
+            }
+            Source::Common { common, .. } => {
+                common.take(offer, wanted, (now_ns, C::IS_VIRTUAL), |number, stamp| {
+                    offer.packets.prefetch_bytes(offer.packets.of_number(number), 0);
+                    frames.push(Frame::of_arrival(stamp, number));
+                })
             }
             Source::Front(behind, passed) => {
                 // Asked before: a front that is gone has passed on all that it will.
@@ -239,6 +261,17 @@ impl<C: Clock> Port for NicPort<C> {
         }
     }
 
+    /// The packets of a queue that others have as well come to this core.
+    fn fetch(&mut self, frames: &mut [Frame]) {
+        let NicPort { offer: Offer { packets, .. }, source: Source::Common { .. }, pool, .. } = self else {
+            return;
+        };
+        let mut taken = pool.take(frames.len());
+        for frame in frames {
+            *frame = taken.fill(packets, packets.of_number(frame.place.first_line), frame.stamp);
+        }
+    }
+
     /// The queue's position: all arrivals before this one, counted from 0, were received or dropped. Not the
     /// sum of both, since what is dropped at the tail leaves what waits before it.
     #[inline]
@@ -246,6 +279,7 @@ impl<C: Clock> Port for NicPort<C> {
         match &self.source {
             Source::Card(queue) => queue.consumed() as u64,
             Source::Front(behind, _) => behind.taken,
+            Source::Common { .. } => self.received,
         }
     }
 

@@ -1,14 +1,15 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 use memory::LINE_BYTES;
-use ring::{Consumer, Producer, ring};
+use ring::{Producer, ring};
 use wire::{RanBack, Stamper};
 
 use super::arena::{Arena, Taker};
 use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
+use crate::receive::Receive;
 use crate::{Closed, Done, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
@@ -74,10 +75,7 @@ fn sized(
     let (to_queues, receives): (Vec<_>, Vec<_>) = (0..queues).map(|_| ring(ring_frames)).unzip();
     let receives: Vec<Receive> = match queues == ports {
         true => receives.into_iter().map(Receive::Own).collect(),
-        false => {
-            let common = receives.into_iter().next().map(|receive| Arc::new(Mutex::new(receive)));
-            common.iter().cycle().take(ports).map(|receive| Receive::Common(Arc::clone(receive))).collect()
-        }
+        false => receives.into_iter().flat_map(|queue| Receive::common(queue, ports)).collect(),
     };
     let (mut from_queues, mut ends) = (Vec::new(), Vec::new());
     let broken = Arc::new(AtomicBool::new(false));
@@ -236,24 +234,6 @@ pub struct ReplayPort {
     waited: usize,
     receive: Receive,
     send: Producer<Done>,
-}
-
-/// Where a port receives from.
-enum Receive {
-    /// A queue of its own.
-    Own(Consumer<Frame>),
-    /// One that several ports have. Who receives from it holds a lock; those who take turns find it free.
-    Common(Arc<Mutex<Consumer<Frame>>>),
-}
-
-impl Receive {
-    #[inline]
-    fn with<R>(&mut self, look: impl FnOnce(&mut Consumer<Frame>) -> R) -> R {
-        match self {
-            Receive::Own(queue) => look(queue),
-            Receive::Common(queue) => look(&mut queue.lock().unwrap_or_else(PoisonError::into_inner)),
-        }
-    }
 }
 
 impl Port for ReplayPort {

@@ -11,7 +11,7 @@ use crate::offered::packets;
 use crate::stopwatch::Spent;
 use crate::trial::CoreTrial;
 
-const VIRTUAL: Settings =
+pub(super) const VIRTUAL: Settings =
     Settings { clock: Clock::Virtual, descriptors: 64, is_shaped: false, dispatch_ns: 0 };
 
 fn bench(chain: &Chain, cores: usize, trace: &Trace, settings: Settings) -> Bench {
@@ -25,7 +25,7 @@ fn bench(chain: &Chain, cores: usize, trace: &Trace, settings: Settings) -> Benc
 }
 
 /// What each core's states are at the end.
-fn digests(bench: &mut Bench) -> Vec<(u64, u64, u64)> {
+pub(super) fn digests(bench: &mut Bench) -> Vec<(u64, u64, u64)> {
     let last = bench.next;
     let digest = |core: &mut ChainCore| {
         core.settle(last);
@@ -36,7 +36,7 @@ fn digests(bench: &mut Bench) -> Vec<(u64, u64, u64)> {
 }
 
 /// One core over the same trials, which steps each packet as its own.
-fn alone(chain: &Chain, trace: &Trace, counts: &[u32]) -> (u64, u64, u64) {
+pub(super) fn alone(chain: &Chain, trace: &Trace, counts: &[u32]) -> (u64, u64, u64) {
     let plan = Plan::new(chain, SINGLE, 1).expect("a plan");
     let offered = packets(chain, &plan, trace).expect("packets");
     let mut bench = Bench::new(chain, &plan, offered, VIRTUAL).expect("a bench");

@@ -152,6 +152,7 @@ impl Taking {
             }
             received
         };
+        port.fetch(&mut frames[begin..]);
         let taken = &frames[begin..];
         let Some(first) = taken.first() else { return received };
         self.taken = Some((taken.len(), first.stamp.seq));
@@ -216,6 +217,10 @@ struct Taken<'a> {
 impl Port for Taken<'_> {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         self.taking.receive(self.port, frames, max)
+    }
+
+    fn fetch(&mut self, frames: &mut [Frame]) {
+        self.port.fetch(frames);
     }
 
     fn consumed(&self) -> u64 {
