@@ -147,7 +147,7 @@ fn strategies_that_take_over_answer_as_one_core_does() {
 /// Tables with room, so that every strategy answers as one core does, and each packet leaves as it would from there.
 #[test]
 fn every_strategy_answers_as_one_core_does() {
-    let ways: [(&'static dyn Strategy, usize); 7] = [
+    let ways: [(&'static dyn Strategy, usize); 9] = [
         (SINGLE, 1),
         (RSS, 1),
         (RSS, 2),
