@@ -28,7 +28,7 @@ pub use choosing::{Choice, Chooser, Decision, Epoch, Spreading, Work};
 pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Placement, utilisation_for};
-pub use promotion::{Change, Changes, Promotion, Status, Step, promotion};
+pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
 pub use throughput::{Costs, busiest_shares};
 
 #[cfg(all(test, feature = "loom"))]

@@ -1,30 +1,48 @@
 //! Promotion: how the flows of an entry come to be replicated on all cores, and how they go back to one.
 //!
 //! ```text
-//!  dispatcher                       owner                                another core
-//!  entry e is promoted
-//!    ── change: e, behind packet
-//!       s and told packet i ──►     steps its packets before s
-//!                                   sends copies of e's flows ─────────►
-//!                                   steps told packets below i           steps told packets below i
-//!                                   takes its own copy in                takes the copy in
-//!    packets of e to all cores ──►  steps told packets from i on         steps told packets from i on
+//!   card ──── not promoted ──────────────────────► queue of the owner ──┐
+//!     └────── promoted ──► sequencer ──► history, queue of some core ───┴──► core
 //! ```
 //!
-//! A packet of a promoted entry is *told* to all cores: each of them steps it, in the order of its number in the history.
-//! A demotion takes place between two told packets: the owner keeps the flows, the others forget theirs.
+//! A packet of a promoted entry is *told* to all cores: the sequencer writes it to the history and sends it to one of them,
+//! and each of them steps it, in the order of its number in the history. All other packets pass the sequencer by. So a core has two
+//! queues, and no order between packets of the two but what a change asks for:
 //!
-//! **No packet out of order.** A packet of e from before its promotion is among those that the owner steps before it makes
+//! ```text
+//!  who steers the card       sequencer                 owner                      another core
+//!  change: entry e, from
+//!  packet s on, promoted ──► tells what came
+//!                            before s;
+//!                            place: told packet i ──►  steps its packets before s
+//!                                                      sends copies of e's flows ──►
+//!                            tells packets of e        steps told packets below i   steps told packets below i
+//!                                                      takes its own copy in        takes the copy in
+//!                                                      steps told packets from i on steps told packets from i on
+//! ```
+//!
+//! A demotion has a place between two told packets, too. There the others forget the flows. The owner keeps them, as soon as it has
+//! stepped its own packets before s, and its own packets from s on wait until it has.
+//!
+//! **No packet out of order.** Changes are known to a core ahead of the first of its packets that comes after them, and their places ahead of the
+//! first told packet that does. A packet of e from before its promotion is among those that the owner steps before it makes
 //! copies; a later one is told, and comes behind the copies on every core. A packet from after its demotion comes to
 //! the owner alone, which steps it behind the demotion, and so behind all that was told of e.
 //!
-//! **No deadlock.** A core works off its packets in the order in which they came to it, and waits for nothing but a copy: at
-//! packet *p*, for that of a change which came before *p*. The owner makes it when it has stepped packets that came before the
-//! change. So who waits at *p* waits for somebody who is at an earlier packet, and the core at the earliest packet of all waits for
-//! nobody. A core looks at changes, makes copies and takes messages while it waits. Rings that are full make the dispatcher wait,
-//! and what a core waits for was sent before.
+//! **No deadlock.** Changes have an order, which all agree on. What a core waits for at a change belongs to earlier changes, or is
+//! work that nothing holds up:
 //!
-//! **Nothing is shared** but the ring of changes, which all cores read, and a ring from each core to each other one.
+//! - told packets behind a promotion wait for the owner's copy, which waits for the owner's own packets before s;
+//! - the owner's told packets behind a demotion wait for its own packets before s;
+//! - its own packets behind a demotion wait for the place, and for told packets before it.
+//!
+//! Own packets before s wait for changes before this one alone, and so do told packets before its place. The sequencer places a change when it
+//! has told what came before, and waits for nothing but room: in the history and in the queues of told packets, which the cores
+//! empty as said. The card waits for nobody. A core with two queues takes from either while the other one is held up. Where one thread
+//! steers and tells, and a core has one queue, what it waits for came earlier in that queue, and so is not behind what waits.
+//! Cores look at changes, make copies and take messages while they wait.
+//!
+//! **Nothing is shared** but the rings of changes and places, which all cores read, and a ring from each core to each other one.
 
 use std::collections::VecDeque;
 
@@ -59,27 +77,61 @@ pub struct Change {
     pub since_ns: u64,
     /// How many packets of the owner's queue, from the first ever, come before.
     pub after: u64,
-    /// How many told packets come before.
-    pub told: u64,
 }
 
-/// The dispatcher's side.
+/// The side of whoever steers packets.
 pub struct Changes {
-    to_cores: Publisher<Change>,
+    to_all: Publisher<Change>,
 }
 
 impl Changes {
     /// Whether so many changes find room. They will, whatever else the cores wait for.
     pub fn has_room(&mut self, changes: usize) -> bool {
-        self.to_cores.has_room(changes)
+        self.to_all.has_room(changes)
     }
 
-    /// Tells all cores of a change, ahead of the first packet that comes after it; `false` if there is no room.
+    /// Tells the sequencer and all cores of a change, ahead of the first packet that comes after it; `false` if there is no room.
     #[must_use = "a change that no core hears of"]
     pub fn give(&mut self, change: Change) -> bool {
-        let is_given = self.to_cores.push(change);
-        self.to_cores.publish();
+        let is_given = self.to_all.push(change);
+        self.to_all.publish();
         is_given
+    }
+}
+
+/// The sequencer's side: it says between which told packets a change is.
+pub struct Places {
+    changes: Subscriber<Change>,
+    /// Changes that are known.
+    known: usize,
+    /// The next change to be placed.
+    next: usize,
+    to_cores: Publisher<u64>,
+}
+
+impl Places {
+    /// Looks at the changes that have come.
+    #[inline]
+    pub fn look(&mut self) {
+        self.known = self.changes.published();
+    }
+
+    /// The next change without a place, as of the last [`look`](Places::look).
+    #[inline]
+    pub fn next(&self) -> Option<Change> {
+        (self.next < self.known).then(|| self.changes.item(self.next))
+    }
+
+    /// The next change comes behind the first `told` told packets. Said before later ones are told.
+    ///
+    /// # Panics
+    /// If there is no such change.
+    pub fn place(&mut self, told: u64) {
+        self.next += 1;
+        self.changes.release(self.next);
+        let is_given = self.to_cores.push(told);
+        debug_assert!(is_given, "cores release a change after its place");
+        self.to_cores.publish();
     }
 }
 
@@ -92,16 +144,39 @@ pub enum Step<P> {
     TakeIn(Change, P),
     /// Take the entry's flows from the promoted ones: its owner keeps them.
     Demote(Change),
-    /// Step told packets up to this number, its own excepted, and ask again.
-    Replay(u64),
+}
+
+/// How far a core has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Packets that were taken from its queue.
+    pub taken: u64,
+    /// The number of the first of these that is not stepped.
+    pub waits: Option<u64>,
+    /// Told packets that are stepped: so many from the first on.
+    pub told: u64,
+}
+
+impl Progress {
+    /// Whether the core's own packets that come before a change are stepped.
+    fn is_at(&self, change: &Change) -> bool {
+        match self.waits {
+            Some(seq) => seq >= change.since_seq,
+            None => self.taken >= change.after,
+        }
+    }
 }
 
 /// One core's side. `P` is a copy of an entry's flows: cheap to clone.
 pub struct Promotion<P> {
     core: u16,
     changes: Subscriber<Change>,
+    /// By change, how many told packets come before.
+    places: Subscriber<u64>,
     /// Changes that are known.
     known: usize,
+    /// Changes whose places are known.
+    placed: usize,
     /// The next change in the order of this core's packets, which matter where it is the owner.
     own: usize,
     /// The next change in the order of the history.
@@ -118,12 +193,16 @@ pub struct Promotion<P> {
 }
 
 /// The protocol for so many cores, with room for `in_hand` changes that some core has not carried out.
-pub fn promotion<P: Clone>(cores: usize, in_hand: usize) -> (Changes, Vec<Promotion<P>>) {
-    let (to_cores, changes) = broadcast(in_hand, cores);
-    let core = |(core, changes)| Promotion {
+pub fn promotion<P: Clone>(cores: usize, in_hand: usize) -> (Changes, Places, Vec<Promotion<P>>) {
+    let (to_all, mut changes) = broadcast(in_hand, cores + 1);
+    let (to_cores, places) = broadcast(in_hand, cores);
+    let of_sequencer = changes.pop().expect("one more than there are cores");
+    let core = |(core, (changes, places))| Promotion {
         core: core as u16,
         changes,
+        places,
         known: 0,
+        placed: 0,
         own: 0,
         turn: 0,
         copies: Vec::new(),
@@ -132,7 +211,7 @@ pub fn promotion<P: Clone>(cores: usize, in_hand: usize) -> (Changes, Vec<Promot
         inboxes: (0..cores).map(|_| None).collect(),
         gone: vec![false; cores].into(),
     };
-    let mut all: Vec<Promotion<P>> = changes.into_iter().enumerate().map(core).collect();
+    let mut all: Vec<Promotion<P>> = changes.into_iter().zip(places).enumerate().map(core).collect();
     for from in 0..cores {
         for to in (0..cores).filter(|to| *to != from) {
             let (outbox, inbox) = ring(MAIL);
@@ -140,17 +219,19 @@ pub fn promotion<P: Clone>(cores: usize, in_hand: usize) -> (Changes, Vec<Promot
             all[to].inboxes[from] = Some(inbox);
         }
     }
-    (Changes { to_cores }, all)
+    (Changes { to_all }, Places { changes: of_sequencer, known: 0, next: 0, to_cores }, all)
 }
 
 impl<P: Clone> Promotion<P> {
-    /// Looks at the changes and copies that have come. Changes that were given before a packet was sent here are among them
-    /// if this is called after the packet is received.
+    /// Looks at the changes and copies that have come. To be called after packets are received, and after it was looked how many
+    /// packets were told: changes and places that were given before are among these then.
     #[inline]
     pub fn look(&mut self) {
+        // In this order: a change comes before its place.
+        self.placed = self.places.published();
         self.known = self.changes.published();
         self.flush();
-        if self.turn < self.known {
+        if self.turn < self.placed {
             self.collect();
         }
     }
@@ -176,35 +257,31 @@ impl<P: Clone> Promotion<P> {
         }
     }
 
-    /// What is to be done now, as of the last [`look`](Promotion::look), where this core has worked off the first `worked_off`
-    /// packets of its queue and stepped the first `told` told packets. To be asked until there is nothing.
-    pub fn step(&mut self, worked_off: u64, told: u64) -> Option<Step<P>> {
-        if self.turn < self.known {
+    /// What is to be done now, as of the last [`look`](Promotion::look), where this core has come so far. To be asked until there
+    /// is nothing.
+    pub fn step(&mut self, progress: Progress) -> Option<Step<P>> {
+        if self.turn < self.placed && self.places.item(self.turn) <= progress.told {
             let change = self.changes.item(self.turn);
-            if change.told <= told {
-                match change.status {
-                    Status::Demoted => {
+            match change.status {
+                // Its flows come to the owner's own at the time of the change: no older packet may come there any more.
+                Status::Demoted if change.owner != self.core || progress.is_at(&change) => {
+                    self.next_turn();
+                    return Some(Step::Demote(change));
+                }
+                Status::Demoted => {}
+                Status::Promoted => {
+                    let copy = self.copies.iter().position(|(number, _)| *number == self.turn);
+                    if let Some(copy) = copy {
+                        let (_, flows) = self.copies.swap_remove(copy);
                         self.next_turn();
-                        return Some(Step::Demote(change));
-                    }
-                    Status::Promoted => {
-                        let copy = self.copies.iter().position(|(number, _)| *number == self.turn);
-                        if let Some(copy) = copy {
-                            let (_, flows) = self.copies.swap_remove(copy);
-                            self.next_turn();
-                            return Some(Step::TakeIn(change, flows));
-                        }
+                        return Some(Step::TakeIn(change, flows));
                     }
                 }
             }
         }
         self.skip();
         let change = (self.own < self.known).then(|| self.changes.item(self.own))?;
-        match change.status {
-            _ if change.after > worked_off => None,
-            Status::Promoted => Some(Step::Copy(change)),
-            Status::Demoted => (change.told > told).then_some(Step::Replay(change.told)),
-        }
+        (change.status == Status::Promoted && progress.is_at(&change)).then_some(Step::Copy(change))
     }
 
     /// Sends the flows that [`Step::Copy`] asked for to all cores, this one among them.
@@ -241,38 +318,42 @@ impl<P: Clone> Promotion<P> {
     }
 
     fn release(&mut self) {
+        self.places.release(self.turn);
         self.changes.release(self.own.min(self.turn));
     }
 
-    /// Whether this core can step packet number `seq` of its queue: if not, changes of its entries come before.
+    /// Packets of this core's queue from this number on come after a change of its entries that is not carried out, and wait.
     #[inline]
-    pub fn allows(&mut self, seq: u64) -> bool {
-        if self.own == self.known {
-            return true;
-        }
+    pub fn own_limit(&mut self) -> u64 {
         self.skip();
-        self.own == self.known || self.changes.item(self.own).since_seq > seq
+        if self.own == self.known { u64::MAX } else { self.changes.item(self.own).since_seq }
     }
 
     /// How many told packets can be stepped before a change is to be carried out.
     #[inline]
     pub fn told_limit(&self) -> u64 {
-        if self.turn == self.known { u64::MAX } else { self.changes.item(self.turn).told }
+        if self.turn == self.placed { u64::MAX } else { self.places.item(self.turn) }
+    }
+
+    /// Whether no change is known that is not carried out.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.turn == self.known && self.own == self.known
     }
 
     /// Whether all that is known is carried out, and all that is to be sent is sent.
     pub fn is_settled(&self) -> bool {
-        self.turn == self.known && self.own == self.known && self.outgoing.is_empty()
+        self.is_quiet() && self.outgoing.is_empty()
     }
 
     /// Whether a copy has to be sent that found no room, or a change waits.
     pub fn is_busy(&self) -> bool {
-        !self.outgoing.is_empty() || self.turn < self.known
+        !self.outgoing.is_empty() || self.turn < self.placed
     }
 
     /// Whether this core waits for a copy from one that is gone: it will not come.
     pub fn is_broken(&self) -> bool {
-        if self.turn == self.known {
+        if self.turn == self.placed {
             return false;
         }
         let change = self.changes.item(self.turn);
@@ -283,3 +364,5 @@ impl<P: Clone> Promotion<P> {
 
 #[cfg(all(test, feature = "loom"))]
 mod model;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -33,6 +33,12 @@ pub trait Port: Send {
     /// Appends up to `max` frames that have arrived, in order of arrival. Does not wait.
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received;
 
+    /// The same from the queue beside this one, where a core has two: packets that a sequencer in front of it passes on come there.
+    fn receive_beside(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let _ = (frames, max);
+        Received::End
+    }
+
     /// How many packets of this queue have been received so far, or were dropped before they could be.
     fn consumed(&self) -> u64;
 

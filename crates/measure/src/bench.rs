@@ -9,6 +9,7 @@ use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, p
 use io::Packets;
 use io::nic::{
     BEHIND_PACKETS, Behind, Clock as NicClock, Common, Offer, Pace, VirtualClock, WallClock, front,
+    steered_front,
 };
 use strategy::Assign;
 use wire::Stamp;
@@ -22,6 +23,7 @@ use crate::offered::{BenchError, InPackets, Offered};
 use crate::schedule::{QueueSchedule, Schedule};
 use crate::sequencer_core::SequencerCore;
 use crate::station::{Coming, CoreOutcome, Moving, Seat, Station, Terms};
+use crate::steered;
 use crate::stopwatch::{Meter, Stopwatch};
 use crate::trial::{Trial, TrialError};
 
@@ -43,6 +45,8 @@ pub struct Bench {
     history: Option<InPackets>,
     /// Whether a sequencer is in front.
     is_sequenced: bool,
+    /// Where a card steers packets past the sequencer.
+    steered: Option<steered::Team>,
     /// They know what is usual on their cores; the last is the sequencer's.
     stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
@@ -116,6 +120,7 @@ impl Bench {
         let cores = plan.cores_of(chain).map_err(|_| BenchError::OutOfMemory)?;
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
+        let steered = plan.steered_team().filter(|_| is_sequenced).map(steered::Team::new);
         let stopwatches = vec![Stopwatch::default(); cores.len() + 1];
         let (assign, chain, plan) = (plan.assign(chain), chain.clone(), plan.clone());
         Ok(Bench {
@@ -128,6 +133,7 @@ impl Bench {
             movers,
             history,
             is_sequenced,
+            steered,
             stopwatches,
             next,
         })
@@ -143,13 +149,18 @@ impl Bench {
         self.settings.descriptors
     }
 
-    /// One pass over the trace, whose rate counts for nothing: flows come to exist, caches fill.
+    /// A pass or two over the trace, whose rates count for nothing: flows come to exist, caches fill, flows migrate as loads ask.
     ///
     /// # Errors
     /// As [`Bench::closed_loop`].
     pub fn warm_up(&mut self, stop: &AtomicBool) -> Result<Trial, TrialError> {
         let count = self.packets.len() as u32;
-        self.closed_loop(count, stop)
+        let warm = self.closed_loop(count, stop)?;
+        // Packets that are all there at once take no time, by their stamps; what follows loads needs some to find them out.
+        if self.plan.rebalancing.is_some() {
+            self.trial(warm.received_pps(), count, false, stop)?;
+        }
+        Ok(warm)
     }
 
     /// `count` packets that are all there from the beginning, none dropped: what the cores can do.
@@ -206,6 +217,7 @@ impl Bench {
             dispatch_ns: self.settings.dispatch_ns,
         };
         let trial = match () {
+            () if self.steered.is_some() => self.steered(&terms, count, stop),
             () if self.is_sequenced => self.sequenced(terms, count, stop),
             () if self.plan.has_one_queue() => self.in_turns(terms, count, stop),
             () => self.scheduled(terms, count, stop),
@@ -270,6 +282,40 @@ impl Bench {
             }
         }?;
         summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)
+    }
+
+    /// Packets that all cores are told of come to the sequencer, and all others to the queue that the card picks.
+    fn steered(&mut self, terms: &Terms, count: u32, stop: &AtomicBool) -> Result<Trial, TrialError> {
+        let Some(team) = &mut self.steered else { return Ok(Trial::default()) };
+        let Offer { pace, origin, .. } = &terms.offer;
+        let arrivals = team.steer(&self.packets, pace, *origin, count);
+        let (straight, told) = (arrivals.straight(), arrivals.sequencer.len());
+        let slice_ns = if told == 0 { SLICE_ALONE_NS } else { SLICE_TOGETHER_NS };
+        let dispatcher = team.sequencer();
+        let seats = |behind: Vec<Behind>| {
+            let coming = arrivals.by_core.into_iter().zip(behind);
+            let seat = |((chain, intake), (arrivals, behind))| Seat {
+                chain,
+                intake,
+                coming: Coming::Both(arrivals, behind),
+            };
+            self.cores.iter_mut().zip(team.intakes()).zip(coming).map(seat).collect()
+        };
+        let lead = Lead { chain: &self.chain, terms, count: told as u32, cores: self.plan.cores };
+        let outcomes = match self.settings.clock {
+            Clock::Measured => {
+                let clock = WallClock { start: Instant::now() };
+                let (first, behind) = lead.steered(dispatcher, arrivals.sequencer, clock);
+                run_measured(terms, seats(behind), Some(first), &mut self.stopwatches, stop)
+            }
+            Clock::Virtual => {
+                let clock = VirtualClock::default();
+                let (first, behind) = lead.steered(dispatcher, arrivals.sequencer, clock.clone());
+                let first = Some((first, clock));
+                virtually(terms, seats(behind), first, &mut self.stopwatches, slice_ns, stop)
+            }
+        }?;
+        summarise(Trial { offered: count.into(), straight, ..Trial::default() }, outcomes)
     }
 
     /// Cores take packets from one queue. Numbers begin at 0, as behind a sequencer.
@@ -340,6 +386,19 @@ impl Lead<'_> {
             front(terms.offer.clone(), count, terms.descriptors, (cores, BEHIND_PACKETS), clock);
         (SequencerCore::new(chain, front, dispatcher, count), behind)
     }
+
+    /// The same where `arrivals` come to it, and the others to the cores.
+    fn steered<C: NicClock>(
+        &self,
+        dispatcher: Box<dyn Dispatcher>,
+        arrivals: Vec<u32>,
+        clock: C,
+    ) -> (SequencerCore<C>, Vec<Behind>) {
+        let Lead { chain, terms, count, cores } = *self;
+        let behind = (cores, BEHIND_PACKETS);
+        let (front, behind) = steered_front(terms.offer.clone(), arrivals, terms.descriptors, behind, clock);
+        (SequencerCore::new(chain, front, dispatcher, count).steered(), behind)
+    }
 }
 
 /// On one pinned thread of its own, so that the caller's stays free to run anywhere. The last meter is the sequencer's.
@@ -386,6 +445,8 @@ fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Res
     Ok(trial)
 }
 
+#[cfg(test)]
+mod behind_a_card;
 #[cfg(test)]
 mod sequenced;
 #[cfg(test)]

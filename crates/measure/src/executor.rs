@@ -261,6 +261,11 @@ impl<M: Meter> VirtualCore<'_, M> {
                     let next_ns = self.station.port.next_arrival_ns().filter(is_later);
                     // Nothing comes from in front before the sequencer's time.
                     let later_ns = first_ns.map_or(until_ns, |first_ns| first_ns.max(now_ns + LOOK_NS));
+                    let next_ns = match self.station.port.has_beside() {
+                        // The sequencer may be earlier than the card.
+                        true => Some(next_ns.map_or(later_ns, |next_ns| next_ns.min(later_ns))),
+                        false => next_ns,
+                    };
                     self.clock.advance_to(next_ns.unwrap_or(later_ns));
                 }
                 Received::Frames => {

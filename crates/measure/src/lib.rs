@@ -31,6 +31,7 @@ mod schedule;
 pub mod search;
 mod sequencer_core;
 mod station;
+mod steered;
 mod stopwatch;
 mod top_key;
 mod trial;

@@ -12,6 +12,7 @@ use engine::strategies::{Dispatcher, Ingress, Queues};
 use engine::{BATCH_PACKETS, Chain};
 use io::nic::{Clock, Front, Full};
 use io::{Frame, Received};
+use wire::Stamp;
 
 use crate::trial::CoreTrial;
 
@@ -21,6 +22,8 @@ pub(crate) struct SequencerCore<C> {
     ingress: Ingress,
     /// `None` at the end of the packets.
     dispatcher: Option<Box<dyn Dispatcher>>,
+    /// Whether a card steers, which the dispatcher is told of.
+    is_steered: bool,
     /// Between the card and the dispatcher.
     arrived: Vec<Frame>,
     arrivals: u64,
@@ -77,6 +80,7 @@ impl<C: Clock> SequencerCore<C> {
             front,
             ingress: Ingress::new(chain, &*dispatcher),
             dispatcher: Some(dispatcher),
+            is_steered: false,
             arrived: Vec::with_capacity(BATCH_PACKETS),
             arrivals: arrivals.into(),
             busy_ns: 0,
@@ -85,9 +89,17 @@ impl<C: Clock> SequencerCore<C> {
         }
     }
 
+    /// Behind a card that steers.
+    pub(crate) fn steered(self) -> SequencerCore<C> {
+        SequencerCore { is_steered: true, ..self }
+    }
+
     /// Passes on what was received last, and receives.
     #[inline]
     pub(crate) fn turn(&mut self) -> Sequenced {
+        if self.is_steered {
+            self.attend(self.front.attended());
+        }
         match self.front.pass_on() {
             Ok(()) => {}
             Err(Full { is_gone: true, .. }) => return self.end(),
@@ -118,9 +130,18 @@ impl<C: Clock> SequencerCore<C> {
 
     /// The history ends before the cores see that their queues do.
     pub(crate) fn end(&mut self) -> Sequenced {
+        if self.is_steered {
+            self.attend(Stamp { seq: u64::MAX, time_ns: u64::MAX });
+        }
         self.dispatcher = None;
         self.front.close();
         Sequenced::End
+    }
+
+    fn attend(&mut self, stamp: Stamp) {
+        if let Some(dispatcher) = &mut self.dispatcher {
+            dispatcher.attend(stamp);
+        }
     }
 
     pub(crate) fn outcome(self) -> CoreTrial {

@@ -27,6 +27,8 @@ pub(crate) enum Coming {
     Scheduled(Vec<u32>),
     /// What the core in front passes on.
     Passed(Behind),
+    /// Both, by two queues.
+    Both(Vec<u32>, Behind),
     /// What the core takes from a queue that all have; one of them counts what the card drops.
     Taken { common: Common, counts: bool },
 }
@@ -69,6 +71,11 @@ impl<'a, C: Clock> Station<'a, C> {
             Coming::Scheduled(arrivals) => {
                 let count = arrivals.len() as u64;
                 (Some(count), NicPort::new(offer, arrivals, terms.descriptors, terms.frames, clock))
+            }
+            Coming::Both(arrivals, behind) => {
+                let count = arrivals.len() as u64;
+                let port = NicPort::new(offer, arrivals, terms.descriptors, terms.frames, clock);
+                (Some(count), port.beside(behind))
             }
             Coming::Passed(behind) => (None, NicPort::behind(offer, behind, terms.frames, clock)),
             Coming::Taken { common, counts } => {
@@ -113,7 +120,10 @@ impl<'a, C: Clock> Station<'a, C> {
         // What came to a core that was rebuilt, and found its step done, is as lost as what the card dropped.
         let overtaken = self.intake.counters().overtaken;
         let trial = CoreTrial {
-            arrived: self.arrivals.unwrap_or(self.port.received() + self.port.dropped()),
+            arrived: match self.arrivals {
+                Some(from_card) => from_card + self.port.received_beside(),
+                None => self.port.received() + self.port.dropped(),
+            },
             // Counted by the core, not by the card: the two have to agree.
             received: self.counters.packets,
             dropped: self.port.dropped() + overtaken,

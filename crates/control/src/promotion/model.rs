@@ -13,15 +13,18 @@ use std::collections::VecDeque;
 use loom::thread;
 use ring::{Consumer, Producer, Publisher, Subscriber, broadcast, ring};
 
-use super::{Change, Changes, Promotion, Status, Step, promotion};
+use super::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
 
 const BOUND: usize = 1;
 
-/// Packets that a core works off between two looks at the changes.
+/// Packets that a core takes from a queue between two looks at the changes.
 const BATCH: usize = 2;
 
 /// Turns that a core takes beside the others: so many as can matter.
 const TURNS: usize = 2;
+
+/// The same where the sequencer takes one beside them: the order in which each writes and reads shows in one.
+const TURNS_BEHIND: usize = 1;
 
 /// Turns after which whoever still waits waits for ever.
 const ENDLESS: usize = 50;
@@ -31,6 +34,16 @@ type Flows = Vec<u64>;
 
 /// A packet: its number, and whether it was told.
 type Packet = (u64, bool);
+
+/// Who tells promoted packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sequencer {
+    /// The thread that steers: each core has one queue.
+    Steers,
+    /// A thread of its own, behind the card: each core has two queues.
+    IsBehindTheCard,
+}
+use Sequencer::{IsBehindTheCard, Steers};
 
 /// What is done wrong, to see that it is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +58,10 @@ struct Plant {
     no_order: bool,
     /// The history is looked at behind the changes: what is told behind an unknown change is known.
     late_history: bool,
+    /// The card acts by a change before it is given.
+    late_change: bool,
+    /// A change has its place when the first packet behind it was told.
+    late_place: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -55,25 +72,92 @@ enum Event {
 }
 use Event::{Comes, Demote, Promote};
 
+/// Tells packets, and sends them to the cores in turn.
+struct Teller {
+    places: Places,
+    history: Publisher<u64>,
+    told: u64,
+    plant: Plant,
+}
+
+impl Teller {
+    /// Places changes that come before packet `seq`.
+    fn attend(&mut self, seq: u64) {
+        self.places.look();
+        while let Some(change) = self.places.next().filter(|change| change.since_seq <= seq) {
+            let early = self.plant.early_demotion && change.status == Status::Demoted;
+            self.places.place(self.told - u64::from(early));
+        }
+    }
+
+    /// Tells a packet; says which core gets it.
+    fn tell(&mut self, seq: u64) -> usize {
+        if !self.plant.late_place {
+            self.attend(seq);
+        }
+        assert!(self.history.push(seq), "room");
+        self.history.publish();
+        self.attend(seq);
+        self.told += 1;
+        (self.told as usize - 1) % 2
+    }
+}
+
+/// The sequencer, where it has a thread of its own.
+struct Front {
+    teller: Teller,
+    queue: Consumer<u64>,
+    /// `None` when it has ended.
+    to_cores: Option<[Producer<Packet>; 2]>,
+}
+
+impl Front {
+    fn turn(&mut self) {
+        let Some(to_cores) = &mut self.to_cores else { return };
+        let has_ended = self.queue.is_abandoned();
+        while let Some(seq) = self.queue.pop() {
+            let core = self.teller.tell(seq);
+            to_cores[core].push((seq, true)).expect("room for all packets");
+        }
+        if has_ended {
+            self.teller.attend(u64::MAX);
+            self.to_cores = None;
+        }
+    }
+}
+
+/// Where promoted packets go.
+enum Way {
+    Told(Teller),
+    Sequenced(Producer<u64>),
+}
+
 /// Sends the entry's packets, which core 0 owns.
-fn assign(
+fn steer(
     script: &[Event],
-    (mut changes, mut history): (Changes, Publisher<u64>),
+    mut changes: Changes,
+    mut way: Way,
     mut queues: [Producer<Packet>; 2],
     plant: Plant,
 ) {
-    let (mut seq, mut told, mut sent, mut is_promoted) = (0, 0, [0; 2], false);
+    let (mut seq, mut sent, mut is_promoted, mut late) = (0, [0; 2], false, None);
+    let mut give = |change| assert!(changes.give(change), "room");
     for event in script {
         let status = match event {
             Comes => {
-                let core = if is_promoted { told as usize % 2 } else { 0 };
-                if is_promoted {
-                    assert!(history.push(seq), "room");
-                    history.publish();
-                    told += 1;
+                match (is_promoted, &mut way) {
+                    (false, _) => {
+                        queues[0].push((seq, false)).expect("room for all packets");
+                        sent[0] += 1;
+                    }
+                    (true, Way::Told(teller)) => {
+                        let core = teller.tell(seq);
+                        queues[core].push((seq, true)).expect("room for all packets");
+                        sent[core] += 1;
+                    }
+                    (true, Way::Sequenced(queue)) => queue.push(seq).expect("room for all packets"),
                 }
-                queues[core].push((seq, is_promoted)).expect("room for all packets");
-                sent[core] += 1;
+                late.take().into_iter().for_each(&mut give);
                 seq += 1;
                 continue;
             }
@@ -89,9 +173,14 @@ fn assign(
             since_seq: seq,
             since_ns: 0,
             after: sent[0] - u64::from(plant.early_copy && is_promoted),
-            told: told - u64::from(plant.early_demotion && !is_promoted),
         };
-        assert!(changes.give(change), "room");
+        match plant.late_change {
+            true => late = Some(change),
+            false => give(change),
+        }
+        if let Way::Told(teller) = &mut way {
+            teller.attend(seq);
+        }
     }
 }
 
@@ -99,9 +188,11 @@ struct Core {
     number: u64,
     promotion: Promotion<Flows>,
     history: Subscriber<u64>,
-    queue: Consumer<Packet>,
-    waiting: VecDeque<Packet>,
-    worked_off: u64,
+    /// From the card, and from the sequencer where it is another thread.
+    queues: Vec<Consumer<Packet>>,
+    /// By whether they were told.
+    waiting: [VecDeque<Packet>; 2],
+    taken: u64,
     known: u64,
     told: u64,
     own: Option<Flows>,
@@ -120,16 +211,13 @@ impl Core {
         if self.plant.no_wait { u64::MAX } else { self.promotion.told_limit() }
     }
 
-    fn replay(&mut self, until: u64) -> bool {
-        while self.told < until.min(self.limit()).min(self.known) {
-            step(&mut self.replica, self.history.item(self.told as usize));
-            self.told += 1;
-        }
-        self.told == until
+    fn progress(&self) -> Progress {
+        let waits = self.waiting[0].front().map(|(seq, _)| *seq);
+        Progress { taken: self.taken, waits, told: self.told }
     }
 
     fn carry_out(&mut self) {
-        while let Some(todo) = self.promotion.step(self.worked_off, self.told) {
+        while let Some(todo) = self.promotion.step(self.progress()) {
             match todo {
                 Step::Copy(_) => {
                     let flows = self.own.take().expect("out of order, or without its flows");
@@ -140,24 +228,33 @@ impl Core {
                     let flows = self.replica.take();
                     self.own = flows.filter(|_| self.number == 0);
                 }
-                Step::Replay(until) => {
-                    if !self.replay(until) {
-                        return;
-                    }
-                }
             }
         }
     }
 
-    /// What a core does between two looks at its queue; `true` when it may go.
-    fn turn(&mut self) -> bool {
-        let has_ended = self.queue.is_abandoned();
-        while self.waiting.len() < BATCH
-            && let Some(packet) = self.queue.pop()
-        {
-            self.waiting.push_back(packet);
+    /// Steps what was told, as far as it is known and its own packets have come.
+    fn follow(&mut self) {
+        while self.told < self.limit().min(self.known) {
+            let seq = self.history.item(self.told as usize);
+            if self.told % 2 == self.number && self.waiting[1].pop_front().is_none() {
+                return;
+            }
+            step(&mut self.replica, seq);
+            self.told += 1;
         }
-        let is_last = has_ended && self.waiting.is_empty();
+    }
+
+    /// What a core does between two looks at its queues; `true` when it may go.
+    fn turn(&mut self) -> bool {
+        let has_ended = self.queues.iter().all(Consumer::is_abandoned);
+        for (number, queue) in self.queues.iter_mut().enumerate() {
+            for _ in 0..BATCH {
+                let Some(packet) = queue.pop() else { break };
+                self.taken += u64::from(number == 0);
+                self.waiting[usize::from(packet.1)].push_back(packet);
+            }
+        }
+        let is_empty = self.queues.iter_mut().all(|queue| queue.is_empty());
         if self.plant.late_history {
             self.promotion.look();
         }
@@ -166,51 +263,44 @@ impl Core {
             self.promotion.look();
         }
         self.carry_out();
-        if is_last {
-            self.replay(self.known);
-        }
-        while let Some((seq, is_told)) = self.waiting.front().copied()
-            && (self.plant.no_order || self.promotion.allows(seq))
+        self.follow();
+        while let Some((seq, _)) = self.waiting[0].front().copied()
+            && (self.plant.no_order || seq < self.promotion.own_limit())
         {
-            let next_own = self.told + (self.told + self.number) % 2;
-            if !is_told {
-                step(&mut self.own, seq);
-            } else if self.replay(next_own) && self.limit() > next_own {
-                step(&mut self.replica, seq);
-                self.told += 1;
-            } else {
-                break;
-            }
-            self.waiting.pop_front();
-            self.worked_off += 1;
+            step(&mut self.own, seq);
+            self.waiting[0].pop_front();
         }
-        if self.waiting.is_empty() {
-            // What was told before its next own packet.
-            self.replay((self.told + (self.told + self.number) % 2).min(self.known));
-        }
-        is_last && self.told == self.known && self.promotion.is_settled()
+        let is_done = self.waiting.iter().all(VecDeque::is_empty) && self.told == self.known;
+        has_ended && is_empty && is_done && self.promotion.is_settled()
     }
 }
 
 /// Whoever has the entry's flows at the end has had all packets once, in order, and all cores come to an end.
-fn check(script: &'static [Event], plant: Plant) {
+fn check_with(sequencer: Sequencer, script: &'static [Event], plant: Plant) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(BOUND);
     builder.check(move || {
         let packets = script.iter().filter(|event| matches!(event, Comes)).count();
-        let (changes, promotions) = promotion::<Flows>(2, script.len());
+        let turns = if sequencer == Steers { TURNS } else { TURNS_BEHIND };
+        let (changes, places, promotions) = promotion::<Flows>(2, script.len());
         let (history, histories) = broadcast(packets, 2);
-        let (mut cores, mut queues) = (Vec::new(), Vec::new());
+        let (mut cores, mut queues, mut of_front) = (Vec::new(), Vec::new(), Vec::new());
         for (number, (promotion, history)) in promotions.into_iter().zip(histories).enumerate() {
             let (to_core, queue) = ring(packets);
+            let mut of_core = vec![queue];
             queues.push(to_core);
+            if sequencer == IsBehindTheCard {
+                let (from_front, queue) = ring(packets);
+                of_core.push(queue);
+                of_front.push(from_front);
+            }
             cores.push(Core {
                 number: number as u64,
                 promotion,
                 history,
-                queue,
-                waiting: VecDeque::new(),
-                worked_off: 0,
+                queues: of_core,
+                waiting: [VecDeque::new(), VecDeque::new()],
+                taken: 0,
                 known: 0,
                 told: 0,
                 own: (number == 0).then(Vec::new),
@@ -218,19 +308,36 @@ fn check(script: &'static [Event], plant: Plant) {
                 plant,
             });
         }
-        let queues: [Producer<Packet>; 2] = queues.try_into().expect("two queues");
+        let queues = <[Producer<Packet>; 2]>::try_from(queues).expect("two queues");
+        let teller = Teller { places, history, told: 0, plant };
+        let (way, front) = match sequencer {
+            Steers => (Way::Told(teller), None),
+            IsBehindTheCard => {
+                let (to_front, queue) = ring(packets);
+                let of_front = <[Producer<Packet>; 2]>::try_from(of_front).expect("two queues");
+                (Way::Sequenced(to_front), Some(Front { teller, queue, to_cores: Some(of_front) }))
+            }
+        };
         let working: Vec<_> = cores
             .into_iter()
             .map(|mut core| {
                 thread::spawn(move || {
-                    let is_over = (0..TURNS).any(|_| core.turn());
+                    let is_over = (0..turns).any(|_| core.turn());
                     (core, is_over)
                 })
             })
             .collect();
-        assign(script, (changes, history), queues, plant);
+        let front = front.map(|mut front| {
+            thread::spawn(move || {
+                front.turn();
+                front
+            })
+        });
+        steer(script, changes, way, queues, plant);
+        let mut front = front.map(|front| front.join().expect("it does not fail"));
         let mut cores: Vec<_> = working.into_iter().map(|core| core.join().expect("no core fails")).collect();
         for _ in 0..ENDLESS {
+            front.iter_mut().for_each(Front::turn);
             for (core, is_over) in &mut cores {
                 *is_over = *is_over || core.turn();
             }
@@ -245,9 +352,15 @@ fn check(script: &'static [Event], plant: Plant) {
     });
 }
 
+fn check(script: &'static [Event], plant: Plant) {
+    check_with(Steers, script, plant);
+}
+
 const UP: &[Event] = &[Comes, Promote, Comes, Comes];
 const UP_AND_DOWN: &[Event] = &[Promote, Comes, Comes, Demote, Comes];
 const AGAIN: &[Event] = &[Promote, Comes, Demote, Promote, Comes];
+/// With a sequencer beside, fewer packets, for there are more orders.
+const BRIEFLY: &[Event] = &[Promote, Comes, Demote, Comes];
 const AT_ONCE: &[Event] = &[Comes, Promote, Demote, Comes];
 
 #[test]
@@ -298,4 +411,43 @@ fn planted_packets_that_do_not_wait_for_the_demotion_are_found() {
 #[should_panic(expected = "out of order, or without its flows")]
 fn planted_a_history_that_is_ahead_of_the_changes_is_found() {
     check(UP, Plant { late_history: true, ..Plant::default() });
+}
+
+#[test]
+fn behind_a_card_an_entry_is_promoted() {
+    check_with(IsBehindTheCard, UP, Plant::default());
+}
+
+#[test]
+fn behind_a_card_an_entry_is_promoted_and_demoted() {
+    check_with(IsBehindTheCard, BRIEFLY, Plant::default());
+}
+
+#[test]
+fn behind_a_card_an_entry_is_promoted_and_demoted_without_a_packet() {
+    check_with(IsBehindTheCard, AT_ONCE, Plant::default());
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_packets_behind_a_card_that_do_not_wait_for_the_demotion_are_found() {
+    check_with(IsBehindTheCard, BRIEFLY, Plant { no_order: true, ..Plant::default() });
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_a_card_that_acts_before_a_change_is_given_is_found() {
+    check_with(IsBehindTheCard, BRIEFLY, Plant { late_change: true, ..Plant::default() });
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_a_place_behind_its_first_packet_is_found() {
+    check_with(IsBehindTheCard, UP, Plant { late_place: true, ..Plant::default() });
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_a_copy_ahead_of_a_packet_behind_a_card_is_found() {
+    check_with(IsBehindTheCard, UP, Plant { early_copy: true, ..Plant::default() });
 }

@@ -39,6 +39,18 @@ pub(crate) struct Leaving<'a> {
     pub(crate) blocks_left: usize,
     /// Flows that may still be packed.
     pub(crate) flows_left: usize,
+    /// The entry that is to go, if it is one: most blocks can be passed over then.
+    pub(crate) only: Option<u16>,
+}
+
+impl Leaving<'_> {
+    /// Whether it is known that none of these blocks, which have these entries, is to go.
+    #[inline]
+    pub(crate) fn has_none(&self, entries: Option<&[u16]>) -> bool {
+        let Some((only, entries)) = self.only.zip(entries) else { return false };
+        // All are looked at, which takes few instructions.
+        !entries.iter().fold(false, |is_there, entry| is_there | (*entry == only))
+    }
 }
 
 /// Whether flows of a chain go from core to core, and how.

@@ -311,17 +311,29 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         if self.table.is_empty() {
             return (None, Vec::new());
         }
-        for slot in self.table.slots().skip(from) {
-            if leaving.blocks_left == 0 || leaving.flows_left == 0 {
-                next = Some(slot.index());
-                break;
+        let mut slots = self.table.slots();
+        if from > 0 {
+            slots.nth(from - 1);
+        }
+        'table: while slots.len() > 0 {
+            let begin = self.table.capacity() - slots.len();
+            let count = slots.len().min(BATCH_PACKETS);
+            if leaving.has_none(self.entries.get(begin..begin + count)) {
+                slots.nth(count - 1);
+                continue;
             }
-            leaving.blocks_left -= 1;
-            let Block { entry, .. } = block(&self.entries, slot);
-            let to = leaving.to[usize::from(entry)];
-            if to != NOBODY && self.table.is_taken(slot) {
-                self.pack_one(slot, entry, to, &mut packed);
-                leaving.flows_left -= 1;
+            for slot in slots.by_ref().take(count) {
+                if leaving.blocks_left == 0 || leaving.flows_left == 0 {
+                    next = Some(slot.index());
+                    break 'table;
+                }
+                leaving.blocks_left -= 1;
+                let Block { entry, .. } = block(&self.entries, slot);
+                let to = leaving.to[usize::from(entry)];
+                if to != NOBODY && self.table.is_taken(slot) {
+                    self.pack_one(slot, entry, to, &mut packed);
+                    leaving.flows_left -= 1;
+                }
             }
         }
         let erase =

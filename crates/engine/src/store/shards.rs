@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use io::Port;
+use io::{Frame, Port};
 use nf::FlowKey;
 use table::{FlowTable, Horizon};
 
@@ -27,22 +27,51 @@ impl<K: FlowKey> KeyGroup<K> {
     #[inline(never)]
     pub(super) fn process_shards(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         let Some(mut shelf) = self.shelf.take() else { return };
-        let mut parts = [u16::MAX; BATCH_PACKETS];
-        for packet in bits(batch.live) {
-            parts[packet] = part_of(batch.frames[packet].entry, &shelf.splits) as u16;
-        }
-        let mut rest = batch.live;
-        while rest != 0 {
-            let part = parts[rest.trailing_zeros() as usize];
-            let same = parts.iter().enumerate().map(|(packet, of)| u64::from(*of == part) << packet);
-            let packets = rest & same.fold(0, |set, bit| set | bit);
-            rest &= !packets;
-            let aside = batch.live & !packets;
-            batch.live &= packets;
-            self.with(&mut shelf, part.into(), |group| group.process(batch, port, laps));
-            batch.live |= aside;
+        match *shelf.splits {
+            // One shard: two parts, told apart by one comparison.
+            [split] => {
+                let in_second =
+                    |(packet, frame): (usize, &Frame)| u64::from(frame.entry < split.into()) << packet;
+                let second = batch.frames.iter().enumerate().map(in_second).fold(0, |set, bit| set | bit);
+                let (first, second) = (batch.live & !second, batch.live & second);
+                self.process_part(&mut shelf, 0, first, batch, port, laps);
+                self.process_part(&mut shelf, 1, second, batch, port, laps);
+            }
+            _ => {
+                let mut parts = [u16::MAX; BATCH_PACKETS];
+                for packet in bits(batch.live) {
+                    parts[packet] = part_of(batch.frames[packet].entry, &shelf.splits) as u16;
+                }
+                let mut rest = batch.live;
+                while rest != 0 {
+                    let part = parts[rest.trailing_zeros() as usize];
+                    let same = parts.iter().enumerate().map(|(packet, of)| u64::from(*of == part) << packet);
+                    let packets = rest & same.fold(0, |set, bit| set | bit);
+                    rest &= !packets;
+                    self.process_part(&mut shelf, part.into(), packets, batch, port, laps);
+                }
+            }
         }
         self.shelf = Some(shelf);
+    }
+
+    /// Takes live packets whose flows are in one part through the functions.
+    fn process_part(
+        &mut self,
+        shelf: &mut Shelf<K>,
+        part: usize,
+        packets: u64,
+        batch: &mut Batch,
+        port: &dyn Port,
+        laps: &mut dyn Laps,
+    ) {
+        if packets == 0 {
+            return;
+        }
+        let aside = batch.live & !packets;
+        batch.live &= packets;
+        self.with(shelf, part, |group| group.process(batch, port, laps));
+        batch.live |= aside;
     }
 
     /// Does something with one of the tables at hand.

@@ -2,7 +2,7 @@
 
 use io::{Closed, Feeder, Frame};
 use strategy::Assign;
-use wire::Headers;
+use wire::{Headers, Stamp};
 
 use crate::path::receive::Intake;
 
@@ -22,6 +22,33 @@ impl Team {
     }
 }
 
+/// Those behind a card that steers: it sends packets that all cores are told of to a sequencer, and all others to their core.
+/// A core has two queues then (see [`io::Port::receive_beside`]), and the sequencer's dispatcher sees no other packets.
+pub struct SteeredTeam {
+    /// The card's table, and who changes it.
+    pub card: Box<dyn Steer>,
+    /// The sequencer's. It is told of the hash: frames have the entry that their packet's hash points to.
+    pub sequencer: Box<dyn Dispatcher>,
+    /// By core, what stands before its chain.
+    pub intakes: Vec<Box<dyn Intake>>,
+}
+
+/// A card that steers, and who decides on changes of its table, of which the others are told ahead.
+pub trait Steer: Send {
+    /// Where the next packet goes, in order of arrival: its stamp has the number of its arrival. `sent` says by core how many packets
+    /// came to its queue.
+    fn steer(&mut self, entry: u16, stamp: Stamp, sent: &[u64]) -> Steered;
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steered {
+    /// The core whose queue it comes to; or to the sequencer, with its number among the entries that are promoted.
+    pub place: Result<usize, u16>,
+    /// Whether something was decided ahead of it.
+    pub is_decided: bool,
+}
+
 /// Sends packets to cores, one by one in order of arrival, and tells cores what they must know ahead of a packet.
 /// Dropped at the end of the packets, before the cores' queues end.
 ///
@@ -39,6 +66,12 @@ pub trait Dispatcher: Send {
     /// Whether it tells other cores what the headers are, so that it must know of wrong checksums.
     fn tells_headers(&self) -> bool {
         false
+    }
+
+    /// Carries out what a card that [steers](Steer) was told of. All packets with lower numbers than this stamp's, which is no later
+    /// than now, have come or never will. Called between two batches, also where no packets come.
+    fn attend(&mut self, stamp: Stamp) {
+        let _ = stamp;
     }
 
     /// Tells other cores of the next packets, at most [`BATCH_PACKETS`](crate::BATCH_PACKETS), ahead of the first of them.

@@ -36,7 +36,7 @@ mod two_cards;
 
 pub use auto::candidates::Candidates;
 pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
-pub use dispatch::{Dispatcher, Queues, Team};
+pub use dispatch::{Dispatcher, Queues, Steer, Steered, SteeredTeam, Team};
 pub use egress::Replayed;
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;

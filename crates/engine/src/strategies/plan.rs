@@ -17,7 +17,7 @@ use crate::chain::keeping::{Entries, Keeping, Spread};
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
 use crate::strategies::changing::Changing;
-use crate::strategies::dispatch::Team;
+use crate::strategies::dispatch::{SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoParking, PlanError};
@@ -72,6 +72,11 @@ pub trait Strategy: Send + Sync {
     /// of nothing but their own packets needs no team of its own.
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         Team::plain(self.assign(chain, plan), plan.cores)
+    }
+
+    /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
+    fn steered_team(&self, _plan: &Plan) -> Option<SteeredTeam> {
+        None
     }
 
     /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
@@ -286,6 +291,11 @@ impl Plan {
     /// Who sends packets of `chain` to the cores, and what stands before each core's chain.
     pub fn team(&self, chain: &Chain) -> Team {
         self.strategy.team(chain, self)
+    }
+
+    /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
+    pub fn steered_team(&self) -> Option<SteeredTeam> {
+        self.strategy.steered_team(self)
     }
 
     /// How many entries a packet's hash may point to.

@@ -9,16 +9,19 @@
 //!
 //! The card drops where the front has no descriptor free, and nowhere else: a full ring makes the front wait. So sequence
 //! numbers, which the front gives, have no gaps. What is passed on is where the packet is, not its bytes.
+//!
+//! A card that steers sends the front some packets, and the others to queues that the cores have beside their ring
+//! ([`NicPort::beside`](super::NicPort::beside)). Then each packet has the number of its arrival at the card.
 
 use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
 
 use super::clock::Clock;
-use super::offer::Offer;
+use super::offer::{AHEAD_PACKETS, Offer};
 use super::queue::Queue;
 use crate::frame::Place;
 use crate::packets::Arrival;
-use crate::{Frame, Received};
+use crate::{Frame, Packets, Received};
 
 /// Packets between the front and one core behind it: as many as in a run over a capture.
 pub const BEHIND_PACKETS: usize = crate::QUEUE_FRAMES_MAX / 2;
@@ -43,7 +46,9 @@ pub struct Front<C> {
     offer: Offer,
     clock: C,
     queue: Queue,
-    next_seq: u64,
+    received: u64,
+    /// Whether packets have the numbers of their arrivals, since others do not come here.
+    is_steered: bool,
     /// By core behind, what was received and not yet passed on.
     staged: Vec<Vec<Passed>>,
     /// By core behind; empty once nothing more is to be passed on.
@@ -70,18 +75,41 @@ pub fn front<C: Clock>(
     (cores, room): (usize, usize),
     clock: C,
 ) -> (Front<C>, Vec<Behind>) {
+    in_front(offer, ((0..count).collect(), false), descriptors, (cores, room), clock)
+}
+
+/// The same where a card steers: the packets with the numbers `arrivals`, ascending, come to the front.
+///
+/// # Panics
+/// As [`front`].
+pub fn steered_front<C: Clock>(
+    offer: Offer,
+    arrivals: Vec<u32>,
+    descriptors: usize,
+    (cores, room): (usize, usize),
+    clock: C,
+) -> (Front<C>, Vec<Behind>) {
+    in_front(offer, (arrivals, true), descriptors, (cores, room), clock)
+}
+
+fn in_front<C: Clock>(
+    offer: Offer,
+    (arrivals, is_steered): (Vec<u32>, bool),
+    descriptors: usize,
+    (cores, room): (usize, usize),
+    clock: C,
+) -> (Front<C>, Vec<Behind>) {
     assert!(descriptors > 0, "a queue without descriptors");
-    let queue = Queue::new((0..count).collect(), descriptors);
+    let queue = Queue::new(arrivals, descriptors);
     let (ends, behind) = (0..cores)
         .map(|_| {
             let (sender, end) = ring(room);
             (sender, Behind { end, taken: 0 })
         })
         .unzip();
-    let next_seq = offer.origin.seq;
     let sent = vec![0; cores];
     let staged = (0..cores).map(|_| Vec::with_capacity(STAGED)).collect();
-    (Front { offer, clock, queue, next_seq, staged, ends, sent }, behind)
+    (Front { offer, clock, queue, received: 0, is_steered, staged, ends, sent }, behind)
 }
 
 impl<C: Clock> Front<C> {
@@ -93,18 +121,23 @@ impl<C: Clock> Front<C> {
     /// Receives up to `max` packets, in order of arrival.
     pub fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
         self.queue.arrive(self.offer.pace.is_due(self.clock.now_ns()));
-        let Offer { packets, pace, origin } = &self.offer;
+        let Front { offer: Offer { packets, pace, origin }, queue, is_steered, received, .. } = self;
         let mut wanted = max;
-        while let Some(positions) = self.queue.take(wanted) {
+        while let Some(positions) = queue.take(wanted) {
             wanted -= positions.len();
-            // Each arrival is at the position of its number.
             for position in positions {
-                packets.ahead(position);
-                let number = position as u32;
-                let stamp = Stamp { seq: self.next_seq, time_ns: origin.time_ns + pace.arrival_ns(number) };
-                let Arrival { wire_len, link, .. } = *packets.of_number(number);
-                frames.push(Frame { wire_len, link, ..Frame::of_arrival(stamp, number) });
-                self.next_seq += 1;
+                // Without a card that steers, each arrival is at the position of its number.
+                let number = if *is_steered { queue.arrivals()[position] } else { position as u32 };
+                match *is_steered {
+                    true => ahead(packets, &queue.arrivals()[position..]),
+                    false => packets.ahead(position),
+                }
+                let in_turn = if *is_steered { number.into() } else { *received };
+                let stamp =
+                    Stamp { seq: origin.seq + in_turn, time_ns: origin.time_ns + pace.arrival_ns(number) };
+                let Arrival { wire_len, link, entry, .. } = *packets.of_number(number);
+                frames.push(Frame { wire_len, link, entry, ..Frame::of_arrival(stamp, number) });
+                *received += 1;
             }
         }
         match wanted == max {
@@ -158,7 +191,7 @@ impl<C: Clock> Front<C> {
 
     /// Packets received so far.
     pub fn received(&self) -> u64 {
-        self.next_seq - self.offer.origin.seq
+        self.received
     }
 
     /// Packets dropped because no descriptor was free.
@@ -171,13 +204,35 @@ impl<C: Clock> Front<C> {
         &self.sent
     }
 
+    /// The first stamp that may still come, and no later than now: all packets with lower numbers were received or dropped. Where a
+    /// card steers.
+    pub fn attended(&self) -> Stamp {
+        let origin = self.offer.origin;
+        let next = self.queue.arrivals().get(self.queue.consumed());
+        let seq = next.map_or(u64::MAX, |number| origin.seq + u64::from(*number));
+        Stamp { seq, time_ns: origin.time_ns + self.clock.now_ns() }
+    }
+
     /// When the next packet arrives, ns from the start; `None` if none will.
     pub fn next_arrival_ns(&self) -> Option<u64> {
         self.queue.next().map(|number| self.offer.pace.arrival_ns(number))
     }
 }
 
+/// As [`Packets::ahead`], where not all numbers come here.
+fn ahead(packets: &Packets, numbers: &[u32]) {
+    if let (Some(far), Some(near)) = (numbers.get(2 * AHEAD_PACKETS), numbers.get(AHEAD_PACKETS)) {
+        Packets::prefetch_arrival(packets.of_number(*far), 0);
+        packets.prefetch_bytes(packets.of_number(*near), 0);
+    }
+}
+
 impl Behind {
+    /// When the next was passed on, ns from the start.
+    pub(super) fn next_ns(&mut self) -> Option<u64> {
+        self.end.peek().map(|passed| passed.ready_ns)
+    }
+
     /// Takes up to `max` of those passed on by `now_ns`.
     #[inline]
     pub(super) fn take(&mut self, passed: &mut Vec<Passed>, max: usize, now_ns: u64) {

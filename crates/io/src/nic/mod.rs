@@ -31,7 +31,7 @@ use wire::Stamp;
 pub use self::clock::{Clock, VirtualClock, WallClock};
 pub use self::common::Common;
 use self::front::Passed;
-pub use self::front::{BEHIND_PACKETS, Behind, Front, Full, front};
+pub use self::front::{BEHIND_PACKETS, Behind, Front, Full, front, steered_front};
 use self::offer::AHEAD_PACKETS;
 pub use self::offer::Offer;
 pub use self::pace::{Pace, Shape};
@@ -44,6 +44,8 @@ pub struct NicPort<C> {
     offer: Offer,
     clock: C,
     source: Source,
+    /// What a front passes on beside what comes from the card, where there are both.
+    beside: Option<(Behind, Vec<Passed>)>,
     pool: Pool,
     received: u64,
     latency: Option<Latency>,
@@ -111,7 +113,24 @@ impl<C: Clock> NicPort<C> {
     }
 
     fn from(source: Source, offer: Offer, pool: Pool, clock: C) -> NicPort<C> {
-        NicPort { offer, clock, source, pool, received: 0, latency: None }
+        NicPort { offer, clock, source, beside: None, pool, received: 0, latency: None }
+    }
+
+    /// With a second queue, which [`Port::receive_beside`] takes from: what a core in front passes on.
+    #[must_use]
+    pub fn beside(mut self, behind: Behind) -> NicPort<C> {
+        self.beside = Some((behind, Vec::with_capacity(self.pool.frames_of_all())));
+        self
+    }
+
+    /// Packets that came by the second queue.
+    pub fn received_beside(&self) -> u64 {
+        self.beside.as_ref().map_or(0, |(behind, _)| behind.taken)
+    }
+
+    /// Whether a core in front may pass something on at any time.
+    pub fn has_beside(&self) -> bool {
+        self.beside.as_ref().is_some_and(|(behind, _)| !behind.end.is_abandoned())
     }
 
     /// Records each packet's latency from now on: from its arrival to the first receive after it was sent,
@@ -145,26 +164,40 @@ impl<C: Clock> NicPort<C> {
 
     /// When the next packet comes, ns from the start; `None` if none will, and where only the core in front knows.
     pub fn next_arrival_ns(&mut self) -> Option<u64> {
-        match &mut self.source {
+        let beside = self.beside.as_mut().and_then(|(behind, _)| behind.next_ns());
+        let next = match &mut self.source {
             Source::Card(queue) => queue.next().map(|number| self.offer.pace.arrival_ns(number)),
-            Source::Front(behind, _) => behind.end.peek().map(|passed| passed.ready_ns),
+            Source::Front(behind, _) => behind.next_ns(),
             Source::Common { common, .. } => common.next_ns(&self.offer),
-        }
+        };
+        next.into_iter().chain(beside).min()
     }
 
     /// Whether packets wait that had come when the queue was last looked at.
     pub fn is_waiting(&mut self) -> bool {
         let now_ns = self.clock.now_ns();
-        match &mut self.source {
-            Source::Card(queue) => !queue.is_empty(),
-            Source::Front(behind, _) => behind.end.peek().is_some_and(|passed| passed.ready_ns <= now_ns),
-            Source::Common { common, .. } => common.is_waiting(now_ns),
-        }
+        let is_ready = |behind: &mut Behind| behind.next_ns().is_some_and(|ready_ns| ready_ns <= now_ns);
+        let waits_beside = self.beside.as_mut().is_some_and(|(behind, _)| is_ready(behind));
+        waits_beside
+            || match &mut self.source {
+                Source::Card(queue) => !queue.is_empty(),
+                Source::Front(behind, _) => is_ready(behind),
+                Source::Common { common, .. } => common.is_waiting(now_ns),
+            }
     }
 
     /// The latencies of all packets, if they were recorded.
     pub fn into_latency(self) -> Option<Histogram<u64>> {
         self.latency.map(|latency| latency.histogram)
+    }
+
+    fn count(&mut self, received: usize, may_come: bool) -> Received {
+        self.received += received as u64;
+        match received {
+            0 if may_come => Received::Idle,
+            0 => Received::End,
+            _ => Received::Frames,
+        }
     }
 
     /// Takes up to `max` of those that wait, as far as there are frames; says whether more may come.
@@ -187,14 +220,26 @@ impl<C: Clock> NicPort<C> {
                 })
             }
             Source::Front(behind, passed) => {
-                // Asked before: a front that is gone has passed on all that it will.
-                let may_come = !behind.end.is_abandoned();
-                behind.take(passed, wanted, now_ns);
-                fill_passed(offer, pool, passed, frames);
-                may_come || !behind.end.is_empty()
+                take_passed(offer, pool, (behind, passed), frames, wanted, now_ns)
             }
         }
     }
+}
+
+/// Takes up to `max` of those that a front has passed on; says whether more may come.
+fn take_passed(
+    offer: &Offer,
+    pool: &mut Pool,
+    (behind, passed): (&mut Behind, &mut Vec<Passed>),
+    frames: &mut Vec<Frame>,
+    max: usize,
+    now_ns: u64,
+) -> bool {
+    // Asked before: a front that is gone has passed on all that it will.
+    let may_come = !behind.end.is_abandoned();
+    behind.take(passed, max, now_ns);
+    fill_passed(offer, pool, passed, frames);
+    may_come || !behind.end.is_empty()
 }
 
 /// Packets at these positions, for which there are frames.
@@ -252,13 +297,16 @@ impl<C: Clock> Port for NicPort<C> {
         }
         let before = frames.len();
         let may_come = self.take(frames, max, now_ns);
-        let received = frames.len() - before;
-        self.received += received as u64;
-        match received {
-            0 if may_come => Received::Idle,
-            0 => Received::End,
-            _ => Received::Frames,
-        }
+        self.count(frames.len() - before, may_come)
+    }
+
+    fn receive_beside(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        let now_ns = self.clock.now_ns();
+        let before = frames.len();
+        let Some((behind, passed)) = &mut self.beside else { return Received::End };
+        let max = max.min(self.pool.free());
+        let may_come = take_passed(&self.offer, &mut self.pool, (behind, passed), frames, max, now_ns);
+        self.count(frames.len() - before, may_come)
     }
 
     /// The packets of a queue that others have as well come to this core.

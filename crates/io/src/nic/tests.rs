@@ -174,6 +174,52 @@ fn a_front_waits_for_a_core_without_room() {
     assert_eq!(front.pass_on(), Err(Full { core: 0, is_gone: true }));
 }
 
+/// A card that steers sends 1, 3 and 5 to the front, and the others to the first core, which has two queues. Each has the number of its
+/// arrival.
+#[test]
+fn a_card_that_steers_sends_some_past_the_front() {
+    let (offer, clock) = (offer(Pace::even(1e6)), VirtualClock::default());
+    let (mut front, mut behind) = steered_front(offer.clone(), vec![1, 3, 5], 2, (1, 2), clock.clone());
+    let mut port = NicPort::new(offer, vec![0, 2, 4], 2, 8, clock.clone()).beside(behind.remove(0));
+    assert_eq!(
+        (front.attended(), front.next_arrival_ns()),
+        (Stamp { seq: 101, time_ns: 7_000 }, Some(1_000))
+    );
+    clock.advance_to(1_000);
+    let mut frames = Vec::new();
+    assert_eq!(front.receive(&mut frames, 8), Received::Frames);
+    assert_eq!((frames[0].stamp, frames[0].entry), (Stamp { seq: 101, time_ns: 8_000 }, 11));
+    assert_eq!(front.attended(), Stamp { seq: 103, time_ns: 8_000 });
+    front.stage(0, frames.remove(0));
+    assert_eq!(front.pass_on(), Ok(()));
+    // The queue of the card first, and the other by itself.
+    let received = |port: &mut NicPort<VirtualClock>, is_beside: bool| {
+        let mut frames = Vec::new();
+        let received = match is_beside {
+            true => port.receive_beside(&mut frames, 8),
+            false => port.receive(&mut frames, 8),
+        };
+        let seqs: Vec<u64> = frames.iter().map(|frame| frame.stamp.seq).collect();
+        let fates = vec![Fate::Forward; frames.len()];
+        port.send(&mut frames, &fates).expect("open");
+        (received, seqs)
+    };
+    assert_eq!((port.next_arrival_ns(), port.is_waiting(), port.has_beside()), (Some(0), true, true));
+    assert_eq!(received(&mut port, false), (Received::Frames, vec![100]));
+    assert_eq!((port.consumed(), port.received_beside()), (1, 0), "of the card's queue");
+    assert_eq!(received(&mut port, true), (Received::Frames, vec![101]));
+    assert_eq!((port.consumed(), port.received_beside(), port.received()), (1, 1, 2));
+    assert_eq!(received(&mut port, true), (Received::Idle, vec![]));
+    clock.advance_to(5_000);
+    assert_eq!(front.receive(&mut frames, 8), Received::Frames);
+    assert_eq!(front.attended().seq, u64::MAX, "nothing comes any more");
+    front.close();
+    assert_eq!(received(&mut port, true), (Received::End, vec![]), "they were not passed on");
+    assert_eq!(received(&mut port, false), (Received::Frames, vec![102, 104]));
+    assert_eq!(received(&mut port, false), (Received::End, vec![]));
+    assert!(!port.has_beside());
+}
+
 /// A core whose clock is behind the front's does not see what was passed on later.
 #[test]
 fn nothing_is_seen_before_it_was_passed_on() {

@@ -286,8 +286,12 @@ impl Core {
         (low..high).for_each(|bucket| self.changes_part[entry(bucket)] = 0);
         // Packets that wait for these flows are older than the newest that came.
         let horizon = Horizon::claim(self.now_ns.min(self.oldest_ns()));
-        let mut leaving =
-            Leaving { to: &self.changes_part, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN };
+        let mut leaving = Leaving {
+            to: &self.changes_part,
+            blocks_left: BLOCKS_PER_TURN,
+            flows_left: FLOWS_PER_TURN,
+            only: None,
+        };
         for (group, shelves) in chain.shelves().skip_while(|(group, _)| *group < first) {
             let block = if group == at.group { at.block } else { 0 };
             let next = shelves.arrange(parts, block, &mut leaving, horizon, self.now_ns);

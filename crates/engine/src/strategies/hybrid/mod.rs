@@ -3,9 +3,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `sequencer` | the dispatcher: which packets are told to all cores, and who is promoted |
-//! | `elephants` | which values of the hash are too much for a core |
-//! | `core` | a core's side: its own packets with the history between them, and flows that are promoted or demoted |
+//! | `steering` | which packets go to the sequencer, and which to their owner: what a card does, or one thread for all |
+//! | `elephants` | which values of the hash are too much for a core, and how what is told is shared out |
+//! | `sequencer` | tells all cores of packets of promoted flows |
+//! | `core` | a core's side: its own packets, the history, and flows that are promoted or demoted |
 //! | `replica` | flows between the two tables of a core |
 //!
 //! What is promoted is a value of the hash, with all flows whose packets have it: flows that share any state share their
@@ -15,19 +16,23 @@ mod core;
 mod elephants;
 mod replica;
 mod sequencer;
+mod steering;
 
 use control::promotion;
 use io::QUEUE_FRAMES_MAX;
-use ring::broadcast;
+use ring::{broadcast, ring};
 use strategy::{Assign, Every, Rebalancing, Rss};
+use wire::Headers;
 
 use crate::chain::Chain;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::Intake;
-use crate::strategies::dispatch::Team;
+use crate::strategies::dispatch::{SteeredTeam, Team};
 use crate::strategies::hashing;
 use crate::strategies::hybrid::core::Core;
-use crate::strategies::hybrid::sequencer::{DECISION_CHANGES, Sequencer};
+use crate::strategies::hybrid::elephants::SLOTS;
+use crate::strategies::hybrid::sequencer::{Front, Sequencer, Teller};
+use crate::strategies::hybrid::steering::{DECISION_CHANGES, Steering};
 use crate::strategies::plan::{HASH_VALUES, Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::two_cards::on_both_sides;
@@ -73,7 +78,7 @@ impl Strategy for Hybrid {
             None => on_both_sides(hashing::rss(plan), chain),
             Some(owners) => {
                 let fields = plan.hash_fields.expect("a layout of `hashing`");
-                on_both_sides(Rss::through(fields, owners), chain)
+                on_both_sides(BesideSlots(Rss::through(fields, owners)), chain)
             }
         }
     }
@@ -88,19 +93,58 @@ impl Strategy for Hybrid {
         let Some(owners) = self.owners(plan) else {
             return Team::plain(self.assign(chain, plan), plan.cores);
         };
-        // As many as can be in flight, and those that are told of ahead of them: see `scr`.
-        let records = plan.cores * (QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS) + BATCH_PACKETS;
-        let (history, histories) = broadcast(records, plan.cores);
-        let (changes, promotions) = promotion(plan.cores, 4 * BATCH_PACKETS * DECISION_CHANGES);
-        let sides = promotions.into_iter().zip(histories).enumerate();
-        let intake = |(core, (promotion, history))| -> Box<dyn Intake> {
-            Box::new(Core::new(core, plan.cores, promotion, history))
-        };
-        let intakes = sides.map(intake).collect();
-        let rebalancing = plan.rebalancing.unwrap_or_default();
-        let sequencer =
-            Sequencer::new(self.assign(chain, plan), &owners, plan.cores, rebalancing, (history, changes));
-        Team { dispatcher: Box::new(sequencer), intakes }
+        let Parts { steering, teller, intakes } = parts(plan, &owners, 4 * BATCH_PACKETS * DECISION_CHANGES);
+        let front = Front::new(self.assign(chain, plan), steering, teller, plan.cores);
+        Team { dispatcher: Box::new(front), intakes }
+    }
+
+    fn steered_team(&self, plan: &Plan) -> Option<SteeredTeam> {
+        let Parts { steering, teller, intakes } = parts(plan, &self.owners(plan)?, CHANGES_AHEAD);
+        Some(SteeredTeam { card: Box::new(steering), sequencer: Box::new(Sequencer::new(teller)), intakes })
+    }
+}
+
+/// Changes that whoever steers can be ahead of the cores where it does not wait for them.
+const CHANGES_AHEAD: usize = 4096;
+
+/// Those who have a part in it.
+struct Parts {
+    steering: Steering,
+    teller: Teller,
+    intakes: Vec<Box<dyn Intake>>,
+}
+
+/// With room for so many `changes` that some core has not carried out.
+fn parts(plan: &Plan, owners: &[u16], changes: usize) -> Parts {
+    let cores = plan.cores;
+    // As many as can be in flight, and those that are told of ahead of them: see `scr`.
+    let records = cores * (QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS) + BATCH_PACKETS;
+    let (history, histories) = broadcast(records, cores);
+    let (to_all, places, promotions) = promotion(cores, changes);
+    let (deals, dealt) = ring(changes / DECISION_CHANGES);
+    let sides = promotions.into_iter().zip(histories).enumerate();
+    let intake =
+        |(core, (promotion, history))| -> Box<dyn Intake> { Box::new(Core::new(core, promotion, history)) };
+    let intakes = sides.map(intake).collect();
+    let steering = Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals));
+    Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }
+}
+
+/// Leaves entries below [`SLOTS`] to flows that are promoted. Two values of the hash may have one entry, as two flows may.
+struct BesideSlots(Rss);
+
+impl Assign for BesideSlots {
+    #[inline]
+    fn entry(&self, headers: &Headers) -> u16 {
+        match self.0.entry(headers) {
+            value if value < SLOTS => value + SLOTS,
+            value => value,
+        }
+    }
+
+    #[inline]
+    fn core(&mut self, entry: u16) -> usize {
+        self.0.core(entry)
     }
 }
 

@@ -1,22 +1,22 @@
-//! The dispatcher: packets go to the owner of their hash, and those of promoted flows are told to all cores and go to them in
-//! turn.
+//! The sequencer: it tells all cores of the packets of promoted flows, and sends each of these to one core.
+//!
+//! Behind a card that steers ([`Sequencer`]) it sees no other packets. Where one thread receives all packets ([`Front`]), this steers
+//! first, and sends what is not promoted to its owner.
 
 use std::thread;
 
-use control::{Change, Changes, Status};
+use control::{Change, Places, Status};
 use io::{Closed, Frame};
-use nf::hash_bytes;
-use ring::Publisher;
-use strategy::{Assign, Every, Rebalancing, Schedule};
+use ring::{Consumer, Publisher};
+use strategy::Assign;
 use wire::{Headers, Stamp};
 
 use crate::path::packets::BATCH_PACKETS;
 use crate::strategies::dispatch::{Dispatcher, Queues};
 use crate::strategies::hybrid::core::Told;
-use crate::strategies::hybrid::elephants::{Decision, Elephants, SLOTS};
-
-/// Changes that one decision can make.
-pub(super) const DECISION_CHANGES: usize = 4;
+use crate::strategies::hybrid::elephants::{Hand, NONE};
+use crate::strategies::hybrid::steering::{DECISION_CHANGES, Deal, Steering};
+use crate::strategies::plan::HASH_VALUES;
 
 /// Where a packet goes, and its entry there.
 #[derive(Clone, Copy, Default)]
@@ -25,108 +25,109 @@ struct Way {
     entry: u16,
 }
 
-/// Sends packets to the cores, and tells all of them of those that all step.
-pub(super) struct Sequencer {
-    hash: Box<dyn Assign>,
-    elephants: Elephants,
-    every: Every,
-    schedule: Schedule,
-    history: Publisher<Told>,
-    changes: Changes,
-    cores: usize,
-    /// Packets that were told.
-    told: u64,
-    /// Of packets that arrived together, where each goes.
-    ways: [Way; BATCH_PACKETS],
-    /// By core, how many of these.
-    batch: Box<[u64]>,
-    /// Which of them comes next.
+/// Of packets that arrived together, where each goes.
+struct Ways {
+    all: [Way; BATCH_PACKETS],
     next: usize,
 }
 
-impl Sequencer {
-    /// `owners[entry]` has the flows of an entry that is not promoted.
-    pub(super) fn new(
-        hash: Box<dyn Assign>,
-        owners: &[u16],
-        cores: usize,
-        rebalancing: Rebalancing,
-        (history, changes): (Publisher<Told>, Changes),
-    ) -> Sequencer {
-        Sequencer {
-            hash,
-            elephants: Elephants::new(owners, cores),
-            every: rebalancing.every,
-            schedule: Schedule::new(rebalancing.every),
-            history,
-            changes,
-            cores,
-            told: 0,
-            ways: [Way::default(); BATCH_PACKETS],
-            batch: vec![0; cores].into(),
-            next: 0,
-        }
+impl Ways {
+    fn new() -> Ways {
+        Ways { all: [Way::default(); BATCH_PACKETS], next: 0 }
     }
 
-    /// Waits until there is room for all that packets which arrived together may need.
-    fn wait_for_room(&mut self, packets: usize, queues: &dyn Queues) -> Result<(), Closed> {
-        while !self.history.has_room(packets) || !self.changes.has_room(packets * DECISION_CHANGES) {
-            if queues.is_closed() {
-                return Err(Closed);
-            }
-            thread::yield_now();
-        }
-        Ok(())
-    }
-
-    /// Decides ahead of a packet of `entry`.
-    #[cold]
-    fn decide(&mut self, entry: u16, stamp: Stamp, queues: &dyn Queues) {
-        let mut decisions = [None; DECISION_CHANGES];
-        let mut room = decisions.iter_mut();
-        let mut note = |decision: Option<Decision>| {
-            if let (Some(_), Some(place)) = (decision, room.next()) {
-                *place = decision;
-            }
-        };
-        match self.every {
-            Every::Packets(_) => force(&mut self.elephants, entry, stamp.seq, note),
-            Every::Period(_) => self.elephants.end_period(DECISION_CHANGES, |decision| note(Some(decision))),
-            Every::Never => (),
-        }
-        decisions.into_iter().flatten().for_each(|decision| self.give(decision, stamp, queues));
-    }
-
-    fn give(&mut self, decision: Decision, Stamp { seq, time_ns }: Stamp, queues: &dyn Queues) {
-        let (status, entry, slot) = match decision {
-            Decision::Promote { entry, slot } => (Status::Promoted, entry, slot),
-            Decision::Demote { entry, slot } => (Status::Demoted, entry, slot),
-        };
-        let owner = self.elephants.owner(entry);
-        let after = queues.sent(owner.into()) + self.batch[usize::from(owner)];
-        let change =
-            Change { status, entry, slot, owner, since_seq: seq, since_ns: time_ns, after, told: self.told };
-        let is_given = self.changes.give(change);
-        debug_assert!(is_given, "asked before");
+    #[inline]
+    fn go(&mut self, frame: &mut Frame) -> usize {
+        let Way { core, entry } = self.all[self.next];
+        self.next += 1;
+        frame.entry = entry;
+        core.into()
     }
 }
 
-/// Promotes the flows of a packet, or demotes them, and now and then others, to show that it does no harm.
-fn force(elephants: &mut Elephants, entry: u16, seq: u64, mut note: impl FnMut(Option<Decision>)) {
-    let draw = hash_bytes(&seq.to_le_bytes(), 0);
-    let any = (draw >> 8) as u16 % SLOTS;
-    match elephants.place(entry) {
-        Err(slot) => note(elephants.demote_slot(slot)),
-        Ok(_) => match elephants.promote(entry) {
-            None => {
-                note(elephants.demote_slot(any));
-                note(elephants.promote(entry));
-            }
-            promotion => note(promotion),
-        },
+/// Writes the history.
+pub(super) struct Teller {
+    history: Publisher<Told>,
+    places: Places,
+    /// By entry, where it is promoted.
+    slots: Box<[u8]>,
+    deals: Consumer<Deal>,
+    /// Which core gets which told packet.
+    hand: Hand,
+    /// Packets that were told.
+    told: u64,
+    /// Neither a change nor a deal comes before the packet with this number, as far as is known.
+    quiet_until: u64,
+}
+
+impl Teller {
+    pub(super) fn new(
+        history: Publisher<Told>,
+        places: Places,
+        deals: Consumer<Deal>,
+        cores: usize,
+    ) -> Teller {
+        let slots = vec![NONE; HASH_VALUES].into();
+        Teller { history, places, slots, deals, hand: Hand::even(cores), told: 0, quiet_until: 0 }
     }
-    if draw.is_multiple_of(3) {
-        note(elephants.demote_slot(any % 8));
+
+    fn has_room(&mut self, packets: usize) -> bool {
+        self.history.has_room(packets)
+    }
+
+    /// Looks at the changes that have come.
+    fn look(&mut self) {
+        self.places.look();
+        self.quiet_until = 0;
+    }
+
+    /// Places the changes that come before packets from `stamp` on: what came before was told.
+    #[inline]
+    fn attend(&mut self, stamp: Stamp) {
+        if self.quiet_until <= stamp.seq {
+            self.place(stamp);
+        }
+    }
+
+    #[cold]
+    fn place(&mut self, stamp: Stamp) {
+        let is_due = |change: &Change| change.since_seq <= stamp.seq && change.since_ns <= stamp.time_ns;
+        while let Some(change) = self.places.next().filter(is_due) {
+            self.slots[usize::from(change.entry)] = match change.status {
+                Status::Promoted => change.slot as u8,
+                Status::Demoted => NONE,
+            };
+            self.places.place(self.told);
+        }
+        while let Some(deal) = self.deals.peek().copied().filter(|deal| deal.since_seq <= stamp.seq) {
+            self.hand = deal.hand;
+            self.deals.pop();
+        }
+        let next_change = self.places.next().map_or(u64::MAX, |change| change.since_seq);
+        let next_deal = self.deals.peek().map_or(u64::MAX, |deal| deal.since_seq);
+        self.quiet_until = next_change.min(next_deal);
+    }
+
+    /// Tells of a packet; says which core gets it. There is room.
+    #[inline]
+    fn tell(&mut self, stamp: Stamp, slot: u16, headers: &Headers) -> usize {
+        let core = self.hand.next();
+        let has_room = self.history.push(Told { stamp, slot, core: core as u16, headers: *headers });
+        debug_assert!(has_room, "asked before");
+        self.told += 1;
+        core
+    }
+}
+
+/// The sequencer behind a card that sends it the packets of promoted entries, and no others.
+pub(super) struct Sequencer {
+    teller: Teller,
+    ways: Ways,
+}
+
+impl Sequencer {
+    pub(super) fn new(teller: Teller) -> Sequencer {
+        Sequencer { teller, ways: Ways::new() }
     }
 }
 
@@ -135,43 +136,96 @@ impl Dispatcher for Sequencer {
         true
     }
 
+    fn attend(&mut self, stamp: Stamp) {
+        self.teller.look();
+        self.teller.attend(stamp);
+    }
+
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
-        self.wait_for_room(headers.len(), queues)?;
-        self.batch.fill(0);
-        self.next = 0;
-        for (packet, (headers, frame)) in headers.iter().zip(frames).enumerate() {
-            // Entries below are slots. Two values of the hash may have one entry, as two flows may.
-            let entry = match self.hash.entry(headers) {
-                value if value < SLOTS => value + SLOTS,
-                value => value,
-            };
-            if self.schedule.is_due(frame.stamp.time_ns) {
-                self.decide(entry, frame.stamp, queues);
+        while !self.teller.has_room(headers.len()) {
+            if queues.is_closed() {
+                return Err(Closed);
             }
-            self.schedule.count();
-            self.elephants.count(entry);
-            let (core, entry) = match self.elephants.place(entry) {
-                Ok(owner) => (owner, entry),
-                Err(slot) => {
-                    let has_room = self.history.push(Told { stamp: frame.stamp, slot, headers: *headers });
-                    debug_assert!(has_room, "asked before");
-                    self.told += 1;
-                    (((self.told - 1) % self.cores as u64) as usize, slot)
-                }
-            };
-            self.batch[core] += 1;
-            self.ways[packet] = Way { core: core as u16, entry };
+            thread::yield_now();
         }
-        self.history.publish();
+        self.teller.look();
+        self.ways.next = 0;
+        for (way, (headers, frame)) in self.ways.all.iter_mut().zip(headers.iter().zip(frames)) {
+            self.teller.attend(Stamp { time_ns: u64::MAX, ..frame.stamp });
+            let slot = self.teller.slots[usize::from(frame.entry)];
+            debug_assert!(slot != NONE, "the card sends promoted entries");
+            let core = self.teller.tell(frame.stamp, slot.into(), headers);
+            *way = Way { core: core as u16, entry: slot.into() };
+        }
+        self.teller.history.publish();
         Ok(())
     }
 
     #[inline]
     fn dispatch(&mut self, _: &Headers, frame: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
-        let Way { core, entry } = self.ways[self.next];
-        self.next += 1;
-        frame.entry = entry;
-        Ok(core.into())
+        Ok(self.ways.go(frame))
+    }
+}
+
+/// One thread that steers all packets, and is the sequencer.
+pub(super) struct Front {
+    hash: Box<dyn Assign>,
+    steering: Steering,
+    teller: Teller,
+    ways: Ways,
+    /// By core, how many of the packets that arrived together go there.
+    batch: Box<[u64]>,
+}
+
+impl Front {
+    pub(super) fn new(hash: Box<dyn Assign>, steering: Steering, teller: Teller, cores: usize) -> Front {
+        Front { hash, steering, teller, ways: Ways::new(), batch: vec![0; cores].into() }
+    }
+
+    /// Waits until there is room for all that packets which arrived together may need.
+    fn wait_for_room(&mut self, packets: usize, queues: &dyn Queues) -> Result<(), Closed> {
+        while !self.teller.has_room(packets) || !self.steering.has_room(packets * DECISION_CHANGES) {
+            if queues.is_closed() {
+                return Err(Closed);
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Dispatcher for Front {
+    fn tells_headers(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
+        self.wait_for_room(headers.len(), queues)?;
+        self.batch.fill(0);
+        self.ways.next = 0;
+        let Front { hash, steering, teller, ways, batch } = self;
+        for (way, (headers, frame)) in ways.all.iter_mut().zip(headers.iter().zip(frames)) {
+            let entry = hash.entry(headers);
+            let steered = steering.steer(entry, frame.stamp, |owner| queues.sent(owner) + batch[owner]);
+            if steered.is_decided {
+                teller.look();
+                teller.attend(frame.stamp);
+            }
+            let (core, entry) = match steered.place {
+                Ok(owner) => (owner, entry),
+                Err(slot) => (teller.tell(frame.stamp, slot, headers), slot),
+            };
+            batch[core] += 1;
+            *way = Way { core: core as u16, entry };
+        }
+        self.teller.history.publish();
+        Ok(())
+    }
+
+    #[inline]
+    fn dispatch(&mut self, _: &Headers, frame: &mut Frame, _: &dyn Queues) -> Result<usize, Closed> {
+        Ok(self.ways.go(frame))
     }
 }

@@ -110,7 +110,8 @@ impl Mover {
             self.round = self.next_round(worked_off);
         }
         let Some(mut round) = self.round.take() else { return };
-        let mut leaving = Leaving { to: &round.to, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN };
+        let mut leaving =
+            Leaving { to: &round.to, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN, only: None };
         while round.group < chain.groups() && leaving.blocks_left > 0 && leaving.flows_left > 0 {
             let (next, packed) = chain.pack(round.group, round.block, &mut leaving);
             for (to, flows) in packed {

@@ -1,0 +1,127 @@
+//! Where packets go: to the owner of their entry, or where it is promoted to the sequencer. A card's table does that with a row for each
+//! entry; where there is none, whoever receives all packets asks here for each.
+//!
+//! Packets are counted here, by entry, as `rsspp` has them counted: by the card, or by whoever steers in its place.
+
+use control::{Change, Changes, Status};
+use nf::hash_bytes;
+use ring::Producer;
+use strategy::{Every, Rebalancing, Schedule};
+use wire::Stamp;
+
+use crate::strategies::dispatch::{Steer, Steered};
+use crate::strategies::hybrid::elephants::{Decision, Elephants, Hand, SLOTS};
+
+/// Changes that one decision can make.
+pub(super) const DECISION_CHANGES: usize = 4;
+
+/// From a packet on told packets go to the cores like this.
+#[derive(Clone, Copy)]
+pub(super) struct Deal {
+    pub(super) since_seq: u64,
+    pub(super) hand: Hand,
+}
+
+/// Steers packets, and decides which entries are promoted.
+pub(super) struct Steering {
+    elephants: Elephants,
+    every: Every,
+    schedule: Schedule,
+    changes: Changes,
+    deals: Producer<Deal>,
+}
+
+impl Steering {
+    /// `owners[entry]` has the flows of an entry that is not promoted.
+    pub(super) fn new(
+        owners: &[u16],
+        cores: usize,
+        Rebalancing { every, .. }: Rebalancing,
+        (changes, deals): (Changes, Producer<Deal>),
+    ) -> Steering {
+        let (elephants, schedule) = (Elephants::new(owners, cores), Schedule::new(every));
+        Steering { elephants, every, schedule, changes, deals }
+    }
+
+    pub(super) fn has_room(&mut self, changes: usize) -> bool {
+        self.changes.has_room(changes)
+    }
+
+    /// Decides ahead of a packet of `entry`. `sent` says how many packets went to a core's queue.
+    #[cold]
+    fn decide(&mut self, entry: u16, stamp: Stamp, sent: &dyn Fn(usize) -> u64) {
+        // Where cores lag by so many changes, nothing is decided before they have caught up.
+        if !self.changes.has_room(DECISION_CHANGES) {
+            return;
+        }
+        let mut decisions = [None; DECISION_CHANGES];
+        let mut room = decisions.iter_mut();
+        let mut note = |decision: Option<Decision>| {
+            if let (Some(_), Some(place)) = (decision, room.next()) {
+                *place = decision;
+            }
+        };
+        match self.every {
+            Every::Packets(_) => force(&mut self.elephants, entry, stamp.seq, note),
+            Every::Period(_) => {
+                let hand = self.elephants.end_period(DECISION_CHANGES, |decision| note(Some(decision)));
+                // Without room the last deal holds on.
+                let deal = hand.map(|hand| Deal { since_seq: stamp.seq, hand });
+                let _ = deal.map(|deal| self.deals.push(deal));
+            }
+            Every::Never => (),
+        }
+        decisions.into_iter().flatten().for_each(|decision| self.give(decision, stamp, sent));
+    }
+
+    fn give(&mut self, decision: Decision, stamp: Stamp, sent: &dyn Fn(usize) -> u64) {
+        let (status, entry, slot) = match decision {
+            Decision::Promote { entry, slot } => (Status::Promoted, entry, slot),
+            Decision::Demote { entry, slot } => (Status::Demoted, entry, slot),
+        };
+        let owner = self.elephants.owner(entry);
+        let Stamp { seq: since_seq, time_ns: since_ns } = stamp;
+        let change = Change { status, entry, slot, owner, since_seq, since_ns, after: sent(owner.into()) };
+        let is_given = self.changes.give(change);
+        debug_assert!(is_given, "asked before");
+    }
+}
+
+impl Steering {
+    /// Steers the next packet, in order of arrival.
+    #[inline]
+    pub(super) fn steer(&mut self, entry: u16, stamp: Stamp, sent: impl Fn(usize) -> u64) -> Steered {
+        let is_decided = self.schedule.is_due(stamp.time_ns);
+        if is_decided {
+            self.decide(entry, stamp, &sent);
+        }
+        self.schedule.count();
+        self.elephants.count(entry);
+        Steered { place: self.elephants.place(entry), is_decided }
+    }
+}
+
+impl Steer for Steering {
+    fn steer(&mut self, entry: u16, stamp: Stamp, sent: &[u64]) -> Steered {
+        Steering::steer(self, entry, stamp, |core| sent[core])
+    }
+}
+
+/// Promotes the flows of a packet, or demotes them, and now and then others, to show that it does no harm.
+fn force(elephants: &mut Elephants, entry: u16, seq: u64, mut note: impl FnMut(Option<Decision>)) {
+    let draw = hash_bytes(&seq.to_le_bytes(), 0);
+    let any = (draw >> 8) as u16 % SLOTS;
+    match elephants.place(entry) {
+        Err(slot) => note(elephants.demote_slot(slot)),
+        Ok(_) => match elephants.promote(entry) {
+            None => {
+                note(elephants.demote_slot(any));
+                note(elephants.promote(entry));
+            }
+            promotion => note(promotion),
+        },
+    }
+    if draw.is_multiple_of(3) {
+        note(elephants.demote_slot(any % 8));
+    }
+}
