@@ -2,6 +2,8 @@
 //!
 //! A new file is named here. `no_alloc` and `flood` are programs of their own, since memory is the whole process's.
 
+#[path = "auto.rs"]
+mod auto;
 #[path = "balancer.rs"]
 mod balancer;
 #[path = "batches.rs"]

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
+use engine::strategies::{AUTO, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{Chain, Egress, Plan, Progress, Seen, guests, replay_capture, run_live};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
 use paceline_conformance::example;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{beginnings, generated};
+use strategy::{Every, Rebalancing};
 
 /// What became of a packet, and its bytes as it left.
 type Left = Vec<(u64, Fate, Vec<u8>)>;
@@ -122,6 +123,25 @@ fn inputs() -> Vec<(String, Pcap)> {
 /// Checksums are not verified on live ports unless the chain says so.
 fn example_ignoring(name: &str) -> Chain {
     Chain { checksums: engine::Checksums::Ignore, ..example(name) }
+}
+
+/// Strategies take over from each other while packets pass: none is lost, and each leaves as it would from one core.
+#[test]
+fn strategies_that_take_over_answer_as_one_core_does() {
+    for name in ["edge.toml", "mixed-keys.toml", "gateway.toml"] {
+        let chain = example_ignoring(name);
+        for (input, capture) in inputs() {
+            let expected = expected(&chain, &capture);
+            for (cores, every) in [(1, 100), (2, 500), (4, 97), (3, 13)] {
+                let plan = Plan::new(&chain, AUTO, cores).expect("a plan");
+                let rebalancing = Some(Rebalancing { every: Every::Packets(every), update_latency_ns: 0 });
+                let (left, missing) = live(&chain, &Plan { rebalancing, ..plan }, &capture, None);
+                assert_eq!(missing, 0, "{name} {input} {cores}: all frames are at home");
+                let different = (0..expected.len()).find(|packet| expected.get(*packet) != left.get(*packet));
+                assert_eq!((left.len(), different), (expected.len(), None), "{name} {input} {cores} {every}");
+            }
+        }
+    }
 }
 
 /// Tables with room, so that every strategy answers as one core does, and each packet leaves as it would from there.
@@ -240,7 +260,9 @@ fn chains_take_over_while_packets_come() {
         (0..6).map(|turn| if turn % 2 == 0 { other.clone() } else { edge.clone() }).collect();
     let mut in_the_middle = 0;
     for (name, capture) in inputs() {
-        for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (RSSPP, 2), (SCR, 2), (SCR, 3), (SCR_TURNS, 3)] {
+        for (strategy, cores) in
+            [(SINGLE, 1), (RSS, 2), (RSSPP, 2), (SCR, 2), (SCR, 3), (SCR_TURNS, 3), (AUTO, 3)]
+        {
             let plan = Plan::new(&edge, strategy, cores).expect("a plan");
             let (left, missing, told) = live_reloading(&edge, &plan, &others, &capture);
             assert_eq!(missing, 0, "{name} under {}: frames are missing", strategy.name());

@@ -69,26 +69,43 @@ fn adds_up(report: &Value) {
     assert_eq!(sent, packets, "{report:#}");
 }
 
-fn through_a_bridge(strategy: &str, cores: &str) {
+fn through_a_bridge(strategy: &str, cores: &str, more: &[&str]) {
     let Some(lan) = Lan::new(&format!("iperf-bridge-{strategy}")).filter(|_| has_iperf()) else { return };
     for host in [&lan.left, &lan.right] {
         host.offload("eth0");
     }
     let chain = lan.folder.file("track.toml");
-    let run = lan.start(&[&chain, "--socket", "xdp", "--strategy", strategy, "--cores", cores], &[]);
+    let arguments = [&[&*chain, "--socket", "xdp", "--strategy", strategy, "--cores", cores], more].concat();
+    let run = lan.start(&arguments, &[]);
     both_ways(&lan, "192.0.2.2");
     run.signal("-TERM");
-    adds_up(&run.ended());
+    let report = run.ended();
+    adds_up(&report);
+    if strategy == "auto" {
+        let phases = report["changes"]["phases"].as_array().expect("phases");
+        println!("{} phases", phases.len());
+        assert!(phases.len() > 3, "{report:#}");
+        assert_eq!(
+            phases.iter().map(|phase| number(&phase["packets"])).sum::<u64>(),
+            number(&report["packets"])
+        );
+    }
 }
 
 #[test]
 fn iperf_through_a_bridge_on_one_core() {
-    through_a_bridge("single", "1");
+    through_a_bridge("single", "1", &[]);
 }
 
 #[test]
 fn iperf_through_a_bridge_under_scr() {
-    through_a_bridge("scr", "2");
+    through_a_bridge("scr", "2", &[]);
+}
+
+/// Strategies take over from each other while connections last: none breaks, and every packet is accounted for.
+#[test]
+fn iperf_through_a_bridge_under_auto() {
+    through_a_bridge("auto", "2", &["--move-every", "1000"]);
 }
 
 /// With a NAT, and a tracker in front of it.

@@ -2,7 +2,7 @@
 
 use crate::disturbance::spread_note;
 use crate::forecast::{Advice, Fastest, Forecast, ForecastPoint};
-use crate::model::Costs;
+use control::Costs;
 
 /// Rates closer than this, a share of the higher, are alike; and a core that adds less to `scr` is of no use there.
 const ALIKE: f64 = 0.05;

@@ -11,10 +11,10 @@ use thiserror::Error;
 
 use crate::bench::{Bench, Settings};
 use crate::comparison::Clock;
-use crate::model::Costs;
 use crate::offered::{BenchError, InPackets, Offered, packets, packets_with_history};
 use crate::search::median_index;
 use crate::trial::TrialError;
+use control::Costs;
 
 /// How costs are measured.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::TraceSummary;
 use crate::costs::MeasuredCosts;
-use crate::model::Costs;
+use control::Costs;
 
 /// A chain over a trace: what it costs here, and what follows for more cores than were measured.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +42,10 @@ pub struct Forecast {
     pub points: Vec<ForecastPoint>,
     /// Prediction against measurement, under `scr` on virtual cores.
     pub checks: Vec<Check>,
+    /// Where `auto` comes to rest once it has measured these costs, if traffic stays like this: or at what is less than 5%
+    /// below.
+    #[serde(default)]
+    pub auto: Option<Fastest>,
     /// What to use.
     pub advice: Advice,
 }

@@ -42,6 +42,7 @@ pub use comparison::{
     Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, SequencerLoad, Series, TopKey,
     TraceSummary,
 };
+pub use control::Costs;
 pub use costs::{
     CoreTime, CostError, CostQuestion, HistoryCost, MeasuredCosts, Placement, Spread, history_costs,
     measure_costs,
@@ -50,7 +51,7 @@ pub use disturbance::{StealClock, ThreadClock, ThreadTime, crowded, decimal, spr
 pub use findings::{Finding, Place, Rate, draw_conclusions, findings};
 pub use forecast::{Advice, Check, Fastest, Forecast, ForecastPoint, RefusedStrategy};
 pub use mlffr::{Mlffr, Question, Totals, mlffr};
-pub use model::{Costs, Skew};
+pub use model::Skew;
 pub use offered::{BenchError, InPackets, Offered, packets, packets_with_history};
 pub use predict::{ForecastQuestion, forecast};
 pub use schedule::{QueueSchedule, Schedule};

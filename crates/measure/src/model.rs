@@ -1,85 +1,9 @@
-//! What a number of cores will do, from what a packet costs one (SCR App. A) and how a trace spreads.
+//! How a trace spreads over cores. What follows from that is [`control::Costs`]'.
 
-use control::Balancer;
 use engine::{Chain, Plan};
 use io::Trace;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::trial::share;
 use crate::{BenchError, packets};
-
-/// What a packet costs a core, ns.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Costs {
-    /// Receiving, parsing and sending it: the paper's *d*.
-    pub dispatch_ns: f64,
-    /// Taking it through the chain: *c1*.
-    pub compute_ns: f64,
-    /// Stepping it on a core that does not have it, from its item of history: *c2*.
-    pub replay_ns: f64,
-    /// What a core spends more on each packet of its own once there are others to step as well: it receives and sends
-    /// fewer at a time. The paper's model has no such term.
-    pub carry_ns: f64,
-    /// Its time at the sequencer, a core in front of the others: what all packets pass one after the other. 0 where a
-    /// sequencer is no bound, as the paper's, which is hardware.
-    #[serde(default)]
-    pub sequencer_ns: f64,
-}
-
-impl Costs {
-    /// All of a packet on a core that steps no others: *t* = *d* + *c1*.
-    pub fn packet_ns(&self) -> f64 {
-        self.dispatch_ns + self.compute_ns
-    }
-
-    /// Million packets per second on one core.
-    pub fn single_mpps(&self) -> f64 {
-        1e3 / self.packet_ns()
-    }
-
-    /// Million packets per second of `cores` cores, each of which steps the packets of all, and of the sequencer in front
-    /// of several: `k / (t + (k - 1) c2)` with what is to be carried, and no more than the sequencer passes on.
-    pub fn scr_mpps(&self, cores: usize) -> f64 {
-        match self.sequencer_mpps().filter(|_| cores > 1) {
-            Some(mpps) => self.replicas_mpps(cores).min(mpps),
-            None => self.replicas_mpps(cores),
-        }
-    }
-
-    /// The most that the sequencer passes on, million packets per second; `None` where it is no bound.
-    pub fn sequencer_mpps(&self) -> Option<f64> {
-        (self.sequencer_ns > 0.0).then(|| 1e3 / self.sequencer_ns)
-    }
-
-    /// The same of the cores alone.
-    fn replicas_mpps(&self, cores: usize) -> f64 {
-        let carry_ns = if cores > 1 { self.carry_ns } else { 0.0 };
-        let others = cores as f64 - 1.0;
-        cores as f64 * 1e3 / (self.packet_ns() + carry_ns + others * self.replay_ns)
-    }
-
-    /// What no number of cores passes since each steps all packets, million packets per second; `None` where replay costs
-    /// nothing.
-    pub fn scr_limit_mpps(&self) -> Option<f64> {
-        (self.replay_ns > 0.0).then(|| 1e3 / self.replay_ns)
-    }
-
-    /// The fewest cores to which any more, up to one beyond `max_cores`, add less than `gain` each, a share of their
-    /// rate; `None` if that is more than `max_cores`.
-    pub fn scr_levels_off_at(&self, gain: f64, max_cores: usize) -> Option<usize> {
-        let adds = |cores: usize, more: usize| self.scr_mpps(cores + more) / self.scr_mpps(cores) - 1.0;
-        let is_level =
-            |cores: usize| (1..=max_cores + 1 - cores).all(|more| adds(cores, more) < gain * more as f64);
-        (1..=max_cores).find(|cores| is_level(*cores))
-    }
-
-    /// Million packets per second of cores of which the busiest has so much of all packets, 0 to 1. The others wait
-    /// for it, or it drops what it cannot take.
-    pub fn sharded_mpps(&self, busiest_share: f64) -> f64 {
-        self.single_mpps() / busiest_share
-    }
-}
 
 /// How a trace's packets spread over the entries of the indirection table.
 #[derive(Clone)]
@@ -102,120 +26,32 @@ impl Skew {
         Ok(Skew { chain: chain.clone(), plan: plan.clone(), loads })
     }
 
-    /// Share of the packets of the busiest of `cores` cores, 0 to 1: where entries stay where they are (`rss`), and
-    /// where they go to whoever has least (`rsspp`), moved once and for the whole trace. No core has less than the
-    /// heaviest entry.
+    /// Packets by entry.
+    pub fn loads(&self) -> &[u64] {
+        &self.loads
+    }
+
+    /// Share of the packets of the busiest of `cores` cores, 0 to 1, under `rss` and under `rsspp`: see
+    /// [`control::busiest_shares`].
     pub fn busiest_shares(&self, cores: usize) -> (f64, f64) {
         let mut assign = Plan { cores, ..self.plan.clone() }.assign(&self.chain);
         let mut owners: Vec<u16> =
             (0..self.loads.len()).map(|entry| assign.core(entry as u16) as u16).collect();
-        let fixed = busiest_share(&owners, &self.loads, cores);
-        Balancer::default().rebalance(&mut owners, &self.loads, cores);
-        (fixed, busiest_share(&owners, &self.loads, cores))
+        control::busiest_shares(&mut owners, &self.loads, cores)
     }
-}
-
-fn busiest_share(owners: &[u16], loads: &[u64], cores: usize) -> f64 {
-    let mut of_core = vec![0; cores];
-    owners.iter().zip(loads).for_each(|(owner, load)| of_core[usize::from(*owner)] += load);
-    share(of_core.into_iter().max().unwrap_or(0), loads.iter().sum())
 }
 
 #[cfg(test)]
 mod tests {
     use engine::Registry;
     use engine::strategies::RSS;
-    use proptest::prelude::*;
     use traffic::Model;
     use wire::LinkType;
 
     use io::capture::Record;
 
     use super::*;
-
-    /// Table 4 of the paper, ns: d, c1, c2. Its heavy hitter has a t of 138, the sum before it was rounded.
-    const DDOS: Costs =
-        Costs { dispatch_ns: 101.0, compute_ns: 25.0, replay_ns: 13.0, carry_ns: 0.0, sequencer_ns: 0.0 };
-    const HEAVY_HITTER: Costs =
-        Costs { dispatch_ns: 105.0, compute_ns: 33.0, replay_ns: 17.0, carry_ns: 0.0, sequencer_ns: 0.0 };
-    const TOKEN_BUCKET: Costs =
-        Costs { dispatch_ns: 102.0, compute_ns: 51.0, replay_ns: 22.0, carry_ns: 0.0, sequencer_ns: 0.0 };
-    const PORT_KNOCKING: Costs =
-        Costs { dispatch_ns: 101.0, compute_ns: 27.0, replay_ns: 15.0, carry_ns: 0.0, sequencer_ns: 0.0 };
-    const CONNTRACK: Costs =
-        Costs { dispatch_ns: 71.0, compute_ns: 69.0, replay_ns: 39.0, carry_ns: 0.0, sequencer_ns: 0.0 };
-
-    /// The predicted points of Fig. 11, by hand: k * 1000 / (t + (k - 1) c2).
-    #[test]
-    fn the_papers_predictions() {
-        let points = [
-            // 1000 / 126, 7000 / (126 + 6 * 13), 14000 / (126 + 13 * 13)
-            (DDOS, 1, 7.937),
-            (DDOS, 7, 34.314),
-            (DDOS, 14, 47.458),
-            // 1000 / 138, 4000 / (138 + 3 * 17), 7000 / (138 + 6 * 17)
-            (HEAVY_HITTER, 1, 7.246),
-            (HEAVY_HITTER, 4, 21.164),
-            (HEAVY_HITTER, 7, 29.167),
-            // 2000 / (153 + 22), 7000 / (153 + 6 * 22)
-            (TOKEN_BUCKET, 2, 11.429),
-            (TOKEN_BUCKET, 7, 24.561),
-            // 7000 / (128 + 6 * 15), 14000 / (128 + 13 * 15)
-            (PORT_KNOCKING, 7, 32.110),
-            (PORT_KNOCKING, 14, 43.344),
-            // 2000 / (140 + 39), 7000 / (140 + 6 * 39)
-            (CONNTRACK, 2, 11.173),
-            (CONNTRACK, 7, 18.717),
-        ];
-        for (costs, cores, mpps) in points {
-            let predicted = costs.scr_mpps(cores);
-            assert!((predicted - mpps).abs() < 5e-4, "{cores} cores: {predicted} for {mpps}");
-        }
-    }
-
-    #[test]
-    fn where_replication_ends() {
-        assert_eq!(CONNTRACK.packet_ns(), 140.0);
-        assert!((CONNTRACK.scr_limit_mpps().expect("replay costs something") - 25.641).abs() < 5e-4);
-        // 5000 / 296 = 16.892, 6000 / 335 = 17.910, 7000 / 374 = 18.717: the sixth core adds 6.0%, the seventh 4.5%.
-        assert_eq!(CONNTRACK.scr_levels_off_at(0.05, 32), Some(6));
-        assert_eq!(CONNTRACK.scr_levels_off_at(0.05, 5), None);
-        let free = Costs { replay_ns: 0.0, ..DDOS };
-        assert_eq!(free.scr_limit_mpps(), None);
-        assert_eq!(free.scr_mpps(8), 8.0 * free.single_mpps());
-        // What is carried counts once, and not on one core: 2000 / (126 + 13 + 11), 4000 / (126 + 39 + 11).
-        let carrying = Costs { carry_ns: 11.0, ..DDOS };
-        assert_eq!((carrying.scr_mpps(1), carrying.scr_mpps(2)), (DDOS.single_mpps(), 2_000.0 / 150.0));
-        assert_eq!(carrying.scr_mpps(4), 4_000.0 / 176.0);
-        // Two cores may be slower than one, and others still be worth having.
-        let late =
-            Costs { dispatch_ns: 6.0, compute_ns: 0.0, replay_ns: 0.01, carry_ns: 10.0, sequencer_ns: 0.0 };
-        assert!(late.scr_mpps(2) < late.single_mpps());
-        assert_eq!(late.scr_levels_off_at(0.05, 8), None);
-        // Replay that costs all that a packet costs: a core more is of no use at all.
-        let dear = Costs { replay_ns: 126.0, ..DDOS };
-        assert_eq!(dear.scr_levels_off_at(0.05, 32), Some(1));
-        assert!((dear.scr_mpps(20) - dear.single_mpps()).abs() < 1e-9);
-    }
-
-    /// 25 ns for each packet are 40 Mpps, however many cores stand behind; one core alone has no sequencer.
-    #[test]
-    fn no_core_passes_the_sequencer() {
-        let behind = Costs { sequencer_ns: 25.0, ..DDOS };
-        assert_eq!(behind.sequencer_mpps(), Some(40.0));
-        assert_eq!((behind.scr_mpps(7), behind.scr_mpps(14)), (DDOS.scr_mpps(7), 40.0));
-        assert_eq!(Costs { sequencer_ns: 500.0, ..DDOS }.scr_mpps(1), DDOS.single_mpps());
-        assert_eq!((DDOS.sequencer_mpps(), behind.scr_levels_off_at(0.05, 32)), (None, Some(9)));
-    }
-
-    #[test]
-    fn sharding_is_as_fast_as_its_busiest_core() {
-        assert_eq!(DDOS.sharded_mpps(1.0), DDOS.single_mpps());
-        assert!((DDOS.sharded_mpps(0.4) - 1e3 / (0.4 * 126.0)).abs() < 1e-9);
-        // Entries 0 and 3 are core 0's: 40 + 30 of 100.
-        assert_eq!(busiest_share(&[0, 1, 2, 0], &[40, 20, 10, 30], 3), 0.7);
-        assert_eq!(busiest_share(&[0, 1], &[0, 0], 2), 0.0);
-    }
+    use crate::trial::share;
 
     fn skew(model: &str) -> Skew {
         let mut trace = Trace::default();
@@ -248,19 +84,5 @@ mod tests {
             "{balanced} of {heaviest}"
         );
         assert!(fixed > balanced);
-    }
-
-    proptest! {
-        #[test]
-        fn more_cores_never_cost_and_never_pass_the_limit(
-            dispatch_ns in 1.0..500.0f64, compute_ns in 0.0..500.0f64, replay in 0.001..1.0f64, cores in 1usize..128,
-        ) {
-            let replay_ns = replay * (dispatch_ns + compute_ns);
-            let costs = Costs { dispatch_ns, compute_ns, replay_ns, carry_ns: 0.0, sequencer_ns: 0.0 };
-            let (here, next) = (costs.scr_mpps(cores), costs.scr_mpps(cores + 1));
-            prop_assert!(next > here * (1.0 - 1e-12));
-            prop_assert!(here <= costs.single_mpps() * cores as f64 * (1.0 + 1e-12));
-            prop_assert!(next <= costs.scr_limit_mpps().unwrap() * (1.0 + 1e-12));
-        }
     }
 }

@@ -2,16 +2,18 @@
 
 use std::sync::atomic::AtomicBool;
 
-use engine::strategies::{RSS, RSSPP, SCR};
+use control::{Chooser, Costs};
+use engine::strategies::{Candidates, RSS, RSSPP, SCR};
 use engine::{Chain, Plan};
 use io::Trace;
 use sequencer::{HEADER_LEN, ItemLayout};
+use strategy::INDIRECTION_ENTRIES;
 
 use crate::advice::advise;
 use crate::compare::{Labels, in_one_line, summary};
 use crate::costs::{CoreTime, CostError, CostQuestion, MeasuredCosts, measure_costs};
-use crate::forecast::{Advice, Check, Forecast, ForecastPoint, RefusedStrategy};
-use crate::model::{Costs, Skew};
+use crate::forecast::{Advice, Check, Fastest, Forecast, ForecastPoint, RefusedStrategy};
+use crate::model::Skew;
 use crate::offered::BenchError;
 
 /// What to forecast.
@@ -63,6 +65,7 @@ pub fn forecast(
             replica_bytes: state_bytes * cores as u64,
         }
     };
+    let auto = rest_of_auto(chain, question.max_cores, &costs, skew.as_ref().map(|skew| skew.loads()));
     let refused = [(RSS, sharding_refused.clone()), (RSSPP, sharding_refused), (SCR, replication_refused)];
     let refused = refused.into_iter().filter_map(|(strategy, reason)| {
         Some(RefusedStrategy { strategy: strategy.name().to_owned(), reason: reason? })
@@ -84,10 +87,20 @@ pub fn forecast(
         points: (1..=question.max_cores).map(point).collect(),
         refused: refused.collect(),
         shared,
+        auto: Some(auto),
         advice: Advice::default(),
     };
     forecast.advice = advise(&forecast);
     Ok(forecast)
+}
+
+/// Where `auto` comes to rest, once it has measured these costs.
+fn rest_of_auto(chain: &Chain, max_cores: usize, costs: &Costs, loads: Option<&[u64]>) -> Fastest {
+    let choices = Candidates::new(chain, max_cores).all;
+    let loads = loads.map_or_else(|| vec![0; INDIRECTION_ENTRIES], <[u64]>::to_vec);
+    let chooser = Chooser::knowing(choices.clone(), choices[0], costs, loads);
+    let best = chooser.best();
+    Fastest { strategy: best.spreading.name().to_owned(), cores: best.cores, mpps: chooser.predict(best) }
 }
 
 /// What sharding does with a trace.

@@ -96,7 +96,11 @@ mod tests {
                 (0..4).map(|core| owners.iter().filter(|owner| **owner == core).count()).collect();
             let (least, most) = (counts[..cores].iter().min(), counts[..cores].iter().max());
             assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{cores}: {counts:?}");
-            assert_eq!(counts.iter().sum::<usize>(), counts[..cores].iter().sum(), "{cores}: {counts:?}");
+            assert_eq!(
+                counts.iter().sum::<usize>(),
+                counts[..cores].iter().sum::<usize>(),
+                "{cores}: {counts:?}"
+            );
             let moved = before.iter().zip(&owners).filter(|(before, now)| before != now).count();
             assert!(moved <= most_moves, "{cores}: {moved}");
         }

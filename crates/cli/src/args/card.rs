@@ -9,19 +9,21 @@ use crate::failure::Failure;
 
 /// How a card spreads packets over cores, and how often that changes.
 #[derive(Args, Clone)]
-#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp, dyssect)")]
+#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp, dyssect, auto)")]
 pub struct CardArgs {
     /// Entries of the card's indirection table: 128 or 512
     #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
     pub indirection_entries: usize,
-    /// How often rsspp and dyssect look at the loads and move flows, in the packets' own time [default: 10, dyssect 100]
+    /// How often rsspp and dyssect look at the loads and move flows, and auto decides anew, in the packets' own time
+    /// [default: 10, dyssect and auto 100]
     #[arg(long, value_name = "MS", value_parser = positive)]
     pub rebalance_ms: Option<f64>,
     /// How long it takes from such a decision until the card acts by it, in the packets' own time [default: 0]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub update_latency_ms: Option<f64>,
     /// Have a quarter of the flows move, drawn at random, every N packets, whatever the loads: to show that it does no
-    /// harm. dyssect also changes a quarter of its ratios and offloaders; hybrid promotes or demotes flows just seen
+    /// harm. dyssect also changes a quarter of its ratios and offloaders; hybrid promotes or demotes flows just seen;
+    /// auto has another strategy take over, on another number of cores
     #[arg(long, value_name = "N", conflicts_with = "rebalance_ms", value_parser = clap::value_parser!(u64).range(1..))]
     pub move_every: Option<u64>,
     /// Shards of dyssect, a power of two up to 1024 [default: 16]
@@ -43,7 +45,7 @@ impl CardArgs {
                 return Err(Failure::usage(format!(
                     "under strategy `{}` flows stay where they are\n\
                      Leave out --rebalance-ms, --update-latency-ms and --move-every, or use `--strategy rsspp`,\n\
-                     `--strategy dyssect` or `--strategy hybrid`.",
+                     `--strategy dyssect`, `--strategy hybrid` or `--strategy auto`.",
                     strategy.name()
                 )));
             }

@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
-use engine::strategies::{ALL, RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
+use engine::strategies::{ALL, RSS, RSSPP, SCR, SHARED, SINGLE, STEADY, Strategy};
+
+use crate::failure::Failure;
 
 /// [`Strategy`] as clap sees it.
 #[derive(Clone, Copy)]
@@ -16,6 +18,20 @@ impl StrategyArg {
     pub const RssPlusPlus: StrategyArg = StrategyArg(RSSPP);
     pub const Shared: StrategyArg = StrategyArg(SHARED);
     pub const Scr: StrategyArg = StrategyArg(SCR);
+}
+
+impl StrategyArg {
+    /// For a benchmark, which is of one strategy.
+    pub fn steady(self) -> Result<&'static dyn Strategy, Failure> {
+        if STEADY.contains(&self.0) {
+            return Ok(self.0);
+        }
+        Err(Failure::usage(format!(
+            "strategy `{}` has others run the chain, and a benchmark is of one strategy\n\
+             Name that one. `paceline bench compare` has all of them side by side, and `paceline plan` says where `auto` comes to rest.",
+            self.0.name()
+        )))
+    }
 }
 
 impl ValueEnum for StrategyArg {

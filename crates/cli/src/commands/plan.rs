@@ -130,7 +130,12 @@ fn rates(forecast: &Forecast) -> String {
     };
     let rows: Vec<_> = forecast.points.iter().filter(is_shown).map(row).collect();
     let header = ["cores", "scr", "rss", "rsspp", "history bytes", "replicas, MiB"];
-    heading("Predicted rates, Mpps") + &table(&header, &rows, 1)
+    let text = heading("Predicted rates, Mpps") + &table(&header, &rows, 1);
+    let rest = forecast.auto.as_ref().map(|rest| {
+        let on = format!("{} on {}", rest.strategy, plural(rest.cores as u64, "core"));
+        format!("\n auto comes to rest at {on}, {:.1} Mpps, or at what promises 5% less at most\n", rest.mpps)
+    });
+    text + &rest.unwrap_or_default()
 }
 
 fn checks(checks: &[Check]) -> String {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use io::capture::Record;
-use io::{Closed, Feeder, replay, replay_in_any_order, replay_one_queue};
-use wire::Stamper;
+use io::{Closed, Feeder};
+use wire::{Stamp, Stamper};
 
 use crate::chain::Chain;
 use crate::chain::checksums::Checksums;
@@ -14,7 +14,7 @@ use crate::chain::inherit::Inherited;
 use crate::chain::keeping::Keeping;
 use crate::chain::undeclared::check_declared;
 use crate::executor::collect::Collected;
-use crate::executor::cores::Before;
+use crate::executor::cores::{AllWorked, Before};
 use crate::executor::input::{Input, Progress};
 use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
@@ -22,6 +22,8 @@ use crate::executor::pace::Pace;
 use crate::executor::reload::{Reload, take_over};
 use crate::executor::seen::Seen;
 use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude, run_cores};
+use crate::path::core::ChainCore;
+use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Team};
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
@@ -111,13 +113,13 @@ pub(crate) fn replay_generations<E: Send>(
         .iter()
         .map(|generation| generation.standing.chain.checksums.decide(&mut input.reader))
         .collect();
-    let telemetry = progress.telemetry.as_deref();
-    telemetry.inspect(|telemetry| telemetry.begin());
-    let mut before = Before::all(plan.cores, telemetry);
+    let telemetry = progress.telemetry_of(first, plan);
+    telemetry.iter().for_each(|telemetry| telemetry.begin());
+    let mut before = Before::all(plan.cores, telemetry.as_deref());
     let mut watch = Watch::of(plan.egress);
     let mut stream = Stream { input, stamper: Stamper::default(), ingress: None };
     let mut collected = Collected::nothing();
-    let mut reloads = Vec::new();
+    let (mut reloads, mut changes) = (Vec::new(), Changes::default());
     let mut old = Vec::new();
     let mut begin = None;
     for (number, Generation { standing, inherited, .. }) in generations.iter().enumerate() {
@@ -137,20 +139,24 @@ pub(crate) fn replay_generations<E: Send>(
             reloads.push(take_over(standing, &mut chains, of_before, &mut old, inherited, at));
             before.iter_mut().for_each(|before| before.goes_on(standing.chain, of_before.chain));
         }
-        let Team { dispatcher, intakes } = plan.team(chain);
-        // A packet that waits for its flow is sent behind later ones.
-        let ordered = match plan.rebalancing {
-            Some(_) => replay_in_any_order,
-            None if plan.has_one_queue() => replay_one_queue,
-            None => replay,
-        };
-        let (feeder, ports, collector) = plan.egress.ends(chains.len(), ordered);
-        let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(plan.first));
-        let job = Job { chains, intakes, ends, before, first: plan.first };
         let begin = *begin.get_or_insert_with(Instant::now);
-        let until = generations.get(number + 1).map(|next| next.after);
-        let feed = |feeder| feed(chain, &mut stream, feeder, dispatcher, until, progress);
-        let ran = run_cores(job, feed, &mut watch, see)?;
+        let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
+        let mut cores = Cores { chain, progress, watch: &mut watch, see };
+        let ran = match plan.strategy.changing(chain, plan) {
+            None => {
+                let (team, until) = (plan.team(chain), Until::packet(until));
+                let phase = Phase { team, queues: plan.replayed(), until };
+                cores.run_phase(phase, (chains, before), &mut stream)?
+            }
+            Some(mut changing) => {
+                telemetry.iter().for_each(|telemetry| changing.observe(telemetry));
+                let at = (until, collected.last);
+                let (ran, of_generation) =
+                    cores.run_phases(&mut *changing, (chains, before), &mut stream, at)?;
+                changes.followed_by(of_generation);
+                ran
+            }
+        };
         collected.add(ran.collected);
         if matches!(ran.fed.end, FeedEnd::Border) && collected.error.is_none() {
             (old, before) = ran.worked.hand_over();
@@ -159,9 +165,60 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let ran = Ran { collected, ..ran };
         let outcome = conclude(chain, plan, ran, begin.elapsed(), &watch)?;
-        return Ok(RunOutcome { checksums: sample, reloads, ..outcome });
+        return Ok(RunOutcome { checksums: sample, reloads, changes, ..outcome });
     }
     unreachable!("the last chain has no border")
+}
+
+/// Runs the cores of one chain.
+struct Cores<'a, E> {
+    chain: &'a Chain,
+    progress: &'a Progress,
+    watch: &'a mut Watch,
+    see: &'a mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+}
+
+impl<E: Send> Cores<'_, E> {
+    /// One strategy on the first of the cores, as far as its phase goes.
+    fn run_phase(
+        &mut self,
+        Phase { team: Team { dispatcher, intakes }, queues, until }: Phase,
+        (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
+        stream: &mut Stream,
+    ) -> Result<Ran<E>, RunError<E>> {
+        let (cores, first) = (intakes.len(), stream.stamper.next_seq());
+        let idle = (chains.split_off(cores), before.split_off(cores));
+        let (feeder, ports, collector) = queues.ends(cores);
+        let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(first));
+        let job = Job { chains, intakes, ends, before, first };
+        let feed = |feeder| feed(self.chain, stream, feeder, dispatcher, &until, self.progress);
+        let ran = run_cores(job, feed, self.watch, self.see)?;
+        Ok(Ran { worked: ran.worked.with_idle(idle), ..ran })
+    }
+
+    /// One phase after the other, up to packet number `until`. `last` is the stamp of the packet before.
+    fn run_phases(
+        &mut self,
+        changing: &mut dyn Changing,
+        (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
+        stream: &mut Stream,
+        (until, mut last): (u64, Stamp),
+    ) -> Result<(Ran<E>, Changes), RunError<E>> {
+        let mut collected = Collected::nothing();
+        loop {
+            let phase = changing.begin(&mut chains, stream.stamper.next_seq(), last);
+            phase.until.lower(until);
+            let Ran { collected: of_phase, worked, fed } = self.run_phase(phase, (chains, before), stream)?;
+            collected.add(of_phase);
+            last = last.max(collected.last);
+            (chains, before) = worked.hand_over();
+            let is_over = !matches!(fed.end, FeedEnd::Border) || collected.error.is_some();
+            if is_over || stream.stamper.next_seq() >= until {
+                let changes = changing.end(&mut chains, stream.stamper.next_seq(), last);
+                return Ok((Ran { collected, worked: AllWorked::of(chains, before), fed }, changes));
+            }
+        }
+    }
 }
 
 fn feed(
@@ -169,12 +226,12 @@ fn feed(
     stream: &mut Stream,
     mut feeder: Feeder,
     mut dispatcher: Box<dyn Dispatcher>,
-    until: Option<u64>,
+    until: &Until,
     progress: &Progress,
 ) -> Fed {
     let mut ingress = Ingress::new(chain, &*dispatcher).going_on(stream.ingress.take());
     let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder };
-    let end = feed_all(&mut stream.input, &mut lane, until.unwrap_or(u64::MAX), progress);
+    let end = feed_all(&mut stream.input, &mut lane, until, progress);
     // The history ends before the cores see that their queues do.
     drop(dispatcher);
     stream.ingress = Some(ingress);
@@ -202,17 +259,17 @@ impl Lane<'_> {
     }
 }
 
-/// Reads the capture and sends each packet to its core, as far as packet number `until`, which is another chain's.
+/// Reads the capture and sends each packet to its core, as far as packet number `until`, which is another phase's.
 fn feed_all(
     Input { reader, speed }: &mut Input,
     lane: &mut Lane<'_>,
-    until: u64,
+    until: &Until,
     progress: &Progress,
 ) -> FeedEnd {
     let mut pace = speed.map(Pace::new);
     let mut packets = lane.feeder.stamper().next_seq();
     loop {
-        if packets >= until {
+        if packets >= until.get() {
             return FeedEnd::Border;
         }
         let record = match reader.next() {

@@ -101,6 +101,24 @@ pub(crate) struct Settled {
 }
 
 impl AllWorked {
+    /// Cores whose work is over, as they go on.
+    pub(crate) fn of(chains: Vec<ChainCore>, before: Vec<Before>) -> AllWorked {
+        let worked = |(chain, Before { counters, moves, publisher })| Worked {
+            counters,
+            chain,
+            moves,
+            end: IntakeEnd::default(),
+            publisher,
+        };
+        AllWorked(chains.into_iter().zip(before).map(worked).collect())
+    }
+
+    /// With cores behind these that had no packets.
+    pub(crate) fn with_idle(mut self, (chains, before): (Vec<ChainCore>, Vec<Before>)) -> AllWorked {
+        self.0.extend(AllWorked::of(chains, before).0);
+        self
+    }
+
     /// For a chain that takes over: the cores as they are, unsettled, and what the next ones begin with.
     pub(crate) fn hand_over(self) -> (Vec<ChainCore>, Vec<Before>) {
         let apart =

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use io::capture::CaptureReader;
 use telemetry::Telemetry;
 
+use crate::chain::Chain;
 use crate::executor::pace::Speed;
 use crate::executor::reloads::Reloads;
 use crate::path::tracing::Tracing;
+use crate::strategies::plan::Plan;
 
 /// How a run goes on, to be read from outside while it does.
 #[derive(Debug, Default)]
@@ -23,6 +25,15 @@ pub struct Progress {
     pub tracing: Arc<Tracing>,
     /// How another chain takes over in a live run.
     pub reloads: Reloads,
+}
+
+impl Progress {
+    /// Where the cores of a run tell what they count, if anyone wants to know, or the strategy decides by it.
+    pub(crate) fn telemetry_of(&self, chain: &Chain, plan: &Plan) -> Option<Arc<Telemetry>> {
+        let decides =
+            || plan.strategy.changing(chain, plan).is_some_and(|changing| changing.wants_telemetry());
+        self.telemetry.clone().or_else(|| decides().then(|| Arc::new(plan.telemetry(chain))))
+    }
 }
 
 /// Where packets come from, and when.

@@ -4,18 +4,20 @@
 //! picks their cores as the strategy's dispatcher says, and sends what the cores are done with.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use io::capture::Remarks;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay, RelayPort, Waiting};
+use telemetry::Telemetry;
 use wire::{RanBack, Stamp};
 
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
 use crate::chain::undeclared::check_declared;
-use crate::executor::cores::{Before, Settled, join, work};
+use crate::executor::cores::{AllWorked, Before, Settled, join, work};
 use crate::executor::front::{Room, front};
 use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
@@ -24,6 +26,7 @@ use crate::executor::reloads::{Reloads, Told, as_live};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Queues, Team};
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
@@ -53,18 +56,31 @@ pub fn run_live<E, P: Port>(
     let mut chain = as_live(chain);
     let mut plan = plan.clone();
     let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
-    let telemetry = progress.telemetry.as_deref();
-    telemetry.inspect(|telemetry| telemetry.begin());
-    let mut before = Before::all(plan.cores, telemetry);
+    let telemetry = progress.telemetry_of(&chain, &plan);
+    telemetry.iter().for_each(|telemetry| telemetry.begin());
+    let mut before = Before::all(plan.cores, telemetry.as_deref());
     let Progress { stop, reloads, .. } = progress;
     let _ended = reloads.begin(&chain, &plan);
-    let mut port = UntilStopped { port, stop, reloads, last: Stamp::default(), next: 0, ended: None };
+    let until = Until::packet(u64::MAX);
+    let mut port = UntilStopped { port, stop, reloads, until, last: Stamp::default(), next: 0, ended: None };
     let (mut ingress_before, mut told, mut taken_over) = (None, None::<Told>, Vec::new());
+    let mut changes = Changes::default();
+    let mut changing = begin_changing(&chain, &plan, telemetry.as_ref());
+    chain.trace_on(&mut chains, &progress.tracing);
     let begin = Instant::now();
     let worked = loop {
         plan.first = port.next;
-        chain.trace_on(&mut chains, &progress.tracing);
-        let Team { dispatcher, intakes } = plan.team(&chain);
+        let (team, until) = match &mut changing {
+            None => (plan.team(&chain), Until::packet(u64::MAX)),
+            Some(changing) => {
+                let Phase { team, until, .. } = changing.begin(&mut chains, port.next, port.last);
+                (team, until)
+            }
+        };
+        (port.until, port.ended) = (until, None);
+        let Team { dispatcher, intakes } = team;
+        let idle = (chains.split_off(intakes.len()), before.split_off(intakes.len()));
+        let idle_guests = guests.split_off(intakes.len().min(guests.len()));
         let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
         let mut cores = chains.into_iter().zip(intakes).zip(before).enumerate();
         let worked = thread::scope(|scope| {
@@ -95,6 +111,17 @@ pub fn run_live<E, P: Port>(
             guests.extend(ports.into_iter().map(RelayPort::into_pool));
             Ok(worked)
         })?;
+        guests.extend(idle_guests);
+        let mut worked = worked.with_idle(idle);
+        if let Some(changing) = &mut changing {
+            (chains, before) = worked.hand_over();
+            if port.is_phase_over() {
+                ingress_before = Some(ingress);
+                continue;
+            }
+            changes.followed_by(changing.end(&mut chains, port.next, port.last));
+            worked = AllWorked::of(chains, before);
+        }
         let (false, Some(mut next)) = (stop.load(Ordering::Relaxed), reloads.take()) else { break worked };
         let (old, before_it) = worked.hand_over();
         check_declared(&chain, old.iter()).map_err(RunError::Undeclared)?;
@@ -104,6 +131,8 @@ pub fn run_live<E, P: Port>(
         before.iter_mut().for_each(|before| before.goes_on(&next.chain, &chain));
         ingress_before = Some(ingress);
         (chain, plan, chains) = (next.chain, next.plan, next.chains);
+        chain.trace_on(&mut chains, &progress.tracing);
+        changing = begin_changing(&chain, &plan, telemetry.as_ref());
     };
     let elapsed = begin.elapsed();
     let Settled { cores, moves, last, .. } = worked.settle(port.last);
@@ -124,16 +153,30 @@ pub fn run_live<E, P: Port>(
         history: None,
         egress: EgressOutcome { egress: plan.egress, ..EgressOutcome::default() },
         reloads: taken_over,
+        changes,
         checksums: ChecksumSample { verified, ..ChecksumSample::default() },
         chain: Some((chain, plan)),
     })
 }
 
-/// A port that ends when it is told to, or another chain is to take over.
+/// Who has others run the chain, if the strategy does.
+fn begin_changing(
+    chain: &Chain,
+    plan: &Plan,
+    telemetry: Option<&Arc<Telemetry>>,
+) -> Option<Box<dyn Changing>> {
+    let mut changing = plan.strategy.changing(chain, plan)?;
+    telemetry.into_iter().for_each(|telemetry| changing.observe(telemetry));
+    Some(changing)
+}
+
+/// A port that ends when it is told to, or another chain or phase is to take over.
 struct UntilStopped<'a, P> {
     port: &'a mut P,
     stop: &'a AtomicBool,
     reloads: &'a Reloads,
+    /// Where the phase ends, or a few packets later.
+    until: Until,
     /// Of the last packet that came in.
     last: Stamp,
     /// The next packet's number.
@@ -142,10 +185,21 @@ struct UntilStopped<'a, P> {
     ended: Option<Instant>,
 }
 
+impl<P> UntilStopped<'_, P> {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.reloads.is_due()
+    }
+
+    /// Whether the phase is over, and nothing else.
+    fn is_phase_over(&self) -> bool {
+        self.next >= self.until.get() && !self.is_over()
+    }
+}
+
 impl<P: Port> Port for UntilStopped<'_, P> {
     #[inline]
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
-        if self.stop.load(Ordering::Relaxed) || self.reloads.is_due() {
+        if self.is_over() || self.next >= self.until.get() {
             self.ended.get_or_insert_with(Instant::now);
             return Received::End;
         }

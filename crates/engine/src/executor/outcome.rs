@@ -15,6 +15,7 @@ use crate::executor::reload::Reloaded;
 use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{HistoryCounters, Moves};
+use crate::strategies::changing::Changes;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -50,6 +51,8 @@ pub struct RunOutcome {
     pub checksums: ChecksumSample,
     /// Where another chain took over: `cores` are the last one's.
     pub reloads: Vec<Reloaded>,
+    /// Under a strategy that has others run the chain: which did, one after the other.
+    pub changes: Changes,
     /// The chain that ran last and its plan, in a live run.
     pub chain: Option<(Chain, Plan)>,
 }
@@ -73,6 +76,7 @@ impl RunOutcome {
             egress: EgressOutcome::default(),
             checksums: ChecksumSample::default(),
             reloads: Vec::new(),
+            changes: Changes::default(),
             chain: None,
         }
     }

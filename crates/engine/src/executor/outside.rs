@@ -18,7 +18,7 @@ use crate::executor::threads::{Fed, FeedEnd, Job, conclude, run_cores};
 use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
-use crate::strategies::egress::Egress;
+use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::{Arrivals, InputError};
 use crate::strategies::scr::outside::intake::External;
@@ -166,7 +166,7 @@ fn run<E: Send>(
         Box::new(external.without_answers(unanswered.clone()))
     };
     let intakes = steps.into_iter().enumerate().map(intake).collect();
-    let ends = egress.ends(cores, io::replay_restamped);
+    let ends = Replayed { egress, ordered: io::replay_restamped }.ends(cores);
     let telemetry = progress.telemetry.as_deref();
     telemetry.inspect(|telemetry| telemetry.begin());
     let job = Job { chains, intakes, ends, before: Before::all(cores, telemetry), first: 0 };

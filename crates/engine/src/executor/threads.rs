@@ -18,6 +18,7 @@ use crate::executor::outcome::{HistoryOutcome, RunError, RunOutcome};
 use crate::executor::seen::Seen;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
+use crate::strategies::changing::Changes;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -103,6 +104,7 @@ pub(crate) fn conclude<E>(
         egress: EgressOutcome { egress: plan.egress, blocked_batches, reordered: watch.reordered() },
         checksums: ChecksumSample::default(),
         reloads: Vec::new(),
+        changes: Changes::default(),
         chain: None,
     })
 }

@@ -106,6 +106,12 @@ impl ChainCore {
         self.groups.iter_mut().zip(&other.groups).for_each(|(group, other)| group.copy_from(&**other));
     }
 
+    /// From here on this core alone has what `other` had: see [`Group::absorb`].
+    pub(crate) fn absorb(&mut self, other: &mut ChainCore, is_replica: bool) {
+        let groups = self.groups.iter_mut().zip(&mut other.groups);
+        groups.for_each(|(group, of_other)| group.absorb(&mut **of_other, is_replica));
+    }
+
     /// Goes on where `other`, of a chain that this one replaces, has ended: with what these groups have, each by its
     /// number there. O(1) but for states that cores share.
     pub(crate) fn take_over(&mut self, other: &mut ChainCore, kept: impl Iterator<Item = (usize, usize)>) {

@@ -124,6 +124,19 @@ pub struct FlowCounters {
 }
 
 impl FlowCounters {
+    /// Of two cores together.
+    pub(crate) fn plus(self, other: FlowCounters) -> FlowCounters {
+        FlowCounters {
+            created: self.created + other.created,
+            removed: self.removed + other.removed,
+            expired: self.expired + other.expired,
+            evicted: self.evicted + other.evicted,
+            rejected: self.rejected + other.rejected,
+            moved_in: self.moved_in + other.moved_in,
+            moved_out: self.moved_out + other.moved_out,
+        }
+    }
+
     /// Flows that have a state now. Of one of several cores that share their flows it means nothing: flows
     /// that one core created another may have removed.
     pub fn live(&self) -> usize {

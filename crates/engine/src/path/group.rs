@@ -68,6 +68,11 @@ pub(crate) trait Group: Send {
         unreachable!("only replicas are rebuilt, and these have tables of their own");
     }
 
+    /// From here on this group alone has what `other`, the same group on another core, had: `other` is left without flows,
+    /// and without what it counted of them. A replica has counted the same, and the flows of another core have been
+    /// [packed](Group::pack) before.
+    fn absorb(&mut self, _other: &mut dyn Group, _is_replica: bool) {}
+
     /// Goes on with the flows, pools and counters of the same functions in a chain that this one's replaces. `other`, of the
     /// same core, has steps behind it and none before it; this one has none behind it.
     fn take_over(&mut self, other: &mut dyn Group);

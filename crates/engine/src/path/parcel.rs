@@ -19,6 +19,9 @@ pub enum CorePools {
 /// No core.
 pub(crate) const NOBODY: u16 = u16::MAX;
 
+/// The entry of a flow that began on this core with the history of another core's packet: that core knows it.
+pub(crate) const UNKNOWN_ENTRY: u16 = NOBODY;
+
 /// Flows of one group, on their way to another core.
 #[derive(Clone)]
 pub(crate) struct PackedFlows {

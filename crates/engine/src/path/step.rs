@@ -321,9 +321,7 @@ impl<F: NetworkFunction> Stepper<F> {
         if (F::EXTRAS.reload.keeps_pool)(&self.function, &other.function) {
             mem::swap(&mut self.pools, &mut other.pools);
         }
-        if let (Some(own), Some(before)) = (&mut self.ended, &other.ended) {
-            own.merge(before);
-        }
+        self.add_ended(other.ended.as_deref());
         self.events.copy_from_slice(&other.events);
         self.drops.copy_from_slice(&other.drops);
         self.undeclared_drop = other.undeclared_drop;
@@ -348,6 +346,19 @@ impl<F: NetworkFunction> Stepper<F> {
     /// Goes on with these records that have ended, and gives those so far.
     pub(crate) fn swap_ended(&mut self, ended: &mut Option<Box<EndedOf<F>>>) {
         mem::swap(&mut self.ended, ended);
+    }
+
+    /// Adds records that have ended elsewhere.
+    pub(crate) fn add_ended(&mut self, other: Option<&EndedOf<F>>) {
+        if let (Some(own), Some(other)) = (&mut self.ended, other) {
+            own.merge(other);
+        }
+    }
+
+    /// The records that have ended on this core, which forgets them.
+    pub(crate) fn take_ended(&mut self) -> Option<Box<EndedOf<F>>> {
+        let none = room_for_ended(&*self.function);
+        mem::replace(&mut self.ended, none)
     }
 
     /// The records that have ended on this core, if the function reports them.

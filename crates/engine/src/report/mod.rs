@@ -1,6 +1,7 @@
 //! What a run has to tell, as data: the JSON of `paceline run --json`. Documented by
 //! `docs/run.schema.json`; fields are added, never renamed or removed.
 
+mod changes;
 mod drops;
 mod history;
 mod moves;
@@ -9,6 +10,7 @@ mod text;
 mod trace;
 pub mod words;
 
+pub use changes::{ChangesReport, DecisionReport, LeftOut, PhaseReport};
 pub use drops::{DroppedPacket, WhyDropped};
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
 pub use moves::MovesReport;
@@ -85,6 +87,8 @@ pub struct RunReport {
     pub history: Option<HistoryReport>,
     /// What went from core to core; null where flows stay.
     pub moves: Option<MovesReport>,
+    /// What ran the chain; null unless the strategy has others run it.
+    pub changes: Option<ChangesReport>,
     /// How packets left.
     pub egress: EgressReport,
     /// The program's memory while the tables were there.

@@ -12,6 +12,7 @@ use crate::executor::publish::UNNAMED;
 use crate::path::core::ChainCore;
 use crate::path::counters::{CoreCounters, StageCounters};
 use crate::path::group::Stage;
+use crate::report::changes::ChangesReport;
 use crate::report::history::{EgressReport, HistoryReport};
 use crate::report::moves::MovesReport;
 use crate::report::skipped;
@@ -91,6 +92,7 @@ impl RunReport {
             skipped: skipped(&outcome.remarks),
             history: outcome.history.as_ref().map(HistoryReport::new),
             moves: MovesReport::new(plan, &outcome.moves),
+            changes: ChangesReport::new(&outcome.changes),
             egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),
             reloads: outcome.reloads.iter().map(ReloadReport::new).collect(),

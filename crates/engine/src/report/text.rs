@@ -4,6 +4,7 @@ use std::fmt;
 use std::iter;
 
 use crate::path::checks::Fragments;
+use crate::report::changes::ChangesReport;
 use crate::report::history::{CoreHistory, HistoryReport, ReorderingReport};
 use crate::report::words::percent;
 use crate::report::words::{ALL_MALFORMED, count, heading, plural, table};
@@ -56,6 +57,7 @@ impl RunReport {
             text += &format!("INCOMPLETE, this is the report so far: {error}\n");
         }
         self.reloads.iter().for_each(|reload| text += &reload.text());
+        text += &self.changes.as_ref().map(ChangesReport::text).unwrap_or_default();
         text += &notes(self);
         text += &interfaces(&self.interfaces);
         text += &self.routing.as_ref().map(routing).unwrap_or_default();

@@ -384,6 +384,18 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.gone.clone_from(&other.gone);
     }
 
+    fn absorb(&mut self, other: &mut dyn Member<F::Key>, is_replica: bool) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
+        let (flows, departed) = (mem::take(&mut other.flows), mem::take(&mut other.departed));
+        let (gone, ended) = (mem::take(&mut other.gone), other.stepper.take_ended());
+        if !is_replica {
+            self.flows = self.flows.plus(flows);
+            self.departed = self.departed.wrapping_add(departed);
+            self.gone.extend(gone);
+            self.stepper.add_ended(ended.as_deref());
+        }
+    }
+
     fn take_over(&mut self, other: &mut dyn Member<F::Key>) {
         let other = other.as_any_mut().downcast_mut::<Self>().expect("the same function");
         self.take_over_from(other);

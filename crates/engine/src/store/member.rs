@@ -145,6 +145,12 @@ pub(crate) trait Member<K>: Send {
         unreachable!("only replicas are rebuilt, and these have states of their own");
     }
 
+    /// Takes what the same function on another core has counted of flows, which forgets it. Of a replica, which has counted
+    /// the same, it is dropped: see [`Group::absorb`](crate::path::group::Group::absorb).
+    fn absorb(&mut self, _other: &mut dyn Member<K>, _is_replica: bool) {
+        unreachable!("only flows in tables of their own core go over to another strategy");
+    }
+
     /// Goes on with what the same function of a chain that this one's replaces has beside the table: see
     /// [`Group::take_over`](crate::path::group::Group::take_over).
     fn take_over(&mut self, other: &mut dyn Member<K>);

@@ -14,7 +14,7 @@ use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
-use crate::path::parcel::{Leaving, Mobility, NOBODY, PackedFlows, Pool, ShardsHere, Shelves};
+use crate::path::parcel::{Leaving, Mobility, NOBODY, PackedFlows, Pool, ShardsHere, Shelves, UNKNOWN_ENTRY};
 use crate::store::function::FunctionMember;
 use crate::store::member::block;
 use crate::store::member::{Block, Located, Member, Steps, Way, note_entry};
@@ -203,6 +203,25 @@ impl<K: FlowKey> KeyGroup<K> {
         members.iter_mut().for_each(|member| member.expire(block, horizon, table));
     }
 
+    /// Takes all flows from a replica, whose blocks are those of this one. Of a flow that began with a packet of that core
+    /// it alone knows the entry.
+    fn absorb_replica(&mut self, other: &mut Self) {
+        let mut dropped = other.table.parcel(0);
+        for slot in self.table.slots() {
+            let entry = &mut self.entries[slot.index()];
+            match self.table.is_taken(slot) {
+                true if *entry == UNKNOWN_ENTRY => *entry = other.entries[slot.index()],
+                true => (),
+                // Left by a flow that is gone.
+                false => *entry = 0,
+            }
+            if other.table.is_taken(slot) {
+                other.table.pack(slot, &mut dropped);
+            }
+        }
+        other.entries.fill(0);
+    }
+
     /// Puts a flow that is to go to another core into the parcel for it.
     fn pack_one(&mut self, slot: Slot, entry: u16, to: u16, packed: &mut Vec<(u16, Packing<K>)>) {
         let Self { table, members, .. } = self;
@@ -289,6 +308,9 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     fn pack(&mut self, from: usize, leaving: &mut Leaving<'_>) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
         let mut packed: Vec<(u16, Packing<K>)> = Vec::new();
         let mut next = None;
+        if self.table.is_empty() {
+            return (None, Vec::new());
+        }
         let mut slots = self.table.slots();
         if from > 0 {
             slots.nth(from - 1);
@@ -345,7 +367,19 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     fn copy_from(&mut self, other: &dyn Group) {
         let other = other.as_any().downcast_ref::<Self>().expect("the same group");
         self.table.copy_from(&other.table);
+        self.entries.clone_from(&other.entries);
         self.members.iter_mut().zip(&other.members).for_each(|(member, other)| member.copy_from(&**other));
+    }
+
+    fn absorb(&mut self, other: &mut dyn Group, is_replica: bool) {
+        let other = other.as_any_mut().downcast_mut::<Self>().expect("the same group");
+        if is_replica {
+            self.absorb_replica(other);
+        }
+        debug_assert!(other.table.is_empty(), "flows that nobody packed");
+        for (member, of_other) in self.members.iter_mut().zip(&mut other.members) {
+            member.absorb(&mut **of_other, is_replica);
+        }
     }
 
     fn take_over(&mut self, other: &mut dyn Group) {

@@ -36,12 +36,22 @@ impl Egress {
             }
         }
     }
+}
 
-    /// A port out of which packets come so; `ordered` makes it where they come out as they came.
-    pub(crate) fn ends(self, queues: usize, ordered: fn(usize) -> Ends) -> Ends {
-        match self {
-            Egress::Ordered => ordered(queues),
-            Egress::AsReady => io::as_ready(ordered(queues)),
+/// How packets of a capture come to cores, and leave them.
+#[derive(Clone, Copy)]
+pub struct Replayed {
+    pub(crate) egress: Egress,
+    /// Makes a port out of which packets come as they came.
+    pub(crate) ordered: fn(usize) -> Ends,
+}
+
+impl Replayed {
+    /// A port for so many cores.
+    pub(crate) fn ends(self, cores: usize) -> Ends {
+        match self.egress {
+            Egress::Ordered => (self.ordered)(cores),
+            Egress::AsReady => io::as_ready((self.ordered)(cores)),
         }
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! | folder or file | what it is |
 //! |---|---|
-//! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr`, `hybrid` | the strategies |
+//! | `single`, `rss`, `rsspp`, `dyssect`, `shared`, `scr`, `hybrid`, `auto` | the strategies |
 //! | `plan` | what a strategy says ([`Strategy`]), and a chain's strategy with all that follows ([`Plan`](crate::Plan)) |
 //! | `dispatch` | who sends packets to the cores ([`Dispatcher`], [`Team`]) |
 //! | `orders` | what a dispatcher tells one core, such as to send an entry's flows |
 //! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
 //! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
 //! | `refusal`, `limits` | why a chain cannot run as asked |
+//! | `changing` | what a strategy is that has others run the chain, one after the other |
 //! | `succession` | what a chain goes on with where it takes over from another |
 //! | `egress` | in which order packets leave |
 
+mod auto;
+pub(crate) mod changing;
 pub(crate) mod dispatch;
 mod dyssect;
 pub(crate) mod egress;
@@ -31,7 +34,10 @@ mod single;
 pub(crate) mod succession;
 mod two_cards;
 
+pub use auto::candidates::Candidates;
+pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
 pub use dispatch::{Dispatcher, Queues, Steer, Steered, SteeredTeam, Team};
+pub use egress::Replayed;
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;
 pub use plan::{Layout, Shards, States, Strategy};
@@ -54,5 +60,11 @@ pub const SCR_TURNS: &dyn Strategy = &scr::turns::ScrTurns;
 /// Flows are spread as under `rss`, but for the largest: these are replicated as under `scr`.
 pub const HYBRID: &dyn Strategy = &hybrid::Hybrid;
 
+/// Others run the chain, one after the other: which, and on how many cores, follows what is measured.
+pub const AUTO: &dyn Strategy = &auto::Auto;
+
 /// Every strategy.
-pub const ALL: [&dyn Strategy; 8] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID];
+pub const ALL: [&dyn Strategy; 9] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO];
+
+/// Those that run a chain themselves, from the first packet to the last.
+pub const STEADY: [&dyn Strategy; 8] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID];

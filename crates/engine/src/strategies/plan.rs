@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use control::BUCKETS;
+use io::{replay, replay_in_any_order, replay_one_queue};
 use strategy::{ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 use table::OutOfMemory;
 use wire::Headers;
@@ -15,8 +16,9 @@ use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
+use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::{SteeredTeam, Team};
-use crate::strategies::egress::Egress;
+use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
@@ -74,6 +76,11 @@ pub trait Strategy: Send + Sync {
 
     /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
     fn steered_team(&self, _plan: &Plan) -> Option<SteeredTeam> {
+        None
+    }
+
+    /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
+    fn changing(&self, _chain: &Chain, _plan: &Plan) -> Option<Box<dyn Changing>> {
         None
     }
 }
@@ -165,6 +172,8 @@ pub enum States {
     PartlyReplicated,
     /// Each core has all states: it steps the packets of all.
     Replicated,
+    /// Private or replicated, as the strategy changes that others run under: see [`Strategy::changing`].
+    Changing,
 }
 
 /// A chain's strategy with everything that follows from it, checked.
@@ -336,7 +345,19 @@ impl Plan {
 
     /// Whether all packets of a flow come to one core at a time, so that they are done in the order in which they came.
     pub(crate) fn keeps_flows_on_one_core(&self) -> bool {
-        !self.is_striped() && !self.is_replicated() && !self.is_partly_replicated()
+        let stays = matches!(self.states, States::Private | States::Replicated);
+        stays && !self.is_replicated()
+    }
+
+    /// How packets of a capture come to its cores, and leave them.
+    pub fn replayed(&self) -> Replayed {
+        let ordered = match self.rebalancing {
+            // A packet that waits for its flow is sent behind later ones.
+            Some(_) => replay_in_any_order,
+            None if self.has_one_queue() => replay_one_queue,
+            None => replay,
+        };
+        Replayed { egress: self.egress, ordered }
     }
 
     /// Whether all cores take packets from one queue.

@@ -75,7 +75,7 @@ impl Plan {
         } else if self.states != before.states {
             Some("its flows are kept where they were not before")
         } else if self.cores == 1
-            || !matches!(self.states, States::Private | States::PartlyReplicated)
+            || !matches!(self.states, States::Private | States::Changing | States::PartlyReplicated)
             || self.hash_fields.is_none()
         {
             None
@@ -89,9 +89,8 @@ impl Plan {
     }
 }
 
-/// Brings flows that have gone from core to core back to where an indirection table that nobody has changed sends their
-/// packets.
-fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
+/// Brings flows, wherever they are, to where an indirection table that nobody has changed sends their packets.
+pub(crate) fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
     let horizon = end_of(last);
     for core in 0..cores.len() {
         let to: Vec<u16> =

@@ -162,6 +162,7 @@ pub fn verify_reloading(
         out_of_order: plan.keeps_flows_on_one_core().then_some(order.out_of_order),
         moves: other.moves,
         reloads: other.reloads,
+        changes: other.changes,
         input_error: other.input_error,
         stopped,
         history: None,

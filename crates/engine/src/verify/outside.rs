@@ -11,6 +11,7 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::outside::{ExternalInput, open, replay_all, replay_external};
 use crate::executor::seen::Seen;
 use crate::path::receive::Moves;
+use crate::strategies::changing::Changes;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::{Arrivals, InputError};
@@ -88,6 +89,7 @@ pub fn verify_external(
         out_of_order: None,
         moves: Moves::default(),
         reloads: Vec::new(),
+        changes: Changes::default(),
         history: check(&single, &other),
         input_error: other.input_error,
         stopped,

@@ -10,6 +10,7 @@ use crate::executor::oddities::Oddities;
 use crate::executor::outcome::{HistoryOutcome, RunError};
 use crate::executor::reload::Reloaded;
 use crate::path::receive::Moves;
+use crate::strategies::changing::Changes;
 use crate::strategies::refusal::PlanError;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -46,6 +47,8 @@ pub struct Verified {
     pub moves: Moves,
     /// Where another chain took over.
     pub reloads: Vec<Reloaded>,
+    /// Under a strategy that has others run the chain: which did, one after the other.
+    pub changes: Changes,
     /// Why the input ended early, if it did. What came before is compared.
     pub input_error: Option<InputError>,
     /// Whether [`Progress::stop`](crate::Progress::stop) ended it.
@@ -72,6 +75,7 @@ impl Verified {
             out_of_order: None,
             moves: Moves::default(),
             reloads: Vec::new(),
+            changes: Changes::default(),
             input_error: None,
             stopped: true,
             history: None,

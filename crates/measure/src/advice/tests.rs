@@ -71,6 +71,7 @@ fn forecast(costs: Costs, max_cores: usize, heaviest: f64, shares: impl Fn(usize
         shared: Vec::new(),
         points: (1..=max_cores).map(point).collect(),
         checks: [1, 2, 4, 7].map(check).into(),
+        auto: None,
         advice: Advice::default(),
     }
 }

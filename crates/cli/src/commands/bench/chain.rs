@@ -162,7 +162,7 @@ pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, F
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;
     let chain = read_chain(&args.chain, registry)?;
     let cores = args.cores;
-    let plan = Plan::new(&chain, args.strategy.0, cores).map_err(Failure::usage)?;
+    let plan = Plan::new(&chain, args.strategy.steady()?, cores).map_err(Failure::usage)?;
     if plan.rebalancing.is_some() {
         return Err(Failure::usage(format!(
             "`bench chain` has all packets at hand, and under `{}` flows move as packets arrive\n\

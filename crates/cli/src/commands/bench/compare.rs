@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::Registry;
-use engine::strategies::{ALL, Strategy};
+use engine::strategies::{STEADY, Strategy};
 use measure::{Contest, Point};
 use strategy::Rebalancing;
 
@@ -64,7 +64,7 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
     let comparison = measure::compare(
         &chain,
         &source.trace,
-        &contest(args),
+        &contest(args)?,
         labels(source.name),
         &progress.stop,
         &mut tell,
@@ -85,10 +85,11 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
     Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-fn contest(args: &BenchCompareArgs) -> Contest {
-    let all = || ALL.to_vec();
-    let asked: Vec<&'static dyn Strategy> = args.strategies.iter().map(|strategy| strategy.0).collect();
-    Contest {
+fn contest(args: &BenchCompareArgs) -> Result<Contest, Failure> {
+    let all = || STEADY.to_vec();
+    let asked = args.strategies.iter().map(|strategy| strategy.steady());
+    let asked: Vec<&'static dyn Strategy> = asked.collect::<Result<_, _>>()?;
+    Ok(Contest {
         strategies: if asked.is_empty() { all() } else { asked },
         cores: args.cores.clone(),
         prefers_virtual: args.is_virtual,
@@ -99,7 +100,7 @@ fn contest(args: &BenchCompareArgs) -> Contest {
         dispatch_ns: args.load.dispatch_ns,
         history: None,
         question: args.load.question(args.searches, &args.latency),
-    }
+    })
 }
 
 /// A line for each point on the terminal: some take a minute.

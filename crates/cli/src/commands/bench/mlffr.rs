@@ -89,7 +89,7 @@ pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, F
     let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
     let chain = args.replay.chain(registry)?;
     let (cores, clock) = cores(args);
-    let plan = args.card.plan(&chain, args.strategy.0, cores)?;
+    let plan = args.card.plan(&chain, args.strategy.steady()?, cores)?;
     let source = args.replay.source()?;
     let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
     let settings = args.load.settings(clock);

@@ -8,8 +8,8 @@ use crate::args::{StrategyArg, number};
 
 const SWEEP: &str = "\
 Each capture, and each mutation of it, is compared under each chain, table size, strategy and number of cores. Numbers
-of flows may be `default`, which is what the chain says. rsspp, dyssect and hybrid run once with each value of --move-every, where
-`loads` is moves as the loads ask for; scr runs once with each value of --loss, where `none` is without a sequencer
+of flows may be `default`, which is what the chain says. rsspp, dyssect, hybrid and auto run once with each value of
+--move-every, where `loads` is moves as the loads ask for; scr runs once with each value of --loss, where `none` is without a sequencer
 outside.
 
 Outcomes:
@@ -47,7 +47,7 @@ pub struct SweepArgs {
     /// What full tables do, where --flows gives their size
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = TablePolicies::Both)]
     pub table_full: TablePolicies,
-    /// Packets from one forced move of rsspp, dyssect or hybrid to the next
+    /// Packets from one forced move of rsspp, dyssect, hybrid or auto to the next
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "37,loads", value_parser = move_every)]
     pub move_every: Vec<MoveEvery>,
     /// Share of the packets that get lost between an external sequencer and the cores of scr

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::Registry;
-use engine::strategies::{DYSSECT, HYBRID, RSSPP, SCR};
+use engine::strategies::{AUTO, DYSSECT, HYBRID, RSSPP, SCR};
 use sweep::{
     Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Source, Summary, Tables,
     Way, sweep,
@@ -202,7 +202,7 @@ fn tables(args: &SweepArgs) -> Vec<Tables> {
 fn ways(args: &SweepArgs) -> Vec<Way> {
     let mut ways = Vec::new();
     for strategy in args.strategies.iter().map(|strategy| strategy.0) {
-        if [RSSPP, DYSSECT, HYBRID].contains(&strategy) {
+        if [RSSPP, DYSSECT, HYBRID, AUTO].contains(&strategy) {
             let plain = Way::plain(strategy);
             let moving = |every: &MoveEvery| every.0.map_or(plain, |packets| plain.forced(packets));
             ways.extend(args.move_every.iter().map(moving));

@@ -1,6 +1,6 @@
 //! What was found, as JSON: `docs/verify.schema.json`.
 
-use engine::report::{HistoryReport, ReloadReport, hex};
+use engine::report::{ChangesReport, HistoryReport, ReloadReport, hex};
 use engine::{Broken, Chain, Plan, Verified};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -54,6 +54,8 @@ pub struct VerifyReport {
     history: Option<HistoryVerified>,
     /// Where another chain took over, and what it went on with in both runs; all else is told of the last chain.
     reloads: Vec<ReloadReport>,
+    /// What ran the chain; null unless the strategy has others run it.
+    changes: Option<ChangesReport>,
     /// Why the input was not processed to its end, if so.
     error: Option<String>,
 }
@@ -177,6 +179,7 @@ impl VerifyReport {
             oddities: verified.oddities.sentences(),
             out_of_order: verified.out_of_order,
             moves: verified.moves.entries_out,
+            changes: ChangesReport::new(&verified.changes),
             history: verified.history.as_ref().map(|check| HistoryVerified {
                 report: HistoryReport::new(&check.outcome),
                 lost_to_all: check.lost_to_all,

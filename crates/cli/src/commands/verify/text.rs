@@ -1,6 +1,6 @@
 //! What was found, for the terminal.
 
-use engine::report::{HistoryReport, MovesReport, ReloadReport, hex};
+use engine::report::{ChangesReport, HistoryReport, MovesReport, ReloadReport, hex};
 use engine::strategies::SCR;
 use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
 
@@ -182,6 +182,9 @@ fn order(plan: &Plan, verified: &Verified) -> String {
     if let Some(moves) = MovesReport::new(plan, &verified.moves) {
         moves.text().lines().for_each(|line| text += &format!(" {line}\n"));
     }
+    if let Some(changes) = ChangesReport::new(&verified.changes) {
+        changes.summary().lines().for_each(|line| text += &format!(" {line}\n"));
+    }
     text
 }
 
@@ -212,6 +215,7 @@ mod tests {
                 out_of_order: Some(0),
                 moves: engine::Moves::default(),
                 reloads: Vec::new(),
+                changes: engine::strategies::Changes::default(),
                 input_error: None,
                 stopped: true,
                 history: None,

@@ -10,6 +10,7 @@ use wire::{Headers, Stamp};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
+use crate::path::parcel::UNKNOWN_ENTRY;
 use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd};
 
 /// Puts the packets of other cores between a core's own.
@@ -62,7 +63,9 @@ impl Interleaver {
             let (time_ns, headers) = self.history.read(self.next);
             batch.headers[packet] = headers;
             batch.history |= 1 << packet;
-            batch.frames.push(Frame::without_bytes(Stamp { seq: self.next, time_ns }));
+            let mut frame = Frame::without_bytes(Stamp { seq: self.next, time_ns });
+            frame.entry = UNKNOWN_ENTRY;
+            batch.frames.push(frame);
             self.next += 1;
             self.replayed += 1;
         }

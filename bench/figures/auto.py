@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The table of docs/auto.md: what `auto` comes to rest at, beside the best strategy and number of cores by hindsight.
+
+usage: auto.py PACELINE [CAPTURE...]
+
+Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
+measures; where it tries `rsspp`, it learns from that how restless it is, as `control::Chooser` does.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+
+CHAIN = "examples/edge.toml"
+CORES = 7
+PACKETS = 150_000
+MODELS = ["uniform", "zipf", "elephant", "datacenter", "backbone", "university", "single-flow", "syn-flood", "port-scan"]
+COMMON = ["--dispatch-ns", "105"]
+# As in `control::Chooser`.
+GAIN, CORE = 1.05, 0.995
+
+
+def ask(paceline, *arguments):
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([paceline, *arguments, "--json", file.name], check=True, stdout=subprocess.DEVNULL)
+        return json.load(open(file.name))
+
+
+def restlessness(point, packet_us, balanced):
+    """How much longer the busiest core is busy than if entries were where they should be."""
+    loads = [load for load in point["loads"] if 4 * len(point["loads"]) * load["share"] >= 1]
+    each = min(load["busy"] / (point["mpps"] * load["share"] * (1 - load["loss"])) for load in loads)
+    return max(1.0, max(load["share"] for load in loads) * each / (balanced * packet_us))
+
+
+def row(paceline, name, packets):
+    plan = ask(paceline, "plan", CHAIN, *packets, *COMMON, "--cores", str(CORES), "--rounds", "5")
+    cores = ",".join(str(cores) for cores in range(1, CORES + 1))
+    found = ask(
+        paceline, "bench", "compare", CHAIN, *packets, *COMMON, "--virtual", "--cores", cores,
+        "--strategies", "single,rss,rsspp,scr", "--rebalance-ms", "1", "--packets", str(PACKETS),
+        "--searches", "1", "--latency", "",
+    )
+    points = {(series["strategy"], point["cores"]): point for series in found["series"] for point in series["points"]}
+    single = plan["points"][0]["rss_mpps"]
+    predicted = {("single", 1): single}
+    for point in plan["points"][1:]:
+        for strategy in ["rss", "rsspp", "scr"]:
+            if point[strategy + "_mpps"]:
+                predicted[strategy, point["cores"]] = point[strategy + "_mpps"]
+    now, restless, tried = ("rss", CORES), 1.0, []
+    rate = lambda choice: predicted[choice] / (restless if choice[0] == "rsspp" else 1)
+    worth = lambda choice: rate(choice) * CORE ** (choice[1] - 1)
+    while worth(best := max(predicted, key=worth)) >= GAIN * worth(now) and best not in tried:
+        now = best
+        tried.append(now)
+        if now[0] == "rsspp":
+            packet_us = 1 / points["single", 1]["mpps"]
+            restless = restlessness(points[now], packet_us, single / predicted[now])
+    mpps = {choice: point["mpps"] for choice, point in points.items()}
+    hindsight = max(mpps, key=mpps.get)
+    text = lambda choice: f"`{choice[0]}` on {choice[1]}"
+    print(
+        f"| {name} | {text(hindsight)} | {mpps[hindsight]:.1f} | {text(now)} | {rate(now):.1f} | {mpps[now]:.1f} |"
+        f" {mpps[now] / mpps[hindsight]:.2f} |",
+        flush=True,
+    )
+
+
+def main():
+    paceline, captures = sys.argv[1], sys.argv[2:]
+    print("| traffic | best by hindsight | Mpps | `auto` comes to rest at | predicted | measured | of the best |")
+    print("|---|---|---|---|---|---|---|")
+    for model in MODELS:
+        row(paceline, f"`{model}`", ["--traffic", f"{model}:packets={PACKETS}"])
+    for capture in captures:
+        row(paceline, f"`{capture.rsplit('/')[-1]}`", ["--pcap", capture])
+
+
+main()

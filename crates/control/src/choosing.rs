@@ -1,0 +1,289 @@
+//! Which strategy runs a chain, and on how many cores: decided anew at the end of each epoch, from what was measured in it.
+//!
+//! ```text
+//!   loads by entry ──► shares of the busiest core ─┐
+//!   busy time of cores ──► costs of a packet ──────┴─► rate of each choice ──► worth ──► one much better, for long: change
+//! ```
+//!
+//! Rates are those of the model that `paceline plan` has ([`Costs`], [`busiest_shares`]). The same measurements lead to the
+//! same decisions.
+
+use std::fmt;
+
+use crate::throughput::{Costs, busiest_shares};
+
+/// What spreads packets over cores, as far as the model tells ways apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spreading {
+    /// One core gets all.
+    Single,
+    /// A hash picks the core.
+    Rss,
+    /// The same, and entries of the indirection table follow the load.
+    Rsspp,
+    /// Packets go to cores in turn, and each steps all of them.
+    Scr,
+}
+
+/// A way to run a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How packets are spread.
+    pub spreading: Spreading,
+    /// Over how many cores.
+    pub cores: usize,
+}
+
+impl Spreading {
+    /// The strategy's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Spreading::Single => "single",
+            Spreading::Rss => "rss",
+            Spreading::Rsspp => "rsspp",
+            Spreading::Scr => "scr",
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.spreading.name(), self.cores)
+    }
+}
+
+/// What a core did in an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Packets of its own.
+    pub packets: u64,
+    /// Time that it spent on them, and on those of others.
+    pub busy_ns: u64,
+}
+
+/// A change that is decided on, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// What ran.
+    pub from: Choice,
+    /// What is to run.
+    pub to: Choice,
+    /// The rate predicted for what ran, million packets per second.
+    pub from_mpps: f64,
+    /// The rate predicted for what is to run.
+    pub to_mpps: f64,
+    /// What a packet costs its core, ns.
+    pub packet_ns: f64,
+    /// What a packet of another core costs a replica, ns.
+    pub replay_ns: f64,
+    /// Whether that was measured; else it is a guess.
+    pub has_measured_replay: bool,
+    /// Share of the busiest core, of as many cores as are to run, if a hash picked the core.
+    pub busiest_share: f64,
+}
+
+/// What an epoch came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Epoch {
+    /// The rate at which the busiest core would have had no pause, million packets per second; `None` of an epoch with too
+    /// few packets to tell.
+    pub measured_mpps: Option<f64>,
+    /// What is to change.
+    pub decision: Option<Decision>,
+}
+
+/// A change has to promise so much more, as a share.
+const GAIN: f64 = 0.05;
+
+/// For so many epochs, one after the other.
+const LASTING: u32 = 3;
+
+/// What a core more has to add at least, as a share: else it is better left to others.
+const CORE: f64 = 0.005;
+
+/// Epochs with fewer packets say nothing.
+const PACKETS: u64 = 1_000;
+
+/// What a packet of another core costs as long as nobody has measured it, as a share of what one's own costs: as much as that of
+/// functions in the paper's Table 4 that cost most (SCR, NSDI'25).
+const REPLAY: f64 = 0.28;
+
+/// Costs that only those know who have measured them beforehand: see [`Costs`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    carry_ns: f64,
+    sequencer_ns: f64,
+}
+
+/// Decides.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    choices: Vec<Choice>,
+    now: Choice,
+    /// Packets by entry: those of the last epoch, and ever less of those before.
+    loads: Vec<u64>,
+    packet_ns: Option<f64>,
+    replay_ns: Option<f64>,
+    /// What nobody measures while a run goes on.
+    beside: Beside,
+    /// How much longer the busiest core is busy under RSS++ than if entries were where the balancer wants them, and moving
+    /// them cost nothing: a factor.
+    restless: f64,
+    /// What has promised more, and in how many epochs.
+    ahead: Option<(Spreading, u32)>,
+}
+
+impl Chooser {
+    /// Among `choices`, of which `now` runs, for a hash that points to so many `entries`.
+    pub fn new(choices: Vec<Choice>, now: Choice, entries: usize) -> Chooser {
+        Chooser {
+            choices,
+            now,
+            loads: vec![0; entries],
+            packet_ns: None,
+            replay_ns: None,
+            beside: Beside::default(),
+            restless: 1.0,
+            ahead: None,
+        }
+    }
+
+    /// The same of one who knows what packets cost, and how many have come by entry.
+    pub fn knowing(choices: Vec<Choice>, now: Choice, costs: &Costs, loads: Vec<u64>) -> Chooser {
+        let Costs { carry_ns, sequencer_ns, replay_ns, .. } = *costs;
+        Chooser {
+            packet_ns: Some(costs.packet_ns()),
+            replay_ns: Some(replay_ns),
+            beside: Beside { carry_ns, sequencer_ns },
+            loads,
+            ..Chooser::new(choices, now, 0)
+        }
+    }
+
+    /// What runs.
+    pub fn now(&self) -> Choice {
+        self.now
+    }
+
+    /// The end of an epoch with so many packets by entry, in which the cores that ran did this.
+    ///
+    /// # Panics
+    /// If there are not as many loads as entries.
+    pub fn end_epoch(&mut self, loads: &[u64], cores: &[Work]) -> Epoch {
+        let packets: u64 = cores.iter().map(|core| core.packets).sum();
+        if packets < PACKETS {
+            return Epoch::default();
+        }
+        assert_eq!(loads.len(), self.loads.len(), "a load for each entry");
+        for (sum, load) in self.loads.iter_mut().zip(loads) {
+            *sum = *sum - *sum / 4 + load;
+        }
+        self.learn(packets, cores);
+        let busiest_ns = cores.iter().map(|core| core.busy_ns).max().unwrap_or(0);
+        let measured_mpps = (busiest_ns > 0).then(|| packets as f64 * 1e3 / busiest_ns as f64);
+        let decision = self.decide();
+        Epoch { measured_mpps, decision }
+    }
+
+    /// What packets cost, from the time that cores spent on them.
+    fn learn(&mut self, packets: u64, cores: &[Work]) {
+        // Of the core that was interrupted least, of those that had something to do.
+        let had_work = |core: &&Work| 4 * core.packets * cores.len() as u64 >= packets;
+        let of_core = |core: &Work| core.busy_ns as f64 / core.packets as f64;
+        let each_ns = cores.iter().filter(had_work).map(of_core).fold(f64::INFINITY, f64::min);
+        let others = self.now.cores.saturating_sub(1) as f64;
+        match (self.now.spreading, self.packet_ns) {
+            (Spreading::Scr, Some(packet_ns)) if others > 0.0 => {
+                let replay_ns = ((each_ns - packet_ns) / others).max(packet_ns / 100.0);
+                smooth(&mut self.replay_ns, replay_ns);
+            }
+            (Spreading::Scr, None) if others > 0.0 => {
+                self.packet_ns = Some(each_ns / (1.0 + others * REPLAY))
+            }
+            (Spreading::Rsspp, Some(packet_ns)) => {
+                let busiest = cores.iter().map(|core| core.packets).max().unwrap_or(0);
+                let (_, balanced) = self.shares(self.now.cores);
+                let aim_ns = packets as f64 * balanced * packet_ns;
+                let factor = (busiest as f64 * each_ns / aim_ns.max(1.0)).max(1.0);
+                self.restless += (factor - self.restless) / 4.0;
+                return;
+            }
+            _ => smooth(&mut self.packet_ns, each_ns),
+        }
+        // Traffic changes: some day it is worth another try.
+        self.restless += (1.0 - self.restless) / 100.0;
+    }
+
+    /// What the costs are taken for.
+    fn costs(&self) -> Costs {
+        let packet_ns = self.packet_ns.unwrap_or(1.0);
+        let replay_ns = self.replay_ns.unwrap_or(packet_ns * REPLAY);
+        let Beside { carry_ns, sequencer_ns } = self.beside;
+        Costs { dispatch_ns: packet_ns, compute_ns: 0.0, replay_ns, carry_ns, sequencer_ns }
+    }
+
+    /// Share of the busiest of so many cores, under RSS and under RSS++.
+    fn shares(&self, cores: usize) -> (f64, f64) {
+        let mut owners: Vec<u16> = (0..self.loads.len()).map(|entry| (entry % cores) as u16).collect();
+        busiest_shares(&mut owners, &self.loads, cores)
+    }
+
+    /// The rate predicted for a choice, million packets per second.
+    pub fn predict(&self, Choice { spreading, cores }: Choice) -> f64 {
+        let costs = self.costs();
+        match spreading {
+            Spreading::Single => costs.single_mpps(),
+            Spreading::Rss => costs.sharded_mpps(self.shares(cores).0),
+            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1 * self.restless),
+            Spreading::Scr => costs.scr_mpps(cores),
+        }
+    }
+
+    /// What a choice is worth: its rate, and a little less for each core that it takes.
+    pub fn worth(&self, choice: Choice) -> f64 {
+        self.predict(choice) * (1.0 - CORE).powi(choice.cores as i32 - 1)
+    }
+
+    /// The choice that is worth most; the first of equals.
+    pub fn best(&self) -> Choice {
+        let worths = self.choices.iter().map(|choice| (*choice, self.worth(*choice)));
+        let better = |best: (Choice, f64), other: (Choice, f64)| if other.1 > best.1 { other } else { best };
+        worths.fold((self.now, self.worth(self.now)), better).0
+    }
+
+    fn decide(&mut self) -> Option<Decision> {
+        let (from, to) = (self.now, self.best());
+        if self.worth(to) < (1.0 + GAIN) * self.worth(from) {
+            self.ahead = None;
+            return None;
+        }
+        let epochs = match self.ahead {
+            Some((spreading, epochs)) if spreading == to.spreading => epochs + 1,
+            _ => 1,
+        };
+        self.ahead = Some((to.spreading, epochs));
+        if epochs < LASTING {
+            return None;
+        }
+        (self.now, self.ahead) = (to, None);
+        let costs = self.costs();
+        Some(Decision {
+            from,
+            to,
+            from_mpps: self.predict(from),
+            to_mpps: self.predict(to),
+            packet_ns: costs.packet_ns(),
+            replay_ns: costs.replay_ns,
+            has_measured_replay: self.replay_ns.is_some(),
+            busiest_share: self.shares(to.cores).0,
+        })
+    }
+}
+
+/// Half of what is known, and half of what is measured now.
+fn smooth(known: &mut Option<f64>, now: f64) {
+    *known = Some(known.map_or(now, |known| (known + now) / 2.0));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What the dispatcher of a phase and those between phases share: what was measured, and what is decided.
+
+use std::sync::Arc;
+
+use control::{Choice, Chooser, Decision, Work};
+use telemetry::Telemetry;
+
+/// Measures, and decides at the end of each epoch.
+pub(super) struct Deciding {
+    chooser: Chooser,
+    telemetry: Option<Arc<Telemetry>>,
+    /// What each core had done when the epoch began.
+    before: Vec<Work>,
+    /// What is to change.
+    decision: Option<Decision>,
+    /// The rate in the first epoch of the phase, million packets per second.
+    measured_mpps: Option<f64>,
+}
+
+impl Deciding {
+    pub(super) fn new(choices: Vec<Choice>, first: Choice, entries: usize) -> Deciding {
+        Deciding {
+            chooser: Chooser::new(choices, first, entries),
+            telemetry: None,
+            before: Vec::new(),
+            decision: None,
+            measured_mpps: None,
+        }
+    }
+
+    /// Where the cores publish what they count.
+    pub(super) fn observe(&mut self, telemetry: &Arc<Telemetry>) {
+        self.telemetry = Some(Arc::clone(telemetry));
+    }
+
+    /// A phase begins: says why, if something has changed.
+    pub(super) fn begin(&mut self) -> Option<Decision> {
+        self.before = self.work();
+        self.measured_mpps = None;
+        self.decision.take()
+    }
+
+    /// An epoch ends that had so many packets by entry; says whether the phase does, too.
+    pub(super) fn end_epoch(&mut self, loads: &[u64]) -> bool {
+        let work = self.work();
+        let done: Vec<Work> = work.iter().zip(&self.before).map(|(now, before)| since(now, before)).collect();
+        let epoch = self.chooser.end_epoch(loads, &done[..self.chooser.now().cores.min(done.len())]);
+        self.before = work;
+        self.measured_mpps = self.measured_mpps.or(epoch.measured_mpps);
+        self.decision = epoch.decision;
+        epoch.decision.is_some()
+    }
+
+    /// The rate in the first epoch of the phase that ended, million packets per second.
+    pub(super) fn measured_mpps(&self) -> Option<f64> {
+        self.measured_mpps
+    }
+
+    /// What each core has done so far.
+    fn work(&self) -> Vec<Work> {
+        let Some(telemetry) = &self.telemetry else { return Vec::new() };
+        let cores = telemetry.snapshot().cores;
+        let work = |core: telemetry::CoreSnapshot| Work {
+            packets: core.counts.packets,
+            busy_ns: core.counts.busy_ns,
+        };
+        cores.into_iter().map(work).collect()
+    }
+}
+
+fn since(now: &Work, before: &Work) -> Work {
+    Work {
+        packets: now.packets.saturating_sub(before.packets),
+        busy_ns: now.busy_ns.saturating_sub(before.busy_ns),
+    }
+}

@@ -1,0 +1,64 @@
+//! Other strategies run the chain, one after the other: which, and on how many cores, follows what is measured.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `candidates` | the strategies that can run a chain, and those that cannot |
+//! | `phases` | one phase after the other |
+//! | `deciding` | what is measured, and what follows: [`control::Chooser`] decides |
+//! | `noting` | notes the entry of every packet, whatever strategy dispatches it, and ends epochs |
+//! | `transfer` | flows between two phases |
+
+pub(crate) mod candidates;
+mod deciding;
+mod noting;
+mod phases;
+mod transfer;
+
+use strategy::{Assign, Every, Rebalancing};
+
+use crate::chain::Chain;
+use crate::strategies::auto::phases::Phases;
+use crate::strategies::changing::Changing;
+use crate::strategies::hashing;
+use crate::strategies::plan::{Layout, Plan, States, Strategy};
+use crate::strategies::refusal::PlanError;
+use crate::strategies::two_cards::on_both_sides;
+
+/// How often is decided, by the packets' own time, where nothing else is said.
+const EPOCH: Every = Every::Period(100_000_000);
+
+/// See the module.
+pub(crate) struct Auto;
+
+impl Strategy for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn summary(&self) -> &'static str {
+        "strategy and number of cores change on the way, as what is measured asks for"
+    }
+
+    /// Flows of a chain that no hash keeps on one core are all of one entry.
+    fn layout(&self, chain: &Chain, _: usize) -> Result<Layout, PlanError> {
+        let hash_fields = hashing::layout(chain, self.name()).ok().filter(|layout| layout.shared.is_empty());
+        let hash_fields = hash_fields.and_then(|layout| layout.hash_fields);
+        let rebalancing = Some(Rebalancing { every: EPOCH, update_latency_ns: 0 });
+        Ok(Layout { states: States::Changing, hash_fields, rebalancing, ..Layout::default() })
+    }
+
+    fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
+        match plan.hash_fields {
+            Some(_) => on_both_sides(hashing::rss(plan), chain),
+            None => Box::new(strategy::Single),
+        }
+    }
+
+    fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
+        Some(candidates::owners(plan, plan.cores))
+    }
+
+    fn changing(&self, chain: &Chain, plan: &Plan) -> Option<Box<dyn Changing>> {
+        Some(Box::new(Phases::new(chain, plan)))
+    }
+}

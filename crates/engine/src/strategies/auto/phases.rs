@@ -1,0 +1,172 @@
+//! One phase after the other.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use control::Choice;
+use nf::hash_bytes;
+use strategy::{ActiveCores, Every, Rebalancing, Schedule};
+use telemetry::Telemetry;
+use wire::Stamp;
+
+use crate::chain::Chain;
+use crate::path::core::ChainCore;
+use crate::strategies::auto::candidates::{Candidates, owners, strategy_of};
+use crate::strategies::auto::deciding::Deciding;
+use crate::strategies::auto::noting::{Epochs, Noting};
+use crate::strategies::auto::transfer::{Flows, divide, replicate};
+use crate::strategies::changing::{Change, Changes, Changing, Decided, Phase, Until};
+use crate::strategies::dispatch::Team;
+use crate::strategies::plan::{Layout, Plan};
+
+/// Has candidates run a chain.
+pub(super) struct Phases {
+    chain: Chain,
+    plan: Plan,
+    candidates: Candidates,
+    deciding: Arc<Mutex<Deciding>>,
+    /// What runs now.
+    now: Choice,
+    flows: Flows,
+    changes: Vec<Change>,
+}
+
+impl Phases {
+    pub(super) fn new(chain: &Chain, plan: &Plan) -> Phases {
+        let candidates = Candidates::new(chain, plan.cores);
+        let now = candidates.first();
+        let deciding = Deciding::new(candidates.all.clone(), now, plan.indirection_entries);
+        Phases {
+            chain: chain.clone(),
+            plan: plan.clone(),
+            candidates,
+            deciding: Arc::new(Mutex::new(deciding)),
+            now,
+            flows: Flows::Apart,
+            changes: Vec::new(),
+        }
+    }
+
+    fn every(&self) -> Every {
+        self.plan.rebalancing.map_or(Every::Never, |rebalancing| rebalancing.every)
+    }
+
+    fn deciding(&self) -> MutexGuard<'_, Deciding> {
+        self.deciding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan under which a choice runs, with cores that the run has.
+    fn plan_of(&self, Choice { spreading, cores }: Choice, first: u64) -> Plan {
+        let strategy = strategy_of(spreading);
+        let layout = strategy.layout(&self.chain, cores);
+        let Layout { states, hash_fields, shared, rebalancing, shards } =
+            layout.unwrap_or_else(|error| unreachable!("it is a candidate: {error}"));
+        let rebalancing = rebalancing.map(|rebalancing| Rebalancing {
+            every: match self.every() {
+                // Entries move within a phase, too.
+                Every::Packets(packets) => Every::Packets((packets / 3).max(1)),
+                Every::Period(_) | Every::Never => rebalancing.every,
+            },
+            update_latency_ns: self.plan.rebalancing.map_or(0, |of_run| of_run.update_latency_ns),
+        });
+        let (active, of_run) = (ActiveCores::new(cores), self.plan.clone());
+        Plan { strategy, cores, states, hash_fields, shared, rebalancing, shards, active, first, ..of_run }
+    }
+
+    /// What runs from packet number `first` on, and why.
+    fn choose(&mut self, first: u64) -> Decided {
+        let decision = self.deciding().begin();
+        match (self.every(), decision) {
+            (Every::Packets(_), _) => {
+                let others = self.candidates.all.iter().filter(|choice| **choice != self.now);
+                let others: Vec<_> = others.collect();
+                let draw = hash_bytes(&first.to_le_bytes(), 0) as usize;
+                self.now = others.get(draw % others.len().max(1)).map_or(self.now, |choice| **choice);
+                Decided::Drawn
+            }
+            (_, Some(decision)) => {
+                self.now = decision.to;
+                Decided::Better(decision)
+            }
+            (_, None) => Decided::First,
+        }
+    }
+
+    /// Has flows be where the plan wants them.
+    fn transfer(&mut self, to: &Plan, cores: &mut [ChainCore], last: Stamp) {
+        if to.is_replicated() {
+            replicate(cores, self.flows, (to.cores, to.indirection_entries), last);
+            self.flows = Flows::Replicated(to.cores);
+        } else {
+            divide(cores, self.flows, &owners(&self.plan, to.cores), last);
+            self.flows = Flows::Apart;
+        }
+    }
+
+    /// Who ends the phase that begins, where nobody knows when beforehand.
+    fn epochs(&self, until: &Until) -> Option<Epochs> {
+        let every = self.every();
+        let decides = matches!(every, Every::Period(_)) && self.candidates.all.len() > 1;
+        decides.then(|| Epochs {
+            schedule: Schedule::new(every),
+            loads: vec![0; self.plan.indirection_entries],
+            deciding: Arc::clone(&self.deciding),
+            until: until.clone(),
+        })
+    }
+
+    /// The phase that ran is over, behind so many packets.
+    fn close(&mut self, packets: u64) {
+        let measured_mpps = self.deciding().measured_mpps();
+        if let Some(change) = self.changes.last_mut() {
+            (change.packets, change.measured_mpps) = (packets - change.after, measured_mpps);
+        }
+    }
+}
+
+impl Changing for Phases {
+    fn wants_telemetry(&self) -> bool {
+        matches!(self.every(), Every::Period(_))
+    }
+
+    fn observe(&mut self, telemetry: &Arc<Telemetry>) {
+        self.deciding().observe(telemetry);
+    }
+
+    fn begin(&mut self, cores: &mut [ChainCore], first: u64, last: Stamp) -> Phase {
+        let since = Instant::now();
+        self.close(first);
+        let why = self.choose(first);
+        let plan = self.plan_of(self.now, first);
+        self.transfer(&plan, cores, last);
+        let until = Until::packet(match self.every() {
+            Every::Packets(packets) => (first / packets + 1).saturating_mul(packets),
+            Every::Period(_) | Every::Never => u64::MAX,
+        });
+        let Team { dispatcher, intakes } = plan.team(&self.chain);
+        let (entries, epochs) = (self.plan.assign(&self.chain), self.epochs(&until));
+        let dispatcher = Box::new(Noting { inner: dispatcher, entries, epochs });
+        let is_first = self.changes.is_empty();
+        self.changes.push(Change {
+            after: first,
+            strategy: plan.strategy.name(),
+            cores: plan.cores,
+            packets: 0,
+            pause: if is_first { Duration::ZERO } else { since.elapsed() },
+            why,
+            measured_mpps: None,
+        });
+        Phase { team: Team { dispatcher, intakes }, queues: plan.replayed(), until }
+    }
+
+    fn end(&mut self, cores: &mut [ChainCore], packets: u64, last: Stamp) -> Changes {
+        self.close(packets);
+        divide(cores, self.flows, &owners(&self.plan, self.plan.cores), last);
+        self.flows = Flows::Apart;
+        let mut phases = mem::take(&mut self.changes);
+        // The packets may have ended where a phase was to begin.
+        phases.pop_if(|last| last.packets == 0 && last.after > 0);
+        Changes { phases, left_out: self.candidates.left_out.clone() }
+    }
+}
