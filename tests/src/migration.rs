@@ -30,6 +30,20 @@ pub fn inputs(most: usize) -> Vec<(String, Pcap)> {
     inputs
 }
 
+/// For [`stock_functions`](crate::stock_functions): a test for each, in which `assert_changes_leave_no_trace` of the caller has it
+/// over all inputs in all ways.
+#[macro_export]
+macro_rules! alone_in_all_ways {
+    ($($test:ident: $name:literal, $options:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            let chain = $crate::stock::alone($name, $options);
+            let inputs = $crate::migration::inputs($crate::migration::PACKETS);
+            assert_changes_leave_no_trace(&chain, &inputs, &$crate::migration::WAYS);
+        }
+    )*};
+}
+
 /// Runs a chain under a strategy beside `single`, in each way, and has `check` look at what came of it.
 pub fn verify_forced(
     strategy: &'static dyn Strategy,

@@ -14,7 +14,7 @@ use paceline_conformance::migration::{
 };
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, examples, generated, small};
-use paceline_conformance::stock_functions;
+use paceline_conformance::{alone_in_all_ways, stock_functions};
 use strategy::Assign;
 use sweep::{Compared, Setting, Tables, Way, verify_each};
 use wire::Stamp;
@@ -34,16 +34,7 @@ fn assert_changes_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways:
     verify_forced(AUTO, chain, inputs, ways, assert_holds);
 }
 
-macro_rules! alone {
-    ($($test:ident: $name:literal, $options:literal;)*) => {$(
-        #[test]
-        fn $test() {
-            assert_changes_leave_no_trace(&alone($name, $options), &inputs(PACKETS), &WAYS);
-        }
-    )*};
-}
-
-stock_functions!(alone);
+stock_functions!(alone_in_all_ways);
 
 /// All of them: what no hash can serve is replicated, or runs on one core.
 #[test]

@@ -12,7 +12,7 @@ use paceline_conformance::migration::{
 };
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, generated, small};
-use paceline_conformance::stock_functions;
+use paceline_conformance::{alone_in_all_ways, stock_functions};
 use sweep::{Compared, Setting, Tables, Way, verify_each};
 
 /// That nothing shows, in whatever is compared, and that something changed: a quarter of everything each time.
@@ -32,16 +32,7 @@ fn assert_changes_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways:
     verify_forced(DYSSECT, chain, inputs, ways, assert_holds);
 }
 
-macro_rules! alone {
-    ($($test:ident: $name:literal, $options:literal;)*) => {$(
-        #[test]
-        fn $test() {
-            assert_changes_leave_no_trace(&alone($name, $options), &inputs(PACKETS), &WAYS);
-        }
-    )*};
-}
-
-stock_functions!(alone);
+stock_functions!(alone_in_all_ways);
 
 #[test]
 fn example_chains() {

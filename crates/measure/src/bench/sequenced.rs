@@ -1,6 +1,6 @@
 //! Trials behind a sequencer.
 
-use engine::strategies::{Dispatcher, Queues, SCR, SINGLE};
+use engine::strategies::{Dispatcher, Queues, SCR, SINGLE, Strategy};
 use engine::{Plan, Registry};
 use io::{Closed, Frame, Trace};
 use wire::Headers;
@@ -15,7 +15,18 @@ pub(super) const VIRTUAL: Settings =
     Settings { clock: Clock::Virtual, descriptors: 64, is_shaped: false, dispatch_ns: 0 };
 
 fn bench(chain: &Chain, cores: usize, trace: &Trace, settings: Settings) -> Bench {
-    let plan = Plan::new(chain, SCR, cores).expect("a plan");
+    bench_of(SCR, chain, cores, trace, settings)
+}
+
+/// The same of another strategy.
+pub(super) fn bench_of(
+    strategy: &'static dyn Strategy,
+    chain: &Chain,
+    cores: usize,
+    trace: &Trace,
+    settings: Settings,
+) -> Bench {
+    let plan = Plan::new(chain, strategy, cores).expect("a plan");
     let offered = packets(chain, &plan, trace).expect("packets");
     // With less processors than threads a run is slow and its figures mean nothing, and its answers are the same.
     let mut bench =

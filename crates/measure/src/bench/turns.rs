@@ -1,21 +1,14 @@
 //! Trials in which cores take packets from one queue.
 
-use engine::Plan;
 use engine::strategies::SCR_TURNS;
 use io::Trace;
 
-use super::sequenced::{VIRTUAL, alone, digests};
+use super::sequenced::{VIRTUAL, alone, bench_of, digests};
 use super::tests::{NEVER, chain, trace};
 use super::*;
-use crate::offered::packets;
 
 fn bench(chain: &Chain, cores: usize, trace: &Trace, settings: Settings) -> Bench {
-    let plan = Plan::new(chain, SCR_TURNS, cores).expect("a plan");
-    let offered = packets(chain, &plan, trace).expect("packets");
-    let mut bench =
-        Bench::new(chain, &plan, offered, Settings { clock: Clock::Virtual, ..settings }).expect("a bench");
-    bench.settings.clock = settings.clock;
-    bench
+    bench_of(SCR_TURNS, chain, cores, trace, settings)
 }
 
 /// Real and virtual cores, for some numbers of them: all replicas are one core's, trial after trial.
