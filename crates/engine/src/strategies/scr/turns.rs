@@ -11,7 +11,9 @@
 //! packets (`ring::log`), so that history is what one sequencer would have written. A core waits for those whose packets came
 //! before its own, and these for nobody: room in the log is there before packets are taken.
 
+use std::hint;
 use std::sync::{Arc, Mutex, TryLockError};
+use std::thread;
 
 use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 use ring::Tickets;
@@ -33,6 +35,9 @@ use crate::strategies::scr::replicable;
 
 /// See the module.
 pub(crate) struct ScrTurns;
+
+/// How often a core looks whether another is done, one look after the other: for some microseconds, which is what others take.
+const LOOKS: u32 = 500;
 
 /// Batches of each core that the log has room for: a core that is interrupted holds the others up when they are so far ahead.
 const BATCHES: usize = 64;
@@ -132,11 +137,16 @@ impl Taking {
         let max = max.min(BATCH_PACKETS);
         let begin = frames.len();
         let received = {
-            let mut tickets = match tickets.try_lock() {
-                Ok(tickets) => tickets,
-                Err(TryLockError::WouldBlock) => return Received::Idle,
-                // A core has panicked that had them: the run is over.
-                Err(TryLockError::Poisoned(_)) => return Received::End,
+            let mut looks = 0;
+            let mut tickets = loop {
+                match tickets.try_lock() {
+                    Ok(tickets) => break tickets,
+                    Err(TryLockError::WouldBlock) if looks == LOOKS => return Received::Idle,
+                    Err(TryLockError::WouldBlock) => hint::spin_loop(),
+                    // A core has panicked that had them: the run is over.
+                    Err(TryLockError::Poisoned(_)) => return Received::End,
+                }
+                looks += 1;
             };
             if !tickets.has_room(max) {
                 return Received::Idle;
@@ -163,14 +173,19 @@ impl Taking {
             checks.verify(bytes, headers);
         }
         recorder.write(&headers[..taken.len()], taken);
-        // Those before have their packets, and nothing to wait for but a processor.
-        let waiting = Waiting::default();
+        // Those before have their packets, and nothing to wait for but a processor: so no core sleeps here.
+        let mut looks = 0;
         while !recorder.writer.publish() {
             if recorder.writer.is_broken() {
                 frames.truncate(begin);
                 return Received::End;
             }
-            waiting.wait();
+            if looks < LOOKS {
+                hint::spin_loop()
+            } else {
+                thread::yield_now()
+            }
+            looks += 1;
         }
         received
     }
