@@ -152,6 +152,7 @@ fn chain_shared(mut running: Running) -> Running {
 // Whole turns from the port and back on the one core of a plan: what a strategy costs that has nothing to do.
 #[library_benchmark]
 #[bench::single(args = (SINGLE), setup = Turning::new)]
+#[bench::single_two(args = (SINGLE), setup = Turning::of_two)]
 #[bench::rss(args = (RSS), setup = Turning::new)]
 #[bench::rsspp(args = (RSSPP), setup = Turning::new)]
 #[bench::shared(args = (SHARED), setup = Turning::new)]
@@ -369,7 +370,16 @@ struct Turning {
 
 impl Turning {
     fn new(strategy: &'static dyn Strategy) -> Turning {
-        let chain = Chain::parse("bench", STATISTICS, &Registry::stock()).expect("a chain");
+        Turning::of(STATISTICS, strategy)
+    }
+
+    /// The chain of two that docs/performance.md speaks of.
+    fn of_two(strategy: &'static dyn Strategy) -> Turning {
+        Turning::of(&[STATISTICS, BALANCER].concat(), strategy)
+    }
+
+    fn of(toml: &str, strategy: &'static dyn Strategy) -> Turning {
+        let chain = Chain::parse("bench", toml, &Registry::stock()).expect("a chain");
         let plan = Plan::new(&chain, strategy, 1).expect("a plan");
         let core = plan.cores_of(&chain).expect("memory").remove(0);
         let mover = plan.owners().map(|owners| Mover::for_cores(&owners, 1).1.remove(0));

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
@@ -171,6 +171,12 @@ pub struct Extras<F: NetworkFunction> {
     /// step comes (FAJITA §3, "customizable function"); null for none. Called for a whole batch ahead
     /// of its steps: a hint, which changes no answer.
     pub prefetch: Option<fn(&F, flow: Option<&F::State>, &F::Meta, &F::Pool) -> *const u8>,
+    /// Does the step of a packet whose flow has a state, where the table keeps it: most packets of most functions need no more.
+    /// Returns whether it did. If so the packet passes, and nothing comes of it but the state and edits: the flow goes on, and so
+    /// does its record; nothing was counted, or drawn, or done to the pool. If not it changed nothing, and
+    /// [`NetworkFunction::step`] is called, which copies the state out of the table and back.
+    /// [`check_in_place`](crate::check_in_place) compares it with steps. A function that inspects payloads has none.
+    pub in_place: Option<fn(&F, &mut F::State, &F::Meta, Stamp, &mut Edits) -> bool>,
     /// Does the steps of several packets at once, which are alike in all but their times: as many of the first as it
     /// can tell the outcome of without doing each. Returns how many, 0 if none.
     ///
@@ -194,6 +200,7 @@ impl<F: NetworkFunction> Extras<F> {
         reload: Reload::NONE,
         inspect: None,
         prefetch: None,
+        in_place: None,
         leap: None,
     };
 }

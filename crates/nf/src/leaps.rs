@@ -3,10 +3,11 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use wire::{Edits, Headers, Stamp};
+use wire::Headers;
 use zerocopy::IntoBytes;
 
-use crate::{Cx, NetworkFunction, hash_bytes};
+use crate::NetworkFunction;
+use crate::trial::{Timed, Trial, metas};
 
 /// Holds [`Extras::leap`](crate::Extras::leap) to [`NetworkFunction::step`], by trial: flows that come out of steps with
 /// `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
@@ -15,16 +16,12 @@ use crate::{Cx, NetworkFunction, hash_bytes};
 /// # Errors
 /// [`LeapError`] says what was wrong.
 pub fn check_leaps<F: NetworkFunction>(function: &F, samples: &[Headers]) -> Result<u64, LeapError> {
-    let metas: Vec<F::Meta> = samples.iter().filter(|h| h.is_well_formed()).filter_map(F::project).collect();
-    let mut trial = Trial { function, pool: (F::EXTRAS.pool.make)(function), edits: Edits::NONE, drawn: 0 };
+    let metas = metas::<F>(samples);
+    let mut trial = Trial::new(function);
     let mut leapt = 0;
     for number in 0..4 * metas.len() {
         let meta = &metas[number % metas.len()];
-        let mut flow = Timed { state: None, time_ns: 1 << 60 };
-        for _ in 0..trial.below(6) {
-            let other = trial.below(2 * metas.len() as u64) as usize;
-            trial.step(&mut flow, metas.get(other).unwrap_or(meta));
-        }
+        let flow = trial.flow(meta, &metas);
         leapt += trial.leap(flow, meta)?;
     }
     Ok(leapt)
@@ -56,63 +53,7 @@ impl fmt::Display for LeapError {
 
 impl core::error::Error for LeapError {}
 
-/// A flow, and when its last packet came.
-struct Timed<S> {
-    state: Option<S>,
-    time_ns: u64,
-}
-
-struct Trial<'a, F: NetworkFunction> {
-    function: &'a F,
-    pool: F::Pool,
-    edits: Edits,
-    drawn: u64,
-}
-
 impl<F: NetworkFunction> Trial<'_, F> {
-    fn below(&mut self, end: u64) -> u64 {
-        self.drawn += 1;
-        hash_bytes(self.drawn.as_bytes(), 7) % end
-    }
-
-    /// When the next packet comes.
-    fn later_ns(&mut self, flow: &Timed<F::State>) -> u64 {
-        let idle_timeout_ns = flow.state.as_ref().map_or(1, |state| self.function.idle_timeout_ns(state));
-        let gap_ns = match self.below(8) {
-            0 => idle_timeout_ns.min(1 << 50).saturating_sub(self.below(3)),
-            1 => idle_timeout_ns.min(1 << 50) / 4,
-            2 => 0,
-            // Most packets of a flow come in bursts.
-            _ => {
-                let most = 1 << (10 * self.below(4));
-                self.below(most)
-            }
-        };
-        flow.time_ns + gap_ns
-    }
-
-    fn is_over(&self, flow: &Timed<F::State>, time_ns: u64) -> bool {
-        let ends = |state| time_ns >= flow.time_ns.saturating_add(self.function.idle_timeout_ns(state));
-        flow.state.as_ref().is_some_and(ends)
-    }
-
-    fn step(&mut self, flow: &mut Timed<F::State>, meta: &F::Meta) {
-        let time_ns = self.later_ns(flow);
-        if self.is_over(flow, time_ns) {
-            flow.state = None;
-        }
-        self.step_at(time_ns, flow, meta);
-    }
-
-    fn step_at(&mut self, time_ns: u64, flow: &mut Timed<F::State>, meta: &F::Meta) {
-        let mut events = alloc::vec![0; F::ABOUT.events.len() + 1];
-        let stamp = Stamp { seq: self.drawn, time_ns };
-        let mut cx = Cx::new(stamp, &mut self.edits, &mut self.pool, &mut events, 0);
-        let _ = self.function.step(&mut flow.state, meta, &mut cx);
-        self.edits.clear();
-        flow.time_ns = time_ns;
-    }
-
     /// Leaps, and steps where it leapt.
     fn leap(&mut self, mut flow: Timed<F::State>, meta: &F::Meta) -> Result<u64, LeapError> {
         let mut times_ns = Vec::new();
@@ -132,7 +73,7 @@ impl<F: NetworkFunction> Trial<'_, F> {
                 return Err(LeapError::Expired);
             }
             let had_one = flow.state.is_some();
-            self.step_at(*time_ns, &mut flow, meta);
+            let _ = self.step_at(*time_ns, &mut flow, meta);
             if flow.state.is_some() != had_one {
                 return Err(LeapError::Turned);
             }
@@ -148,7 +89,7 @@ mod tests {
     use wire::Fields;
 
     use super::*;
-    use crate::{About, Extras, OptionError, SrcAddr, Verdict};
+    use crate::{About, Cx, Extras, OptionError, SrcAddr, Verdict};
 
     /// Packets of a flow, which ends with the tenth and after a second; with a fault in its leaps.
     struct Ten(Option<LeapError>);

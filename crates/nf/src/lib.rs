@@ -66,6 +66,7 @@ mod cx;
 mod ended;
 mod function;
 mod hash;
+mod in_place;
 mod key;
 mod leaps;
 mod options;
@@ -75,6 +76,7 @@ mod report;
 mod rig;
 mod samples;
 mod sides;
+mod trial;
 mod verdict;
 
 pub use cx::{Cx, undeclared_event};
@@ -84,6 +86,7 @@ pub use function::{
     TwoSided, WhenShared,
 };
 pub use hash::{Hasher, hash_bytes};
+pub use in_place::{InPlaceError, check_in_place};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };

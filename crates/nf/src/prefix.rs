@@ -106,28 +106,36 @@ impl PrefixSet {
     }
 }
 
+impl PrefixSet {
+    /// The fewest prefixes that make up the set: of each its first address, and its length within its family.
+    pub fn prefixes(&self) -> impl Iterator<Item = (IpAddr, u32)> {
+        self.ranges.iter().flat_map(|Range { first, last }| {
+            let mut next = Some(*first);
+            core::iter::from_fn(move || {
+                let first = next?;
+                // As many low bits as are 0 in the first address, and as fit.
+                let fits = |bits: &u32| {
+                    let ones = 1_u128.checked_shl(*bits).unwrap_or(0).wrapping_sub(1);
+                    first & ones == 0 && first | ones <= *last
+                };
+                let host_bits = (0..=128).rev().find(fits).unwrap_or(0);
+                let end = first | 1_u128.checked_shl(host_bits).unwrap_or(0).wrapping_sub(1);
+                next = (end < *last).then(|| end + 1);
+                let ip = IpAddr::from(Addr(first.to_be_bytes()));
+                let bits = if ip.is_ipv4() { 32_u32 } else { 128 };
+                Some((ip, bits.saturating_sub(host_bits)))
+            })
+        })
+    }
+}
+
 impl fmt::Display for PrefixSet {
     /// The fewest prefixes that make up the set: `10.0.0.0/8, 2001:db8::/32`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        for Range { mut first, last } in self.ranges.iter().copied() {
-            loop {
-                // As many low bits as are 0 in the first address, and as fit.
-                let fits = |bits: &u32| {
-                    let ones = 1_u128.checked_shl(*bits).unwrap_or(0).wrapping_sub(1);
-                    first & ones == 0 && first | ones <= last
-                };
-                let host_bits = (0..=128).rev().find(fits).unwrap_or(0);
-                let ip = IpAddr::from(Addr(first.to_be_bytes()));
-                let bits = if ip.is_ipv4() { 32_u32 } else { 128 };
-                write!(f, "{separator}{ip}/{}", bits.saturating_sub(host_bits))?;
-                separator = ", ";
-                let end = first | 1_u128.checked_shl(host_bits).unwrap_or(0).wrapping_sub(1);
-                if end >= last {
-                    break;
-                }
-                first = end + 1;
-            }
+        for (ip, length) in self.prefixes() {
+            write!(f, "{separator}{ip}/{length}")?;
+            separator = ", ";
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ use nf::{
     OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
@@ -152,6 +152,7 @@ impl NetworkFunction for Ddos {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
+        in_place: Some(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -233,6 +234,13 @@ impl NetworkFunction for Ddos {
 }
 
 impl Ddos {
+    /// A source below the threshold.
+    #[inline(always)]
+    fn in_place(&self, state: &mut State, _: &SrcAddr, stamp: Stamp, _: &mut Edits) -> bool {
+        !state.is_blocked()
+            && state.packets.add_within(1, self.threshold_packets, stamp.time_ns, self.window_ns)
+    }
+
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { packets: SlidingCount { start_ns, previous, current }, blocked_until_ns } = state;
         let mut values: Vec<(&'static str, StateValue)> = vec![

@@ -38,7 +38,7 @@ use nf::{
     OptionError, Records, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{Metered, PassOrDrop, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text, rate_text};
@@ -143,6 +143,7 @@ impl NetworkFunction for HeavyHitters {
         records: Records { totals: Self::totals, keep: Self::keeps_ended, rank: Self::rank, ..Records::NONE },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
+        in_place: Some(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -214,6 +215,20 @@ impl NetworkFunction for HeavyHitters {
 }
 
 impl HeavyHitters {
+    /// A flow below the threshold.
+    #[inline(always)]
+    fn in_place(&self, state: &mut State, meta: &Metered, stamp: Stamp, _: &mut Edits) -> bool {
+        let len = u64::from(meta.l3_len);
+        let is_within =
+            state.recent_bytes.add_within(len, self.threshold_bytes, stamp.time_ns, self.window_ns);
+        if is_within {
+            state.bytes = state.bytes.saturating_add(len);
+            state.packets = state.packets.saturating_add(1);
+            state.last_ns = stamp.time_ns;
+        }
+        is_within
+    }
+
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { recent_bytes, bytes, packets, packets_over, first_ns, last_ns } = state;
         let SlidingCount { start_ns, previous, current } = recent_bytes;

@@ -126,7 +126,7 @@ use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
     Pooled, Reload, Reports, StateValue, Verdict,
 };
-use wire::{Fields, Headers, Marks, Stamp, protocol, tcp_flags};
+use wire::{Edits, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
 
 mod maglev;
@@ -193,6 +193,7 @@ impl NetworkFunction for LoadBalancer {
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool },
+        in_place: Some(Self::in_place),
         ..Extras::NONE
     };
 
@@ -231,11 +232,14 @@ impl NetworkFunction for LoadBalancer {
         meta.flow()
     }
 
-    // Into the engine's loop, where the meta need not be written to memory and read back.
-    #[inline(always)]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Self::Pool>) -> Verdict {
+        if let Some(state) = flow
+            && self.in_place(state, meta, cx.stamp, cx.edits)
+        {
+            return Verdict::Forward;
+        }
         let to = self.services.to(flow.as_ref(), &meta.dst, meta.dst_port, meta.protocol);
-        let Some((at, service)) = to else { return self.answer(&meta.clone(), &mut cx.reborrow()) };
+        let Some((at, service)) = to else { return self.answer(meta, cx) };
         if meta.is_first_fragment != 0 {
             return Verdict::Drop(FRAGMENT);
         }
@@ -248,11 +252,7 @@ impl NetworkFunction for LoadBalancer {
             *state = State { packets: state.packets + 1, backend: position, service: at, phase, ..*state };
             return Verdict::Forward;
         }
-        // Copies go out of line, so that those of a known flow can stay in registers.
-        let (mut begun, meta) = (*flow, *meta);
-        let verdict = self.begin(&mut begun, at, service, &meta, &mut cx.reborrow());
-        *flow = begun;
-        verdict
+        self.begin(flow, at, service, meta, cx)
     }
 
     #[inline]
@@ -262,6 +262,21 @@ impl NetworkFunction for LoadBalancer {
 }
 
 impl LoadBalancer {
+    /// A flow whose service and backend are where they were.
+    #[inline(always)]
+    fn in_place(&self, state: &mut State, meta: &Meta, _: Stamp, edits: &mut Edits) -> bool {
+        let is_known = meta.is_first_fragment == 0 && !meta.reopens(state.phase);
+        let backend = match self.services.get(state.service) {
+            Some(service) if is_known => service.goes_on(state, &meta.dst, meta.dst_port, meta.protocol),
+            _ => None,
+        };
+        let Some(backend) = backend else { return false };
+        backend.direct(edits);
+        state.packets += 1;
+        state.phase = meta.next_phase(Some(state.phase));
+        true
+    }
+
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let service = self.services.get(state.service);
         let backend = service.and_then(|service| service.find(state)).map(|(at, _)| usize::from(at));

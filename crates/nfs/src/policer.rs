@@ -49,7 +49,7 @@ use nf::{
     NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 
 use crate::common::{CompactKey, Metered, PassOrDrop, decimal_text};
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
@@ -178,6 +178,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
             ..Guarantees::NONE
         },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
+        in_place: Some(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -242,6 +243,12 @@ impl<K: Policed> NetworkFunction for Policer<K> {
 }
 
 impl<K: Policed> Policer<K> {
+    /// A packet within the rate.
+    #[inline(always)]
+    fn in_place(&self, state: &mut Debt, meta: &Metered<K>, stamp: Stamp, _: &mut Edits) -> bool {
+        self.bucket.take_in_place(state, meta.l3_len.into(), stamp.time_ns)
+    }
+
     fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
         vec![("debt_bytes", decimal_text(debt.nanotokens).into()), ("last", StateValue::TimeNs(debt.last_ns))]
     }

@@ -66,7 +66,7 @@ use nf::{
     OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
-use wire::{Fields, Headers, Stamp, protocol};
+use wire::{Edits, Fields, Headers, Stamp, protocol};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never};
@@ -207,6 +207,7 @@ impl NetworkFunction for PortKnock {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
+        in_place: Some(Self::in_place),
         leap: Some(Self::leap),
         ..Extras::NONE
     };
@@ -290,6 +291,16 @@ impl NetworkFunction for PortKnock {
 }
 
 impl PortKnock {
+    /// A source that has knocked.
+    #[inline(always)]
+    fn in_place(&self, state: &mut State, _: &Meta, stamp: Stamp, _: &mut Edits) -> bool {
+        let is_open = self.is_open(state) && self.left_ns(state, stamp.time_ns) > 0;
+        if is_open {
+            state.last_ns = stamp.time_ns;
+        }
+        is_open
+    }
+
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         vec![("knocks", state.knocks.into()), ("last", StateValue::TimeNs(state.last_ns))]
     }

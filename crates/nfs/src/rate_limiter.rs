@@ -34,7 +34,7 @@ use nf::{
     NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 
 use crate::common::PassOrDrop;
 use crate::common::decimal_text;
@@ -99,6 +99,7 @@ impl NetworkFunction for RateLimiter {
             ..Guarantees::NONE
         },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
+        in_place: Some(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE
@@ -149,6 +150,12 @@ impl NetworkFunction for RateLimiter {
 }
 
 impl RateLimiter {
+    /// A packet within the rate.
+    #[inline(always)]
+    fn in_place(&self, state: &mut Debt, _: &FiveTuple, stamp: Stamp, _: &mut Edits) -> bool {
+        self.bucket.take_in_place(state, 1, stamp.time_ns)
+    }
+
     fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
         vec![
             ("debt_packets", decimal_text(debt.nanotokens).into()),

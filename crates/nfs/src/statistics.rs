@@ -62,7 +62,7 @@ use nf::{
     OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
@@ -214,6 +214,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload::ANY,
+        in_place: Some(Self::in_place),
         ..Extras::NONE
     };
 
@@ -257,12 +258,14 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
 
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta<K>, cx: &mut Cx<'_, ()>) -> Verdict {
-        let now_ns = cx.stamp.time_ns;
-        if flow.is_some_and(|state| now_ns.saturating_sub(state.first_ns) >= self.active_ns) {
-            cx.count(ACTIVE_TIMEOUTS);
-            *flow = None;
+        let Cx { stamp, ref mut edits, .. } = *cx;
+        let goes_on = flow.as_mut().is_some_and(|state| self.in_place(state, meta, stamp, edits));
+        if !goes_on {
+            if flow.is_some() {
+                cx.count(ACTIVE_TIMEOUTS);
+            }
+            flow.insert(State::starting_at(stamp.time_ns)).add(meta.l3_len, meta.tcp_flags, stamp.time_ns);
         }
-        flow.get_or_insert(State::starting_at(now_ns)).add(meta.l3_len, meta.tcp_flags, now_ns);
         Verdict::Forward
     }
 
@@ -273,6 +276,16 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
 }
 
 impl<K: Recorded> Statistics<K> {
+    /// Unless the record has ended.
+    #[inline]
+    fn in_place(&self, state: &mut State, meta: &Meta<K>, stamp: Stamp, _: &mut Edits) -> bool {
+        let goes_on = stamp.time_ns.saturating_sub(state.first_ns) < self.active_ns;
+        if goes_on {
+            state.add(meta.l3_len, meta.tcp_flags, stamp.time_ns);
+        }
+        goes_on
+    }
+
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
         let State { packets, bytes, first_ns, last_ns, min_bytes, max_bytes, tcp_flags, .. } = state;
         vec![

@@ -162,6 +162,53 @@ fn functions_leap_to_where_they_would_step() {
     assert!(counts.iter().all(|leapt| *leapt > 500), "{counts:?}");
 }
 
+/// Packets that a function steps in place, where it never does what a step would not.
+fn stepped_in_place<F: NetworkFunction>(options: &str) -> u64 {
+    let function = F::new(toml::from_str(options).unwrap()).unwrap();
+    let samples: Vec<Headers> = nf::sample_headers(3).take(4_000).collect();
+    match nf::check_in_place(&function, &samples) {
+        Ok(stepped) => stepped,
+        Err(error) => panic!("{}: {error}", F::ABOUT.name),
+    }
+}
+
+#[test]
+fn functions_do_in_place_what_they_would_step() {
+    struct Check;
+    impl Visitor for Check {
+        fn visit<F: NetworkFunction>(&mut self) {
+            stepped_in_place::<F>(&documented_options::<F>());
+        }
+    }
+    for_each(&mut Check);
+    let balancer = |policy: &str, vip: &str, protocol: &str| {
+        let backends =
+            "[{ address = \"10.0.0.1\", port = 9 }, { address = \"10.0.0.2\", mac = \"02:00:00:00:00:02\" }]";
+        let service =
+            format!("vip = \"{vip}\"\nport = \"any\"\nprotocol = \"{protocol}\"\nbackends = {backends}");
+        stepped_in_place::<crate::LoadBalancer>(&format!("policy = \"{policy}\"\n[[services]]\n{service}"))
+    };
+    // Where windows and records end, thresholds are met and buckets run full or empty.
+    let counts = [
+        stepped_in_place::<crate::FlowStatistics>("idle_ms = 1\nactive_ms = 1"),
+        stepped_in_place::<crate::SourceStatistics>("idle_ms = 100\nactive_ms = 150"),
+        stepped_in_place::<crate::Ddos>("threshold_packets = 4\nwindow_ms = 1\nblock_ms = 2"),
+        stepped_in_place::<crate::Ddos>(
+            "threshold_packets = 3\nwindow_ms = 500\nblock_ms = 500\nextend = true",
+        ),
+        stepped_in_place::<crate::HeavyHitters>("threshold_bytes = 3000\nwindow_ms = 1\nidle_ms = 2"),
+        stepped_in_place::<crate::HeavyHitters>("threshold_bytes = 400\nwindow_ms = 0\nidle_ms = 1"),
+        stepped_in_place::<crate::Policer>("rate_bytes_per_s = 1000000\nburst_bytes = 300"),
+        stepped_in_place::<crate::Policer>("rate_bytes_per_s = 100\nburst_bytes = 600\naction = \"mark\""),
+        stepped_in_place::<crate::RateLimiter>("rate_packets_per_s = 1000\nburst_packets = 3"),
+        stepped_in_place::<crate::PortKnock>("ports = [80]\nopen_ms = 1"),
+        balancer("maglev", "0.0.0.0/0", "tcp"),
+        balancer("round-robin", "0.0.0.0/0", "udp"),
+    ];
+    println!("{counts:?}");
+    assert!(counts.iter().all(|stepped| *stepped > 200), "{counts:?}");
+}
+
 #[test]
 fn every_option_is_documented_and_unknown_ones_are_refused() {
     struct Check;

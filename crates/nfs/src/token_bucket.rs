@@ -74,6 +74,19 @@ impl TokenBucket {
         conforms
     }
 
+    /// The same out of a bucket that is not full, and will not be; if it does not hold that many nothing changes.
+    #[inline]
+    pub(crate) fn take_in_place(&self, debt: &mut Debt, tokens: u64, now_ns: u64) -> bool {
+        let before = self.debt_at(debt, now_ns);
+        let cost_nanotokens = tokens * NANOTOKENS_PER_TOKEN;
+        let nanotokens = before + cost_nanotokens;
+        let takes = cost_nanotokens <= self.burst_nanotokens - before && nanotokens > 0;
+        if takes {
+            *debt = Debt { nanotokens, last_ns: now_ns };
+        }
+        takes
+    }
+
     /// The same for several packets of as many tokens each, as far as the flow surely lives and the bucket is not
     /// full; says for how many.
     #[inline]

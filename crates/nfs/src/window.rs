@@ -57,6 +57,32 @@ impl SlidingCount {
         self.current = self.current.saturating_add(amount);
     }
 
+    /// Goes on to the window that `now_ns` is in and adds what came, if the estimate is then at most `limit`; else nothing
+    /// changes. Returns whether it did.
+    #[inline]
+    pub(crate) fn add_within(&mut self, amount: u64, limit: u64, now_ns: u64, window_ns: u64) -> bool {
+        let current = self.current.saturating_add(amount);
+        let is_within =
+            self.has(now_ns, window_ns) && self.exceeds_throughout(limit, current, current) == Some(false);
+        if is_within {
+            self.current = current;
+        }
+        is_within || self.roll_and_add_within(amount, limit, now_ns, window_ns)
+    }
+
+    /// The same for the few packets of which one window alone does not tell.
+    #[inline(never)]
+    fn roll_and_add_within(&mut self, amount: u64, limit: u64, now_ns: u64, window_ns: u64) -> bool {
+        let mut count = *self;
+        count.roll(now_ns, window_ns);
+        count.add(amount);
+        let is_within = !count.exceeds(limit, now_ns, window_ns);
+        if is_within {
+            *self = count;
+        }
+        is_within
+    }
+
     /// Whether `now_ns` is in the current window.
     #[inline]
     pub(crate) fn has(&self, now_ns: u64, window_ns: u64) -> bool {

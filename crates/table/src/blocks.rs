@@ -142,6 +142,30 @@ impl Layout {
     }
 }
 
+/// A cell with a state.
+pub struct Live<'a, S>(&'a mut Cell<S>);
+
+impl<S> std::fmt::Debug for Live<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("deadline_ns", &self.0.deadline_ns).finish_non_exhaustive()
+    }
+}
+
+impl<S: Copy> Live<'_, S> {
+    /// The state.
+    #[inline(always)]
+    pub fn state(&mut self) -> &mut S {
+        // SAFETY: the deadline is above another number, so it is not 0, and `Cell::set` has written the state with it.
+        unsafe { self.0.state.assume_init_mut() }
+    }
+
+    /// Sets until when it lives.
+    #[inline(always)]
+    pub fn renew(self, deadline_ns: u64) {
+        self.0.deadline_ns = deadline_ns.max(1);
+    }
+}
+
 impl<S: Copy> Cell<S> {
     /// The state, of a flow dead or alive.
     #[inline]
@@ -161,6 +185,12 @@ impl<S: Copy> Cell<S> {
     #[inline]
     pub fn is_dead_at(&self, now_ns: u64) -> bool {
         self.deadline_ns != 0 && self.deadline_ns <= now_ns
+    }
+
+    /// The state where it is, if it is alive to a packet of its own flow at `now_ns`.
+    #[inline(always)]
+    pub fn live_at(&mut self, now_ns: u64) -> Option<Live<'_, S>> {
+        (self.deadline_ns > now_ns).then_some(Live(self))
     }
 
     /// Sets state and deadline.

@@ -41,7 +41,7 @@ mod slot;
 mod table;
 
 pub use ahead::Ahead;
-pub use blocks::{Cell, Cells, Layout, PARTS_MAX, Parcel, Part};
+pub use blocks::{Cell, Cells, Layout, Live, PARTS_MAX, Parcel, Part};
 pub use error::OutOfMemory;
 pub use horizon::Horizon;
 pub use lookup::{BATCH_MAX, Wanted, bits};

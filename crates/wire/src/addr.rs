@@ -72,3 +72,16 @@ impl fmt::Debug for Addr {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// Addresses of which a chain with two sides knows where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SidePrefix {
+    /// The first of them.
+    pub address: IpAddr,
+    /// How many bits all of them have in common.
+    pub bits: u32,
+    /// Whether they are inside.
+    pub is_inside: bool,
+    /// Whether they stand, outside, for hosts inside.
+    pub is_external: bool,
+}

@@ -4,7 +4,7 @@ mod icmp;
 use core::fmt;
 
 pub(crate) use apply::has_segments_left;
-pub use apply::{ApplyError, apply, apply_by_layers};
+pub use apply::{ApplyError, apply, apply_by_layers, apply_plain};
 
 use crate::icmp::{Quoted, Shape};
 use crate::malformed::Layer;

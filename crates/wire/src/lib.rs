@@ -28,11 +28,9 @@ mod parse;
 mod stamp;
 mod verify;
 
-pub use addr::Addr;
+pub use addr::{Addr, SidePrefix};
 pub use checksum::internet_checksum;
-#[doc(hidden)]
-pub use edits::apply_by_layers;
-pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply};
+pub use edits::{ApplyError, Edits, EditsMark, VlanEdit, apply, apply_by_layers, apply_plain};
 pub use fields::Fields;
 pub use fragment::{Datagram, Fragment, fragment};
 pub use headers::{Headers, Icmp, Marks, protocol, tcp_flags};

@@ -10,17 +10,26 @@ pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
             continue;
         }
         if batch.is_own(i) && !matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
-            let frame = &mut batch.frames[i];
-            let (before, link) = (frame.data(), frame.link);
-            let mut data = before.clone();
-            let buffer = port.buffer_mut(frame);
-            match wire::apply(&batch.edits[i], &batch.headers[i], link, buffer, &mut data) {
-                // Only a VLAN tag moves the borders.
-                Ok(()) if data == before => (),
-                Ok(()) => frame.set_data(data),
-                Err(wire::ApplyError::NoRoom) => batch.end(i, Fate::Drop(EngineDrop::NoRoom)),
+            let Batch { frames, headers, edits, .. } = &mut *batch;
+            let (frame, headers, edits) = (&mut frames[i], &headers[i], &edits[i]);
+            let (data, link) = (frame.data(), frame.link);
+            let bytes = port.buffer_mut(frame).get_mut(data);
+            if !bytes.is_some_and(|bytes| wire::apply_plain(edits, headers, link, bytes)) {
+                apply_any(i, port, batch);
             }
         }
         batch.edits[i].clear();
+    }
+}
+
+/// Edits that may move the packet's borders in its buffer, as a VLAN tag does, or a packet that is not plain.
+#[inline(never)]
+fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
+    let frame = &mut batch.frames[packet];
+    let (mut data, link) = (frame.data(), frame.link);
+    let buffer = port.buffer_mut(frame);
+    match wire::apply_by_layers(&batch.edits[packet], &batch.headers[packet], link, buffer, &mut data) {
+        Ok(()) => frame.set_data(data),
+        Err(wire::ApplyError::NoRoom) => batch.end(packet, Fate::Drop(EngineDrop::NoRoom)),
     }
 }

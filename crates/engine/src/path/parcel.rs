@@ -43,7 +43,12 @@ pub(crate) struct Leaving<'a> {
     pub(crate) only: Option<u16>,
 }
 
-impl Leaving<'_> {
+impl<'a> Leaving<'a> {
+    /// All flows of entries that have a core to go to, however many there are.
+    pub(crate) fn all(to: &'a [u16]) -> Leaving<'a> {
+        Leaving { to, blocks_left: usize::MAX, flows_left: usize::MAX, only: None }
+    }
+
     /// Whether it is known that none of these blocks, which have these entries, is to go.
     #[inline]
     pub(crate) fn has_none(&self, entries: Option<&[u16]>) -> bool {

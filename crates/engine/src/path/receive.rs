@@ -36,6 +36,30 @@ pub trait Intake: Send {
     }
 }
 
+impl<I: Intake + ?Sized> Intake for &mut I {
+    #[inline]
+    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        (**self).receive(port, chain, batch)
+    }
+
+    #[inline]
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        (**self).step(chain, batch, port, laps);
+    }
+
+    fn counters(&self) -> IntakeCounters {
+        (**self).counters()
+    }
+
+    fn is_busy(&self) -> bool {
+        (**self).is_busy()
+    }
+
+    fn finish(&mut self) -> IntakeEnd {
+        (**self).finish()
+    }
+}
+
 /// Takes all packets that arrive.
 impl Intake for () {
     #[inline]

@@ -205,6 +205,28 @@ impl<F: NetworkFunction> Stepper<F> {
         verdict
     }
 
+    /// Does the step of a flow that has this state where it is, if the function can, and the packet passes: says when the flow
+    /// dies then.
+    #[inline(always)]
+    pub(crate) fn step_in_place(
+        &self,
+        state: &mut F::State,
+        meta: &F::Meta,
+        stamp: Stamp,
+        edits: &mut Edits,
+    ) -> Option<u64> {
+        const { assert!(F::EXTRAS.in_place.is_none() || F::EXTRAS.inspect.is_none(), "it never inspects") }
+        let in_place = (const { F::EXTRAS.in_place })?;
+        let is_done = in_place(&self.function, state, meta, stamp, edits);
+        is_done.then(|| self.deadline_ns(state, stamp.time_ns))
+    }
+
+    /// Counts packets that were stepped in place.
+    #[inline]
+    pub(crate) fn count_in_place(&mut self, packets: u64, batch: &Batch) {
+        self.packets += u64::from((packets & !batch.history).count_ones());
+    }
+
     /// Steps an item of history. Nothing comes of it but the state and whether the packet goes on, unless it is a packet
     /// of this core, whose edits are `own`.
     #[inline(always)]
@@ -393,14 +415,18 @@ impl<F: NetworkFunction> Stepper<F> {
             }
             verdict => verdict,
         };
-        if verdict == Verdict::Forward {
-            if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
-                // The next function reads the packet as this one left it.
-                batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
-            }
-            return;
+        match verdict {
+            Verdict::Forward => self.pass(packet, batch),
+            _ => self.end(packet, verdict, batch),
         }
-        self.end(packet, verdict, batch);
+    }
+
+    /// The packet passes: the next function reads it as this one left it.
+    #[inline(always)]
+    pub(crate) fn pass(&self, packet: usize, batch: &mut Batch) {
+        if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
+            batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
+        }
     }
 
     fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {

@@ -10,10 +10,14 @@ use zerocopy::IntoBytes;
 use crate::path::counters::{FlowCounters, StageCounters};
 use crate::path::items::Items;
 use crate::path::look::Look;
-use crate::path::packets::bits;
+use crate::path::packets::{bits, first_bits};
 use crate::path::parcel::Pool;
 use crate::path::step::Stepper;
 use crate::store::member::{Block, Member, Runs, Steps, Way};
+
+/// Packets that are stepped where one cannot be done in place: those that are dropped come in rows, as of a source that is
+/// blocked.
+pub(super) const STEPPED_AT_ONCE: usize = 8;
 
 /// A function with its part of the group's blocks.
 pub(crate) struct FunctionMember<F: NetworkFunction> {
@@ -68,6 +72,44 @@ impl<F: NetworkFunction> FunctionMember<F> {
         self.stepper.take_over(&mut other.stepper);
         (self.flows, self.departed) = (other.flows, other.departed);
         self.gone = mem::take(&mut other.gone);
+    }
+
+    /// Steps packets of flows that have a block as far as it can be done in place; returns the others.
+    #[inline(always)]
+    fn hits_in_place(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) -> u64 {
+        let Steps { batch, table, located, .. } = steps;
+        let mut cells = table.cells_mut(self.part);
+        let (mut rest, mut others) = (packets, 0);
+        while rest != 0 {
+            let packet = rest.trailing_zeros() as usize;
+            match F::project(&batch.headers[packet]) {
+                Some(meta) => {
+                    let stamp = batch.frames[packet].stamp;
+                    let edits = &mut batch.edits[packet];
+                    let Some(mut live) = cells.at(located.slots[packet]).live_at(stamp.time_ns) else {
+                        break;
+                    };
+                    let Some(deadline_ns) = self.stepper.step_in_place(live.state(), &meta, stamp, edits)
+                    else {
+                        break;
+                    };
+                    live.renew(deadline_ns);
+                    self.stepper.pass(packet, batch);
+                }
+                None => others |= 1 << packet,
+            }
+            rest &= rest - 1;
+        }
+        self.stepper.count_in_place(packets & !(rest | others), batch);
+        rest
+    }
+
+    /// Steps packets of flows that have a block.
+    #[inline(never)]
+    fn hits_stepped(&mut self, mut rest: u64, steps: &mut Steps<'_, F::Key>) {
+        while rest != 0 {
+            rest = self.hits_at_hand(rest, steps);
+        }
     }
 
     /// Steps packets of flows that have a block, up to one that ends its flow or finds it dead; returns the others.
@@ -204,7 +246,14 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
         let mut rest = packets & steps.batch.live;
         while rest != 0 {
-            rest = self.hits_at_hand(rest, steps);
+            if const { F::EXTRAS.in_place.is_none() } {
+                rest = self.hits_at_hand(rest, steps);
+                continue;
+            }
+            rest = self.hits_in_place(rest, steps);
+            let some = first_bits(rest, STEPPED_AT_ONCE);
+            self.hits_stepped(some, steps);
+            rest &= !some;
         }
     }
 

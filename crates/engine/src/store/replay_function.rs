@@ -3,11 +3,11 @@
 
 use nf::{NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
-use wire::Stamp;
+use wire::{Edits, Stamp};
 
 use crate::path::items::Items;
-use crate::path::packets::span_bits;
-use crate::store::function::{FunctionMember, Waiting};
+use crate::path::packets::{first_bits, span_bits};
+use crate::store::function::{FunctionMember, STEPPED_AT_ONCE, Waiting};
 use crate::store::member::{Runs, Steps};
 
 /// Why replay stops before the last item.
@@ -51,7 +51,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let first = rest & rest.wrapping_neg();
             if alone & first != 0 {
                 let stretch = rest & below_first(rest & !alone);
-                let left = self.replay_alone(stretch, runs, metas, items, steps);
+                let left = match const { F::EXTRAS.in_place.is_some() } {
+                    true => self.replay_alone_in_place(stretch, runs, metas, items, steps),
+                    false => self.replay_alone(stretch, runs, metas, items, steps),
+                };
                 rest = rest & !stretch | left;
                 if left == 0 {
                     continue;
@@ -64,6 +67,79 @@ impl<F: NetworkFunction> FunctionMember<F> {
             (left, slot) = self.replay_some(stretch, slot, runs, metas, items, steps);
             rest = rest & !stretch | left;
         }
+    }
+
+    /// The same as [`FunctionMember::replay_alone`], with as many steps in place as can be.
+    #[inline(always)]
+    fn replay_alone_in_place(
+        &mut self,
+        mut rest: u64,
+        runs: Runs<'_>,
+        metas: &[Option<F::Meta>],
+        items: &mut Items<'_>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u64 {
+        while rest != 0 {
+            rest = self.replay_in_place(rest, runs, metas, items, steps);
+            let some = first_bits(rest, STEPPED_AT_ONCE);
+            let left = self.replay_alone_stepped(some, runs, metas, items, steps);
+            rest = rest & !some | left;
+            if left != 0 {
+                break;
+            }
+        }
+        rest
+    }
+
+    /// Steps items that are alone as far as it can be done in place; returns the others.
+    #[inline(always)]
+    fn replay_in_place(
+        &mut self,
+        mut rest: u64,
+        runs: Runs<'_>,
+        metas: &[Option<F::Meta>],
+        items: &Items<'_>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u64 {
+        let Steps { batch, table, .. } = steps;
+        let (times_ns, first_seq, own) = (items.times_ns, items.first_seq, items.own);
+        let mut cells = table.cells_mut(self.part);
+        let (mut no_edits, mut stepped) = (Edits::NONE, 0);
+        while rest != 0 {
+            let item = rest.trailing_zeros() as usize;
+            if let Some(meta) = &metas[item] {
+                let is_own = own >> item & 1 == 1;
+                let edits = match is_own && !F::EDITS.is_empty() {
+                    true => &mut batch.edits[items.packet(item)],
+                    false => &mut no_edits,
+                };
+                let stamp = Stamp { seq: first_seq + item as u64, time_ns: times_ns[item] };
+                let Some(mut live) = cells.at(runs.slots[item]).live_at(stamp.time_ns) else { break };
+                let Some(deadline_ns) = self.stepper.step_in_place(live.state(), meta, stamp, edits) else {
+                    break;
+                };
+                live.renew(deadline_ns);
+                if is_own {
+                    stepped |= 1 << items.packet(item);
+                    self.stepper.pass(items.packet(item), batch);
+                }
+            }
+            rest &= rest - 1;
+        }
+        self.stepper.count_in_place(stepped, batch);
+        rest
+    }
+
+    #[inline(never)]
+    fn replay_alone_stepped(
+        &mut self,
+        packets: u64,
+        runs: Runs<'_>,
+        metas: &[Option<F::Meta>],
+        items: &mut Items<'_>,
+        steps: &mut Steps<'_, F::Key>,
+    ) -> u64 {
+        self.replay_alone(packets, runs, metas, items, steps)
     }
 
     /// Steps items that are alone, up to one that ends its flow, or finds it dead and is not stepped; returns the others.

@@ -102,6 +102,7 @@ impl Services {
         find(&self.by_backend, (meta.src, meta.src_port, meta.protocol))
     }
 
+    #[inline]
     pub(super) fn get(&self, position: u8) -> Option<&Service> {
         self.services.get(usize::from(position))
     }
@@ -240,6 +241,14 @@ impl Service {
     /// How many backends there are.
     pub(super) fn len(&self) -> usize {
         self.backends.len()
+    }
+
+    /// The backend of a flow, if it is where it was, still takes the flow's packets, and these come to the service.
+    #[inline(always)]
+    pub(super) fn goes_on(&self, state: &State, addr: &Addr, port: u16, protocol: u8) -> Option<&Backend> {
+        let backend = self.backends.get(usize::from(state.backend))?;
+        let is_there = backend.id == state.backend_id && backend.keeps_flows;
+        (is_there && self.end.has(addr, port, protocol)).then_some(backend)
     }
 
     /// The backend of a flow and its position, if it still takes the flow's packets.

@@ -58,16 +58,22 @@ pub fn apply(
     buffer: &mut [u8],
     frame: &mut Range<usize>,
 ) -> Result<(), ApplyError> {
-    if edits.is_empty() {
-        return Ok(());
-    }
-    let is_done = link == LinkType::Ethernet
-        && buffer.get_mut(frame.clone()).is_some_and(|frame| edits.apply_plain(headers, frame));
+    let is_done = edits.is_empty()
+        || buffer.get_mut(frame.clone()).is_some_and(|frame| apply_plain(edits, headers, link, frame));
     if is_done { Ok(()) } else { apply_by_layers(edits, headers, link, buffer, frame) }
 }
 
-/// [`apply`] for any edits and any packet. Public for tests, which hold the short way to it.
-#[doc(hidden)]
+/// [`apply`] for most packets: a TCP or UDP packet in an Ethernet frame where every field has its one place, and edits that
+/// move no border of it. `false` for all others, and then nothing has changed.
+#[inline(always)]
+pub fn apply_plain(edits: &Edits, headers: &Headers, link: LinkType, frame: &mut [u8]) -> bool {
+    link == LinkType::Ethernet && edits.apply_plain(headers, frame)
+}
+
+/// [`apply`] for any edits and any packet; [`apply_plain`] is held to it.
+///
+/// # Errors
+/// As [`apply`].
 #[inline(never)]
 pub fn apply_by_layers(
     edits: &Edits,
@@ -144,7 +150,7 @@ struct Plain {
 impl Edits {
     /// Applies all edits to a frame where every field has its one place: what [`apply_by_layers`] does,
     /// in a third of the instructions. `false` for other frames, and then nothing has changed.
-    #[inline]
+    #[inline(always)]
     fn apply_plain(&self, headers: &Headers, frame: &mut [u8]) -> bool {
         let Some(set) = self.applicable_to_plain(headers) else { return false };
         // On Ethernet 14 + 20 alone: with a tag or options the transport header begins later.

@@ -1,0 +1,176 @@
+//! Whether a function does in place what its step would have done: a check for its tests.
+
+use core::fmt;
+
+use wire::{Edits, Headers};
+use zerocopy::IntoBytes;
+
+use crate::trial::{Timed, Trial, metas};
+use crate::{NetworkFunction, Verdict, began_anew};
+
+/// Holds [`Extras::in_place`](crate::Extras::in_place) to [`NetworkFunction::step`], by trial: flows that come out of steps
+/// with `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
+/// were stepped in place.
+///
+/// # Errors
+/// [`InPlaceError`] says what was wrong.
+pub fn check_in_place<F: NetworkFunction>(function: &F, samples: &[Headers]) -> Result<u64, InPlaceError> {
+    let metas = metas::<F>(samples);
+    let mut trial = Trial::new(function);
+    let mut stepped = 0;
+    for number in 0..4 * metas.len() {
+        let meta = &metas[number % metas.len()];
+        let flow = trial.flow(meta, &metas);
+        stepped += u64::from(trial.step_in_place(flow, meta)?);
+    }
+    Ok(stepped)
+}
+
+/// What is wrong with a step in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlaceError {
+    /// It was left to [`NetworkFunction::step`], and yet the state changed, or edits were made.
+    Began,
+    /// The step does not let the packet pass, or counts an event.
+    MoreThanState,
+    /// The step ends the flow, or its record.
+    Ended,
+    /// The state is not what the step leaves.
+    State,
+    /// The edits are not what the step makes.
+    Edits,
+}
+
+impl fmt::Display for InPlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InPlaceError::Began => "changes something in place that it then leaves to a step",
+            InPlaceError::MoreThanState => "does in place a step that drops the packet or counts an event",
+            InPlaceError::Ended => "does in place a step that ends the flow or its record",
+            InPlaceError::State => "leaves another state in place than a step",
+            InPlaceError::Edits => "makes other edits in place than a step",
+        })
+    }
+}
+
+impl core::error::Error for InPlaceError {}
+
+impl<F: NetworkFunction> Trial<'_, F> {
+    /// The packet in place, and as a step.
+    fn step_in_place(&mut self, mut flow: Timed<F::State>, meta: &F::Meta) -> Result<bool, InPlaceError> {
+        let time_ns = self.later_ns(&flow);
+        let (Some(in_place), Some(before)) = (F::EXTRAS.in_place, flow.state) else { return Ok(false) };
+        if self.is_over(&flow, time_ns) {
+            return Ok(false);
+        }
+        let (mut state, mut edits) = (before, Edits::NONE);
+        if !in_place(self.function, &mut state, meta, self.stamp(time_ns), &mut edits) {
+            let is_untouched = state.as_bytes() == before.as_bytes() && edits.is_empty();
+            return if is_untouched { Ok(false) } else { Err(InPlaceError::Began) };
+        }
+        let outcome = self.step_at(time_ns, &mut flow, meta);
+        if outcome.verdict != Verdict::Forward || outcome.has_counted {
+            return Err(InPlaceError::MoreThanState);
+        }
+        let totals = |state: &F::State| (F::EXTRAS.records.totals)(self.function, state);
+        match flow.state {
+            None => Err(InPlaceError::Ended),
+            Some(after) if F::EXTRAS.records.begin_anew && began_anew(totals(&before), totals(&after)) => {
+                Err(InPlaceError::Ended)
+            }
+            Some(after) if after.as_bytes() != state.as_bytes() => Err(InPlaceError::State),
+            Some(_) if outcome.edits != edits => Err(InPlaceError::Edits),
+            Some(_) => Ok(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use wire::{Fields, Stamp};
+
+    use super::*;
+    use crate::{About, Cx, Extras, OptionError, Records, SrcAddr};
+
+    /// Counts packets of a source up to 3, drops the next one, and goes on from 1; with a fault in its steps in place.
+    struct Three(Option<InPlaceError>);
+
+    impl NetworkFunction for Three {
+        const ABOUT: About =
+            About { name: "three", drop_reasons: &["fourth"], events: &["fourths"], ..About::NONE };
+        const READS: Fields = Fields::SRC_ADDR;
+        const EDITS: Fields = Fields::TTL;
+        const EXTRAS: Extras<Self> = Extras {
+            records: Records { totals: |_, state| [u64::from(*state), 0], begin_anew: true, ..Records::NONE },
+            in_place: Some(Self::in_place),
+            ..Extras::NONE
+        };
+        type Key = SrcAddr;
+        type Meta = SrcAddr;
+        type State = u8;
+        type Pool = ();
+        type Options = ();
+
+        fn new((): ()) -> Result<Self, OptionError> {
+            Ok(Three(None))
+        }
+
+        fn project(headers: &Headers) -> Option<SrcAddr> {
+            Some(SrcAddr(headers.src))
+        }
+
+        fn key(meta: &SrcAddr) -> SrcAddr {
+            *meta
+        }
+
+        fn step(&self, flow: &mut Option<u8>, _: &SrcAddr, cx: &mut Cx<'_, ()>) -> Verdict {
+            let count = flow.get_or_insert(0);
+            *count += 1;
+            cx.edits.set_ttl(*count);
+            match (*count, self.0) {
+                (4, Some(InPlaceError::Ended)) => *count = 1,
+                (4, _) => {
+                    *count = 1;
+                    cx.count(0);
+                    return Verdict::Drop(0);
+                }
+                _ => {}
+            }
+            Verdict::Forward
+        }
+
+        fn idle_timeout_ns(&self, _: &u8) -> u64 {
+            1_000_000_000
+        }
+    }
+
+    impl Three {
+        fn in_place(&self, count: &mut u8, _: &SrcAddr, _: Stamp, edits: &mut Edits) -> bool {
+            let takes_all = matches!(self.0, Some(InPlaceError::MoreThanState | InPlaceError::Ended));
+            if *count == 3 && !takes_all {
+                *count += u8::from(self.0 == Some(InPlaceError::Began));
+                return false;
+            }
+            *count += if self.0 == Some(InPlaceError::State) { 2 } else { 1 };
+            edits.set_ttl(if self.0 == Some(InPlaceError::Edits) { 64 } else { *count });
+            true
+        }
+    }
+
+    #[test]
+    fn each_fault_is_found() {
+        let samples: Vec<Headers> = crate::sample_headers(1).take(500).collect();
+        assert!(check_in_place(&Three(None), &samples).is_ok_and(|stepped| stepped > 500));
+        for fault in [
+            InPlaceError::Began,
+            InPlaceError::MoreThanState,
+            InPlaceError::Ended,
+            InPlaceError::State,
+            InPlaceError::Edits,
+        ] {
+            assert_eq!(check_in_place(&Three(Some(fault)), &samples), Err(fault));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Flows that come out of random packets, on which what a function does by a short way is compared with its steps.
+
+use alloc::vec::Vec;
+
+use wire::{Edits, Headers, Stamp};
+use zerocopy::IntoBytes;
+
+use crate::{Cx, NetworkFunction, Verdict, hash_bytes};
+
+/// A flow, and when its last packet came.
+pub(crate) struct Timed<S> {
+    pub(crate) state: Option<S>,
+    pub(crate) time_ns: u64,
+}
+
+/// Draws flows and packets, the same in each run.
+pub(crate) struct Trial<'a, F: NetworkFunction> {
+    pub(crate) function: &'a F,
+    pub(crate) pool: F::Pool,
+    drawn: u64,
+}
+
+/// What a step does beside the state.
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    pub(crate) edits: Edits,
+    pub(crate) has_counted: bool,
+}
+
+/// What the function reads of packets that are its business.
+pub(crate) fn metas<F: NetworkFunction>(samples: &[Headers]) -> Vec<F::Meta> {
+    samples.iter().filter(|headers| headers.is_well_formed()).filter_map(F::project).collect()
+}
+
+impl<'a, F: NetworkFunction> Trial<'a, F> {
+    pub(crate) fn new(function: &'a F) -> Self {
+        Trial { function, pool: (F::EXTRAS.pool.make)(function), drawn: 0 }
+    }
+
+    /// A flow that some packets, most of them this one and the others any, have led to.
+    pub(crate) fn flow(&mut self, meta: &F::Meta, metas: &[F::Meta]) -> Timed<F::State> {
+        let mut flow = Timed { state: None, time_ns: 1 << 60 };
+        for _ in 0..self.below(6) {
+            let other = self.below(2 * metas.len() as u64) as usize;
+            self.step(&mut flow, metas.get(other).unwrap_or(meta));
+        }
+        flow
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.drawn += 1;
+        hash_bytes(self.drawn.as_bytes(), 7) % end
+    }
+
+    /// When the next packet comes.
+    pub(crate) fn later_ns(&mut self, flow: &Timed<F::State>) -> u64 {
+        let idle_timeout_ns = flow.state.as_ref().map_or(1, |state| self.function.idle_timeout_ns(state));
+        let gap_ns = match self.below(8) {
+            0 => idle_timeout_ns.min(1 << 50).saturating_sub(self.below(3)),
+            1 => idle_timeout_ns.min(1 << 50) / 4,
+            2 => 0,
+            // Most packets of a flow come in bursts.
+            _ => {
+                let most = 1 << (10 * self.below(4));
+                self.below(most)
+            }
+        };
+        flow.time_ns + gap_ns
+    }
+
+    pub(crate) fn is_over(&self, flow: &Timed<F::State>, time_ns: u64) -> bool {
+        let ends = |state| time_ns >= flow.time_ns.saturating_add(self.function.idle_timeout_ns(state));
+        flow.state.as_ref().is_some_and(ends)
+    }
+
+    pub(crate) fn step(&mut self, flow: &mut Timed<F::State>, meta: &F::Meta) {
+        let time_ns = self.later_ns(flow);
+        if self.is_over(flow, time_ns) {
+            flow.state = None;
+        }
+        let _ = self.step_at(time_ns, flow, meta);
+    }
+
+    pub(crate) fn stamp(&self, time_ns: u64) -> Stamp {
+        Stamp { seq: self.drawn, time_ns }
+    }
+
+    pub(crate) fn step_at(&mut self, time_ns: u64, flow: &mut Timed<F::State>, meta: &F::Meta) -> Outcome {
+        let mut events = alloc::vec![0; F::ABOUT.events.len() + 1];
+        let mut edits = Edits::NONE;
+        let mut cx = Cx::new(self.stamp(time_ns), &mut edits, &mut self.pool, &mut events, 0);
+        let verdict = self.function.step(&mut flow.state, meta, &mut cx);
+        flow.time_ns = time_ns;
+        Outcome { verdict, edits, has_counted: events.iter().any(|count| *count != 0) }
+    }
+}
