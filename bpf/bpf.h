@@ -14,7 +14,9 @@ typedef unsigned long long u64;
 #define NUMBER(name, value) int (*name)[value]
 #define TYPE(name, type) type *name
 
-enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_XSKMAP = 17 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LPM_TRIE = 11, MAP_XSKMAP = 17 };
+/* Of a map: elements are allocated one by one. */
+enum { NO_PREALLOC = 1 };
 
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
 
@@ -29,6 +31,8 @@ static u64 (*const clock_ns)(void) = (void *)5;
 static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *)51;
 
+static u64 (*const frame_length)(const struct xdp_md *packet) = (void *)188;
+static long (*const load_bytes)(const struct xdp_md *packet, u32 offset, void *to, u32 bytes) = (void *)189;
 static long (*const adjust_head)(struct xdp_md *packet, int by) = (void *)44;
 
 /* The kernel's function bpf_xdp_metadata_rx_vlan_tag: 0 and a tag that the driver holds beside the frame, its type in
@@ -44,8 +48,8 @@ static long (*const vlan_tag_beside)(const struct xdp_md *packet, u16 *type, u16
 #define NET32(value) (value)
 #endif
 
-enum { TYPE_IPV4 = 0x0800, TYPE_ARP = 0x0806, TYPE_VLAN = 0x8100, TYPE_IPV6 = 0x86dd, TYPE_QINQ = 0x88a8 };
-enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_ICMPV6 = 58 };
+enum { TYPE_IPV4 = 0x0800, TYPE_ARP = 0x0806, TYPE_VLAN = 0x8100, TYPE_IPV6 = 0x86dd, TYPE_QINQ = 0x88a8, TYPE_OLD_QINQ = 0x9100 };
+enum { PROTOCOL_ICMP = 1, PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_DCCP = 33, PROTOCOL_ICMPV6 = 58, PROTOCOL_SCTP = 132 };
 
 struct ethernet {
     u8 destination[6], source[6];

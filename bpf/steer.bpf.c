@@ -1,4 +1,5 @@
-/* Steers the packets of an interface: into the AF_XDP socket of their receive queue, or on to the host.
+/* Steers the packets of an interface: into the AF_XDP socket of their receive queue, or on to the host. Where several cores
+ * have a socket each at a queue, the hash of a packet's headers says into which: spread.h.
  *
  * A packet goes to the host's own network stack if one of the rules in `rules` says so. If there is no socket for its
  * queue, it goes there, too, or is dropped, as `without_socket` says. Each rule is off until its bit is set before the program is loaded; the verifier removes the code of
@@ -7,6 +8,7 @@
  *
  * The names and numbers below are those of crates/live/src/xdp/program.rs. */
 #include "bpf.h"
+#include "spread.h"
 
 enum {
     PASS_NEIGHBOURS = 1,     /* ARP, and IPv6 neighbour and router discovery */
@@ -20,19 +22,19 @@ const volatile u32 rules = 0;
  * process is dead. */
 const volatile u32 without_socket = XDP_PASS;
 
-enum { QUEUES = 256, ADDRESSES = 1024, PORTS = 64 };
+/* How many cores have sockets of their own at each queue; 0 where one thread has all sockets, and nothing is hashed. */
+const volatile u32 cores = 0;
 
+enum { SOCKETS = 4096, ADDRESSES = 1024, PORTS = 64 };
+
+/* By queue; where cores have sockets of their own, by queue times cores, plus core. */
 struct {
     NUMBER(type, MAP_XSKMAP);
-    NUMBER(max_entries, QUEUES);
+    NUMBER(max_entries, SOCKETS);
     TYPE(key, u32);
     TYPE(value, u32);
 } sockets SEC(".maps");
 
-/* IPv4 addresses as IPv6 has them: ::ffff:192.0.2.1. */
-struct address {
-    u32 words[4];
-};
 struct {
     NUMBER(type, MAP_HASH);
     NUMBER(max_entries, ADDRESSES);
@@ -142,7 +144,8 @@ INLINE u32 rule_of_frame(const void *at, const void *end)
  * wire. Returns 0 if there is none, or it is in its place. */
 INLINE long put_tag_back(struct xdp_md *packet)
 {
-    u16 type, tag;
+    /* Zeros: the kernel has whoever has no more rights than a run keeps pass nothing that was never written. */
+    u16 type = 0, tag = 0;
     if (vlan_tag_beside(packet, &type, &tag))
         return 0;
     if (adjust_head(packet, -(int)sizeof(struct vlan)))
@@ -172,7 +175,13 @@ INLINE int steer_frame(struct xdp_md *packet, int asks_for_tag)
         count(rule);
         return XDP_PASS;
     }
-    long action = redirect_map(&sockets, packet->rx_queue_index, without_socket);
+    u32 socket = packet->rx_queue_index;
+    if (cores) {
+        u16 type = 0, tag = 0;
+        u32 tags = asks_for_tag && !vlan_tag_beside(packet, &type, &tag);
+        socket = socket * cores + owner_of(entry_of_frame(packet, tags));
+    }
+    long action = redirect_map(&sockets, socket, without_socket);
     /* A frame without its tag would be one of another network. The host's stack finds the tag where it is. */
     if (asks_for_tag && action == XDP_REDIRECT && put_tag_back(packet)) {
         count(FAILED);
@@ -202,6 +211,14 @@ SEC("xdp")
 int steer_tags(struct xdp_md *packet)
 {
     return steer_frame(packet, 1);
+}
+
+/* For tests: the entry that a frame's hash points to, and in the upper half the core that has it. */
+SEC("xdp")
+int pick(struct xdp_md *packet)
+{
+    u32 entry = entry_of_frame(packet, 0);
+    return entry | owner_of(entry) << 16;
 }
 
 /* `steer` calls no helper that the kernel keeps for GPL programs. The kernel's functions are all kept for those: for what

@@ -52,6 +52,15 @@ with_one_flow() { # name, command
     stop
 }
 
+# On two cores, on as many processors as there are: one thread in front of them, or sockets of their own.
+with_two_cores() { # name, command
+    local name=$1
+    shift
+    start "$name" taskset -c "0-$(($(nproc) - 1))" "$@" --strategy rss --cores 2
+    flood "$name"
+    stop
+}
+
 kernel() { # name, rules
     start_kernel "$2"
     flood "$1"
@@ -63,6 +72,10 @@ for ((round = 1; round <= rounds; round++)); do
     with bare "$examples/xdp_forward" m0 m1 600
     with bridge "$paceline" run "$folder/none.toml" "${bridge[@]}"
     with_driver bridge-driver "$paceline" run "$folder/none.toml" "${bridge[@]/busy/driver}"
+    with_two_cores bridge-front-2 "$paceline" run "$folder/track.toml" "${bridge[@]}" --front
+    with_two_cores bridge-own-2 "$paceline" run "$folder/track.toml" "${bridge[@]}"
+    with_two_cores route-front-2 "$paceline" run "$folder/track.toml" "${route[@]}" --front
+    with_two_cores route-own-2 "$paceline" run "$folder/track.toml" "${route[@]}"
     with stats-lb "$paceline" run "$folder/stats-lb.toml" "${bridge[@]}"
     with nat "$paceline" run "$folder/nat.toml" "${route[@]}"
     kernel kernel-nat "$masquerade"
@@ -86,6 +99,10 @@ row() { # name, what, beside
 row bare
 row bridge "" bare
 row bridge-driver "" bridge
+row bridge-front-2
+row bridge-own-2 "" bridge-front-2
+row route-front-2
+row route-own-2 "" route-front-2
 row stats-lb "" bridge
 row nat "" kernel-nat
 row kernel-nat

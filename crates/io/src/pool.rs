@@ -9,7 +9,8 @@ mod chunks;
 
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, Mutex};
 
 use memory::{Array, LINE_BYTES, Line};
 use ring::{Consumer, Producer, ring};
@@ -20,6 +21,12 @@ use crate::packets::{Arrival, Packets};
 use crate::{Foreign, Frame};
 
 pub use chunks::Lent;
+
+/// Free chunks, by their first lines, of pools that are peers.
+type Bank = Arc<Mutex<Vec<u32>>>;
+
+/// Chunks that a peer keeps at hand when it puts others into the bank.
+const AT_HAND: usize = 64;
 
 /// Lines before a packet in its frame.
 const HEADROOM_LINES: usize = HEADROOM_BYTES / LINE_BYTES;
@@ -43,7 +50,9 @@ pub struct Pool {
     /// To and from each other pool of the memory, by number; a pool that is alone has none.
     links: Vec<Option<Link>>,
     /// By chunk, to whom it is lent, as [`Pool::lend`] was told; `AT_HOME` if to nobody. Empty where nothing is lent.
-    lent: Box<[u8]>,
+    lent: Arc<[AtomicU8]>,
+    /// Free chunks of all peers, where there are such.
+    bank: Option<Bank>,
 }
 
 // SAFETY: `start` points into the memory, which is shared as `Memory` says.
@@ -95,7 +104,18 @@ impl Pool {
             free.reverse();
             let (memory, id) = (Arc::clone(&memory), memory.id);
             let links = if pools == 1 { Vec::new() } else { (0..pools).map(|_| None).collect() };
-            Pool { memory, id, start, frame_lines, free, number, foreign: 0, links, lent: Box::default() }
+            Pool {
+                memory,
+                id,
+                start,
+                frame_lines,
+                free,
+                number,
+                foreign: 0,
+                links,
+                lent: Arc::new([]),
+                bank: None,
+            }
         };
         let mut all: Vec<Pool> = (0..pools).map(pool).collect();
         for a in 0..pools {
@@ -159,8 +179,11 @@ impl Pool {
 
     /// A received packet, copied into a frame; `None` if no frame is free, or the packet is longer than a frame.
     pub fn fill(&mut self, stamp: Stamp, link: LinkType, wire_len: u32, data: &[u8]) -> Option<Frame> {
-        if data.len() > self.longest_bytes() || self.free() == 0 {
+        if data.len() > self.longest_bytes() {
             return None;
+        }
+        if self.free() == 0 {
+            self.draw(AT_HAND);
         }
         let first_line = self.free.pop()?;
         let place = self.place(first_line, data.len() as u32);

@@ -1,6 +1,6 @@
 //! Where the thread that has a port writes down what the interfaces count, for whoever wants to know.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::InterfaceCounters;
 use crate::side::Side;
@@ -19,19 +19,44 @@ pub struct InterfaceStatus {
     pub counters: InterfaceCounters,
 }
 
-/// The interfaces of a port, as they were a moment ago. Clones are the same board.
-#[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Vec<InterfaceStatus>>>);
+/// The interfaces of a port, as they were a moment ago; of ports that several cores have, added up. Clones are the same
+/// board.
+#[derive(Clone, Debug)]
+pub struct Board {
+    /// By core.
+    cores: Arc<[Mutex<Vec<InterfaceStatus>>]>,
+    /// Whose part this clone writes.
+    core: usize,
+}
 
 impl Board {
+    /// One for each core, which are the same to whoever reads.
+    pub(crate) fn for_cores(cores: usize) -> Vec<Board> {
+        let all: Arc<[_]> = (0..cores).map(|_| Mutex::default()).collect();
+        (0..cores).map(|core| Board { cores: Arc::clone(&all), core }).collect()
+    }
+
+    fn of(&self, core: usize) -> MutexGuard<'_, Vec<InterfaceStatus>> {
+        self.cores[core].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What is written there.
     pub fn read(&self) -> Vec<InterfaceStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut sums: Vec<InterfaceStatus> = Vec::new();
+        for core in 0..self.cores.len() {
+            for (at, status) in self.of(core).iter().enumerate() {
+                match sums.get_mut(at) {
+                    Some(sum) => sum.counters.add(&status.counters),
+                    None => sums.push(status.clone()),
+                }
+            }
+        }
+        sums
     }
 
     /// Writes anew. Where somebody reads just now it is left for the next time: nobody waits here.
     pub(crate) fn write(&self, sides: &mut [Side]) {
-        let Ok(mut board) = self.0.try_lock() else { return };
+        let Ok(mut board) = self.cores[self.core].try_lock() else { return };
         if board.len() != sides.len() {
             *board = sides
                 .iter_mut()
@@ -49,7 +74,7 @@ impl Board {
 
     /// Other sockets.
     pub(crate) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.of(self.core).clear();
     }
 }
 

@@ -43,15 +43,17 @@ impl HostDoor {
         Ok(HostDoor(device))
     }
 
-    /// Has the kernel receive the IP packet of a frame; `false` if it does not.
-    pub(crate) fn hand_in(&mut self, frame: &[u8]) -> bool {
+    /// Has the kernel receive the IP packet of a frame, from whatever thread; `false` if it does not.
+    pub(crate) fn hand_in(&self, frame: &[u8]) -> bool {
         let Headers { l3_offset, l3_len, marks, .. } =
             wire::parse(LinkType::Ethernet, frame, frame.len() as u32);
         let begin = usize::from(l3_offset);
         // What a short frame is padded with is no part of the packet.
         let end = (begin + usize::from(l3_len)).min(frame.len());
         let is_ip = marks.intersects(wire::Marks::IPV4 | wire::Marks::IPV6);
-        is_ip && begin < end && self.0.write(&frame[begin..end]).is_ok_and(|written| written == end - begin)
+        is_ip
+            && begin < end
+            && (&self.0).write(&frame[begin..end]).is_ok_and(|written| written == end - begin)
     }
 }
 

@@ -6,6 +6,9 @@
 //!                                                               (takes it before it receives)
 //! ```
 //!
+//! Where each core has a port of its own, each gets the order. No interface is taken before all of them let go of the one
+//! before, so that what is lent to its sockets is told apart.
+//!
 //! What the kernel tells is only when to look: what there is, is read anew each time. So nothing hangs on a lost
 //! notification.
 
@@ -47,6 +50,28 @@ pub(crate) enum Order {
     Take(usize, Interface, Box<dyn Link>),
 }
 
+/// The same for all cores.
+pub(crate) enum Orders {
+    /// It is gone.
+    Leave,
+    /// It is back, with what each core has of it.
+    Take(Interface, Vec<Box<dyn Link>>),
+}
+
+impl Orders {
+    /// Puts each core's onto its desk, about the interface of this number.
+    fn put(self, number: usize, desks: &[Arc<Desk>]) {
+        match self {
+            Orders::Leave => desks.iter().for_each(|desk| desk.put(Order::Leave(number))),
+            Orders::Take(interface, links) => {
+                for (desk, link) in desks.iter().zip(links) {
+                    desk.put(Order::Take(number, interface.clone(), link));
+                }
+            }
+        }
+    }
+}
+
 /// Where orders lie until they are taken.
 #[derive(Default)]
 pub(crate) struct Desk {
@@ -61,12 +86,15 @@ impl Desk {
         self.is_due.load(Ordering::Relaxed)
     }
 
-    /// What is to be done, in order.
+    /// What is to be done, in order. It is due until it is [done](Desk::done).
     #[cold]
     pub(crate) fn take(&self) -> Vec<Order> {
-        let mut orders = unpoisoned(&self.orders);
-        self.is_due.store(false, Ordering::Relaxed);
-        std::mem::take(&mut orders)
+        std::mem::take(&mut unpoisoned(&self.orders))
+    }
+
+    /// What was taken is done. Nothing is put meanwhile.
+    pub(crate) fn done(&self) {
+        self.is_due.store(false, Ordering::Release);
     }
 
     fn put(&self, order: Order) {
@@ -114,24 +142,24 @@ pub(crate) enum State {
 
 impl Kept {
     /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
-    fn open(&mut self, interface: &Interface) -> Result<Box<dyn Link>, LiveError> {
+    fn open(&mut self, interface: &Interface) -> Result<Vec<Box<dyn Link>>, LiveError> {
         Ok(match &mut self.kind {
-            Kind::Packet => Box::new(PacketSocket::open(interface, self.sees_all)?),
-            Kind::Tap => Box::new(TapLink::new(TapDevice::open(&interface.name)?.0)),
+            Kind::Packet => vec![Box::new(PacketSocket::open(interface, self.sees_all)?)],
+            Kind::Tap => vec![Box::new(TapLink::new(TapDevice::open(&interface.name)?.0))],
             Kind::Xdp { umem, options, tags, rss } => {
                 *tags = TagsStay::in_frames_of(interface)?;
                 // A new card hashes as it does by itself.
                 *rss = None;
-                let mut link = XdpLink::open(interface, &self.steering, umem, *options)?;
-                link.steer()?;
-                self.program = Some(link.program());
-                Box::new(link)
+                let mut links = XdpLink::open_each(interface, &self.steering, umem, *options)?;
+                links.iter_mut().try_for_each(XdpLink::steer)?;
+                self.program = links.first().map(XdpLink::program);
+                links.into_iter().map(|link| -> Box<dyn Link> { Box::new(link) }).collect()
             }
         })
     }
 
     /// What is to be done about what there is now, and what there is to say.
-    fn look(&mut self, number: usize, found: Presence) -> (Option<Order>, Option<String>) {
+    fn look(&mut self, found: Presence) -> (Option<Orders>, Option<String>) {
         let name = &self.name;
         match (&self.state, found) {
             (State::Held { index, is_up }, Presence::Up(now)) if *index == now.index => {
@@ -156,15 +184,15 @@ impl Kept {
                 );
                 self.program = None;
                 self.state = State::Gone(String::new());
-                (Some(Order::Leave(number)), Some(said))
+                (Some(Orders::Leave), Some(said))
             }
             (State::Gone(before), Presence::Up(now)) => {
                 let before = before.clone();
                 match self.open(&now) {
-                    Ok(link) => {
+                    Ok(links) => {
                         self.state = State::Held { index: now.index, is_up: true };
-                        let said = format!("{}: back, {}", now.name, link.describe());
-                        (Some(Order::Take(number, now, link)), Some(said))
+                        let said = format!("{}: back, {}", now.name, links[0].describe());
+                        (Some(Orders::Take(now, links)), Some(said))
                     }
                     Err(error) => {
                         let said = format!("{}: back, and cannot be used: {error}", now.name);
@@ -190,7 +218,7 @@ impl Keeper {
     ///
     /// # Errors
     /// [`LiveError`] if the kernel tells nothing, or there is no thread.
-    pub(crate) fn start(kept: Vec<Kept>, desk: Arc<Desk>, tell: fn(&str)) -> Result<Keeper, LiveError> {
+    pub(crate) fn start(kept: Vec<Kept>, desks: Vec<Arc<Desk>>, tell: fn(&str)) -> Result<Keeper, LiveError> {
         let socket =
             listen().map_err(|error| LiveError::of("cannot hear of changes of interfaces", error))?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -198,7 +226,7 @@ impl Keeper {
         let thread = thread::Builder::new().name("interfaces".to_owned()).spawn(move || {
             // Where that fails the thread has what the process has.
             let _ = rights::keep(&rights::FOR_INTERFACES);
-            keep(kept, &desk, &socket, &over, tell);
+            keep(kept, &desks, &socket, &over, tell);
         });
         let thread = thread.map_err(|error| LiveError::of("cannot start a thread for interfaces", error))?;
         Ok(Keeper { is_over, thread: Some(thread) })
@@ -222,13 +250,14 @@ fn listen() -> std::io::Result<Socket> {
     Ok(socket)
 }
 
-fn keep(mut kept: Vec<Kept>, desk: &Desk, socket: &Socket, is_over: &AtomicBool, tell: fn(&str)) {
+fn keep(mut kept: Vec<Kept>, desks: &[Arc<Desk>], socket: &Socket, is_over: &AtomicBool, tell: fn(&str)) {
     let (mut looked, mut addresses) = (Instant::now(), host_addresses().unwrap_or_default());
     while !is_over.load(Ordering::Relaxed) {
         let has_changed = hears(socket);
         // What was ordered comes first.
-        if desk.is_due() || !(has_changed || looked.elapsed() > LOOK) {
-            if desk.is_due() && has_changed {
+        let is_due = desks.iter().any(|desk| desk.is_due());
+        if is_due || !(has_changed || looked.elapsed() > LOOK) {
+            if is_due && has_changed {
                 looked = Instant::now() - LOOK;
             }
             continue;
@@ -236,9 +265,9 @@ fn keep(mut kept: Vec<Kept>, desk: &Desk, socket: &Socket, is_over: &AtomicBool,
         looked = Instant::now();
         for (number, kept) in kept.iter_mut().enumerate() {
             let found = Interface::look(&kept.name);
-            let (order, said) = kept.look(number, found);
+            let (orders, said) = kept.look(found);
             said.iter().for_each(|said| tell(said));
-            order.into_iter().for_each(|order| desk.put(order));
+            orders.into_iter().for_each(|orders| orders.put(number, desks));
         }
         if let Ok(now) = host_addresses()
             && now != addresses
@@ -312,8 +341,8 @@ mod tests {
             state: State::Held { index: 7, is_up: true },
         };
         let mut look = |found| {
-            let (order, said) = kept.look(0, found);
-            (matches!(order, Some(Order::Leave(0))), said.unwrap_or_default())
+            let (orders, said) = kept.look(found);
+            (matches!(orders, Some(Orders::Leave)), said.unwrap_or_default())
         };
         assert_eq!(look(up(7)), (false, String::new()));
         assert!(look(Presence::Down(7)).1.starts_with("eth1: down"));

@@ -29,6 +29,11 @@ pub(crate) trait Link: Send {
         0
     }
 
+    /// Closes its sockets, and says whether nobody else has what was lent to them: other cores' sockets may.
+    fn let_go(&mut self) -> bool {
+        true
+    }
+
     /// Gives back what it holds, before it is dropped while the port goes on.
     fn close(&mut self, _pool: &mut Pool) {}
 
@@ -59,6 +64,11 @@ impl Link for Absent {
     }
 
     fn shares_with_host(&self) -> bool {
+        false
+    }
+
+    /// Nothing was ever lent to it; what another core has lent to the link that follows is to stay there.
+    fn let_go(&mut self) -> bool {
         false
     }
 

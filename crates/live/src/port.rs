@@ -1,4 +1,5 @@
-//! A port on interfaces: where packets come in, and where those that leave go.
+//! A port on interfaces: where packets come in, and where those that leave go. One thread has it; or each of several cores
+//! has one of its own, with sockets of its own at the same interfaces.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -79,12 +80,12 @@ pub struct PortOptions {
 
 /// Interfaces as a port. Receives from each in turn.
 pub struct LivePort {
-    /// Ends first: what it has of an interface goes with the interface's sockets.
-    _keeper: Keeper,
+    /// Ends first: what it has of an interface goes with the interface's sockets. The first core's looks after all.
+    _keeper: Option<Keeper>,
     pool: Pool,
     mode: Mode,
     /// To this host's own stack, for a router that takes packets from it.
-    host: Option<HostDoor>,
+    host: Option<Arc<HostDoor>>,
     clock: Clock,
     sides: Vec<Side>,
     board: Board,
@@ -121,45 +122,77 @@ impl LivePort {
     pub fn open(
         interfaces: &[Interface],
         mode: Mode,
-        mut pool: Pool,
+        pool: Pool,
         options: &PortOptions,
     ) -> Result<LivePort, LiveError> {
+        Ok(LivePort::open_each(interfaces, vec![(mode, pool)], options)?.remove(0))
+    }
+
+    /// Opens a port for each of several cores, all at the same interfaces. Each has a mode and a pool, a [peer](Pool::peers)
+    /// of the others'. All [steering](PortOptions::steering) is to [spread](Steering::spread) packets over as many cores.
+    ///
+    /// # Errors
+    /// As [`LivePort::open`]; and where an interface cannot have an AF_XDP socket for each core at every queue. Several cores
+    /// have no other sockets.
+    ///
+    /// # Panics
+    /// As [`LivePort::open`], and if there is no core, or packets are not spread over as many.
+    pub fn open_each(
+        interfaces: &[Interface],
+        cores: Vec<(Mode, Pool)>,
+        options: &PortOptions,
+    ) -> Result<Vec<LivePort>, LiveError> {
+        let (modes, mut pools): (Vec<Mode>, Vec<Pool>) = cores.into_iter().unzip();
+        let (cores, mode) = (modes.len(), &modes[0]);
         let is_bridge = matches!(mode, Mode::Bridge);
         assert!((1..256).contains(&interfaces.len()) && (!is_bridge || interfaces.len() == 2));
-        let sees_all = !matches!(mode, Mode::Route(_));
-        let origins = vec![0; pool.free()].into();
-        let waiting = pool.free() / (2 * interfaces.len());
+        let is_router = matches!(mode, Mode::Route(_));
+        let sees_all = !is_router;
+        let frames = pools[0].frames();
+        let waiting = frames / (2 * interfaces.len());
         let has_parts = interfaces.iter().any(|interface| interface.mtu > LARGEST_MTU);
+        if has_parts && cores > 1 {
+            return Err(LiveError::refused(
+                format!("frames in several buffers, those of an MTU above {LARGEST_MTU}, come to one thread"),
+                "Have it in front of all cores: --front.",
+            ));
+        }
         let none = Steering::default();
-        let (mut sides, mut remarks, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sides, mut remarks, mut kept) =
+            ((0..cores).map(|_| Vec::new()).collect::<Vec<_>>(), Vec::new(), Vec::new());
         for (number, interface) in interfaces.iter().enumerate() {
             let steering = options.steering.get(number).unwrap_or(&none);
+            let spread = steering.spread.as_ref().map_or(1, |spread| spread.cores);
+            assert_eq!(spread, cores, "packets are spread over the cores");
             let mut xdp = || -> Result<Opened, LiveError> {
-                let umem = umem(&pool)?;
+                let umem = umem(&pools[0])?;
                 let tags = TagsStay::in_frames_of(interface)?;
                 let terms = LinkOptions {
                     number: number as u8,
                     waiting,
-                    frame_bytes: pool.chunk_bytes(),
+                    frame_bytes: pools[0].chunk_bytes(),
                     has_parts,
                     sees_all,
                     polls_driver: options.poll == Poll::Driver,
                 };
-                let mut link = XdpLink::open(interface, steering, &umem, terms)?;
-                link.turn(&mut pool);
-                link.steer()?;
+                let mut links = XdpLink::open_each(interface, steering, &umem, terms)?;
+                links[0].turn(&mut pools[0]);
+                links.iter_mut().try_for_each(XdpLink::steer)?;
                 let rss = card::set(interface, options.card_hash.as_ref(), &mut remarks);
-                Ok((Some(link.program()), Kind::Xdp { umem, options: terms, tags, rss }, Box::new(link)))
+                let program = links[0].program();
+                let links = links.into_iter().map(|link| -> Box<dyn Link> { Box::new(link) }).collect();
+                Ok((Some(program), Kind::Xdp { umem, options: terms, tags, rss }, links))
             };
             let packet = || -> Result<Opened, LiveError> {
                 let socket = PacketSocket::open(interface, sees_all)?;
                 // What a run that died left there keeps packets from these sockets, too.
                 let _ = steering.pins.unblock(&interface.name);
-                Ok((None, Kind::Packet, Box::new(socket)))
+                Ok((None, Kind::Packet, vec![Box::new(socket)]))
             };
             let tap = options.taps.get(number).cloned().flatten();
-            let (program, kind, link) = match (tap, options.sockets) {
-                (Some(tap), _) => (None, Kind::Tap, Box::new(TapLink::new(tap)) as Box<dyn Link>),
+            let (program, kind, links) = match (tap, options.sockets) {
+                _ if cores > 1 => xdp()?,
+                (Some(tap), _) => (None, Kind::Tap, vec![Box::new(TapLink::new(tap)) as Box<dyn Link>]),
                 (None, Sockets::Packet) => packet()?,
                 (None, Sockets::Xdp) => xdp()?,
                 (None, Sockets::Auto) => match xdp() {
@@ -179,7 +212,9 @@ impl LivePort {
             if interface.driver == HOLDS_TAGS && program.as_ref().is_some_and(misses_tags) {
                 remarks.push(misses_tags_of(interface));
             }
-            sides.push(Side::new(interface, link));
+            for (sides, link) in sides.iter_mut().zip(links) {
+                sides.push(Side::new(interface, link));
+            }
             kept.push(Kept {
                 name: interface.name.clone(),
                 kind,
@@ -189,41 +224,82 @@ impl LivePort {
                 state: State::Held { index: interface.index, is_up: true },
             });
         }
-        let takes = !sides.iter().all(|side| side.link.shares_with_host());
-        let host = match &mode {
-            Mode::Route(_) if takes => HostDoor::open()
+        let takes = !sides[0].iter().all(|side| side.link.shares_with_host());
+        let host = match is_router && takes {
+            true => HostDoor::open()
                 .inspect_err(|error| {
                     remarks.push(format!(
                         "packets that the chain leaves to this host are lost (for-host): {error}"
                     ));
                 })
-                .ok(),
-            _ => None,
+                .ok()
+                .map(Arc::new),
+            false => None,
         };
-        let desk = Arc::new(Desk::default());
-        let keeper = Keeper::start(kept, Arc::clone(&desk), options.tell.unwrap_or(|_| {}))?;
-        let (clock, inward, poll) = (Clock::new(), Vec::with_capacity(INWARD), options.poll);
-        let polled = polled(&sides);
-        Ok(LivePort {
-            pool,
-            mode,
-            host,
-            clock,
-            sides,
-            board: Board::default(),
-            due: Due::default(),
-            desk,
-            outlives: false,
-            _keeper: keeper,
-            origins,
-            next: 0,
-            inward,
-            remarks,
-            poll,
-            pulse: Arc::default(),
-            polled,
-            tap: Arc::default(),
-        })
+        let desks: Vec<Arc<Desk>> = (0..cores).map(|_| Arc::default()).collect();
+        let keeper = Keeper::start(kept, desks.clone(), options.tell.unwrap_or(|_| {}))?;
+        let tap = Arc::<Tap>::default();
+        let port =
+            |(pool, mode, sides, desk, board, clock): (Pool, Mode, Vec<Side>, Arc<Desk>, Board, Clock)| {
+                LivePort {
+                    origins: vec![0; frames].into(),
+                    polled: polled(&sides),
+                    pool,
+                    mode,
+                    host: host.clone(),
+                    clock,
+                    sides,
+                    board,
+                    due: Due::default(),
+                    desk,
+                    outlives: false,
+                    _keeper: None,
+                    next: 0,
+                    inward: Vec::with_capacity(INWARD),
+                    remarks: Vec::new(),
+                    poll: options.poll,
+                    pulse: Arc::default(),
+                    tap: Arc::clone(&tap),
+                }
+            };
+        let parts = pools.into_iter().zip(modes).zip(sides).zip(desks).zip(Board::for_cores(cores));
+        let parts = parts.zip(Clock::for_cores(cores));
+        let parts = parts
+            .map(|(((((pool, mode), sides), desk), board), clock)| (pool, mode, sides, desk, board, clock));
+        let mut ports: Vec<LivePort> = parts.map(port).collect();
+        (ports[0]._keeper, ports[0].remarks) = (Some(keeper), remarks);
+        Ok(ports)
+    }
+
+    /// Frames of the pool that nobody has, and those that sockets say they have, of ports that were opened together: all of
+    /// them, when nothing is on its way. What is lent to a socket that does not have it, or is gone, is lost.
+    pub fn at_home(ports: &mut [LivePort]) -> usize {
+        let free: usize = ports.iter_mut().map(|port| port.pool.free()).sum();
+        let Some(LivePort { pool, sides, .. }) = ports.first() else { return 0 };
+        // What a queue's sockets have in common each of them knows.
+        let lent = (0..).zip(sides).map(|(number, side)| pool.lent_to(number).min(side.link.borrowed()));
+        lent.sum::<usize>() + free + pool.in_bank()
+    }
+
+    /// The interfaces of ports that were opened together, what was chosen for each, and what it counts for all of them.
+    pub fn all_interfaces(ports: &mut [LivePort]) -> Vec<(Interface, String, InterfaceCounters)> {
+        let mut sums: Vec<(Interface, String, InterfaceCounters)> = Vec::new();
+        for port in ports {
+            for (at, (interface, socket, counters)) in port.interfaces().into_iter().enumerate() {
+                match sums.get_mut(at) {
+                    Some((.., sum)) => sum.add(&counters),
+                    None => sums.push((interface, socket, counters)),
+                }
+            }
+        }
+        sums
+    }
+
+    /// What became of packets that were routed by ports that were opened together, in route mode.
+    pub fn all_routed(ports: &[LivePort]) -> Option<RouteCounters> {
+        let mut all = ports.iter().filter_map(LivePort::routed);
+        let first = all.next()?.clone();
+        Some(all.fold(first, RouteCounters::plus))
     }
 
     /// Counts up as long as somebody asks the port for packets, whether there are any or not.
@@ -287,6 +363,7 @@ impl LivePort {
                 }
             }
         }
+        self.desk.done();
         self.polled = polled(&self.sides);
         self.board.forget();
         self.board.write(&mut self.sides);
@@ -298,17 +375,9 @@ impl LivePort {
         self.sides.iter_mut().map(of).collect()
     }
 
-    /// Frames of the pool that nobody has, and those that sockets say they have: all of them, when nothing is on its way.
-    /// What is lent to a socket that does not have it, or is gone, is lost.
-    pub fn at_home(&mut self) -> usize {
-        let lent =
-            (0..).zip(&self.sides).map(|(number, side)| self.pool.lent_to(number).min(side.link.borrowed()));
-        lent.sum::<usize>() + self.pool.free()
-    }
-
     /// All frames of the pool.
     pub fn frames(&self) -> usize {
-        self.origins.len()
+        self.pool.frames()
     }
 
     /// What became of packets that were routed, in route mode.
@@ -350,7 +419,7 @@ impl LivePort {
     fn leave_to_host(&mut self, frame: &Frame, from: usize) -> Option<usize> {
         if !self.sides[from].link.shares_with_host() {
             let bytes = self.pool.bytes(frame);
-            if !self.host.as_mut().is_some_and(|host| host.hand_in(bytes)) {
+            if !self.host.as_ref().is_some_and(|host| host.hand_in(bytes)) {
                 self.sides[from].lost.lose(Lost::ForHost);
                 self.tell_dropped(frame, from, Why::Behind("port", Lost::ForHost.name()));
             }
@@ -426,8 +495,8 @@ impl LivePort {
     }
 }
 
-/// A link, how it can be opened again, and the program at its interface.
-type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Box<dyn Link>);
+/// The links of all cores to an interface, how they can be opened again, and the program there.
+type Opened = (Option<Arc<Mutex<XdpProgram>>>, Kind, Vec<Box<dyn Link>>);
 
 /// What becomes readable when a packet arrives at one of them.
 fn polled(sides: &[Side]) -> Box<[libc::pollfd]> {
@@ -445,7 +514,7 @@ fn misses_tags_of(Interface { name, .. }: &Interface) -> String {
 
 /// The largest MTU whose frames have one part: less than a page with what the kernel puts around a packet. Drivers take
 /// programs that know of no parts up to it.
-const LARGEST_MTU: usize = 3_498;
+pub(crate) const LARGEST_MTU: usize = 3_498;
 
 impl Port for LivePort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
@@ -459,8 +528,10 @@ impl Port for LivePort {
         }
         // There is no other writer.
         self.pulse.store(self.pulse.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.pool.deposit();
         let begin = frames.len();
         if self.clock.hand_out(&mut self.inward, max, frames) > 0 {
+            self.clock.number(&mut frames[begin..]);
             return Received::Frames;
         }
         for _ in 0..self.sides.len() {
@@ -469,6 +540,7 @@ impl Port for LivePort {
             let side = &mut self.sides[from];
             side.link.receive(&mut self.pool, &mut self.clock, max, frames);
             if frames.len() > begin {
+                self.clock.number(&mut frames[begin..]);
                 // A batch is of one interface.
                 for frame in &frames[begin..] {
                     self.origins[self.pool.chunk_of(frame)] = from as u8;

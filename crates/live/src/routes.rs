@@ -21,13 +21,13 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Reads the tables, and starts to follow them. Returns a forwarder for the one thread that has the port.
+    /// Reads the tables, and starts to follow them. Returns forwarders for so many threads that have ports.
     ///
     /// # Errors
     /// [`LiveError`] if the kernel does not tell them.
-    pub fn start() -> Result<(Routes, Forwarder), LiveError> {
+    pub fn start(threads: usize) -> Result<(Routes, Vec<Forwarder>), LiveError> {
         let mut tables = Tables::open()?;
-        let forwarder = tables.forwarder();
+        let forwarders = (0..threads).map(|_| tables.forwarder()).collect();
         let rules = tables.policy_rules();
         let remark =
             format!("{rules} policy rules (`ip rule`) are not followed: packets go by the main table");
@@ -44,7 +44,7 @@ impl Routes {
         });
         let thread = Some(thread.map_err(|error| LiveError::of("cannot start a thread for routes", error))?);
         let remarks = if rules > 0 { vec![remark] } else { Vec::new() };
-        Ok((Routes { stop, thread, remarks }, forwarder))
+        Ok((Routes { stop, thread, remarks }, forwarders))
     }
 }
 

@@ -40,8 +40,12 @@ impl Side {
         self.lost = self.counters();
         std::mem::swap(&mut self.link, &mut link);
         link.close(pool);
+        // What other cores' sockets still have is theirs: the last one to let go recalls all of it.
+        let is_last = link.let_go();
         drop(link);
-        pool.recall(number);
+        if is_last {
+            pool.recall(number);
+        }
         self.stalled = None;
     }
 

@@ -10,6 +10,7 @@
 //! * [`Umem`] is packet memory in chunks, one packet in each, or a part of a longer one. Several sockets use one memory: a packet that one of them
 //!   received can be sent by another without a copy.
 //! * [`XdpSocket`] is the socket of one receive and transmit queue.
+//!   Several sockets may have one queue ([`XdpSocket::beside`]): then [`Spread`] says which of them gets a packet.
 //! * [`XdpProgram`] is the program at the interface, which steers packets to the sockets. The kernel detaches it when it
 //!   is dropped, and when the process ends in any way, unless [`OnDeath`] says otherwise.
 //!
@@ -55,6 +56,7 @@ mod program;
 mod ring;
 mod setup;
 mod socket;
+mod spread;
 mod steering;
 mod umem;
 
@@ -64,7 +66,8 @@ pub use pins::Pins;
 pub(crate) use program::HOLDS_TAGS;
 pub use program::{Action, XdpProgram};
 pub(crate) use setup::LINK_BYTES;
-pub use socket::{Descriptor, Statistics, XdpSocket};
+pub use socket::{Descriptor, QueueRings, Statistics, XdpSocket};
+pub use spread::Spread;
 pub use steering::{HostPort, OnDeath, Steered, Steering};
 pub use umem::Umem;
 pub(crate) use umem::{XDP_HEADROOM, page_bytes};

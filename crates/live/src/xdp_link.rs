@@ -1,8 +1,16 @@
-//! All queues of an interface by AF_XDP, for one thread.
+//! All queues of an interface by AF_XDP, for one thread; or for each of several, which have sockets of their own.
+//!
+//! ```text
+//!                               ┌─► core 0: its socket of queue 0, of queue 1 ...: a receive and a transmit ring each
+//!   packet ──► XDP program ─────┤
+//!                               └─► core 1: its socket of queue 0, of queue 1 ...
+//!   each queue: one fill and one completion ring, used by whichever core comes by
+//! ```
 
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io::{Frame, Lent, Pool};
@@ -14,8 +22,8 @@ use crate::link::Link;
 use crate::packet_socket::sees_all;
 use crate::parts::Parts;
 use crate::xdp::{
-    BusyPoll, Descriptor, LINK_BYTES, SocketOptions, Steering, Umem, XDP_HEADROOM, XdpProgram, XdpSocket,
-    page_bytes,
+    AttachMode, BusyPoll, Descriptor, LINK_BYTES, SocketOptions, Steering, Umem, XDP_HEADROOM, XdpProgram,
+    XdpSocket, page_bytes,
 };
 use crate::{Interface, LiveError};
 
@@ -23,18 +31,29 @@ use crate::{Interface, LiveError};
 const BATCH: usize = 64;
 /// Entries of each ring.
 const RING: u32 = 2_048;
+/// The same of those that all sockets of a queue have, at most.
+const LARGEST: u32 = 8 * RING;
 /// The shortest frame that the kernel sends: an Ethernet header.
 const SHORTEST: usize = 14;
 /// Drivers whose senders leave checksums to a card that never comes: the sender is on this machine.
 const WITHOUT_CARD: [&str; 4] = ["veth", "virtio_net", "tun", "dummy"];
+
+/// How often in a row a core passes on where another one has the rings of a queue, before it waits for them.
+const MISSES: u32 = 16;
 
 /// The sockets of an interface, one for each queue, and the program that steers packets to them.
 pub(crate) struct XdpLink {
     // Detached first: the host gets packets again before there is nobody else to take them.
     program: Arc<Mutex<XdpProgram>>,
     sockets: Vec<XdpSocket>,
+    /// Which core's sockets these are.
+    core: usize,
+    /// How many cores have sockets that are open.
+    holders: Arc<AtomicUsize>,
+    /// How often in a row another core had the rings of some queue.
+    misses: u32,
     /// Keeps the interface open for packets to other addresses.
-    _sees_all: Option<OwnedFd>,
+    _sees_all: Option<Arc<OwnedFd>>,
     /// The interface's number in its port: the pool knows by it what is lent here.
     number: u8,
     /// Chunks that each socket should have to receive into.
@@ -85,39 +104,59 @@ pub(crate) fn umem(pool: &Pool) -> Result<Umem, LiveError> {
 }
 
 impl XdpLink {
-    /// Opens a socket for each queue. No packets are steered to them yet.
+    /// Opens a socket for each queue: once, or for each of as many cores as packets are [spread](Steering::spread) over. No
+    /// packets are steered to them yet.
     ///
     /// # Errors
-    /// [`LiveError`] says what is missing, or what is in the way. Everything is as before then.
-    pub(crate) fn open(
+    /// [`LiveError`] says what is missing, or what is in the way. Everything is as before then. Where packets are to be
+    /// spread, the program has to run in the driver: elsewhere the kernel may run it on several processors at once for one
+    /// queue, and older ones then mix up what sockets have in common.
+    pub(crate) fn open_each(
         interface: &Interface,
         steering: &Steering,
         umem: &Umem,
         options: LinkOptions,
-    ) -> Result<XdpLink, LiveError> {
+    ) -> Result<Vec<XdpLink>, LiveError> {
         let LinkOptions { number, waiting, frame_bytes, has_parts, sees_all, polls_driver } = options;
+        let cores = steering.spread.as_ref().map_or(1, |spread| spread.cores);
         if has_parts {
             check_room(interface, frame_bytes)?;
         }
         let program = XdpProgram::attach_for(interface, steering, has_parts)?;
-        let sees_all = sees_all.then(|| self::sees_all(interface)).transpose()?;
-        let filled = (waiting / interface.queues as usize).clamp(1, RING as usize);
+        if cores > 1 && program.mode() == AttachMode::Generic {
+            return Err(LiveError::refused(
+                format!("the driver of interface `{}` runs no XDP programs", interface.name),
+                "Have one thread in front of all cores: --front.",
+            ));
+        }
+        let sees_all = sees_all.then(|| self::sees_all(interface)).transpose()?.map(Arc::new);
+        // The rings that all sockets of a queue have are as large as those that each has for itself together.
+        let of_all = RING * (cores as u32).next_power_of_two().min(LARGEST / RING);
+        let filled = (waiting / interface.queues as usize).clamp(1, of_all as usize);
         let options = SocketOptions {
-            fill: RING,
-            receive: RING,
+            fill: of_all,
+            // A core that lags behind does not keep all that waits for packets: others go on.
+            receive: RING.min((2 * filled / cores).next_power_of_two() as u32).max(BATCH as u32),
             transmit: RING,
-            completion: RING,
+            completion: of_all,
             takes_parts: has_parts,
             busy_poll: polls_driver.then_some(POLL),
             ..SocketOptions::default()
         };
         let open = |queue| XdpSocket::open(umem, interface, queue, &options);
-        let sockets = (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()?;
-        Ok(XdpLink {
-            program: Arc::new(Mutex::new(program)),
+        let first = (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()?;
+        let beside = |_| first.iter().map(|socket| socket.beside(&options)).collect::<Result<Vec<_>, _>>();
+        let others = (1..cores).map(beside).collect::<Result<Vec<_>, _>>()?;
+        let program = Arc::new(Mutex::new(program));
+        let holders = Arc::new(AtomicUsize::new(cores));
+        let link = |(core, sockets)| XdpLink {
+            program: Arc::clone(&program),
             sockets,
+            core,
+            holders: Arc::clone(&holders),
+            misses: 0,
             number,
-            _sees_all: sees_all,
+            _sees_all: sees_all.clone(),
             filled,
             completes: WITHOUT_CARD.contains(&interface.driver.as_str()),
             parts: has_parts.then(|| Parts::new(umem, frame_bytes, interface.queues)),
@@ -125,9 +164,10 @@ impl XdpLink {
             is_down: false,
             counters: InterfaceCounters::default(),
             descriptors: Vec::with_capacity(RING as usize),
-            chunks: Vec::with_capacity(RING as usize),
+            chunks: Vec::with_capacity(options.completion as usize),
             unsent: Vec::with_capacity(BATCH),
-        })
+        };
+        Ok(std::iter::once(first).chain(others).enumerate().map(link).collect())
     }
 
     /// Has packets come to the sockets. Those that come before they have chunks are lost.
@@ -136,7 +176,7 @@ impl XdpLink {
     /// [`LiveError`] if the kernel refuses.
     pub(crate) fn steer(&mut self) -> Result<(), LiveError> {
         let mut program = lock(&self.program);
-        self.sockets.iter().try_for_each(|socket| program.insert(socket))
+        self.sockets.iter().try_for_each(|socket| program.insert_for(self.core, socket))
     }
 
     /// The program at the interface, to be told of addresses by another thread.
@@ -149,21 +189,32 @@ impl XdpLink {
         self.is_down = done.is_err();
     }
 
-    /// Gives the kernel chunks for packets to come, as many as it should have.
-    fn fill(&mut self, pool: &mut Pool, queue: usize) {
-        let socket = &mut self.sockets[queue];
-        let missing = self.filled.saturating_sub(socket.to_receive());
+    /// Takes back what was sent by a queue, and gives the kernel chunks for packets to come, as many as it should have. Where
+    /// another core does that just now, says so and leaves it at that.
+    fn tend(&mut self, pool: &mut Pool, queue: usize) -> bool {
+        let socket = &self.sockets[queue];
+        let Some(mut rings) = socket.rings(self.misses >= MISSES) else { return false };
+        self.chunks.clear();
+        rings.complete(&mut self.chunks);
+        for chunk in self.chunks.drain(..) {
+            if self.parts.as_mut().is_none_or(|parts| parts.is_sent(chunk)) {
+                pool.take_back(chunk);
+            }
+        }
+        let missing = self.filled.saturating_sub(rings.to_receive());
         // Not for every packet one.
         if missing >= BATCH.min(self.filled) {
-            self.chunks.clear();
             pool.lend(self.number, missing, &mut self.chunks);
-            socket.fill(&mut self.chunks);
+            rings.fill(&mut self.chunks);
             for chunk in self.chunks.drain(..) {
                 pool.take_back(chunk);
             }
         }
-        let woken = socket.wake_receive();
+        let is_due = socket.polls() || rings.needs_wakeup();
+        drop(rings);
+        let woken = if is_due { socket.wake_driver() } else { Ok(()) };
         self.note(woken);
+        true
     }
 }
 
@@ -275,19 +326,13 @@ impl Link for XdpLink {
     }
 
     fn turn(&mut self, pool: &mut Pool) {
+        let mut is_tended = true;
         for queue in 0..self.sockets.len() {
-            let socket = &mut self.sockets[queue];
-            let kicked = socket.kick();
-            self.chunks.clear();
-            socket.complete(&mut self.chunks);
-            for chunk in self.chunks.drain(..) {
-                if self.parts.as_mut().is_none_or(|parts| parts.is_sent(chunk)) {
-                    pool.take_back(chunk);
-                }
-            }
+            let kicked = self.sockets[queue].kick();
             self.note(kicked);
-            self.fill(pool, queue);
+            is_tended &= self.tend(pool, queue);
         }
+        self.misses = if is_tended { 0 } else { self.misses + 1 };
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
@@ -305,6 +350,11 @@ impl Link for XdpLink {
 
     fn close(&mut self, pool: &mut Pool) {
         self.parts.iter_mut().for_each(|parts| parts.close(pool));
+    }
+
+    fn let_go(&mut self) -> bool {
+        self.sockets.clear();
+        self.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     fn outlive(&mut self, outlives: bool) {

@@ -4,9 +4,15 @@
 
 #[path = "xdp/forward.rs"]
 mod forward;
+#[path = "xdp/frames.rs"]
+mod frames;
 mod lab;
+#[path = "xdp/own.rs"]
+mod own;
 #[path = "xdp/refusals.rs"]
 mod refusals;
+#[path = "xdp/spread.rs"]
+mod spread;
 #[path = "xdp/steer.rs"]
 mod steer;
 #[path = "../examples/xdp_forward.rs"]

@@ -43,6 +43,13 @@ impl Toeplitz {
         Toeplitz { by_byte }
     }
 
+    /// What a 16-bit word of the input adds to the hash, by the value of its first byte and of its second: wherever the word
+    /// stands, for a key whose period is 16 bits; `None` for another key.
+    pub fn by_word(&self) -> Option<Box<[[u32; 256]; 2]>> {
+        let (words, _) = self.by_byte.as_chunks::<2>();
+        words.iter().all(|word| *word == words[0]).then(|| Box::new(words[0]))
+    }
+
     /// The hash of `input`, the first byte first.
     ///
     /// # Panics
@@ -105,6 +112,20 @@ mod tests {
             assert_eq!(toeplitz.hash(&input(src, dst, Some(ports))), with_ports, "{src} {dst}");
             assert_eq!(toeplitz.hash(&input(src, dst, None)), addresses, "{src} {dst}");
         }
+    }
+
+    #[test]
+    fn a_word_adds_the_same_wherever_it_stands_with_the_symmetric_key_alone() {
+        let toeplitz = Toeplitz::new(&SYMMETRIC_KEY);
+        let [first, second] = *toeplitz.by_word().expect("its period is 16 bits");
+        let input: Vec<u8> = (0..36_u8).map(|byte| byte.wrapping_mul(37)).collect();
+        let hashes = input.as_chunks::<2>().0.iter();
+        let all = hashes.fold(0, |hash, [a, b]| hash ^ first[usize::from(*a)] ^ second[usize::from(*b)]);
+        assert_eq!(all, toeplitz.hash(&input));
+        assert!(Toeplitz::new(&VERIFICATION_KEY).by_word().is_none());
+        let mut wrong = SYMMETRIC_KEY;
+        wrong[17] ^= 1;
+        assert!(Toeplitz::new(&wrong).by_word().is_none(), "planted: a wrong byte");
     }
 
     #[test]

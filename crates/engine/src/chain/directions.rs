@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use wire::Addr;
+use wire::{Addr, SidePrefix};
 
 use crate::chain::{Chain, MalformedPolicy};
 use crate::path::core::{ChainCore, Place};
@@ -28,6 +28,12 @@ impl Chain {
     /// Whether some function stands between the sides, such as a NAT.
     pub(crate) fn has_between(&self) -> bool {
         self.functions.iter().any(|spec| spec.function.sides().is_some())
+    }
+
+    /// Where some function stands between the sides: which addresses are on which. Packets from outside are hashed as they
+    /// look from inside then.
+    pub fn side_prefixes(&self) -> Option<Vec<SidePrefix>> {
+        self.sides.as_ref().filter(|_| self.has_between()).map(|sides| sides.prefixes())
     }
 
     /// Whether packets to this address are for hosts inside, though it may be one of this host: a NAT's.

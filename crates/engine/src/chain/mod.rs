@@ -34,7 +34,7 @@ pub(crate) mod keeping;
 mod layout;
 mod reads;
 pub(crate) mod registry;
-mod sides;
+pub(crate) mod sides;
 mod striped;
 pub(crate) mod undeclared;
 

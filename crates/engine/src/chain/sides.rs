@@ -1,6 +1,9 @@
 //! The sides of a chain: what its file and its functions say of them.
 
+use std::net::IpAddr;
+
 use nf::prefix::PrefixSet;
+use wire::SidePrefix;
 
 use crate::chain::FunctionSpec;
 use crate::path::sides::Sides;
@@ -42,6 +45,34 @@ impl Sides {
         }
         Ok(Some(Sides { inside: inside.unwrap_or(of_functions), external }))
     }
+}
+
+impl Sides {
+    /// All that it knows: of an address the longest prefix says where it is, and one of none is outside.
+    pub(crate) fn prefixes(&self) -> Vec<SidePrefix> {
+        // These are the fewest that make up a set, so a prefix that lies in a set lies in one of its own.
+        let (inside, external): (Vec<_>, Vec<_>) =
+            (self.inside.prefixes().collect(), self.external.prefixes().collect());
+        let lies_in = |set: &[(IpAddr, u32)], (address, bits): (IpAddr, u32)| {
+            set.iter().any(|(of, common)| *common <= bits && cut(*of, *common) == cut(address, *common))
+        };
+        let mut all: Vec<SidePrefix> = Vec::new();
+        for prefix in inside.iter().chain(&external).copied() {
+            let (address, bits) = prefix;
+            let (is_inside, is_external) = (lies_in(&inside, prefix), lies_in(&external, prefix));
+            all.push(SidePrefix { address, bits, is_inside, is_external });
+        }
+        all
+    }
+}
+
+/// The family of an address, and so many of its bits.
+fn cut(address: IpAddr, bits: u32) -> (bool, u128) {
+    let (is_ipv4, all, width) = match address {
+        IpAddr::V4(v4) => (true, v4.to_bits().into(), 32),
+        IpAddr::V6(v6) => (false, v6.to_bits(), 128),
+    };
+    (is_ipv4, all.checked_shr(width - bits).unwrap_or(0))
 }
 
 /// Whether functions that stand between sides can stand beside each other: two NATs for different hosts, or one

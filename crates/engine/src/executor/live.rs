@@ -1,7 +1,8 @@
 //! A chain on the ports of a machine: until it is told to stop.
 //!
 //! One core has the port to itself. Several get their packets from a front, a thread that has the port: it stamps them,
-//! picks their cores as the strategy's dispatcher says, and sends what the cores are done with.
+//! picks their cores as the strategy's dispatcher says, and sends what the cores are done with. Or each of them has a port
+//! of its own, and whoever is before all ports sends each packet to the port of its core.
 
 use std::mem;
 use std::sync::Arc;
@@ -28,12 +29,51 @@ use crate::path::core::ChainCore;
 use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
 use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Queues, Team};
+use crate::strategies::egress::Egress;
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 
 /// How many guests the pool of a port must have, for [`run_live`].
 pub fn guests(plan: &Plan) -> usize {
     if plan.cores == 1 { 0 } else { plan.cores }
+}
+
+/// Where the packets of a run come in.
+enum Ways<'a, P> {
+    /// By one port. Several cores behind it have guests of its pool, which has so many frames.
+    One { port: UntilStopped<'a, P>, guests: Vec<Pool>, frames: usize },
+    /// By a port for each core.
+    Each(Vec<UntilStopped<'a, P>>),
+}
+
+impl<'a, P> Ways<'a, P> {
+    fn ports(&mut self) -> &mut [UntilStopped<'a, P>] {
+        match self {
+            Ways::One { port, .. } => std::slice::from_mut(port),
+            Ways::Each(ports) => ports,
+        }
+    }
+
+    /// The number of the next packet that comes, and the stamp of the last one that came.
+    fn at(&mut self) -> (u64, Stamp) {
+        let ports = self.ports().iter();
+        ports.fold((0, Stamp::default()), |(next, last), port| (next.max(port.next), last.max(port.last)))
+    }
+
+    /// A phase begins, up to a number.
+    fn begin(&mut self, until: Until) {
+        self.ports().iter_mut().for_each(|port| (port.until, port.ended) = (until.clone(), None));
+    }
+
+    /// Since when no packets come.
+    fn ended(&mut self) -> Instant {
+        self.ports().iter().filter_map(|port| port.ended).min().unwrap_or_else(Instant::now)
+    }
+
+    /// Whether a phase is over, and nothing else: where phases follow each other there is one port.
+    fn is_phase_over(&mut self) -> bool {
+        self.ports().iter().all(|port| port.is_phase_over())
+    }
 }
 
 /// Runs a chain on a port until [`Progress::stop`] is set, or the port ends; other chains take over as
@@ -49,10 +89,41 @@ pub fn run_live<E, P: Port>(
     chain: &Chain,
     plan: &Plan,
     port: &mut P,
-    (mut guests, frames): (Vec<Pool>, usize),
+    (guests, frames): (Vec<Pool>, usize),
     progress: &Progress,
 ) -> Result<RunOutcome, RunError<E>> {
     assert_eq!(guests.len(), self::guests(plan), "a guest for each core behind a front");
+    let is_broken = AtomicBool::new(false);
+    let port = UntilStopped::new(port, progress, &is_broken);
+    run(chain, plan, Ways::One { port, guests, frames }, progress)
+}
+
+/// The same on a port for each core, where each of them receives the packets of its core, as
+/// [`Plan::with_own_ports`] says. Stamps have numbers of which no two packets have the same.
+///
+/// # Errors
+/// As [`run_live`].
+///
+/// # Panics
+/// If the plan is not one of [`Plan::with_own_ports`], or there are not as many ports as cores.
+pub fn run_live_each<E, P: Port>(
+    chain: &Chain,
+    plan: &Plan,
+    ports: &mut [P],
+    progress: &Progress,
+) -> Result<RunOutcome, RunError<E>> {
+    assert!(plan.has_own_ports && ports.len() == plan.cores, "a port for each core");
+    let is_broken = AtomicBool::new(false);
+    let ports = ports.iter_mut().map(|port| UntilStopped::new(port, progress, &is_broken)).collect();
+    run(chain, plan, Ways::Each(ports), progress)
+}
+
+fn run<E, P: Port>(
+    chain: &Chain,
+    plan: &Plan,
+    mut ways: Ways<'_, P>,
+    progress: &Progress,
+) -> Result<RunOutcome, RunError<E>> {
     let mut chain = as_live(chain);
     let mut plan = plan.clone();
     let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
@@ -61,82 +132,108 @@ pub fn run_live<E, P: Port>(
     let mut before = Before::all(plan.cores, telemetry.as_deref());
     let Progress { stop, reloads, .. } = progress;
     let _ended = reloads.begin(&chain, &plan);
-    let until = Until::packet(u64::MAX);
-    let mut port = UntilStopped { port, stop, reloads, until, last: Stamp::default(), next: 0, ended: None };
     let (mut ingress_before, mut told, mut taken_over) = (None, None::<Told>, Vec::new());
     let mut changes = Changes::default();
     let mut changing = begin_changing(&chain, &plan, telemetry.as_ref());
     chain.trace_on(&mut chains, &progress.tracing);
     let begin = Instant::now();
     let worked = loop {
-        plan.first = port.next;
+        let (next, last) = ways.at();
+        plan.first = next;
         let (team, until) = match &mut changing {
             None => (plan.team(&chain), Until::packet(u64::MAX)),
             Some(changing) => {
-                let Phase { team, until, .. } = changing.begin(&mut chains, port.next, port.last);
+                let Phase { team, until, .. } = changing.begin(&mut chains, next, last);
                 (team, until)
             }
         };
-        (port.until, port.ended) = (until, None);
+        ways.begin(until);
         let Team { dispatcher, intakes } = team;
         let idle = (chains.split_off(intakes.len()), before.split_off(intakes.len()));
-        let idle_guests = guests.split_off(intakes.len().min(guests.len()));
-        let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
         let mut cores = chains.into_iter().zip(intakes).zip(before).enumerate();
-        let worked = thread::scope(|scope| {
-            if guests.is_empty() {
-                let alone = cores.next().map(|(core, ((chain, intake), before))| {
-                    let (port, ingress) = (&mut port, &mut ingress);
+        let mut tell = || taken_over.extend(told.take().map(Told::tell));
+        let worked = match &mut ways {
+            Ways::Each(ports) => thread::scope(|scope| {
+                let workers = cores.zip(ports).map(|((core, ((chain, mut intake), before)), port)| {
                     scope.spawn(move || {
-                        let mut intake = Alone { intake, ingress, dispatcher };
-                        (work(core, port, chain, &mut intake, before), ())
+                        let alarm = Alarm(port.is_broken);
+                        let worked = work(core, port, chain, &mut *intake, before);
+                        drop(alarm);
+                        (worked, ())
                     })
                 });
-                taken_over.extend(told.take().map(Told::tell));
-                return join(alone.into_iter().collect(), 0).map(|(worked, _)| worked);
+                let workers = workers.collect();
+                tell();
+                join(workers, next).map(|(worked, _)| worked)
+            })?,
+            Ways::One { port, guests, .. } if guests.is_empty() => {
+                let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
+                let worked = thread::scope(|scope| {
+                    let alone = cores.next().map(|(core, ((chain, intake), before))| {
+                        let ingress = &mut ingress;
+                        scope.spawn(move || {
+                            let mut intake = Alone { intake, ingress, dispatcher };
+                            (work(core, port, chain, &mut intake, before), ())
+                        })
+                    });
+                    tell();
+                    join(alone.into_iter().collect(), 0).map(|(worked, _)| worked)
+                })?;
+                ingress_before = Some(ingress);
+                worked
             }
-            let relay_of = if plan.has_one_queue() { Relay::one_queue } else { Relay::new };
-            let (relay, ports) = relay_of(mem::take(&mut guests), frames);
-            let workers = cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {
-                scope.spawn(move || {
-                    let worked = work(core, &mut port, chain, &mut *intake, before);
-                    (worked, port)
-                })
-            });
-            let workers = workers.collect();
-            taken_over.extend(told.take().map(Told::tell));
-            let room = Room { egress: plan.egress, frames, first: plan.first };
-            let packets = front(&mut port, &mut ingress, dispatcher, relay, room);
-            let (worked, ports) = join(workers, packets)?;
-            guests.extend(ports.into_iter().map(RelayPort::into_pool));
-            Ok(worked)
-        })?;
-        guests.extend(idle_guests);
+            Ways::One { port, guests, frames } => {
+                let frames = *frames;
+                let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
+                let idle_guests = guests.split_off(cores.len());
+                let worked = thread::scope(|scope| {
+                    let relay_of = if plan.has_one_queue() { Relay::one_queue } else { Relay::new };
+                    let (relay, ports) = relay_of(mem::take(guests), frames);
+                    let workers =
+                        cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {
+                            scope.spawn(move || {
+                                let worked = work(core, &mut port, chain, &mut *intake, before);
+                                (worked, port)
+                            })
+                        });
+                    let workers = workers.collect();
+                    tell();
+                    let room = Room { egress: plan.egress, frames, first: plan.first };
+                    let packets = front(port, &mut ingress, dispatcher, relay, room);
+                    let (worked, ports) = join(workers, packets)?;
+                    guests.extend(ports.into_iter().map(RelayPort::into_pool));
+                    Ok(worked)
+                })?;
+                guests.extend(idle_guests);
+                ingress_before = Some(ingress);
+                worked
+            }
+        };
         let mut worked = worked.with_idle(idle);
+        let (next_packet, last) = ways.at();
         if let Some(changing) = &mut changing {
             (chains, before) = worked.hand_over();
-            if port.is_phase_over() {
-                ingress_before = Some(ingress);
+            if ways.is_phase_over() {
                 continue;
             }
-            changes.followed_by(changing.end(&mut chains, port.next, port.last));
+            changes.followed_by(changing.end(&mut chains, next_packet, last));
             worked = AllWorked::of(chains, before);
         }
         let (false, Some(mut next)) = (stop.load(Ordering::Relaxed), reloads.take()) else { break worked };
         let (old, before_it) = worked.hand_over();
         check_declared(&chain, old.iter()).map_err(RunError::Undeclared)?;
-        let since = port.ended.take().unwrap_or_else(Instant::now);
-        told = Some(next.take_over((&chain, &plan), old, (port.next, port.last), since));
+        told = Some(next.take_over((&chain, &plan), old, (next_packet, last), ways.ended()));
         before = before_it;
         before.iter_mut().for_each(|before| before.goes_on(&next.chain, &chain));
-        ingress_before = Some(ingress);
         (chain, plan, chains) = (next.chain, next.plan, next.chains);
         chain.trace_on(&mut chains, &progress.tracing);
         changing = begin_changing(&chain, &plan, telemetry.as_ref());
     };
     let elapsed = begin.elapsed();
-    let Settled { cores, moves, last, .. } = worked.settle(port.last);
+    let Settled { cores, moves, last, .. } = worked.settle(ways.at().1);
     check_declared(&chain, cores.iter().map(|(_, core)| core)).map_err(RunError::Undeclared)?;
+    // Each core sends by itself: what is in order is each flow.
+    let egress = if plan.has_own_ports { Egress::AsReady } else { plan.egress };
     let verified = chain.checksums == Checksums::Verify;
     Ok(RunOutcome {
         packets: cores.iter().map(|(counters, _)| counters.packets).sum(),
@@ -151,7 +248,7 @@ pub fn run_live<E, P: Port>(
         moves,
         is_replicated: plan.is_replicated(),
         history: None,
-        egress: EgressOutcome { egress: plan.egress, ..EgressOutcome::default() },
+        egress: EgressOutcome { egress, ..EgressOutcome::default() },
         reloads: taken_over,
         changes,
         checksums: ChecksumSample { verified, ..ChecksumSample::default() },
@@ -175,6 +272,8 @@ struct UntilStopped<'a, P> {
     port: &'a mut P,
     stop: &'a AtomicBool,
     reloads: &'a Reloads,
+    /// Whether a core panicked: the others end.
+    is_broken: &'a AtomicBool,
     /// Where the phase ends, or a few packets later.
     until: Until,
     /// Of the last packet that came in.
@@ -185,9 +284,27 @@ struct UntilStopped<'a, P> {
     ended: Option<Instant>,
 }
 
-impl<P> UntilStopped<'_, P> {
+/// Tells the other cores when this one panics.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'a, P> UntilStopped<'a, P> {
+    fn new(port: &'a mut P, progress: &'a Progress, is_broken: &'a AtomicBool) -> UntilStopped<'a, P> {
+        let Progress { stop, reloads, .. } = progress;
+        let (until, last) = (Until::packet(u64::MAX), Stamp::default());
+        UntilStopped { port, stop, reloads, is_broken, until, last, next: 0, ended: None }
+    }
+
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.reloads.is_due()
+        let [stop, is_broken] = [self.stop, self.is_broken].map(|flag| flag.load(Ordering::Relaxed));
+        stop || is_broken || self.reloads.is_due()
     }
 
     /// Whether the phase is over, and nothing else.

@@ -1,5 +1,7 @@
 //! Who sends packets to the cores.
 
+use std::thread;
+
 use io::{Closed, Feeder, Frame};
 use strategy::Assign;
 use wire::{Headers, Stamp};
@@ -120,6 +122,21 @@ impl Queues for Feeder {
     fn is_closed(&self) -> bool {
         Feeder::is_closed(self)
     }
+}
+
+/// Waits until the cores have made room.
+///
+/// # Errors
+/// [`Closed`] if they take no packets any more.
+#[inline]
+pub(crate) fn wait_for_room(queues: &dyn Queues, mut has_room: impl FnMut() -> bool) -> Result<(), Closed> {
+    while !has_room() {
+        if queues.is_closed() {
+            return Err(Closed);
+        }
+        thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Packets go where it says.

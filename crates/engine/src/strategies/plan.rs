@@ -8,23 +8,30 @@ use std::thread;
 
 use control::BUCKETS;
 use io::{replay, replay_in_any_order, replay_one_queue};
-use strategy::{ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
+use strategy::{
+    ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Pins, Rebalancing,
+};
 use table::OutOfMemory;
 use wire::Headers;
 
 use crate::chain::Chain;
 use crate::chain::keeping::{Entries, Keeping, Spread};
+use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
+use crate::strategies::account::Account;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::{SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::limits::{MAX_CORES, free_bytes};
-use crate::strategies::refusal::{NoParking, PlanError};
+use crate::strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
 
 /// Values of a hash of which each has an entry of its own: as many as [`io::Frame::entry`] tells apart.
 pub(crate) const HASH_VALUES: usize = 1 << 16;
+
+/// The most entries of an indirection table.
+const MOST_ENTRIES: usize = INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1];
 
 /// A way to run one chain on several cores. A strategy is a folder of its own, and a line in
 /// [`ALL`](crate::strategies::ALL); one from outside this crate is given to [`Plan::new`] as any other.
@@ -61,6 +68,12 @@ pub trait Strategy: Send + Sync {
     /// Whether cores take packets from one queue that all of them have, where there are several: no one picks a core.
     fn has_one_queue(&self) -> bool {
         false
+    }
+
+    /// The core of each entry of the indirection table, if a packet's core follows from that and its hash alone, and the table
+    /// stays as it is: then whoever knows both can spread packets.
+    fn table(&self, _plan: &Plan) -> Option<Vec<u16>> {
+        None
     }
 
     /// Whether the number of cores that get packets may change while it runs, where a plan is [so](Plan::with_cores_to_park).
@@ -200,6 +213,12 @@ pub struct Plan {
     pub active: ActiveCores,
     /// How long it takes until entries that move are on their new core.
     pub updates: Arc<Updates>,
+    /// What the strategy has to say of itself while it runs.
+    pub account: Arc<Account>,
+    /// Entries or shards that somebody put on a core by hand.
+    pub pins: Pins,
+    /// Whether each core has a port of its own: see [`Plan::with_own_ports`].
+    pub has_own_ports: bool,
     /// In which order packets leave.
     pub egress: Egress,
     /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
@@ -227,7 +246,10 @@ impl Plan {
             rebalancing,
             shards,
             active: ActiveCores::new(cores),
-            updates: Arc::new(Updates::new(INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1])),
+            updates: Arc::new(Updates::new(MOST_ENTRIES)),
+            account: Arc::default(),
+            pins: Pins::new(MOST_ENTRIES),
+            has_own_ports: false,
             egress,
             first: 0,
         };
@@ -266,16 +288,47 @@ impl Plan {
             () if !(1..=cores).contains(&active) => Err(NoParking::Number { asked: active, cores }),
             () if !self.strategy.parks() => Err(NoParking::Strategy { strategy }),
             () if !self.shared.is_empty() => Err(NoParking::Shared { functions: self.shared_names(chain) }),
+            () if self.has_own_ports => Err(NoParking::OwnPorts),
             () if self.rebalancing.is_none() => Err(NoParking::Began),
             () => Ok(()),
         }
     }
 
+    /// Whether an entry of the indirection table, or a shard, can be put on a core by hand: see [`Plan::pins`].
+    ///
+    /// # Errors
+    /// [`NoMove`] says why not.
+    pub fn check_move(&self, entry: u16, core: u16) -> Result<(), NoMove> {
+        let (strategy, active) = (self.strategy.name(), self.active.get());
+        let every = self.rebalancing.map(|rebalancing| rebalancing.every);
+        let why = match (self.states, self.strategy.parks(), every) {
+            _ if self.cores == 1 => return Err(NoMove::OneCore),
+            (_, true, Some(Every::Period(_) | Every::Packets(_))) => None,
+            (_, true, _) => Some("entries go to other cores only where the number of cores changes"),
+            (States::Replicated, ..) => Some("each core has all flows"),
+            (States::PartlyReplicated, ..) => Some("flows stay on their core, or go to all cores"),
+            (States::Striped, ..) => Some("all cores have one table"),
+            (States::Changing, ..) => Some("where flows are changes with what runs"),
+            (States::Private, ..) => Some("flows stay on their core"),
+        };
+        let (unit, entries) = match self.shards {
+            Some(shards) => ("shard", shards.count()),
+            None => ("entry", self.indirection_entries),
+        };
+        match why {
+            Some(why) => Err(NoMove::Strategy { strategy, why }),
+            None if usize::from(entry) >= entries => Err(NoMove::Entry { unit, entry, entries }),
+            None if usize::from(core) >= active => Err(NoMove::Core { core, active }),
+            None => Ok(()),
+        }
+    }
+
     /// As this one goes on where `self` follows upon `before`, in the same run: what others know of it stays theirs.
     pub fn following(self, before: &Plan) -> Plan {
-        let Plan { indirection_entries, egress, rebalancing, shards, ref active, ref updates, .. } = *before;
-        let (active, updates) = (active.clone(), Arc::clone(updates));
-        Plan { indirection_entries, egress, rebalancing, shards, active, updates, ..self }
+        let Plan { indirection_entries, egress, rebalancing, shards, .. } = *before;
+        let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
+        let (account, pins) = (Arc::clone(&before.account), before.pins.clone());
+        Plan { indirection_entries, egress, rebalancing, shards, active, updates, account, pins, ..self }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.
@@ -286,6 +339,27 @@ impl Plan {
     /// Which core gets a packet of `chain`.
     pub fn assign(&self, chain: &Chain) -> Box<dyn Assign> {
         self.strategy.assign(chain, self)
+    }
+
+    /// As this one runs where each core has a port of its own, and somebody before all ports sends each packet to the one of
+    /// its core: the core that [`Plan::indirection`] has for the entry to which the hash of [`Plan::hash_fields`] points, of
+    /// the packet as it looks from inside where there are [`Chain::side_prefixes`]. No entry moves.
+    ///
+    /// # Errors
+    /// [`NoOwnPorts`] says why one thread has to see all packets.
+    pub fn with_own_ports(self, chain: &Chain) -> Result<Plan, NoOwnPorts> {
+        let strategy = self.strategy.name();
+        match () {
+            () if self.cores == 1 => Err(NoOwnPorts::OneCore),
+            () if self.indirection().is_none() => Err(NoOwnPorts::Strategy { strategy }),
+            () if chain.checks().fragments == Fragments::Track => Err(NoOwnPorts::Fragments),
+            () => Ok(Plan { rebalancing: None, has_own_ports: true, ..self }),
+        }
+    }
+
+    /// The core of each entry of the indirection table, where that never changes: see [`Strategy::table`].
+    pub fn indirection(&self) -> Option<Vec<u16>> {
+        self.strategy.table(self)
     }
 
     /// Who sends packets of `chain` to the cores, and what stands before each core's chain.

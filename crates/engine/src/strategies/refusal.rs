@@ -138,6 +138,11 @@ pub enum NoParking {
         "no core can be parked: the chain that the run began with did not allow it\nStart the run anew with this chain."
     )]
     Began,
+    /// Whoever spreads packets over cores that have ports of their own does not move entries.
+    #[error(
+        "no core can be parked: each has sockets of its own, and the XDP program spreads packets over all of them\nStart the run with --front to park some of them."
+    )]
+    OwnPorts,
     /// Fewer than one, or more than there are.
     #[error(
         "{asked} cores: the run has {cores}, so 1 to {cores} can get packets\nThreads, tables and rings are made at the start: start it with as many as it may need, and park some of them."
@@ -148,4 +153,57 @@ pub enum NoParking {
         /// What there is.
         cores: usize,
     },
+}
+
+/// Why an entry of the indirection table, or a shard, cannot be put on a core by hand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMove {
+    /// There is one.
+    #[error("the run has one core, which has all flows\nStart it with `--strategy rsspp --cores N`.")]
+    OneCore,
+    /// Nobody looks at the table while packets come.
+    #[error(
+        "under strategy `{strategy}` {why}, so nothing can be put on a core by hand\nUse `--strategy rsspp` or `dyssect`."
+    )]
+    Strategy {
+        /// The strategy.
+        strategy: &'static str,
+        /// What it does instead.
+        why: &'static str,
+    },
+    /// There is none of this number.
+    #[error("there is no {unit} {entry}: they are 0 to {}", entries.saturating_sub(1))]
+    Entry {
+        /// `entry` or `shard`.
+        unit: &'static str,
+        /// What was asked.
+        entry: u16,
+        /// How many there are.
+        entries: usize,
+    },
+    /// It gets no packets, or is not there.
+    #[error("core {core} gets no packets: cores 0 to {} do\n`paceline ctl cores N` has more of the run's cores get some.", active.saturating_sub(1))]
+    Core {
+        /// What was asked.
+        core: u16,
+        /// How many get packets.
+        active: usize,
+    },
+}
+
+/// Why cores cannot have ports of their own, to which others send the packets that a hash and a table say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoOwnPorts {
+    /// There is one.
+    #[error("one core has the port to itself")]
+    OneCore,
+    /// Packets' cores follow from more than a hash and a table that stay as they are.
+    #[error("strategy `{strategy}` decides as packets come")]
+    Strategy {
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// Somebody has to see all fragments of a datagram.
+    #[error("with `fragments = \"track\"` one thread follows all datagrams")]
+    Fragments,
 }

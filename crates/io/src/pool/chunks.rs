@@ -7,16 +7,21 @@
 //!
 //! An address is an offset in the memory, bytes. The pool knows which chunks are lent: what comes back that is not is
 //! refused, so a kernel that errs cannot make two tokens for a buffer.
+//!
+//! Cores with sockets of their own have [peers](Pool::peers): what one lent another may receive or take back, since the
+//! kernel's rings of a queue are common to all of them. Free chunks that a peer does not need at once lie in a bank that all
+//! of them draw from, so that no core runs dry while another has more than it needs.
 
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memory::{Array, LINE_BYTES, Line};
 use ring::ring;
 use wire::{LinkType, Stamp};
 
-use super::{Link, Memory, Pool};
+use super::{AT_HAND, Bank, Link, Memory, Pool};
 use crate::Frame;
 use crate::frame::{Place, new_pool_id};
 
@@ -25,6 +30,16 @@ const LEAST_BYTES: usize = 2 << 20;
 
 /// To whom a chunk is lent that is not.
 const AT_HOME: u8 = u8::MAX;
+
+/// Nobody panics who has it.
+fn lock(bank: &Bank) -> MutexGuard<'_, Vec<u32>> {
+    bank.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As many marks as there are chunks, all of them at home.
+fn all_at_home(frames: usize) -> Arc<[AtomicU8]> {
+    (0..frames).map(|_| AtomicU8::new(AT_HOME)).collect()
+}
 
 /// A packet in a lent chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +78,8 @@ impl Pool {
             number,
             foreign: 0,
             links,
-            lent: vec![AT_HOME; if number == 0 { frames } else { 0 }].into(),
+            lent: all_at_home(if number == 0 { frames } else { 0 }),
+            bank: None,
             memory: Arc::clone(&memory),
         };
         let mut links = vec![None];
@@ -77,6 +93,63 @@ impl Pool {
         }
         let links = if guests == 0 { Vec::new() } else { links };
         (pool(0, free, links), all_guests)
+    }
+
+    /// So many pools of the same `frames` chunks, each for a core with sockets of its own: see the module. Frames may go
+    /// from one to another.
+    ///
+    /// # Panics
+    /// As [`Pool::chunks`], and if there are no pools.
+    pub fn peers(frames: usize, chunk_bytes: usize, pools: usize) -> Vec<Pool> {
+        let (mut first, _) = Pool::chunks(frames, chunk_bytes, 0);
+        let bank = Arc::new(Mutex::new(std::mem::take(&mut first.free)));
+        let frames = first.frames();
+        first.free.reserve(frames);
+        first.bank = Some(Arc::clone(&bank));
+        let others: Vec<Pool> = (1..pools)
+            .map(|_| Pool {
+                free: Vec::with_capacity(frames),
+                links: Vec::new(),
+                lent: Arc::clone(&first.lent),
+                bank: Some(Arc::clone(&bank)),
+                memory: Arc::clone(&first.memory),
+                ..first
+            })
+            .collect();
+        assert!(pools > 0, "no pools");
+        std::iter::once(first).chain(others).collect()
+    }
+
+    /// All frames of the memory, whoever has them.
+    pub fn frames(&self) -> usize {
+        self.memory.pool_lines / usize::from(self.frame_lines)
+    }
+
+    /// Puts chunks that are not needed at once into the bank, where there is one: said once a batch. Does not wait.
+    #[inline]
+    pub fn deposit(&mut self) {
+        if self.free.len() > 2 * AT_HAND
+            && let Some(bank) = &self.bank
+            && let Ok(mut bank) = bank.try_lock()
+        {
+            bank.extend(self.free.drain(AT_HAND..));
+        }
+    }
+
+    /// Chunks in the bank.
+    pub fn in_bank(&self) -> usize {
+        self.bank.as_ref().map_or(0, |bank| lock(bank).len())
+    }
+
+    /// Draws from the bank until `most` chunks are free here, as far as there are so many.
+    pub(super) fn draw(&mut self, most: usize) {
+        if let Some(bank) = &self.bank
+            && let Some(missing) = most.checked_sub(self.free.len())
+        {
+            let mut bank = lock(bank);
+            let from = bank.len().saturating_sub(missing);
+            self.free.extend(bank.drain(from..));
+        }
     }
 
     /// Where the memory of all frames begins, and its bytes: to be told to a kernel or a card. It is there as long as
@@ -98,9 +171,10 @@ impl Pool {
 
     /// Lends up to `most` free chunks to one of those who borrow, by its number, 0 to 254: appends their addresses.
     pub fn lend(&mut self, to: u8, most: usize, chunks: &mut Vec<u64>) {
+        self.draw(most);
         let count = most.min(self.free());
         for line in self.free.drain(self.free.len() - count..).rev() {
-            self.lent[line as usize / usize::from(self.frame_lines)] = to;
+            self.lent[line as usize / usize::from(self.frame_lines)].store(to, Ordering::Relaxed);
             chunks.push(u64::from(line) * LINE_BYTES as u64);
         }
     }
@@ -127,7 +201,7 @@ impl Pool {
     pub fn lend_frame(&mut self, to: u8, frame: Frame) -> Lent {
         let Place { pool, first_line, offset, len, .. } = frame.place;
         assert!(pool == self.id, "a frame of another port");
-        self.lent[first_line as usize / usize::from(self.frame_lines)] = to;
+        self.lent[first_line as usize / usize::from(self.frame_lines)].store(to, Ordering::Relaxed);
         Lent { address: u64::from(first_line) * LINE_BYTES as u64 + u64::from(offset), len }
     }
 
@@ -143,8 +217,11 @@ impl Pool {
     /// itself. Says how many chunks those were. O(chunks).
     pub fn recall(&mut self, from: u8) -> usize {
         let before = self.free.len();
-        for (chunk, lent) in self.lent.iter_mut().enumerate().filter(|(_, lent)| **lent == from) {
-            *lent = AT_HOME;
+        for (chunk, lent) in self.lent.iter().enumerate() {
+            if lent.load(Ordering::Relaxed) != from {
+                continue;
+            }
+            lent.store(AT_HOME, Ordering::Relaxed);
             self.free.push(chunk as u32 * u32::from(self.frame_lines));
         }
         self.free.len() - before
@@ -178,12 +255,12 @@ impl Pool {
 
     /// How many chunks are lent. O(chunks).
     pub fn lent(&self) -> usize {
-        self.lent.iter().filter(|lent| **lent != AT_HOME).count()
+        self.lent.iter().filter(|lent| lent.load(Ordering::Relaxed) != AT_HOME).count()
     }
 
     /// How many chunks are lent to one of those who borrow. O(chunks).
     pub fn lent_to(&self, to: u8) -> usize {
-        self.lent.iter().filter(|lent| **lent == to).count()
+        self.lent.iter().filter(|lent| lent.load(Ordering::Relaxed) == to).count()
     }
 
     #[inline]
@@ -194,8 +271,11 @@ impl Pool {
         if offset + u64::from(len) > 1 << shift {
             return None;
         }
-        let lent = self.lent.get_mut(usize::try_from(index).ok()?)?;
-        (std::mem::replace(lent, AT_HOME) != AT_HOME)
-            .then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
+        let lent = self.lent.get(usize::try_from(index).ok()?)?;
+        // Of a chunk that is lent one peer hears at a time: it lies in one entry of one ring. So two steps do, and what
+        // they order is ordered by the rings. Orderings say no more.
+        let is_lent = lent.load(Ordering::Relaxed) != AT_HOME;
+        lent.store(AT_HOME, Ordering::Relaxed);
+        is_lent.then(|| (index as u32 * u32::from(self.frame_lines), offset as u16))
     }
 }

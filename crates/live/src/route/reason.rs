@@ -111,6 +111,19 @@ impl RouteCounters {
         self.drops[reason as usize]
     }
 
+    /// Of two forwarders together.
+    pub fn plus(mut self, other: &RouteCounters) -> RouteCounters {
+        let RouteCounters { sent, hairpins, host, drops, replies, replies_limited, asks_lost } = other;
+        self.sent += sent;
+        self.hairpins += hairpins;
+        self.host += host;
+        self.drops.iter_mut().zip(drops).for_each(|(sum, count)| *sum += count);
+        self.replies += replies;
+        self.replies_limited += replies_limited;
+        self.asks_lost += asks_lost;
+        self
+    }
+
     /// All packets.
     pub fn packets(&self) -> u64 {
         self.sent + self.host + self.drops.iter().sum::<u64>()

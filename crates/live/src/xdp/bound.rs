@@ -116,7 +116,11 @@ fn instructions(object: &[u8], loaded: &Ebpf, function: u32) -> Result<Vec<bpf_i
 /// A map of one of the kinds that the program has.
 fn data(map: &Map) -> Option<&MapData> {
     match map {
-        Map::Array(data) | Map::HashMap(data) | Map::PerCpuArray(data) | Map::XskMap(data) => Some(data),
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LpmTrie(data)
+        | Map::PerCpuArray(data)
+        | Map::XskMap(data) => Some(data),
         _ => None,
     }
 }

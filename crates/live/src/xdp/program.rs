@@ -6,7 +6,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use aya::maps::{HashMap, MapData, MapError, PerCpuArray, XskMap};
+use aya::maps::lpm_trie::{Key, LpmTrie};
+use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp};
 use aya::sys::SyscallError;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
@@ -15,7 +16,8 @@ use super::bound;
 use super::link::{self, AttachMode};
 use super::pins::Pin;
 use super::socket::XdpSocket;
-use super::steering::{OnDeath, Steered, Steering, address_key};
+use super::spread::{Spread, address_key, side_entry};
+use super::steering::{OnDeath, Steered, Steering};
 use crate::{Interface, LiveError};
 
 /// What an address passes, as in bpf/steer.bpf.c.
@@ -57,6 +59,8 @@ pub struct XdpProgram {
     asks_for_tags: bool,
     /// Holds the program at the interface.
     _link: OwnedFd,
+    /// How many cores have a socket each at every queue.
+    cores: usize,
     /// Holds it there when this process is gone, too.
     pin: Option<Pin>,
 }
@@ -83,6 +87,13 @@ impl XdpProgram {
         takes_parts: bool,
     ) -> Result<XdpProgram, LiveError> {
         let name = &interface.name;
+        if let Some(why) = steering.spread.as_ref().and_then(|spread| spread.refusal(interface.queues)) {
+            let help = "Use fewer cores, or one thread in front of them: --front.";
+            return Err(LiveError::refused(
+                format!("interface `{name}` cannot have a socket for each core: {why}"),
+                help,
+            ));
+        }
         let mut ebpf = load(steering, name)?;
         let program = program(&mut ebpf, entry(takes_parts))
             .map_err(|error| failed("cannot load the XDP program", name, &error))?;
@@ -116,9 +127,24 @@ impl XdpProgram {
             interface: interface.clone(),
             mode,
             asks_for_tags,
+            cores: steering.spread.as_ref().map_or(1, |spread| spread.cores),
             _link: link,
             pin,
         };
+        for (at, hash) in (0..).zip(steering.spread.iter().flat_map(|spread| spread.hash.as_flattened())) {
+            let mut hashes: Array<_, u32> = program.map("hashes")?;
+            let set = hashes.set(at, hash, 0);
+            set.map_err(|error| failed("cannot say how packets are hashed", name, &error))?;
+        }
+        for prefix in steering.spread.iter().flat_map(|spread| &spread.sides).flatten() {
+            let (bits, address, side) = side_entry(prefix);
+            let mut prefixes: LpmTrie<_, [u8; 16], u8> = program.map("prefixes")?;
+            let inserted = prefixes.insert(&Key::new(bits, address), side, 0);
+            inserted.map_err(|error| failed("cannot say which addresses are inside", name, &error))?;
+        }
+        for (entry, owner) in (0..).zip(steering.spread.iter().flat_map(|spread| &spread.owners)) {
+            program.set_owner(entry, usize::from(*owner))?;
+        }
         program.set_host_addresses(&steering.host_addresses)?;
         program.add_addresses(&steering.port_addresses, ITS_PORTS)?;
         for port in &steering.pass_ports {
@@ -154,8 +180,16 @@ impl XdpProgram {
     /// Redirects the packets of the socket's queue to the socket. When the socket is dropped, they go to the host again.
     ///
     /// # Errors
-    /// [`LiveError`] if the socket is of another interface, or its queue has a number above 255.
+    /// [`LiveError`] if the socket is of another interface, or its queue has a number above 4,095.
     pub fn insert(&mut self, socket: &XdpSocket) -> Result<(), LiveError> {
+        self.insert_for(0, socket)
+    }
+
+    /// The same for the packets of a core alone, where they are [spread](Steering::spread) over several.
+    ///
+    /// # Errors
+    /// As [`XdpProgram::insert`].
+    pub fn insert_for(&mut self, core: usize, socket: &XdpSocket) -> Result<(), LiveError> {
         let (queue, of) = (socket.queue(), &socket.interface().name);
         if socket.interface().index != self.interface.index {
             return Err(LiveError::refused(
@@ -166,9 +200,22 @@ impl XdpProgram {
                 "Attach a program to each interface.",
             ));
         }
+        let place = queue * self.cores as u32 + core as u32;
         let mut sockets: XskMap<_> = self.map("sockets")?;
-        let set = sockets.set(queue, socket.fd().as_raw_fd(), 0);
+        let set = sockets.set(place, socket.fd().as_raw_fd(), 0);
         set.map_err(|error| failed(&format!("cannot steer packets to queue {queue}"), of, &error))
+    }
+
+    /// Has packets of an entry go to another core's sockets from now on, where they are [spread](Steering::spread). Those that
+    /// the program has seen before go to the one before.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel refuses: there is no such entry.
+    pub fn set_owner(&mut self, entry: u32, core: usize) -> Result<(), LiveError> {
+        let name = self.interface.name.clone();
+        let mut owners: Array<_, u32> = self.map("owners")?;
+        let set = owners.set(entry, core as u32, 0);
+        set.map_err(|error| failed(&format!("cannot give entry {entry} to core {core}"), &name, &error))
     }
 
     /// Replaces the host's own addresses, those of which only ports pass included. The rules that use them are those of [`Steering`] at
@@ -257,6 +304,27 @@ impl XdpProgram {
         })
     }
 
+    /// For tests: to which entry the hash of a frame points (`BPF_PROG_TEST_RUN`), and which core has it.
+    ///
+    /// # Errors
+    /// As [`XdpProgram::try_out`].
+    pub fn pick(&mut self, frame: &[u8]) -> Result<(u16, u16), LiveError> {
+        let error_of =
+            |error: ProgramError| failed("cannot try the XDP program out", &self.interface.name, &error);
+        let program: &mut Xdp = self
+            .ebpf
+            .program_mut("pick")
+            .ok_or(ProgramError::NotLoaded)
+            .and_then(TryInto::try_into)
+            .map_err(error_of)?;
+        if program.fd().is_err() {
+            program.load().map_err(error_of)?;
+        }
+        let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::default() };
+        let picked = program.test_run(options).map_err(error_of)?.return_value;
+        Ok((picked as u16, (picked >> 16) as u16))
+    }
+
     fn map<'a, M>(&'a mut self, name: &str) -> Result<M, LiveError>
     where
         M: TryFrom<&'a mut aya::maps::Map, Error = MapError>,
@@ -303,7 +371,16 @@ fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
         OnDeath::Pass => XDP_PASS,
         OnDeath::Block => XDP_DROP,
     };
+    let spread = steering.spread.as_ref();
+    let cores = spread.map_or(0, |spread| spread.cores as u32);
+    let hashed = spread.map_or(0, Spread::hashed);
+    let has_sides = spread.map_or(0, |spread| u32::from(spread.sides.is_some()));
+    let mask = spread.map_or(0, |spread| spread.owners.len() as u32 - 1);
     let mut loader = EbpfLoader::new();
+    loader.override_global("cores", &cores, true);
+    loader.override_global("hash_fields", &hashed, true);
+    loader.override_global("has_sides", &has_sides, true);
+    loader.override_global("entry_mask", &mask, true);
     let loader = loader.override_global("rules", &rules, true);
     let loaded = loader.override_global("without_socket", &without_socket, true).load(OBJECT);
     loaded.map_err(|error| failed("cannot load the XDP program", interface, &error))
@@ -363,6 +440,8 @@ fn failed(what: &str, interface: &str, error: &(dyn Error + 'static)) -> LiveErr
         chain.extend(at.map(ToString::to_string));
     }
     chain.dedup();
+    // What the kernel's verifier has to say fills pages, and is never the same twice.
+    chain.iter_mut().for_each(|text| text.truncate(text.find(". Verifier output").unwrap_or(text.len())));
     match root {
         Some(code) => {
             LiveError::of(format!("{what}: {}", chain.join(": ")), io::Error::from_raw_os_error(code))

@@ -141,6 +141,32 @@ pub(super) fn bind(
     }
 }
 
+/// Takes a queue that another socket of this process has, with that one's memory and its fill and completion ring.
+pub(super) fn bind_beside(
+    fd: &OwnedFd,
+    interface: &Interface,
+    queue: u32,
+    first: &OwnedFd,
+) -> Result<(), LiveError> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        // The first socket's mode is all sockets' mode.
+        sxdp_flags: libc::XDP_SHARED_UMEM,
+        sxdp_ifindex: interface.index,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: first.as_raw_fd() as u32,
+    };
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the address is the kernel's structure for this family, of this length.
+    if unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } == 0 {
+        return Ok(());
+    }
+    Err(LiveError::last(format!(
+        "cannot have a second socket at queue {queue} of interface `{}`",
+        interface.name
+    )))
+}
+
 fn bind_failed(error: io::Error, name: &str, queue: u32, options: &SocketOptions) -> LiveError {
     let what = format!("cannot take queue {queue} of interface `{name}`");
     // ENOTSUPP, which some drivers give for EOPNOTSUPP, has no name outside the kernel.

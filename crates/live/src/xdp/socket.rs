@@ -1,16 +1,21 @@
 //! An AF_XDP socket: one receive and one transmit queue of an interface.
+//!
+//! Several sockets may have one queue. Then each has a receive and a transmit ring of its own, and all of them have one fill
+//! and one completion ring: whoever comes by uses these, once a batch, and passes on where another socket's thread does.
 
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ::io::Lent;
 
 use super::mapping::Mapping;
 use super::options::SocketOptions;
-use super::ring::{Consumer, Producer};
+use super::ring::{Consumer, Parts, Producer};
 use super::setup::{self, get};
 use super::umem::Umem;
 use crate::{Interface, LiveError};
@@ -56,22 +61,80 @@ pub struct Statistics {
 
 /// An AF_XDP socket. One thread uses it at a time; it may move to another.
 pub struct XdpSocket {
-    fill: Producer<u64>,
     receive: Consumer<libc::xdp_desc>,
     transmit: Producer<libc::xdp_desc>,
-    completion: Consumer<u64>,
-    /// Chunks that the kernel holds to put packets into.
-    to_receive: usize,
-    /// Chunks that the kernel holds to send.
-    to_send: usize,
+    /// What all sockets of the queue have in common.
+    common: Arc<Common>,
     is_zero_copy: bool,
     polls: bool,
     queue: u32,
     interface: Interface,
     // In this order: the kernel lets go of the memory before it is let go here.
     fd: OwnedFd,
-    _mappings: [Mapping; 4],
+    _mappings: [Mapping; 2],
     umem: Umem,
+}
+
+/// What all sockets of a queue have in common.
+struct Common {
+    rings: Mutex<Rings>,
+    /// Chunks that the kernel holds to put packets into, and to send. One socket may count what another did shortly before
+    /// that one does, so a sum may be below 0 for a moment.
+    to_receive: AtomicIsize,
+    to_send: AtomicIsize,
+}
+
+/// The rings that all sockets of a queue have.
+struct Rings {
+    fill: Producer<u64>,
+    completion: Consumer<u64>,
+    _mappings: [Mapping; 2],
+}
+
+/// The fill and the completion ring of a queue, which nobody else has meanwhile: see [`XdpSocket::rings`].
+pub struct QueueRings<'a> {
+    rings: MutexGuard<'a, Rings>,
+    common: &'a Common,
+    chunk_bytes: u32,
+}
+
+impl QueueRings<'_> {
+    /// As [`XdpSocket::fill`].
+    #[inline]
+    pub fn fill(&mut self, chunks: &mut Vec<u64>) -> usize {
+        let count = self.rings.fill.room(chunks.len());
+        let from = chunks.len() - count;
+        let filled = self.rings.fill.push(chunks.drain(from..));
+        self.common.to_receive.fetch_add(filled as isize, Ordering::Relaxed);
+        filled
+    }
+
+    /// As [`XdpSocket::complete`].
+    #[inline]
+    pub fn complete(&mut self, chunks: &mut Vec<u64>) -> usize {
+        let mask = !u64::from(self.chunk_bytes - 1);
+        let completed = self.rings.completion.pop_into(usize::MAX, chunks, |address| address & mask);
+        if completed > 0 {
+            self.common.to_send.fetch_sub(completed as isize, Ordering::Relaxed);
+        }
+        completed
+    }
+
+    /// Whether the driver has to be told to look at the fill ring.
+    #[inline]
+    pub fn needs_wakeup(&self) -> bool {
+        self.rings.fill.needs_wakeup()
+    }
+
+    /// As [`XdpSocket::to_receive`].
+    #[inline]
+    pub fn to_receive(&self) -> usize {
+        count_of(&self.common.to_receive)
+    }
+}
+
+fn count_of(count: &AtomicIsize) -> usize {
+    usize::try_from(count.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
 impl XdpSocket {
@@ -94,62 +157,106 @@ impl XdpSocket {
         let name = &interface.name;
         setup::check(umem, interface, queue, options)?;
         let fd = setup::socket(name)?;
-        let what = |what: &str| format!("cannot {what} for queue {queue} of interface `{name}`");
-        let set = |option, value: &u32, of: &str| {
-            setup::set(&fd, libc::SOL_XDP, option, value).map_err(|error| LiveError::of(what(of), error))
-        };
-        setup::register(&fd, umem, || what("register packet memory"))?;
-        set(libc::XDP_UMEM_FILL_RING, &options.fill, "make a fill ring")?;
-        set(libc::XDP_UMEM_COMPLETION_RING, &options.completion, "make a completion ring")?;
-        set(libc::XDP_RX_RING, &options.receive, "make a receive ring")?;
-        set(libc::XDP_TX_RING, &options.transmit, "make a transmit ring")?;
-
-        let mapped = |error| LiveError::of(what("map the rings"), error);
+        let of = Of { name, queue };
+        setup::register(&fd, umem, || of.what("register packet memory"))?;
+        of.set(&fd, libc::XDP_UMEM_FILL_RING, options.fill, "make a fill ring")?;
+        of.set(&fd, libc::XDP_UMEM_COMPLETION_RING, options.completion, "make a completion ring")?;
+        let ([receive_map, transmit_map], receive, transmit) = of.own_rings(&fd, options)?;
+        let mapped = |error| LiveError::of(of.what("map the rings"), error);
         let at: libc::xdp_mmap_offsets = get(&fd, libc::XDP_MMAP_OFFSETS).map_err(mapped)?;
         let (fill_map, fill) =
             Mapping::ring(&fd, libc::XDP_UMEM_PGOFF_FILL_RING, &at.fr, options.fill).map_err(mapped)?;
         let (completion_map, completion) =
             Mapping::ring(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, options.completion)
                 .map_err(mapped)?;
-        let (receive_map, receive) =
-            Mapping::ring(&fd, libc::XDP_PGOFF_RX_RING as u64, &at.rx, options.receive).map_err(mapped)?;
-        let (transmit_map, transmit) =
-            Mapping::ring(&fd, libc::XDP_PGOFF_TX_RING as u64, &at.tx, options.transmit).map_err(mapped)?;
-
-        setup::tune(&fd, options).map_err(|error| LiveError::of(what("set up busy polling"), error))?;
-        setup::bind(&fd, interface, queue, options)?;
-        let flags: libc::xdp_options = get(&fd, libc::XDP_OPTIONS).map_err(mapped)?;
-        Ok(XdpSocket {
-            // SAFETY: the parts lie in mappings that live as long as the socket, and this is their side of it alone;
+        let rings = Rings {
+            // SAFETY: the parts lie in mappings that live as long as this value, and this is their side of it alone;
             // for the other side the kernel keeps the rules.
             fill: unsafe { Producer::new(fill) },
             // SAFETY: as above.
+            completion: unsafe { Consumer::new(completion) },
+            _mappings: [fill_map, completion_map],
+        };
+        setup::tune(&fd, options).map_err(|error| LiveError::of(of.what("set up busy polling"), error))?;
+        setup::bind(&fd, interface, queue, options)?;
+        let flags: libc::xdp_options = get(&fd, libc::XDP_OPTIONS).map_err(mapped)?;
+        let common = Common {
+            rings: Mutex::new(rings),
+            to_receive: AtomicIsize::new(0),
+            to_send: AtomicIsize::new(0),
+        };
+        Ok(XdpSocket {
+            // SAFETY: the parts lie in mappings that live as long as the socket, and this is their side of it alone;
+            // for the other side the kernel keeps the rules.
             receive: unsafe { Consumer::new(receive) },
             // SAFETY: as above.
             transmit: unsafe { Producer::new(transmit) },
-            // SAFETY: as above.
-            completion: unsafe { Consumer::new(completion) },
-            to_receive: 0,
-            to_send: 0,
+            common: Arc::new(common),
             is_zero_copy: flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
             polls: options.busy_poll.is_some(),
             queue,
             interface: interface.clone(),
             fd,
-            _mappings: [fill_map, receive_map, transmit_map, completion_map],
+            _mappings: [receive_map, transmit_map],
             umem: umem.clone(),
         })
+    }
+
+    /// Opens another socket of this one's queue, for another thread. Both have one memory, one fill and one completion ring:
+    /// a packet goes to whichever of them the program steers it to.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel refuses.
+    pub fn beside(&self, options: &SocketOptions) -> Result<XdpSocket, LiveError> {
+        let (interface, queue) = (&self.interface, self.queue);
+        let fd = setup::socket(&interface.name)?;
+        let of = Of { name: &interface.name, queue };
+        let ([receive_map, transmit_map], receive, transmit) = of.own_rings(&fd, options)?;
+        setup::tune(&fd, options).map_err(|error| LiveError::of(of.what("set up busy polling"), error))?;
+        setup::bind_beside(&fd, interface, queue, &self.fd)?;
+        Ok(XdpSocket {
+            // SAFETY: as in `open`.
+            receive: unsafe { Consumer::new(receive) },
+            // SAFETY: as in `open`.
+            transmit: unsafe { Producer::new(transmit) },
+            common: Arc::clone(&self.common),
+            is_zero_copy: self.is_zero_copy,
+            polls: options.busy_poll.is_some(),
+            queue,
+            interface: interface.clone(),
+            fd,
+            _mappings: [receive_map, transmit_map],
+            umem: self.umem.clone(),
+        })
+    }
+
+    /// The rings that all sockets of the queue have, for this thread alone as long as the answer is held; `None` while
+    /// another thread has them. It is said to wait for that one where it was so for long.
+    #[inline]
+    pub fn rings(&self, waits: bool) -> Option<QueueRings<'_>> {
+        let rings = match self.common.rings.try_lock() {
+            Ok(rings) => rings,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if waits => self.lock(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(QueueRings { rings, common: &self.common, chunk_bytes: self.umem.chunk_bytes() })
+    }
+
+    /// Nobody panics who has them.
+    fn lock(&self) -> MutexGuard<'_, Rings> {
+        self.common.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all_rings(&self) -> QueueRings<'_> {
+        QueueRings { rings: self.lock(), common: &self.common, chunk_bytes: self.umem.chunk_bytes() }
     }
 
     /// Gives the kernel chunks to put packets into: those at the end of `chunks`, as many as there is room for, and
     /// says how many. Any address in a chunk stands for it.
     #[inline]
     pub fn fill(&mut self, chunks: &mut Vec<u64>) -> usize {
-        let count = self.fill.room(chunks.len());
-        let from = chunks.len() - count;
-        let filled = self.fill.push(chunks.drain(from..));
-        self.to_receive += filled;
-        filled
+        self.all_rings().fill(chunks)
     }
 
     /// Appends up to `max` packets that arrived, in order, and says how many. Their chunks are the caller's; an
@@ -162,7 +269,9 @@ impl XdpSocket {
             len: at.len,
             goes_on: at.options & GOES_ON != 0,
         });
-        self.to_receive = self.to_receive.saturating_sub(received);
+        if received > 0 {
+            self.common.to_receive.fetch_sub(received as isize, Ordering::Relaxed);
+        }
         received
     }
 
@@ -187,7 +296,7 @@ impl XdpSocket {
             len: packet.len,
             options: if packet.goes_on { GOES_ON } else { 0 },
         }));
-        self.to_send += sent;
+        self.common.to_send.fetch_add(sent as isize, Ordering::Relaxed);
         sent
     }
 
@@ -195,10 +304,7 @@ impl XdpSocket {
     /// has no room for them.
     #[inline]
     pub fn complete(&mut self, chunks: &mut Vec<u64>) -> usize {
-        let mask = !u64::from(self.umem.chunk_bytes() - 1);
-        let completed = self.completion.pop_into(usize::MAX, chunks, |address| address & mask);
-        self.to_send = self.to_send.saturating_sub(completed);
-        completed
+        self.all_rings().complete(chunks)
     }
 
     /// Has the kernel send what it was given, if it has to be told. What it could not send now, for want of room at the
@@ -208,7 +314,7 @@ impl XdpSocket {
     /// [`LiveError`] if the interface went down or is gone.
     #[inline]
     pub fn kick(&mut self) -> Result<(), LiveError> {
-        if self.to_send == 0 || !self.transmit.needs_wakeup() {
+        if self.to_send() == 0 || !self.transmit.needs_wakeup() {
             return Ok(());
         }
         match self.is_zero_copy {
@@ -237,9 +343,23 @@ impl XdpSocket {
     /// [`LiveError`] if the interface went down or is gone.
     #[inline]
     pub fn wake_receive(&mut self) -> Result<(), LiveError> {
-        if !self.polls && !self.fill.needs_wakeup() {
-            return Ok(());
+        match !self.polls && !self.all_rings().needs_wakeup() {
+            true => Ok(()),
+            false => self.wake_driver(),
         }
+    }
+
+    /// Whether its thread does the driver's work.
+    pub(crate) fn polls(&self) -> bool {
+        self.polls
+    }
+
+    /// Has the driver look at the fill ring and the receive queue.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the interface went down or is gone.
+    #[cold]
+    pub(crate) fn wake_driver(&self) -> Result<(), LiveError> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: no buffer is given, and none is written.
         let done = unsafe {
@@ -276,14 +396,14 @@ impl XdpSocket {
         }
     }
 
-    /// How many chunks the kernel holds to put packets into, those of packets that wait to be received included.
+    /// How many chunks the kernel holds to put packets into for this queue, those of packets that wait to be received included.
     pub fn to_receive(&self) -> usize {
-        self.to_receive
+        count_of(&self.common.to_receive)
     }
 
-    /// How many chunks the kernel holds to send, those that wait to be [completed](XdpSocket::complete) included.
+    /// How many chunks the kernel holds to send by this queue, those that wait to be [completed](XdpSocket::complete) included.
     pub fn to_send(&self) -> usize {
-        self.to_send
+        count_of(&self.common.to_send)
     }
 
     /// How many packets wait to be received.
@@ -328,5 +448,38 @@ impl XdpSocket {
             transmit_invalid: counted.tx_invalid_descs,
             transmit_ring_empty: counted.tx_ring_empty_descs,
         })
+    }
+}
+
+/// The queue of a socket that is opened, for what is said of it.
+struct Of<'a> {
+    name: &'a str,
+    queue: u32,
+}
+
+/// A ring that is mapped, and its parts.
+type Mapped = ([Mapping; 2], Parts<libc::xdp_desc>, Parts<libc::xdp_desc>);
+
+impl Of<'_> {
+    fn what(&self, what: &str) -> String {
+        format!("cannot {what} for queue {} of interface `{}`", self.queue, self.name)
+    }
+
+    fn set(&self, fd: &OwnedFd, option: libc::c_int, value: u32, what: &str) -> Result<(), LiveError> {
+        let set = setup::set(fd, libc::SOL_XDP, option, &value);
+        set.map_err(|error| LiveError::of(self.what(what), error))
+    }
+
+    /// Makes and maps the rings that each socket has for itself: to receive, and to transmit.
+    fn own_rings(&self, fd: &OwnedFd, options: &SocketOptions) -> Result<Mapped, LiveError> {
+        self.set(fd, libc::XDP_RX_RING, options.receive, "make a receive ring")?;
+        self.set(fd, libc::XDP_TX_RING, options.transmit, "make a transmit ring")?;
+        let mapped = |error| LiveError::of(self.what("map the rings"), error);
+        let at: libc::xdp_mmap_offsets = get(fd, libc::XDP_MMAP_OFFSETS).map_err(mapped)?;
+        let (receive_map, receive) =
+            Mapping::ring(fd, libc::XDP_PGOFF_RX_RING as u64, &at.rx, options.receive).map_err(mapped)?;
+        let (transmit_map, transmit) =
+            Mapping::ring(fd, libc::XDP_PGOFF_TX_RING as u64, &at.tx, options.transmit).map_err(mapped)?;
+        Ok(([receive_map, transmit_map], receive, transmit))
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::pins::Pins;
+use super::spread::Spread;
 use crate::LiveError;
 
 /// Which packets go to the host's own network stack. By default only packets of queues without a socket do.
@@ -28,6 +29,8 @@ pub struct Steering {
     pub host_addresses: Vec<IpAddr>,
     /// Addresses of the host's own, beside those, of which only packets to `pass_ports` pass: the chain has the others.
     pub port_addresses: Vec<IpAddr>,
+    /// How packets are spread over cores that have a socket each at every queue; without it there is one socket a queue.
+    pub spread: Option<Spread>,
     /// What becomes of packets that no rule passes when this process dies.
     pub on_death: OnDeath,
     /// Where programs are named that outlive their process.
@@ -108,14 +111,6 @@ impl fmt::Display for HostPort {
             HostPort::Tcp(port) => write!(f, "tcp/{port}"),
             HostPort::Udp(port) => write!(f, "udp/{port}"),
         }
-    }
-}
-
-/// An address as the program looks it up: one of IPv4 as IPv6 has it.
-pub(super) fn address_key(address: &IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
     }
 }
 

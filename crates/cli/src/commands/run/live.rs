@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Write, stderr};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,32 +11,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Chain, Plan, Registry, guests, run_live};
-use io::Pool;
+use engine::{Chain, Plan, Registry, run_live, run_live_each};
 use live::rights;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
 use live::{
-    CardHash, Interface, InterfaceStatus, LiveError, LivePort, Lost, Mode, Poll, PortOptions, Routes,
-    Sockets, TapDevice, host_addresses,
+    CardHash, Interface, InterfaceStatus, LiveError, LivePort, Lost, Poll, PortOptions, Sockets, TapDevice,
+    host_addresses,
 };
 
 use strategy::{HashFields, SYMMETRIC_KEY};
 use telemetry::InterfaceSnapshot;
 use wire::Fields;
 
+use super::document::Page;
 use super::metrics::{listen, serve_on};
+use super::opening;
 use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
 use super::record::Recorded;
 use crate::control::{Control, Hangups, Subject, default_path};
 use crate::failure::Failure;
 use crate::input::read_chain;
-use crate::output::{Reports, plural};
+use crate::output::{Reports, check_outputs, plural};
 use crate::progress::interruptible;
 use crate::service::{Service, Watched};
-
-/// Frames that packets are received into.
-const FRAMES: usize = 8_192;
+use crate::timeline::Timeline;
 
 /// How often a thread that waits for the end of a run looks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -57,10 +57,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
-    // Where no core can be parked `ctl cores` says why.
-    let plan = plan.clone().with_cores_to_park(&chain).unwrap_or(plan);
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
-    let reports = Reports::open(&[args.chain.chain.as_path()], left, args.json.as_deref())?;
+    let inputs = [args.chain.chain.as_path()];
+    let outputs = [("--out", left), ("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
+    check_outputs(&inputs, &outputs)?;
+    let reports = Reports::open(&inputs, left, args.json.as_deref())?;
+    let document = Page::open(args)?;
     if let [inside, outside] = place.names[..]
         && inside == outside
     {
@@ -80,19 +82,6 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let confined = rights::confine(&[&written[..], by_tun].concat());
     let opened = place.names.iter().map(|name| open(name, place.way)).collect::<Result<Vec<_>, _>>()?;
     let (taps, interfaces): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
-    let longest = interfaces.iter().map(|interface| interface.mtu).max().unwrap_or_default();
-    let (mut pool, guests) = Pool::chunks(FRAMES, LivePort::chunk_bytes(longest), guests(&plan));
-    let frames = pool.free();
-    // Ends with the run.
-    let (mode, _routes) = match place.way {
-        Way::Bridge => (Mode::Bridge, None),
-        Way::Mirror => (Mode::Mirror, None),
-        Way::Route => {
-            let (routes, forwarder) = Routes::start().map_err(cannot)?;
-            routes.remarks.iter().for_each(|remark| eprintln!("note: {remark}"));
-            (Mode::Route(Box::new(forwarder)), Some(routes))
-        }
-    };
     let sockets = match args.live.socket {
         // AF_PACKET keeps nothing from the host, so it can block nothing.
         SocketArg::Auto if blocks => Sockets::Xdp,
@@ -115,19 +104,20 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         card_hash: args.live.card_rss.then(|| card_hash(&plan)),
         tell: Some(tell),
     };
-    let mut port = LivePort::open(&interfaces, mode, pool, &options).map_err(cannot)?;
-    port.remarks().iter().for_each(|remark| eprintln!("note: {remark}"));
-    if place.way == Way::Route && port.shares_with_host() {
+    let mut opened = opening::open(args, place, &chain, plan, &interfaces, options).map_err(cannot)?;
+    let (plan, ports) = (&opened.plan, &mut opened.ports);
+    if place.way == Way::Route && ports[0].shares_with_host() {
         eprintln!(
             "note: this host's own stack sees the packets as well: it must not forward (net.ipv4.ip_forward = 0), and it \
              resets connections to addresses of its own that a NAT has"
         );
     }
-    for (interface, socket, _) in port.interfaces() {
+    for (interface, socket, _) in LivePort::all_interfaces(ports) {
         eprintln!("{}: {}, MTU {}, {socket}", interface.name, driver(&interface), interface.mtu);
     }
+    opened.cores.iter().for_each(|line| eprintln!("{line}"));
     let telemetry = Some(Arc::new(plan.telemetry(&chain)));
-    let board = port.board();
+    let board = ports[0].board();
     telemetry.iter().for_each(|telemetry| {
         let board = board.clone();
         telemetry.tell_interfaces(move || board.read().into_iter().map(counted).collect());
@@ -139,22 +129,24 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     eprintln!("{}", rights_line(&kept, confined));
     let server = listener.zip(telemetry.as_ref());
     let _server = server.map(|(listener, telemetry)| serve_on(listener, telemetry)).transpose()?;
+    let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
     let subject = Arc::new(Subject {
         registry: registry.clone(),
         progress: Arc::clone(&progress),
         interfaces: interfaces.iter().map(|interface| interface.name.clone()).collect(),
-        board: port.board(),
+        board: ports[0].board(),
         chain: args.chain.chain.clone(),
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
-        tap: port.tap(),
+        tap: ports[0].tap(),
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
     let cores = plural(plan.cores as u64, "core");
     let line = format!("{} runs, strategy {} on {cores}", chain.name, strategy.name());
-    let service = Service::start(Watched { progress: Arc::clone(&progress), line, pulse: port.pulse() });
+    let pulses = ports.iter().map(LivePort::pulse).collect();
+    let service = Service::start(Watched { progress: Arc::clone(&progress), line, pulses });
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
         let begin = Instant::now();
@@ -166,21 +158,23 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         });
     }
     // From here on, whatever happens but a good end.
-    port.outlive(true);
-    let guests = (guests, frames);
+    ports.iter_mut().for_each(|port| port.outlive(true));
+    let guests = (mem::take(&mut opened.guests), ports[0].frames());
     let outcome = match (came_in, left) {
-        (None, None) => run_live(&chain, &plan, &mut port, guests, &progress),
+        (None, None) if plan.has_own_ports => run_live_each(&chain, plan, ports, &progress),
+        (None, None) => run_live(&chain, plan, &mut ports[0], guests, &progress),
         _ => {
-            let mut recorded = Recorded::new(&mut port, came_in, left)?;
-            let outcome = run_live(&chain, &plan, &mut recorded, guests, &progress);
+            let mut recorded = Recorded::new(&mut ports[0], came_in, left)?;
+            let outcome = run_live(&chain, plan, &mut recorded, guests, &progress);
             recorded.finish()?;
             outcome
         }
     };
     drop(service);
     let outcome = outcome.map_err(Failure::of_run)?;
-    port.outlive(false);
-    let interfaces = port.interfaces().into_iter().map(|(interface, socket, counters)| {
+    let timeline = timeline.map(Timeline::finish);
+    ports.iter_mut().for_each(|port| port.outlive(false));
+    let interfaces = LivePort::all_interfaces(ports).into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
         InterfaceReport {
             name: interface.name,
@@ -192,14 +186,16 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             lost: lost.map(|(why, count)| (why.name().to_owned(), count)).collect::<BTreeMap<_, _>>(),
         }
     });
-    let (chain, plan) = outcome.chain.as_ref().map_or((&chain, &plan), |(chain, plan)| (chain, plan));
+    let (chain, plan) = outcome.chain.as_ref().map_or((&chain, plan), |(chain, plan)| (chain, plan));
     let report = RunReport {
         interfaces: interfaces.collect(),
-        routing: port.routed().map(routing),
+        routing: LivePort::all_routed(ports).as_ref().map(routing),
+        timeline,
         ..RunReport::new(chain, plan, &outcome)
     };
+    document.map(|document| document.write(&report)).transpose()?;
     reports.write(&report, &report.text(None))?;
-    let (frames, at_home) = (port.frames(), port.at_home());
+    let (frames, at_home) = (ports[0].frames(), LivePort::at_home(ports));
     if at_home != frames {
         return Err(Failure::defect(format!(
             "{} of {frames} frames did not come back to their pool; this is a defect, please report it",
@@ -247,6 +243,7 @@ fn steering(
         pass_ports,
         host_addresses,
         port_addresses,
+        spread: None,
         on_death: if blocks { OnDeath::Block } else { OnDeath::Pass },
         pins: Pins::at(&args.live.pins),
     };
@@ -290,7 +287,7 @@ fn counted(InterfaceStatus { name, counters, .. }: InterfaceStatus) -> Interface
 
 /// Files that are made in the course of a run, and so the folders that it writes in.
 fn written(args: &RunArgs, socket: &Path, blocks: bool) -> Vec<PathBuf> {
-    let files = [&args.out, &args.json, &args.live.record];
+    let files = [&args.out, &args.json, &args.report, &args.live.record];
     let files = files.into_iter().flatten().filter(|path| path.as_os_str() != "-");
     // Removed at the end, or by the first run that needs it no more.
     let pins = if blocks || args.live.pins.exists() { Some(args.live.pins.join("pin")) } else { None };

@@ -41,11 +41,18 @@ impl Strategy for Rss {
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
-        let assign = self.assign(chain, plan);
         match plan.rebalancing {
-            Some(_) => rsspp::team(assign, plan),
-            None => Team::plain(assign, plan.cores),
+            Some(_) => rsspp::team(chain, plan),
+            None => {
+                let owners = hashing::rss(plan);
+                plan.account.begin(self.name(), plan.cores, "entry", owners.indirection());
+                Team::plain(self.assign(chain, plan), plan.cores)
+            }
         }
+    }
+
+    fn table(&self, plan: &Plan) -> Option<Vec<u16>> {
+        Some(hashing::rss(plan).indirection().to_vec())
     }
 
     fn parks(&self) -> bool {

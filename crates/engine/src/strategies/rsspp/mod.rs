@@ -20,6 +20,7 @@ use wire::{Headers, Stamp};
 
 use crate::chain::Chain;
 use crate::path::receive::Intake;
+use crate::strategies::account::Account;
 use crate::strategies::dispatch::{Dispatcher, Queues, Team};
 use crate::strategies::hashing;
 use crate::strategies::orders::give_order;
@@ -55,7 +56,7 @@ impl Strategy for Rsspp {
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
-        team(self.assign(chain, plan), plan)
+        team(chain, plan)
     }
 
     fn parks(&self) -> bool {
@@ -65,16 +66,22 @@ impl Strategy for Rsspp {
 
 /// An indirection table of which entries move, as the plan says.
 pub(crate) fn assign(chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
+    on_both_sides(moving(plan), chain)
+}
+
+fn moving(plan: &Plan) -> RssPlusPlus {
     let rebalancing = plan.rebalancing.unwrap_or_default();
-    let active = plan.active.clone();
-    on_both_sides(RssPlusPlus::new(hashing::rss(plan), plan.cores, active, rebalancing), chain)
+    RssPlusPlus::new(hashing::rss(plan), plan.cores, plan.active.clone(), rebalancing)
 }
 
 /// A dispatcher that has flows migrate, and what stands before each core's chain for it.
-pub(crate) fn team(assign: Box<dyn Assign>, plan: &Plan) -> Team {
+pub(crate) fn team(chain: &Chain, plan: &Plan) -> Team {
     let owners = hashing::rss(plan);
+    plan.account.begin(plan.strategy.name(), plan.cores, "entry", owners.indirection());
+    let assign = moving(plan).with_pins(plan.pins.clone()).with_watcher(plan.account.watcher());
+    let (assign, account) = (on_both_sides(assign, chain), Arc::clone(&plan.account));
     let (orders, movers) = Mover::for_cores(owners.indirection(), plan.cores);
-    let dispatcher = Box::new(Migrating { assign, orders, updates: Arc::clone(&plan.updates) });
+    let dispatcher = Box::new(Migrating { assign, orders, updates: Arc::clone(&plan.updates), account });
     let timed = |mover: Mover| -> Box<dyn Intake> { Box::new(mover.timed(Arc::clone(&plan.updates))) };
     let intakes = movers.into_iter().map(timed);
     Team { dispatcher, intakes: intakes.collect() }
@@ -85,6 +92,7 @@ struct Migrating {
     assign: Box<dyn Assign>,
     orders: Orders,
     updates: Arc<Updates>,
+    account: Arc<Account>,
 }
 
 impl Dispatcher for Migrating {
@@ -98,6 +106,7 @@ impl Dispatcher for Migrating {
         frame.entry = self.assign.entry(headers);
         let moves = self.assign.moves(frame.stamp);
         if !moves.is_empty() {
+            self.account.moved(moves, frame.stamp);
             give_orders(moves, frame.stamp, (&mut self.orders, &self.updates), queues)?;
         }
         Ok(self.assign.core(frame.entry))

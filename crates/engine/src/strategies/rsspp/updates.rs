@@ -21,6 +21,8 @@ pub struct Updates {
 pub struct UpdateTimes {
     /// Entries that have come to another core with their flows.
     pub entries: u64,
+    /// Until they had, all together.
+    pub sum: Duration,
     /// Until they had, on average.
     pub mean: Duration,
     /// The longest.
@@ -61,6 +63,7 @@ impl Updates {
             [&self.acted, &self.sum_ns, &self.longest_ns].map(|number| number.load(Ordering::Relaxed));
         UpdateTimes {
             entries,
+            sum: Duration::from_nanos(sum_ns),
             mean: Duration::from_nanos(sum_ns.checked_div(entries).unwrap_or(0)),
             longest: Duration::from_nanos(longest_ns),
         }
