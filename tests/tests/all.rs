@@ -22,6 +22,8 @@ mod dyssect;
 mod egress;
 #[path = "external.rs"]
 mod external;
+#[path = "faults.rs"]
+mod faults;
 #[path = "fragments.rs"]
 mod fragments;
 #[path = "gateway.rs"]
@@ -36,6 +38,8 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
+#[path = "pins.rs"]
+mod pins;
 #[path = "reload.rs"]
 mod reload;
 #[path = "reports.rs"]

@@ -33,6 +33,7 @@ mod progress;
 #[cfg(test)]
 mod schema;
 mod service;
+mod timeline;
 
 use std::env;
 use std::ffi::OsString;

@@ -21,6 +21,7 @@ fn all_reports_are_documented() {
     let stale = [
         check::<engine::report::RunReport>("run.schema.json"),
         check::<engine::report::TraceReport>("trace.schema.json"),
+        check::<engine::report::WhyReport>("why.schema.json"),
         check::<verify::VerifyReport>("verify.schema.json"),
         check::<::sweep::Summary>("sweep.schema.json"),
         check::<::sweep::Row>("sweep-run.schema.json"),

@@ -51,8 +51,8 @@ pub struct Watched {
     pub progress: Arc<Progress>,
     /// What it says of itself when it runs.
     pub line: String,
-    /// Counts up as long as packets are asked for.
-    pub pulse: Arc<AtomicU64>,
+    /// Each counts up as long as its thread asks for packets.
+    pub pulses: Vec<Arc<AtomicU64>>,
 }
 
 impl Service {
@@ -100,14 +100,14 @@ impl Watched {
         // Half of what is allowed, as the manual advises.
         let watchdog = limit.map(|limit| limit / 2);
         let pause = watchdog.map_or(STATUS, |half| half.min(STATUS)).max(LOOK);
-        let (mut pulse, mut told) = (0, Instant::now());
+        let (mut pulses, mut told) = (vec![0; self.pulses.len()], Instant::now());
         while !is_over.load(Ordering::Relaxed) {
-            let now = self.pulse.load(Ordering::Relaxed);
+            let now: Vec<u64> = self.pulses.iter().map(|pulse| pulse.load(Ordering::Relaxed)).collect();
             // A thread that hangs asks for no packets: the service manager is left to notice.
-            if watchdog.is_some() && now != pulse {
+            if watchdog.is_some() && now.iter().zip(&pulses).all(|(now, before)| now != before) {
                 tell(&[NotifyState::Watchdog]);
             }
-            pulse = now;
+            pulses = now;
             if told.elapsed() >= STATUS {
                 told = Instant::now();
                 tell(&[NotifyState::Status(&format!("{}, {}", self.line, self.packets()))]);
@@ -133,7 +133,8 @@ mod tests {
     /// How often the service manager is told within a second and a half that the run goes on.
     fn told(is_hung: bool) -> usize {
         let (pulse, is_over) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
-        let watched = Watched { progress: Arc::default(), line: "x".to_owned(), pulse: Arc::clone(&pulse) };
+        let pulses = vec![Arc::clone(&pulse)];
+        let watched = Watched { progress: Arc::default(), line: "x".to_owned(), pulses };
         let count = Mutex::new(0);
         thread::scope(|scope| {
             let watching = scope.spawn(|| {

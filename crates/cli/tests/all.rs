@@ -32,6 +32,8 @@ mod exit_status;
 mod external;
 #[path = "fragments.rs"]
 mod fragments;
+#[path = "../../live/tests/xdp/frames.rs"]
+mod frames;
 #[path = "own_function.rs"]
 mod function_from_outside;
 #[path = "iperf.rs"]
@@ -44,10 +46,14 @@ mod lab;
 mod live;
 #[path = "meant.rs"]
 mod meant;
+#[path = "mice.rs"]
+mod mice;
 #[path = "oddities.rs"]
 mod oddities;
 #[path = "on_death.rs"]
 mod on_death;
+#[path = "own_sockets.rs"]
+mod own_sockets;
 #[path = "p4.rs"]
 mod p4;
 #[path = "path_mtu.rs"]
@@ -69,9 +75,13 @@ mod support;
 mod sweep;
 #[path = "tap.rs"]
 mod tap;
+#[path = "timeline.rs"]
+mod timeline;
 #[path = "trace.rs"]
 mod trace;
 #[path = "vanish.rs"]
 mod vanish;
 #[path = "vlan.rs"]
 mod vlan;
+#[path = "why.rs"]
+mod why;

@@ -74,6 +74,9 @@ fn both_ways(label: &str, arguments: &[&str]) {
     }
     let listener = lan.right.inside(|| TcpListener::bind(ADDRESS)).expect("the address is its own");
     let run = lan.start(arguments, &[]);
+    if arguments.contains(&"rss") {
+        assert!(run.said.contains("each with sockets of its own"), "{}", run.said);
+    }
     let whole = lan.folder.file("whole");
     let got = lan.folder.file("got");
     std::fs::write(&whole, (0..BYTES).map(byte).collect::<Vec<u8>>()).expect("there is room");

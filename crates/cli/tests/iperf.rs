@@ -1,6 +1,5 @@
 //! `iperf3`, where there is one: a well-known program's connections and datagrams, as many as there is room for.
 
-use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,13 +69,20 @@ fn adds_up(report: &Value) {
 }
 
 fn through_a_bridge(strategy: &str, cores: &str, more: &[&str]) {
-    let Some(lan) = Lan::new(&format!("iperf-bridge-{strategy}")).filter(|_| has_iperf()) else { return };
+    through_a_bridge_of(1, strategy, cores, more);
+}
+
+/// With so many queues at each interface.
+fn through_a_bridge_of(queues: u32, strategy: &str, cores: &str, more: &[&str]) {
+    let label = format!("iperf-bridge-{strategy}-{queues}");
+    let Some(lan) = Lan::with_queues(&label, queues).filter(|_| has_iperf()) else { return };
     for host in [&lan.left, &lan.right] {
         host.offload("eth0");
     }
     let chain = lan.folder.file("track.toml");
     let arguments = [&[&*chain, "--socket", "xdp", "--strategy", strategy, "--cores", cores], more].concat();
     let run = lan.start(&arguments, &[]);
+    assert_eq!(run.said.contains("each with sockets of its own"), strategy == "rss", "{}", run.said);
     both_ways(&lan, "192.0.2.2");
     run.signal("-TERM");
     let report = run.ended();
@@ -98,6 +104,21 @@ fn iperf_through_a_bridge_on_one_core() {
 }
 
 #[test]
+fn iperf_through_a_bridge_by_sockets_of_each_core() {
+    through_a_bridge("rss", "2", &[]);
+}
+
+#[test]
+fn iperf_through_a_bridge_by_sockets_of_each_core_at_two_queues() {
+    through_a_bridge_of(2, "rss", "2", &[]);
+}
+
+#[test]
+fn iperf_through_a_bridge_by_sockets_of_each_core_at_four_queues() {
+    through_a_bridge_of(4, "rss", "3", &["--poll", "busy"]);
+}
+
+#[test]
 fn iperf_through_a_bridge_under_scr() {
     through_a_bridge("scr", "2", &[]);
 }
@@ -106,6 +127,27 @@ fn iperf_through_a_bridge_under_scr() {
 #[test]
 fn iperf_through_a_bridge_under_auto() {
     through_a_bridge("auto", "2", &["--move-every", "1000"]);
+}
+
+/// Each core routes by itself.
+#[test]
+fn iperf_through_a_router_by_sockets_of_each_core() {
+    let Some(lan) = Lan::new("iperf-router-own").filter(|_| has_iperf()) else { return };
+    lan.routed();
+    lan.right.ip("route add 10.0.0.0/24 via 203.0.113.1");
+    for host in [&lan.left, &lan.right] {
+        host.offload("eth0");
+    }
+    assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
+    let chain = lan.folder.file("track.toml");
+    let run =
+        lan.start(&[&chain, "--socket", "xdp", "--mode", "route", "--strategy", "rss", "--cores", "2"], &[]);
+    assert!(run.said.contains("each with sockets of its own"), "{}", run.said);
+    both_ways(&lan, "203.0.113.2");
+    run.signal("-TERM");
+    let report = run.ended();
+    assert_eq!(report["routing"]["dropped"], serde_json::json!({}), "{report:#}");
+    adds_up(&report);
 }
 
 /// With a NAT, and a tracker in front of it.
@@ -118,11 +160,7 @@ fn iperf_through_a_router() {
     }
     // Neighbours first: a packet to one that is unknown is lost while the kernel resolves it.
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
-    let chain = lan.folder.file("nat.toml");
-    let text = "name = \"nat\"\ninside = [\"10.0.0.0/24\"]\n[[function]]\nuse = \"conntrack\"\n\
-                [[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/24\"]\nexternal = [\"203.0.113.1\"]\n\
-                hairpinning = false\n";
-    fs::write(&chain, text).expect("a folder of the test");
+    let chain = lan.folder.nat_chain();
     let run = lan.start(&[&chain, "--socket", "xdp", "--mode", "route"], &[]);
     both_ways(&lan, "203.0.113.2");
     run.signal("-TERM");

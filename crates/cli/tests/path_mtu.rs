@@ -190,11 +190,7 @@ fn senders_learn_the_path_mtu_under_scr() {
 #[test]
 fn senders_behind_a_nat_learn_the_path_mtu() {
     let Some(net) = Net::new("nat") else { return };
-    let chain = net.folder.file("nat.toml");
-    let text = "name = \"nat\"\ninside = [\"10.0.0.0/24\"]\n[[function]]\nuse = \"conntrack\"\n\
-                [[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/24\"]\nexternal = [\"203.0.113.1\"]\n\
-                hairpinning = false\n";
-    std::fs::write(&chain, text).expect("a folder of the test");
+    let chain = net.folder.nat_chain();
     let run = net.start(&chain, "single", "1");
     assert!(net.both_ways("198.51.100.2:7000"), "TCP");
     assert_eq!(net.learned("198.51.100.2"), Some(NARROW), "by the router's error");

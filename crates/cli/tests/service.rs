@@ -29,10 +29,15 @@ pub struct Lan {
 impl Lan {
     /// `label` is the test's own: its files are in a folder of that name.
     pub fn new(label: &str) -> Option<Lan> {
+        Lan::with_queues(label, 1)
+    }
+
+    /// The same with so many queues at each interface.
+    pub fn with_queues(label: &str, queues: u32) -> Option<Lan> {
         let mut lab = Lab::new("service")?;
         let (left, gateway, right) = (lab.namespace("l"), lab.namespace("g"), lab.namespace("r"));
-        lab.pair((&left, "eth0"), (&gateway, "in"));
-        lab.pair((&right, "eth0"), (&gateway, "out"));
+        lab.pair_of((&left, "eth0"), (&gateway, "in"), queues);
+        lab.pair_of((&right, "eth0"), (&gateway, "out"), queues);
         for (host, number) in [(&left, 1), (&right, 2)] {
             host.ip(&format!("addr add 192.0.2.{number}/24 dev eth0"));
         }

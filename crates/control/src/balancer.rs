@@ -8,16 +8,23 @@ pub struct Balancer {
     /// What moving an entry costs, in shares of a core's mean load: an entry goes only where that takes more
     /// off the imbalance.
     pub transfer_cost: f64,
+    /// Entries that stay where they are, whatever the loads; none if it is empty.
+    pub pinned: Vec<bool>,
 }
 
 impl Default for Balancer {
     /// A move has to take two hundredths of a core's mean load off the imbalance.
     fn default() -> Balancer {
-        Balancer { transfer_cost: 0.02 }
+        Balancer { transfer_cost: 0.02, pinned: Vec::new() }
     }
 }
 
 impl Balancer {
+    /// Whether an entry stays where it is, whatever the loads.
+    pub fn is_pinned(&self, entry: usize) -> bool {
+        self.pinned.get(entry).is_some_and(|is_pinned| *is_pinned)
+    }
+
     /// Gives entries new `owners`, numbers of `cores` cores, as their `loads` ask for: in packets, or in any other
     /// measure. O(entries) per move; allocates nothing.
     ///
@@ -45,7 +52,8 @@ impl Balancer {
             let (high, low) = (of_core[from], of_core[to]);
             let before = off(high) + off(low);
             let gain = |entry: &usize| before - off(high - loads[*entry]) - off(low + loads[*entry]);
-            let entries = (0..owners.len()).filter(|entry| usize::from(owners[*entry]) == from);
+            let entries = (0..owners.len())
+                .filter(|entry| usize::from(owners[*entry]) == from && !self.is_pinned(*entry));
             let best = entries.max_by(|a, b| gain(a).total_cmp(&gain(b)).then(loads[*b].cmp(&loads[*a])));
             let Some(entry) = best.filter(|entry| gain(entry) > least_gain) else { return };
             of_core[from] -= loads[entry];

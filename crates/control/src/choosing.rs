@@ -134,6 +134,9 @@ pub struct Chooser {
 }
 
 impl Chooser {
+    /// A change has to promise so much more, as a share, in so many epochs, one after the other.
+    pub const HYSTERESIS: (f64, u32) = (GAIN, LASTING);
+
     /// Among `choices`, of which `now` runs, for a hash that points to so many `entries`.
     pub fn new(choices: Vec<Choice>, now: Choice, entries: usize) -> Chooser {
         Chooser {
@@ -163,6 +166,21 @@ impl Chooser {
     /// What runs.
     pub fn now(&self) -> Choice {
         self.now
+    }
+
+    /// What there is to choose among.
+    pub fn choices(&self) -> &[Choice] {
+        &self.choices
+    }
+
+    /// What has promised enough more to change to, and in how many epochs, one after the other, up to now.
+    pub fn ahead(&self) -> Option<(Spreading, u32)> {
+        self.ahead
+    }
+
+    /// What a packet costs its core, and a replica on another core, ns, where it has been measured.
+    pub fn measured_ns(&self) -> (Option<f64>, Option<f64>) {
+        (self.packet_ns, self.replay_ns)
     }
 
     /// The end of an epoch with so many packets by entry, in which the cores that ran did this.

@@ -134,10 +134,12 @@ impl Placement {
     pub fn fit(&mut self, costs: &[Buckets], most: u64, least: usize, balancer: &Balancer) -> Option<usize> {
         assert_eq!(self.owners.len(), costs.len(), "costs for each shard");
         let cores = self.offloaders.len();
+        let pinned = self.owners.iter().enumerate().filter(|(shard, _)| balancer.is_pinned(*shard));
+        let least = pinned.map(|(_, owner)| usize::from(*owner) + 1).fold(least, usize::max);
         for used in least.clamp(1, cores)..=cores {
             let mut fewer = self.on_fewer(used, costs);
             if fewer.loads(costs).iter().any(|load| *load > most) {
-                fewer.relieve(used, costs, most);
+                fewer.relieve(used, costs, most, balancer);
             }
             if fewer.loads(costs).iter().all(|load| *load <= most) {
                 *self = fewer;
@@ -182,7 +184,7 @@ impl Placement {
     }
 
     /// Has cores with more than `most` give shards away, and offload what is still too much.
-    fn relieve(&mut self, used: usize, costs: &[Buckets], most: u64) {
+    fn relieve(&mut self, used: usize, costs: &[Buckets], most: u64, balancer: &Balancer) {
         self.ratios.fill(0);
         for _ in 0..costs.len() {
             let loads = self.loads(costs);
@@ -194,7 +196,8 @@ impl Placement {
             let cost = |shard: &usize| costs[*shard].iter().sum::<u64>();
             // The lightest that is enough, or else the heaviest that fits.
             let fits = (0..costs.len()).filter(|shard| {
-                usize::from(self.owners[*shard]) == from && cost(shard) > 0 && loads[to] + cost(shard) <= most
+                let is_free = usize::from(self.owners[*shard]) == from && !balancer.is_pinned(*shard);
+                is_free && cost(shard) > 0 && loads[to] + cost(shard) <= most
             });
             let (enough, less): (Vec<usize>, Vec<usize>) =
                 fits.partition(|shard| loads[from] - cost(shard) <= most);

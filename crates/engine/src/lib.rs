@@ -30,14 +30,14 @@ pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;
 pub use executor::input::{Input, Progress};
 pub use executor::leaving::{EgressOutcome, Watch};
-pub use executor::live::{guests, run_live};
+pub use executor::live::{guests, run_live, run_live_each};
 pub use executor::oddities::Oddities;
 pub use executor::outcome::{HistoryOutcome, RunError, RunOutcome};
 pub use executor::outside::{ExternalInput, ExternalPackets, replay_external};
 pub use executor::pace::{Speed, SpeedError};
 pub use executor::publish::Publisher;
 pub use executor::reload::{Reload, Reloaded};
-pub use executor::reloads::{CoresError, ReloadError, Reloads};
+pub use executor::reloads::{CoresError, MoveError, ReloadError, Reloads};
 pub use executor::reordering::{MAX_N, Reordered, Reordering};
 pub use executor::seen::Seen;
 pub use path::batch::Batch;
@@ -59,11 +59,15 @@ pub use store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 pub use store::follow::End;
 pub use store::history::NewColumn;
 pub use store::striped::StripedBuilder;
+pub use strategies::account::{
+    Account, CandidateTold, ChoosingTold, Decision, Moved, NotPromoted, ObjectiveTold, Place, Promoted,
+    PromotionTold, RatioChange, Told, Why,
+};
 pub use strategies::egress::Egress;
 pub use strategies::fragments::FragmentTracker;
 pub use strategies::limits::{MAX_CORES, free_bytes};
 pub use strategies::plan::Plan;
-pub use strategies::refusal::{NoParking, PlanError};
+pub use strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
 pub use strategies::rsspp::mover::Mover;
 pub use strategies::rsspp::updates::{UpdateTimes, Updates};
 pub use strategies::scr::log::{HistoryWriter, history};

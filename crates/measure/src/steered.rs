@@ -10,10 +10,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use engine::Intake;
 use engine::strategies::{Dispatcher, Queues, Steer, Steered, SteeredTeam};
-use engine::{Batch, ChainCore, Intake, IntakeCounters, IntakeEnd, Laps};
 use io::nic::Pace;
-use io::{Closed, Frame, Packets, Port, Received};
+use io::{Closed, Frame, Packets};
 use wire::{Headers, Stamp};
 
 /// A team that lives from trial to trial.
@@ -89,7 +89,7 @@ impl Team {
 
     /// By core, what stands before its chain in one trial.
     pub(crate) fn intakes(&mut self) -> impl Iterator<Item = Box<dyn Intake + '_>> {
-        self.intakes.iter_mut().map(|intake| -> Box<dyn Intake + '_> { Box::new(LentIntake(&mut **intake)) })
+        self.intakes.iter_mut().map(|intake| -> Box<dyn Intake + '_> { Box::new(&mut **intake) })
     }
 }
 
@@ -144,30 +144,5 @@ impl Dispatcher for Lent {
         queues: &dyn Queues,
     ) -> Result<usize, Closed> {
         self.get().dispatch(headers, frame, queues)
-    }
-}
-
-/// The same for an intake.
-struct LentIntake<'a>(&'a mut dyn Intake);
-
-impl Intake for LentIntake<'_> {
-    fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
-        self.0.receive(port, chain, batch)
-    }
-
-    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        self.0.step(chain, batch, port, laps);
-    }
-
-    fn counters(&self) -> IntakeCounters {
-        self.0.counters()
-    }
-
-    fn is_busy(&self) -> bool {
-        self.0.is_busy()
-    }
-
-    fn finish(&mut self) -> IntakeEnd {
-        self.0.finish()
     }
 }

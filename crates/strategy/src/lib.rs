@@ -24,6 +24,7 @@
 mod active;
 mod assign;
 mod hash_fields;
+mod pins;
 mod rebalancing;
 mod rsspp;
 mod spray;
@@ -32,7 +33,8 @@ mod toeplitz;
 pub use active::ActiveCores;
 pub use assign::{Assign, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Move, Rss, Single};
 pub use hash_fields::{Cause, Conflict, FunctionShape, HashFields};
+pub use pins::Pins;
 pub use rebalancing::{Every, Rebalancing, Schedule};
-pub use rsspp::RssPlusPlus;
+pub use rsspp::{Look, RssPlusPlus, Watcher};
 pub use spray::Spray;
 pub use toeplitz::{KEY_BYTES, SYMMETRIC_KEY, Toeplitz};

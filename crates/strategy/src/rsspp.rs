@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use control::Balancer;
 use nf::hash_bytes;
 use wire::{Headers, Stamp};
 
 use crate::active::share_out;
-use crate::{ActiveCores, Assign, Every, Move, Rebalancing, Rss, Schedule};
+use crate::{ActiveCores, Assign, Every, Move, Pins, Rebalancing, Rss, Schedule};
 
 /// RSS++ (Barbette et al., CoNEXT'19): receive-side scaling whose indirection table follows the load. Each entry's
 /// packets are counted, and every so often entries go from loaded cores to others: see [`Balancer`].
@@ -21,7 +23,29 @@ pub struct RssPlusPlus {
     /// What has been decided and is not in force: from when on, and all owners.
     decided: Option<(u64, Box<[u16]>)>,
     moves: Vec<Move>,
+    pins: Pins,
+    watcher: Option<Watcher>,
 }
+
+/// What was looked at where entries were to go to other cores, or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// Of the packet ahead of which it was.
+    pub stamp: Stamp,
+    /// What had been asked for: the loads' period, moves at random, or another number of cores (`Never`).
+    pub every: Every,
+    /// Packets by entry since the look before.
+    pub loads: &'a [u64],
+    /// By entry, its core.
+    pub before: &'a [u16],
+    /// By entry, the core that is to have it.
+    pub after: &'a [u16],
+    /// Of so many cores.
+    pub cores: usize,
+}
+
+/// Who is told of each look.
+pub type Watcher = Arc<dyn Fn(Look<'_>) + Send + Sync>;
 
 impl RssPlusPlus {
     /// Begins as [`Rss`] does, on `cores` cores; from the first packet on those that are `active` have entries.
@@ -37,26 +61,51 @@ impl RssPlusPlus {
             schedule: Schedule::new(rebalancing.every),
             decided: None,
             moves: Vec::with_capacity(entries),
+            pins: Pins::new(0),
+            watcher: None,
+        }
+    }
+
+    /// With entries that somebody may put on a core by hand.
+    pub fn with_pins(self, pins: Pins) -> RssPlusPlus {
+        RssPlusPlus { pins, ..self }
+    }
+
+    /// With somebody who is told of each look.
+    pub fn with_watcher(self, watcher: Watcher) -> RssPlusPlus {
+        RssPlusPlus { watcher: Some(watcher), ..self }
+    }
+
+    fn tell(&self, stamp: Stamp, every: Every, after: &[u16]) {
+        if let Some(watcher) = &self.watcher {
+            let (loads, before) = (&*self.loads, self.rss.indirection());
+            watcher(Look { stamp, every, loads, before, after, cores: self.cores });
         }
     }
 
     #[cold]
     fn decide(&mut self, stamp: Stamp) {
         let mut owners: Box<[u16]> = self.rss.indirection().into();
-        match self.rebalancing.every {
-            Every::Period(_) => self.balancer.rebalance(&mut owners, &self.loads, self.cores),
-            Every::Packets(_) | Every::Never => self.shuffle(&mut owners, stamp.seq),
+        let every = self.rebalancing.every;
+        if matches!(every, Every::Packets(_) | Every::Never) {
+            self.shuffle(&mut owners, stamp.seq);
         }
+        self.balancer.pinned = self.pins.put(&mut owners, self.cores);
+        if matches!(every, Every::Period(_)) {
+            self.balancer.rebalance(&mut owners, &self.loads, self.cores);
+        }
+        self.tell(stamp, every, &owners);
         self.loads.fill(0);
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), owners));
     }
 
     /// Other cores are to get packets, at once. What was decided for those before is forgotten.
     #[cold]
-    fn change_cores(&mut self, cores: usize) {
+    fn change_cores(&mut self, cores: usize, stamp: Stamp) {
         (self.cores, self.decided) = (cores, None);
         let mut owners: Box<[u16]> = self.rss.indirection().into();
         share_out(&mut owners, cores);
+        self.tell(stamp, Every::Never, &owners);
         self.put_in_force(&owners);
     }
 
@@ -101,7 +150,7 @@ impl Assign for RssPlusPlus {
         self.moves.clear();
         let active = self.active.at(stamp.seq);
         if active != self.cores {
-            self.change_cores(active);
+            self.change_cores(active, stamp);
             return &self.moves;
         }
         // A decision that is not in force is not overtaken by the next.
@@ -154,6 +203,33 @@ mod tests {
         assert!(moves.iter().all(|moved| (moved.from, moved.to) == (0, 1)));
         assert_eq!(rsspp.core(moves[0].entry), 1);
         assert_eq!(rsspp.moves(stamp(103, 1_351)), []);
+    }
+
+    /// As above, but entry 0 is to stay on core 0, and entry 1, of core 1, is to go there once: then the balancer may take it
+    /// away again.
+    #[test]
+    fn what_is_pinned_stays_whatever_the_loads() {
+        let rebalancing = Rebalancing { every: Every::Period(1_000), update_latency_ns: 0 };
+        let pins = Pins::new(128);
+        let looks = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&looks);
+        let mut rsspp =
+            rsspp(2, rebalancing).with_pins(pins.clone()).with_watcher(Arc::new(move |look: Look<'_>| {
+                seen.lock().expect("no panic").push((look.loads[0], look.before[1], look.after[1]));
+            }));
+        pins.pin(0, 0);
+        pins.move_once(1, 0);
+        let mut moves = Vec::new();
+        for seq in 0..300 {
+            moves.extend(rsspp.moves(stamp(seq, 50 + 20 * seq)).iter().copied());
+            rsspp.core([0, 0, 0, 1][seq as usize % 4]);
+        }
+        let first = moves.iter().find(|moved| moved.entry == 1).copied();
+        assert_eq!(first, Some(Move { entry: 1, from: 1, to: 0 }));
+        assert!(moves.iter().any(|moved| moved.entry == 1 && moved.to == 1), "{moves:?}");
+        assert!(moves.iter().all(|moved| moved.entry != 0), "{moves:?}");
+        let looks = looks.lock().expect("no panic");
+        assert_eq!(looks[0], (38, 1, 0), "{looks:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::counts::{CORE_CELLS, CoreCounts, FUNCTION_CELLS, FunctionCounts, UNKNOWN};
 use crate::layout::{FunctionLayout, Layout};
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, Snapshot};
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, Snapshot, StrategySnapshot};
 
 /// Two cache lines: processors fetch them in pairs.
 #[derive(Debug, Default)]
@@ -68,15 +68,16 @@ pub struct Telemetry {
     function_cells: Arc<[usize]>,
     blocks: Vec<(Arc<Block>, AtomicBool)>,
     begin: OnceLock<Instant>,
-    interfaces: OnceLock<Interfaces>,
+    interfaces: OnceLock<Teller<Vec<InterfaceSnapshot>>>,
+    strategy: OnceLock<Teller<StrategySnapshot>>,
 }
 
-/// Who says what interfaces count.
-struct Interfaces(Box<dyn Fn() -> Vec<InterfaceSnapshot> + Send + Sync>);
+/// Who says what is published elsewhere: what interfaces count, or what the strategy decides.
+struct Teller<T>(Box<dyn Fn() -> T + Send + Sync>);
 
-impl fmt::Debug for Interfaces {
+impl<T> fmt::Debug for Teller<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Interfaces")
+        f.write_str("Teller")
     }
 }
 
@@ -92,6 +93,7 @@ impl Telemetry {
             blocks: (0..cores).map(block).collect(),
             begin: OnceLock::new(),
             interfaces: OnceLock::new(),
+            strategy: OnceLock::new(),
         }
     }
 
@@ -114,7 +116,12 @@ impl Telemetry {
 
     /// From now on snapshots have what this says of interfaces. The first one that is given counts.
     pub fn tell_interfaces(&self, interfaces: impl Fn() -> Vec<InterfaceSnapshot> + Send + Sync + 'static) {
-        self.interfaces.get_or_init(|| Interfaces(Box::new(interfaces)));
+        self.interfaces.get_or_init(|| Teller(Box::new(interfaces)));
+    }
+
+    /// From now on snapshots have what this says of the strategy. The first one that is given counts.
+    pub fn tell_strategy(&self, strategy: impl Fn() -> StrategySnapshot + Send + Sync + 'static) {
+        self.strategy.get_or_init(|| Teller(Box::new(strategy)));
     }
 
     /// What has been published by now. Takes memory and time in proportion to the number of counters.
@@ -124,6 +131,7 @@ impl Telemetry {
             elapsed: self.begin.get().map_or(Duration::ZERO, Instant::elapsed),
             cores: self.blocks.iter().map(|(block, _)| self.core(block)).collect(),
             interfaces: self.interfaces.get().map_or_else(Vec::new, |interfaces| (interfaces.0)()),
+            strategy: self.strategy.get().map_or_else(StrategySnapshot::default, |strategy| (strategy.0)()),
         }
     }
 

@@ -35,4 +35,7 @@ pub use counts::{CoreCounts, FunctionCounts, UNKNOWN};
 pub use fetch::{FetchError, fetch};
 pub use layout::{FunctionLayout, Layout};
 pub use server::MetricsServer;
-pub use snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, Snapshot};
+pub use snapshot::{
+    ChoosingSnapshot, CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, ObjectiveSnapshot,
+    PromotionSnapshot, ShardSnapshot, Snapshot, StrategySnapshot, UpdateSnapshot,
+};

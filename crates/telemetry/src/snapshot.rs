@@ -5,7 +5,7 @@ use crate::counts::{CoreCounts, FunctionCounts};
 use crate::layout::Layout;
 
 /// What the cores had published at one time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// What the counters are called.
     pub layout: Arc<Layout>,
@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub cores: Vec<CoreSnapshot>,
     /// The network interfaces, where packets come from some.
     pub interfaces: Vec<InterfaceSnapshot>,
+    /// What the strategy says of itself, where it says something.
+    pub strategy: StrategySnapshot,
 }
 
 /// What an interface had counted.
@@ -32,6 +34,94 @@ pub struct InterfaceSnapshot {
     pub sent_bytes: u64,
     /// Packets that did not come in or did not leave, by reason.
     pub lost: Vec<(&'static str, u64)>,
+}
+
+/// What a strategy said of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StrategySnapshot {
+    /// What runs the chain now, which under `auto` is another strategy; empty where nobody says.
+    pub runs: String,
+    /// On how many cores.
+    pub cores: usize,
+    /// How many cores get packets, where some may be parked.
+    pub active_cores: Option<usize>,
+    /// Looks at the loads.
+    pub looks: u64,
+    /// Entries or shards that were given to other cores.
+    pub moves: u64,
+    /// Changes of the table that have come into force with their flows, where flows go from core to core.
+    pub updates: Option<UpdateSnapshot>,
+    /// Each shard, where there are some.
+    pub shards: Vec<ShardSnapshot>,
+    /// By core, whether it has shards, and whether it steps flows for another; empty where there are no shards.
+    pub roles: Vec<(bool, bool)>,
+    /// How often another part of a shard came to be offloaded.
+    pub ratio_changes: u64,
+    /// The objective of the chain file, where the strategy heeds it.
+    pub objective: Option<ObjectiveSnapshot>,
+    /// What is promoted, where something can be.
+    pub promotion: Option<PromotionSnapshot>,
+    /// What was chosen, where something can be.
+    pub choosing: Option<ChoosingSnapshot>,
+}
+
+/// How long changes of the table took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UpdateSnapshot {
+    /// Entries.
+    pub entries: u64,
+    /// All of them together.
+    pub seconds: f64,
+    /// The longest.
+    pub longest_seconds: f64,
+}
+
+/// A shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ShardSnapshot {
+    /// Its core.
+    pub core: usize,
+    /// The share of its buckets that another core steps, 0 to 1.
+    pub offloaded: f64,
+}
+
+/// An objective, and how far the model is from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ObjectiveSnapshot {
+    /// How long 99 in 100 packets may wait.
+    pub p99_seconds: f64,
+    /// How long they wait by the model, where that has an end.
+    pub predicted_p99_seconds: Option<f64>,
+    /// Share of its time that the busiest core is used.
+    pub utilisation: f64,
+    /// The most that one may be.
+    pub most: f64,
+}
+
+/// What is promoted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PromotionSnapshot {
+    /// Values of the hash, now.
+    pub values: usize,
+    /// Promotions.
+    pub promotions: u64,
+    /// Demotions.
+    pub demotions: u64,
+    /// The share of the last period's packets that promoted values had, 0 to 1.
+    pub share: f64,
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChoosingSnapshot {
+    /// Changes of strategy or cores.
+    pub changes: u64,
+    /// What it promised, million packets per second.
+    pub predicted_mpps: Option<f64>,
+    /// What its first epoch came to.
+    pub measured_mpps: Option<f64>,
+    /// Strategy, cores, and what they are predicted to do.
+    pub candidates: Vec<(String, usize, f64)>,
 }
 
 /// What one core had published.

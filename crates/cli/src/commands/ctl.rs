@@ -10,7 +10,9 @@ use engine::report::WhyDropped;
 use live::xdp::Pins;
 use wire::LinkType;
 
-use crate::control::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, ask, default_path, follow, program_of};
+use crate::control::{
+    COUNT, COUNT_MAX, FlowWords, Line, PER_SECOND, Request, ask, default_path, follow, program_of,
+};
 use crate::drops::DropsFile;
 use crate::failure::Failure;
 use crate::filter::read_filter;
@@ -43,6 +45,42 @@ pub enum What {
         /// How many: 1 to those that the run was started with
         #[arg(value_name = "N")]
         cores: usize,
+    },
+    /// Say what the strategy decided last, and why; of a flow, which core has it, and since when
+    Why {
+        /// The flow's protocol as its packets come in: tcp, udp, sctp, dccp, or the number of another one
+        #[arg(value_name = "PROTOCOL", requires = "dst")]
+        protocol: Option<String>,
+        /// Where its packets come from: 192.0.2.1:80, [2001:db8::1]:80; without a port where the protocol has none
+        #[arg(value_name = "SRC")]
+        src: Option<String>,
+        /// Where they go
+        #[arg(value_name = "DST")]
+        dst: Option<String>,
+    },
+    /// Have an entry of the indirection table, or a shard, go to a core with its flows; then it goes on as loads ask for
+    Move {
+        /// Its number: `ctl why` of a flow says the flow's
+        #[arg(value_name = "ENTRY")]
+        entry: u16,
+        /// The core's number
+        #[arg(value_name = "CORE")]
+        core: u16,
+    },
+    /// Have it go there, and stay, whatever the loads
+    Pin {
+        /// Its number
+        #[arg(value_name = "ENTRY")]
+        entry: u16,
+        /// The core's number
+        #[arg(value_name = "CORE")]
+        core: u16,
+    },
+    /// Have what is pinned go as loads ask for
+    Unpin {
+        /// Its number
+        #[arg(value_name = "ENTRY")]
+        entry: u16,
     },
     /// Show the way of packets through the chain: key, state before and after, verdict, edits. Ends at Ctrl-C at the latest
     Trace {
@@ -99,6 +137,19 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Status => Request::Status,
         What::Stop => Request::Stop,
         What::Cores { cores } => Request::Cores { cores: *cores },
+        What::Why { protocol, src, dst } => {
+            let all = (protocol.clone(), src.clone(), dst.clone());
+            let flow = match all {
+                (Some(protocol), Some(src), Some(dst)) => Some(FlowWords { protocol, src, dst }),
+                _ => None,
+            };
+            // Before anybody is asked.
+            flow.iter().try_for_each(|flow| flow.headers().map(drop).map_err(Failure::usage))?;
+            Request::Why { flow }
+        }
+        What::Move { entry, core } => Request::Move { entry: *entry, core: *core },
+        What::Pin { entry, core } => Request::Pin { entry: *entry, core: *core },
+        What::Unpin { entry } => Request::Unpin { entry: *entry },
         What::Unblock { interface, pins } => return unblock(interface, pins),
         What::Reload { chain } => {
             let name = chain.display().to_string();
@@ -112,6 +163,8 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         output::print(&output::json(&answer)?)?;
     } else if let Some(status) = &answer.status {
         output::print(&status.text())?;
+    } else if let Some(why) = &answer.why {
+        output::print(&why.text())?;
     } else if let Some(told) = &answer.told {
         output::print(&format!("{told}\n"))?;
     }

@@ -3,12 +3,14 @@
 //! | file | what it is |
 //! |---|---|
 //! | `words` | requests and answers, as JSON lines |
+//! | `flow` | a flow as somebody writes it |
 //! | `subject` | what is controlled: a run |
 //! | `server` | the run's end |
 //! | `streams` | answers of many lines, each in a thread of its own |
 //! | `client` | the end of who asks |
 
 mod client;
+mod flow;
 mod server;
 mod streams;
 mod subject;
@@ -18,6 +20,7 @@ use std::env;
 use std::path::PathBuf;
 
 pub use self::client::{ask, follow};
+pub use self::flow::FlowWords;
 pub use self::server::{Control, Hangups};
 pub use self::subject::Subject;
 pub use self::words::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, program_of};

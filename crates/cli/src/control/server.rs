@@ -121,8 +121,12 @@ fn serve(
                 Ok(report) => Answer::reloaded(&report),
                 Err(why) => Answer::refused(why),
             },
-            Ok(Request::Cores { cores }) => match subject.cores(cores) {
-                Ok(told) => Answer { told: Some(told), ..Answer::done() },
+            Ok(Request::Cores { cores }) => Answer::told(subject.cores(cores)),
+            Ok(Request::Move { entry, core }) => Answer::told(subject.put(entry, core, false)),
+            Ok(Request::Pin { entry, core }) => Answer::told(subject.put(entry, core, true)),
+            Ok(Request::Unpin { entry }) => Answer::told(subject.unpin(entry)),
+            Ok(Request::Why { flow }) => match subject.why(flow.as_ref()) {
+                Ok(why) => Answer { why: Some(Box::new(why)), ..Answer::done() },
                 Err(why) => Answer::refused(why),
             },
             Ok(Request::Stop) => {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::report::ReloadReport;
+use engine::report::{ReloadReport, WhyReport};
 use engine::{Chain, Progress, Registry, Traces};
 use io::Tap;
 use io::filter::Filter;
 
+use super::flow::FlowWords;
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
 use crate::output::plural;
 use crate::service;
@@ -75,6 +76,38 @@ impl Subject {
         let cores = reloads.current().map_or(active, |(_, plan)| plan.cores);
         let parked = plural((cores - active) as u64, "core");
         Ok(format!("{} from the next packet on, {parked} parked", plural(active as u64, "core")))
+    }
+
+    /// Has an entry or a shard go to a core, and stay there if it is pinned.
+    pub fn put(&self, entry: u16, core: u16, is_pinned: bool) -> Result<String, String> {
+        self.progress.reloads.put(entry, core, is_pinned).map_err(|error| error.to_string())?;
+        let then = if is_pinned { "stays there" } else { "goes on as loads ask for" };
+        Ok(format!("{} {entry} goes to core {core} at the end of the period, and {then}", self.unit()))
+    }
+
+    /// Has an entry or a shard go as loads ask for.
+    pub fn unpin(&self, entry: u16) -> Result<String, String> {
+        let was_pinned = self.progress.reloads.unpin(entry).map_err(|error| error.to_string())?;
+        let unit = self.unit();
+        match was_pinned {
+            true => Ok(format!("{unit} {entry} goes as loads ask for")),
+            false => Err(format!("{unit} {entry} is not pinned")),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        let current = self.progress.reloads.current();
+        if current.is_some_and(|(_, plan)| plan.shards.is_some()) { "shard" } else { "entry" }
+    }
+
+    /// What the strategy decided last and why, and where a flow's packets go, if there is one.
+    pub fn why(&self, flow: Option<&FlowWords>) -> Result<WhyReport, String> {
+        let (chain, plan) = self.progress.reloads.current().ok_or("the run is over, or has not begun")?;
+        let why = WhyReport::new(&plan);
+        match flow {
+            None => Ok(why),
+            Some(flow) => Ok(why.with_flow(&chain, &plan, flow.text(), &flow.headers()?)),
+        }
     }
 
     pub fn status(&self) -> Option<Status> {

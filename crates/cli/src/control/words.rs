@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::UpdateTimes;
-use engine::report::{ReloadReport, TraceReport};
+use engine::report::{ReloadReport, TraceReport, WhyReport};
 use io::filter::{Filter, Instruction, Program};
 use live::{InterfaceStatus, Lost};
 use serde::{Deserialize, Serialize};
+
+use super::flow::FlowWords;
 
 /// The longest request, bytes: a chain file with some room.
 pub const REQUEST_MAX: u64 = 16 << 20;
@@ -29,6 +31,31 @@ pub enum Request {
     Cores {
         /// How many.
         cores: usize,
+    },
+    /// What the strategy decided last, and why; or where a flow's packets go.
+    Why {
+        /// The flow.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flow: Option<FlowWords>,
+    },
+    /// Have an entry of the indirection table, or a shard, go to a core; then it goes on as loads ask for.
+    Move {
+        /// Its number.
+        entry: u16,
+        /// The core's.
+        core: u16,
+    },
+    /// Have it go there, and stay.
+    Pin {
+        /// Its number.
+        entry: u16,
+        /// The core's.
+        core: u16,
+    },
+    /// Have it go as loads ask for.
+    Unpin {
+        /// Its number.
+        entry: u16,
     },
     /// End, after the packets on their way.
     Stop,
@@ -163,6 +190,9 @@ pub struct Answer {
     /// The same as data; see `reloads` in `run.schema.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<serde_json::Value>,
+    /// To `why`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Box<WhyReport>>,
 }
 
 impl Answer {
@@ -174,6 +204,14 @@ impl Answer {
     /// It was not.
     pub fn refused(error: impl ToString) -> Answer {
         Answer { error: Some(error.to_string()), ..Answer::default() }
+    }
+
+    /// It was done, and is told in words; or it was not.
+    pub fn told(told: Result<String, String>) -> Answer {
+        match told {
+            Ok(told) => Answer { told: Some(told), ..Answer::done() },
+            Err(why) => Answer::refused(why),
+        }
     }
 
     /// A chain took over.
@@ -230,7 +268,7 @@ pub struct UpdatesStatus {
 }
 
 impl From<UpdateTimes> for UpdatesStatus {
-    fn from(UpdateTimes { entries, mean, longest }: UpdateTimes) -> UpdatesStatus {
+    fn from(UpdateTimes { entries, mean, longest, .. }: UpdateTimes) -> UpdatesStatus {
         let microseconds = |time: Duration| time.as_nanos() as f64 / 1e3;
         UpdatesStatus {
             entries,

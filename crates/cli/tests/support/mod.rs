@@ -89,6 +89,16 @@ impl Folder {
         self.0.join(name).to_str().expect("text").to_owned()
     }
 
+    /// A tracker and a NAT before the hosts of 10.0.0.0/24.
+    pub fn nat_chain(&self) -> String {
+        let chain = self.file("nat.toml");
+        let text = "name = \"nat\"\ninside = [\"10.0.0.0/24\"]\n[[function]]\nuse = \"conntrack\"\n\
+                    [[function]]\nuse = \"nat\"\ninside = [\"10.0.0.0/24\"]\nexternal = [\"203.0.113.1\"]\n\
+                    hairpinning = false\n";
+        fs::write(&chain, text).expect("a folder of the test");
+        chain
+    }
+
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("a folder");
         let mut names: Vec<_> =

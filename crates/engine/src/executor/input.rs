@@ -10,7 +10,7 @@ use crate::chain::Chain;
 use crate::executor::pace::Speed;
 use crate::executor::reloads::Reloads;
 use crate::path::tracing::Tracing;
-use crate::strategies::plan::Plan;
+use crate::strategies::plan::{Plan, States};
 
 /// How a run goes on, to be read from outside while it does.
 #[derive(Debug, Default)]
@@ -30,9 +30,8 @@ pub struct Progress {
 impl Progress {
     /// Where the cores of a run tell what they count, if anyone wants to know, or the strategy decides by it.
     pub(crate) fn telemetry_of(&self, chain: &Chain, plan: &Plan) -> Option<Arc<Telemetry>> {
-        let decides =
-            || plan.strategy.changing(chain, plan).is_some_and(|changing| changing.wants_telemetry());
-        self.telemetry.clone().or_else(|| decides().then(|| Arc::new(plan.telemetry(chain))))
+        let decides = plan.states == States::Changing;
+        self.telemetry.clone().or_else(|| decides.then(|| Arc::new(plan.telemetry(chain))))
     }
 }
 

@@ -1,5 +1,10 @@
+use std::sync::Arc;
+
 use io::Received;
-use telemetry::{CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, Layout, Telemetry, UNKNOWN};
+use telemetry::{
+    CoreCounts, CoreWriter, FunctionCounts, FunctionLayout, Layout, StrategySnapshot, Telemetry, UNKNOWN,
+    UpdateSnapshot,
+};
 use wire::Malformed;
 
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy};
@@ -10,6 +15,7 @@ use crate::path::receive::Moves;
 use crate::path::run::Observer;
 use crate::path::run::Turn;
 use crate::strategies::plan::Plan;
+use crate::strategies::rsspp::updates::UpdateTimes;
 
 /// Batches between two times that a busy core tells what its functions count, which are ten times as many
 /// numbers as its own. At a million packets a second that is a millisecond.
@@ -140,8 +146,21 @@ impl Plan {
             drops_malformed: chain.malformed == MalformedPolicy::Drop,
             functions: chain.functions.iter().map(function).collect(),
         };
-        Telemetry::new(layout, self.cores)
+        let telemetry = Telemetry::new(layout, self.cores);
+        let (account, updates, active) =
+            (Arc::clone(&self.account), Arc::clone(&self.updates), self.active.clone());
+        let moves = self.rebalancing.is_some() && self.strategy.parks();
+        telemetry.tell_strategy(move || StrategySnapshot {
+            active_cores: moves.then(|| active.get()),
+            updates: moves.then(|| update_snapshot(updates.times())),
+            ..account.told().snapshot()
+        });
+        telemetry
     }
+}
+
+fn update_snapshot(UpdateTimes { entries, sum, longest, .. }: UpdateTimes) -> UpdateSnapshot {
+    UpdateSnapshot { entries, seconds: sum.as_secs_f64(), longest_seconds: longest.as_secs_f64() }
 }
 
 /// What reports call a drop reason that the function does not name.

@@ -16,7 +16,7 @@ use crate::chain::inherit::Inherited;
 use crate::executor::reload::{Reloaded, take_over};
 use crate::path::core::ChainCore;
 use crate::strategies::plan::Plan;
-use crate::strategies::refusal::{NoParking, PlanError};
+use crate::strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
 use crate::strategies::succession::Standing;
 
 /// How the chain of a live run is replaced while it runs: see [`Reloads::reload`].
@@ -65,6 +65,26 @@ pub enum ReloadError {
     /// Some of the run's cores are parked, which the chain does not allow.
     #[error("{0}\nOr have all cores get packets first: paceline ctl cores N")]
     Parked(NoParking),
+    /// The cores of the run have ports of their own, which the chain does not allow.
+    #[error(
+        "the new chain cannot take over while each core has sockets of its own: {0}\nStart the run with --front."
+    )]
+    OwnPorts(#[from] NoOwnPorts),
+    /// The same where the chain hashes otherwise.
+    #[error(
+        "the new chain hashes {now}, and packets are steered to the sockets of each core by {before}\nStart the run with --front."
+    )]
+    Fields {
+        /// What it hashes.
+        now: String,
+        /// What the chain before hashes.
+        before: String,
+    },
+    /// The same where the chain has other addresses inside, or to translate to.
+    #[error(
+        "the new chain has other addresses inside or external, and packets are steered to the sockets of each core by those of the chain before\nStart the run with --front."
+    )]
+    Sides,
     /// No memory for a second chain beside the one that runs.
     #[error(
         "no memory for the tables of the new chain beside those of the one that runs: one takes {} MiB\nUse smaller `flows` in the chain file.",
@@ -93,6 +113,17 @@ pub enum CoresError {
     Over,
 }
 
+/// Why nothing was put on a core by hand.
+#[derive(Debug, Error)]
+pub enum MoveError {
+    /// It cannot.
+    #[error(transparent)]
+    NoMove(#[from] NoMove),
+    /// No run has begun, or it has ended.
+    #[error("the run is over, or has not begun")]
+    Over,
+}
+
 impl Reloads {
     /// Has a chain take over from the one that runs, under the same strategy on as many cores, and waits until it has.
     /// Its tables are made here, beside those of the chain that runs, which meanwhile goes on.
@@ -107,6 +138,15 @@ impl Reloads {
         let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
         let chain = Chain { table_seed: before.table_seed, ..as_live(&chain) };
         let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?.following(&plan_before);
+        let plan = if plan_before.has_own_ports { plan.with_own_ports(&chain)? } else { plan };
+        if plan.has_own_ports && plan.hash_fields != plan_before.hash_fields {
+            let [now, before] = [plan.hash_fields, plan_before.hash_fields]
+                .map(|fields| fields.map_or_else(String::new, |fields| fields.to_string()));
+            return Err(ReloadError::Fields { now, before });
+        }
+        if plan.has_own_ports && chain.side_prefixes() != before.side_prefixes() {
+            return Err(ReloadError::Sides);
+        }
         if plan.active.get() < plan.cores {
             plan.check_cores(&chain, plan.active.get()).map_err(ReloadError::Parked)?;
         }
@@ -140,6 +180,34 @@ impl Reloads {
         plan.check_cores(&chain, active)?;
         plan.active.set(active);
         Ok(())
+    }
+
+    /// Has an entry of the indirection table, or a shard, go to a core at the end of the period; it stays there if it is pinned.
+    ///
+    /// # Errors
+    /// [`MoveError`]; nothing changes then.
+    pub fn put(&self, entry: u16, core: u16, is_pinned: bool) -> Result<(), MoveError> {
+        let _asking = lock(&self.asking);
+        let (_, plan) = self.current().ok_or(MoveError::Over)?;
+        plan.check_move(entry, core)?;
+        match is_pinned {
+            true => plan.pins.pin(entry, core),
+            false => plan.pins.move_once(entry, core),
+        };
+        Ok(())
+    }
+
+    /// Has an entry or a shard go as loads ask for. Says whether it was pinned.
+    ///
+    /// # Errors
+    /// [`MoveError`]; nothing changes then.
+    pub fn unpin(&self, entry: u16) -> Result<bool, MoveError> {
+        let _asking = lock(&self.asking);
+        let (_, plan) = self.current().ok_or(MoveError::Over)?;
+        plan.check_move(entry, 0)?;
+        let was_pinned = plan.pins.of(entry).is_some();
+        plan.pins.free(entry);
+        Ok(was_pinned)
     }
 
     /// The chain that runs, or ran last.

@@ -7,14 +7,18 @@ mod history;
 mod moves;
 mod of_run;
 mod text;
+mod timeline;
 mod trace;
+mod why;
 pub mod words;
 
 pub use changes::{ChangesReport, DecisionReport, LeftOut, PhaseReport};
 pub use drops::{DroppedPacket, WhyDropped};
 pub use history::{CoreHistory, EgressReport, HistoryReport, ReorderingReport};
 pub use moves::MovesReport;
+pub use timeline::{CorePeriod, TimePeriod, TimelineReport};
 pub use trace::{FieldEdit, FieldValue, FlowState, StateField, TraceReport, TracedFunction};
+pub use why::{FlowPlace, WhyReport};
 
 use std::collections::BTreeMap;
 
@@ -89,6 +93,8 @@ pub struct RunReport {
     pub moves: Option<MovesReport>,
     /// What ran the chain; null unless the strategy has others run it.
     pub changes: Option<ChangesReport>,
+    /// How the run went on; null unless a page of it was asked for.
+    pub timeline: Option<TimelineReport>,
     /// How packets left.
     pub egress: EgressReport,
     /// The program's memory while the tables were there.

@@ -93,6 +93,7 @@ impl RunReport {
             history: outcome.history.as_ref().map(HistoryReport::new),
             moves: MovesReport::new(plan, &outcome.moves),
             changes: ChangesReport::new(&outcome.changes),
+            timeline: None,
             egress: EgressReport::new(&outcome.egress),
             memory: MemoryReport::now(),
             reloads: outcome.reloads.iter().map(ReloadReport::new).collect(),

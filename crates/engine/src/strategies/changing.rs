@@ -22,12 +22,7 @@ use crate::strategies::egress::Replayed;
 
 /// Has other strategies run a chain. The executor asks it for one phase after the other.
 pub trait Changing: Send {
-    /// Whether it decides by what cores publish.
-    fn wants_telemetry(&self) -> bool {
-        false
-    }
-
-    /// Where cores publish what they count; told before the first phase.
+    /// Where cores publish what they count, by which it may decide; told before the first phase.
     fn observe(&mut self, _telemetry: &Arc<Telemetry>) {}
 
     /// The next phase. Its first packet has number `first`; `last` is the stamp of the packet before. `cores` are all cores

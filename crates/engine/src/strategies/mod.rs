@@ -9,10 +9,12 @@
 //! | `ingress`, `fragments` | what sees every packet ahead of the dispatcher, and follows datagrams |
 //! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
 //! | `refusal`, `limits` | why a chain cannot run as asked |
+//! | `account` | what a strategy has to say of itself while it runs: who has what, what it decided last, and why |
 //! | `changing` | what a strategy is that has others run the chain, one after the other |
 //! | `succession` | what a chain goes on with where it takes over from another |
 //! | `egress` | in which order packets leave |
 
+pub(crate) mod account;
 mod auto;
 pub(crate) mod changing;
 pub(crate) mod dispatch;

@@ -98,8 +98,7 @@ pub(crate) fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
         for group in 0..cores[core].groups() {
             let mut from = Some(0);
             while let Some(block) = from {
-                let mut leaving =
-                    Leaving { to: &to, blocks_left: usize::MAX, flows_left: usize::MAX, only: None };
+                let mut leaving = Leaving::all(&to);
                 let (next, packed) = cores[core].pack(group, block, &mut leaving);
                 for (owner, flows) in packed {
                     cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
@@ -137,8 +136,7 @@ fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries: &[u16], l
     let all = vec![0; entries.len()];
     for (shard, owner) in owners.iter().enumerate() {
         for (_, shelves) in cores[usize::from(*owner)].shelves() {
-            let mut leaving =
-                Leaving { to: &all, blocks_left: usize::MAX, flows_left: usize::MAX, only: None };
+            let mut leaving = Leaving::all(&all);
             shelves.arrange((2 * shard + 1, 2 * shard), 0, &mut leaving, horizon, last.time_ns);
             shelves.split(shard, 0);
         }

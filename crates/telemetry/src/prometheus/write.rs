@@ -1,6 +1,6 @@
 use std::fmt::{Display, Write as _};
 
-use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot};
+use crate::snapshot::{CoreSnapshot, FunctionSnapshot, InterfaceSnapshot, StrategySnapshot};
 use crate::{FunctionCounts, FunctionLayout, Snapshot, UNKNOWN};
 
 /// Samples of one name.
@@ -56,6 +56,29 @@ families! {
     MOVED_IN Counter "paceline_entries_moved_in_total" "Entries of the indirection table that came to this core.";
     MOVED_OUT Counter "paceline_entries_moved_out_total" "Entries of the indirection table that left this core.";
     HELD Gauge "paceline_held_packets" "Packets waiting for an entry that is on its way to this core.";
+    RUNS Gauge "paceline_strategy_runs" "Always 1; labels say what spreads packets now, and over how many cores.";
+    ACTIVE Gauge "paceline_active_cores" "Cores that get packets; the others are parked.";
+    LOOKS Counter "paceline_strategy_looks_total" "How often the strategy looked at the loads.";
+    MOVES Counter "paceline_moves_total" "Entries or shards that were given to other cores.";
+    UPDATES Counter "paceline_table_updates_total" "Entries that have come to another core with their flows.";
+    UPDATE_SECONDS Counter "paceline_table_update_seconds_total" "Time until they had, from the change of the table on.";
+    UPDATE_LONGEST Gauge "paceline_table_update_longest_seconds" "The longest of these times.";
+    SHARD_CORE Gauge "paceline_shard_core" "The core that has the shard.";
+    SHARD_OFFLOADED Gauge "paceline_shard_offloaded_ratio" "Share of the shard that another core steps, 0 to 1.";
+    ROLE Gauge "paceline_core_role" "1 if the core has the role, else 0.";
+    RATIOS Counter "paceline_ratio_changes_total" "How often another share of a shard came to be offloaded.";
+    SLO Gauge "paceline_slo_p99_seconds" "How long 99 in 100 packets may wait, as the chain file says.";
+    SLO_PREDICTED Gauge "paceline_slo_predicted_p99_seconds" "How long they wait on the busiest core, by the model that decides.";
+    UTILISATION Gauge "paceline_slo_utilisation_ratio" "Share of its time that the busiest core is used, 0 to 1.";
+    UTILISATION_MOST Gauge "paceline_slo_utilisation_limit_ratio" "The most that a core may be used, 0 to 1.";
+    PROMOTED Gauge "paceline_promoted_values" "Values of the hash whose flows are promoted now.";
+    PROMOTED_SHARE Gauge "paceline_promoted_packets_ratio" "Share of the last period's packets that are of promoted values, 0 to 1.";
+    PROMOTIONS Counter "paceline_promotions_total" "Promotions of a value of the hash with its flows.";
+    DEMOTIONS Counter "paceline_demotions_total" "Demotions of a value of the hash with its flows.";
+    CHANGES Counter "paceline_strategy_changes_total" "Changes of strategy or number of cores.";
+    DECIDED_MPPS Gauge "paceline_decision_predicted_mpps" "Rate that what runs promised, million packets per second.";
+    OUTCOME_MPPS Gauge "paceline_decision_measured_mpps" "Rate that its first epoch came to, million packets per second.";
+    CANDIDATES Gauge "paceline_candidate_predicted_mpps" "Rate that a choice promises now, million packets per second.";
     FUNCTION_PACKETS Counter "paceline_function_packets_total" "Packets that were a function's business and reached it.";
     FUNCTION_VERDICTS Counter "paceline_function_verdicts_total" "Packets by what a function made of them.";
     FLOWS Gauge "paceline_flows" "Flows that have a state.";
@@ -77,6 +100,7 @@ pub fn write(snapshot: &Snapshot) -> String {
     text.cores();
     text.verdicts_and_drops();
     text.moves();
+    text.strategy();
     text.functions();
     text.interfaces();
     text.text
@@ -155,6 +179,63 @@ impl Text<'_> {
         self.each_core(&MOVED_IN, |core| Some(core.counts.moved_in));
         self.each_core(&MOVED_OUT, |core| Some(core.counts.moved_out));
         self.each_core(&HELD, |core| Some(core.counts.held));
+    }
+
+    fn strategy(&mut self) {
+        let StrategySnapshot { runs, cores, active_cores, updates, shards, roles, .. } =
+            &self.snapshot.strategy;
+        let StrategySnapshot { objective, promotion, choosing, .. } = &self.snapshot.strategy;
+        let StrategySnapshot { looks, moves, ratio_changes, .. } = self.snapshot.strategy;
+        let says = !runs.is_empty();
+        self.family(&RUNS);
+        if says {
+            self.sample(&RUNS, &[("strategy", runs), ("cores", cores)], 1);
+        }
+        self.single(&ACTIVE, *active_cores);
+        self.single(&LOOKS, says.then_some(looks));
+        self.single(&MOVES, says.then_some(moves));
+        self.single(&UPDATES, updates.map(|updates| updates.entries));
+        self.single(&UPDATE_SECONDS, updates.map(|updates| updates.seconds));
+        self.single(&UPDATE_LONGEST, updates.map(|updates| updates.longest_seconds));
+        self.family(&SHARD_CORE);
+        for (shard, told) in shards.iter().enumerate() {
+            self.sample(&SHARD_CORE, &[("shard", &shard)], told.core);
+        }
+        self.family(&SHARD_OFFLOADED);
+        for (shard, told) in shards.iter().enumerate() {
+            self.sample(&SHARD_OFFLOADED, &[("shard", &shard)], told.offloaded);
+        }
+        self.family(&ROLE);
+        for (core, (is_worker, is_offloader)) in roles.iter().enumerate() {
+            for (role, has) in [("worker", is_worker), ("offloader", is_offloader)] {
+                self.sample(&ROLE, &[("core", &core), ("role", &role)], u8::from(*has));
+            }
+        }
+        self.single(&RATIOS, (!shards.is_empty()).then_some(ratio_changes));
+        self.single(&SLO, objective.map(|objective| objective.p99_seconds));
+        self.single(&SLO_PREDICTED, objective.and_then(|objective| objective.predicted_p99_seconds));
+        self.single(&UTILISATION, objective.map(|objective| objective.utilisation));
+        self.single(&UTILISATION_MOST, objective.map(|objective| objective.most));
+        self.single(&PROMOTED, promotion.map(|promotion| promotion.values));
+        self.single(&PROMOTED_SHARE, promotion.map(|promotion| promotion.share));
+        self.single(&PROMOTIONS, promotion.map(|promotion| promotion.promotions));
+        self.single(&DEMOTIONS, promotion.map(|promotion| promotion.demotions));
+        let choosing = choosing.as_ref();
+        self.single(&CHANGES, choosing.map(|choosing| choosing.changes));
+        self.single(&DECIDED_MPPS, choosing.and_then(|choosing| choosing.predicted_mpps));
+        self.single(&OUTCOME_MPPS, choosing.and_then(|choosing| choosing.measured_mpps));
+        self.family(&CANDIDATES);
+        for (strategy, cores, mpps) in choosing.iter().flat_map(|choosing| &choosing.candidates) {
+            self.sample(&CANDIDATES, &[("strategy", strategy), ("cores", cores)], mpps);
+        }
+    }
+
+    /// A family of one sample, or of none.
+    fn single<V: Display>(&mut self, family: &Family, value: Option<V>) {
+        self.family(family);
+        if let Some(value) = value {
+            self.sample(family, &[], value);
+        }
     }
 
     fn functions(&mut self) {

@@ -1,8 +1,11 @@
 //! `paceline run`: a chain over a capture, or on network interfaces.
 
+mod document;
 mod live;
 mod metrics;
+mod opening;
 mod options;
+mod page;
 mod record;
 mod trace;
 
@@ -18,6 +21,7 @@ use io::Fate;
 use io::capture::CaptureWriter;
 use wire::LinkType;
 
+use self::document::Page;
 use self::metrics::serve;
 pub use self::options::RunArgs;
 use self::trace::{Tracer, Tracing};
@@ -27,6 +31,7 @@ use crate::failure::{Failure, INTERRUPTED};
 use crate::input::open_capture;
 use crate::output::{Reports, check_outputs, plural};
 use crate::progress::{Bar, interruptible};
+use crate::timeline::Timeline;
 
 /// Why a chain takes over in plain captures alone.
 pub const WITH_HISTORY: &str = "--reload-at and --cores-at are for captures without history\n\
@@ -50,7 +55,8 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     // Where something else is on standard output, the text is not.
     let (lines, packets_dropped) = (args.trace.trace_json.as_deref(), args.drops.drops.as_deref());
-    let outputs = [("--out", args.out.as_deref()), ("--json", args.json.as_deref()), ("--trace-json", lines)];
+    let written = [("--out", args.out.as_deref()), ("--json", args.json.as_deref())];
+    let outputs = [&written[..], &[("--trace-json", lines), ("--report", args.report.as_deref())]].concat();
     check_outputs(&inputs, &[&outputs[..], &[("--drops", packets_dropped)]].concat())?;
     let taken = [lines, packets_dropped].into_iter().flatten().find(|path| *path == "-");
     let tracer = Tracer::prepare(args)?;
@@ -59,10 +65,13 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let per_second = args.drops.drops_per_second;
     let mut drops =
         args.drops.drops.as_deref().map(|path| DropsFile::create(path, per_second)).transpose()?;
-    let telemetry = args.metrics.as_ref().map(|_| Arc::new(plan.telemetry(&chain)));
+    let document = Page::open(args)?;
+    let is_seen = args.metrics.is_some() || document.is_some();
+    let telemetry = is_seen.then(|| Arc::new(plan.telemetry(&chain)));
     let server = args.metrics.as_ref().zip(telemetry.as_ref());
     // Ends with the run.
     let _server = server.map(|(address, telemetry)| serve(address, telemetry)).transpose()?;
+    let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
     let tracer = tracer.map(|tracer| tracer.begin(&plan, &progress)).transpose()?;
     let bar = Bar::new(&chain.name, source.size_bytes());
@@ -107,7 +116,9 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
 
     let last = reloads[..outcome.reloads.len()].last();
     let (chain, plan) = last.map_or((&chain, &plan), |last| (&last.chain, &last.plan));
-    let report = RunReport::new(chain, plan, &outcome);
+    let timeline = timeline.map(Timeline::finish);
+    let report = RunReport { timeline, ..RunReport::new(chain, plan, &outcome) };
+    document.map(|document| document.write(&report)).transpose()?;
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
     }

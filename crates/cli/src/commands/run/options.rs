@@ -31,6 +31,10 @@ pub struct RunArgs {
     /// Write the report as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a page with time lines of the run: cores in use, their load, what went from core to core. One file that needs no
+    /// other, with the report's JSON in it
+    #[arg(long, value_name = "OUT.html")]
+    pub report: Option<PathBuf>,
     /// In which order packets leave
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]
     pub egress: EgressArg,
@@ -131,6 +135,10 @@ pub struct LiveArgs {
     /// again what --out has of the packets that leave. Slows a run down
     #[arg(long, value_name = "IN.pcap", help_heading = LIVE)]
     pub record: Option<PathBuf>,
+    /// Have one thread receive and send for all cores, though each could have sockets of its own: then packets leave in the
+    /// order in which they came, and `paceline ctl cores` parks cores. Without it a line at the start says which it is
+    #[arg(long, help_heading = LIVE)]
+    pub front: bool,
     /// By which sockets
     #[arg(long, value_enum, value_name = "KIND", default_value = "auto", help_heading = LIVE)]
     pub socket: SocketArg,

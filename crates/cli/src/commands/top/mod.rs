@@ -2,6 +2,7 @@
 
 mod reading;
 mod screen;
+mod strategy;
 mod view;
 
 use std::io::IsTerminal;

@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use telemetry::prometheus::{self, Sample};
 
+use super::strategy::StrategyReading;
+
 /// What a run told at one look, counters from its beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -17,6 +19,7 @@ pub struct Reading {
     pub interfaces: BTreeMap<String, InterfaceReading>,
     /// By `function/event`.
     pub events: BTreeMap<String, f64>,
+    pub told: StrategyReading,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,6 +85,7 @@ impl Reading {
         if name == "paceline_run_seconds" {
             self.seconds = *value;
         }
+        self.told.add(sample);
         if !sample.label("function").is_empty() {
             return self.add_of_function(sample);
         }

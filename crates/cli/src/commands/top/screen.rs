@@ -94,8 +94,8 @@ impl Screen {
         lines
     }
 
-    fn sections(&self) -> [Section; 5] {
-        let View { cores, interfaces, functions, drops, events, .. } = &self.view;
+    fn sections(&self) -> [Section; 6] {
+        let View { cores, interfaces, functions, drops, events, told, strategy, .. } = &self.view;
         let heading = |name: &str| format!("{name:<56} {:>11} {:>11}", "per second", "total");
         let core_heading = format!(
             "core {:<17} {:>11} {:>9} {:>5} {:>9} {:>13} {:>5}",
@@ -115,6 +115,12 @@ impl Screen {
                 rows: cores.iter().map(core_row).collect(),
                 first: self.first_core,
                 what: "cores",
+            },
+            Section {
+                heading: format!("what {strategy} does"),
+                rows: told.iter().cloned().map(Line::from).collect(),
+                first: 0,
+                what: "lines",
             },
             Section {
                 heading: interface_heading,

@@ -4,8 +4,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyEvent;
 use telemetry::{
-    CoreCounts, CoreSnapshot, FunctionCounts, FunctionLayout, FunctionSnapshot, InterfaceSnapshot, Layout,
-    MetricsServer, Snapshot, Telemetry, UNKNOWN, prometheus,
+    ChoosingSnapshot, CoreCounts, CoreSnapshot, FunctionCounts, FunctionLayout, FunctionSnapshot,
+    InterfaceSnapshot, Layout, MetricsServer, ObjectiveSnapshot, PromotionSnapshot, ShardSnapshot, Snapshot,
+    StrategySnapshot, Telemetry, UNKNOWN, UpdateSnapshot, prometheus,
 };
 
 use super::*;
@@ -79,6 +80,7 @@ fn snapshot(seconds: u64) -> Snapshot {
         elapsed: Duration::from_secs(seconds),
         cores: vec![core(1), core(10)],
         interfaces: Vec::new(),
+        strategy: StrategySnapshot::default(),
     }
 }
 
@@ -119,6 +121,62 @@ interface                received/s    Mbit/s      sent/s    Mbit/s  lost, total
 eth1                          1,000         1         990      0.99           10
 ";
     assert!(drawn.contains(golden), "{drawn}");
+}
+
+/// The panel of a strategy, as it says this of itself.
+fn panel(strategy: StrategySnapshot) -> Vec<String> {
+    let text = prometheus::write(&Snapshot { strategy, ..snapshot(12) });
+    let reading = Reading::parse(&text).expect("metrics");
+    let text = Screen { is_live: false, ..screen(View::new(None, &reading)) }.text();
+    let panel = text.lines().skip_while(|line| !line.starts_with("what rss does")).skip(1);
+    panel.take_while(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_panel_says_what_the_strategy_does() {
+    assert!(panel(StrategySnapshot::default()).is_empty(), "it says nothing");
+    let of =
+        |runs: &str| StrategySnapshot { runs: runs.to_owned(), cores: 2, looks: 1_234, ..Default::default() };
+    let updates = UpdateSnapshot { entries: 4, seconds: 0.002, longest_seconds: 0.0015 };
+    let rsspp = StrategySnapshot { moves: 5, active_cores: Some(2), updates: Some(updates), ..of("rsspp") };
+    assert_eq!(panel(rsspp), ["1,234 looks at loads, 5 moves of entries; acted after 500 us, at most 1,500"]);
+    let dyssect = StrategySnapshot {
+        moves: 1,
+        ratio_changes: 3,
+        shards: (0..4)
+            .map(|shard| ShardSnapshot { core: shard % 2, offloaded: [0.0, 0.0, 0.5, 0.0][shard] })
+            .collect(),
+        roles: vec![(true, false), (true, true)],
+        objective: Some(ObjectiveSnapshot {
+            p99_seconds: 5e-4,
+            predicted_p99_seconds: Some(1.2e-4),
+            utilisation: 0.45,
+            most: 0.8,
+        }),
+        ..of("dyssect")
+    };
+    let told = [
+        "core 0, worker; shards: 0 2 (50.0% elsewhere)",
+        "core 1, worker and offloader; shards: 1 3",
+        "objective: 99% wait 500 us at most; by the model 120 us, busiest core 45.0% of 80.0%",
+        "1,234 looks at loads, 1 move of shards, 3 changes of ratios",
+    ];
+    assert_eq!(panel(dyssect), told);
+    let promotion = Some(PromotionSnapshot { values: 2, promotions: 7, demotions: 5, share: 0.41 });
+    let told = "2 values of the hash promoted, with 41.0% of packets; 7 promotions, 5 demotions";
+    assert_eq!(panel(StrategySnapshot { promotion, ..of("hybrid") }), [told]);
+    let choosing = ChoosingSnapshot {
+        changes: 3,
+        predicted_mpps: Some(2.1),
+        measured_mpps: Some(1.98),
+        candidates: vec![("single".to_owned(), 1, 1.0), ("scr".to_owned(), 2, 1.9)],
+    };
+    let told = [
+        "scr on 2 cores now, 2.10 Mpps predicted, 1.98 Mpps measured; 3 changes so far",
+        "Mpps promised: single on 1 1.00 scr on 2 1.90",
+        "1,234 looks at loads",
+    ];
+    assert_eq!(panel(StrategySnapshot { choosing: Some(choosing), ..of("scr") }), told);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct View {
     pub drops: Vec<Named>,
     /// Events that occurred, those that occur most often now first.
     pub events: Vec<Named>,
+    /// What the strategy says of itself.
+    pub told: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -113,6 +115,7 @@ impl View {
             functions: now.functions.iter().map(function).collect(),
             drops: named(&before.drops, &now.drops, per_s),
             events: named(&before.events, &now.events, per_s),
+            told: now.told.lines(),
             cores,
         }
     }

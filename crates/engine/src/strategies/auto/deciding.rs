@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use control::{Choice, Chooser, Decision, Work};
+use control::{Choice, Chooser, Decision, Epoch, Work};
 use telemetry::Telemetry;
+
+use crate::strategies::account::{Account, CandidateTold};
 
 /// Measures, and decides at the end of each epoch.
 pub(super) struct Deciding {
@@ -15,16 +17,23 @@ pub(super) struct Deciding {
     decision: Option<Decision>,
     /// The rate in the first epoch of the phase, million packets per second.
     measured_mpps: Option<f64>,
+    account: Arc<Account>,
 }
 
 impl Deciding {
-    pub(super) fn new(choices: Vec<Choice>, first: Choice, entries: usize) -> Deciding {
+    pub(super) fn new(
+        choices: Vec<Choice>,
+        first: Choice,
+        entries: usize,
+        account: Arc<Account>,
+    ) -> Deciding {
         Deciding {
             chooser: Chooser::new(choices, first, entries),
             telemetry: None,
             before: Vec::new(),
             decision: None,
             measured_mpps: None,
+            account,
         }
     }
 
@@ -48,7 +57,30 @@ impl Deciding {
         self.before = work;
         self.measured_mpps = self.measured_mpps.or(epoch.measured_mpps);
         self.decision = epoch.decision;
+        self.tell(&epoch);
         epoch.decision.is_some()
+    }
+
+    /// Tells whoever asks what choices are predicted to do.
+    fn tell(&self, epoch: &Epoch) {
+        let candidate = |choice: &Choice| CandidateTold {
+            strategy: choice.spreading.name().to_owned(),
+            cores: choice.cores,
+            predicted_mpps: self.chooser.predict(*choice),
+        };
+        let is_measured = self.chooser.measured_ns().0.is_some();
+        let choices = self.chooser.choices().iter().filter(|_| is_measured);
+        let candidates = choices.map(candidate).filter(|told| told.predicted_mpps.is_finite()).collect();
+        let ahead = self.chooser.ahead().map(|(spreading, epochs)| (spreading.name().to_owned(), epochs));
+        let (packet_ns, replay_ns) = self.chooser.measured_ns();
+        self.account.tell(|told| {
+            told.looks += 1;
+            told.epoch(epoch);
+            let choosing = told.choosing.get_or_insert_default();
+            (choosing.candidates, choosing.ahead) = (candidates, ahead);
+            (choosing.packet_ns, choosing.replay_ns) = (packet_ns, replay_ns);
+            choosing.hysteresis = Chooser::HYSTERESIS;
+        });
     }
 
     /// The rate in the first epoch of the phase that ended, million packets per second.

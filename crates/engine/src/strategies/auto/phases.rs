@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use control::Choice;
+use control::{Choice, Chooser};
 use nf::hash_bytes;
 use strategy::{ActiveCores, Every, Rebalancing, Schedule};
 use telemetry::Telemetry;
@@ -36,7 +36,8 @@ impl Phases {
     pub(super) fn new(chain: &Chain, plan: &Plan) -> Phases {
         let candidates = Candidates::new(chain, plan.cores);
         let now = candidates.first();
-        let deciding = Deciding::new(candidates.all.clone(), now, plan.indirection_entries);
+        let deciding =
+            Deciding::new(candidates.all.clone(), now, plan.indirection_entries, Arc::clone(&plan.account));
         Phases {
             chain: chain.clone(),
             plan: plan.clone(),
@@ -116,6 +117,24 @@ impl Phases {
         })
     }
 
+    /// Tells whoever asks what runs from packet number `first` on, and why.
+    fn tell(&self, plan: &Plan, why: &Decided, first: u64) {
+        let owners = if plan.is_replicated() { Vec::new() } else { owners(&self.plan, plan.cores) };
+        let unit = if owners.is_empty() { "" } else { "entry" };
+        plan.account.begin(plan.strategy.name(), plan.cores, unit, &owners);
+        plan.account.tell(|told| {
+            let choosing = told.choosing.get_or_insert_default();
+            choosing.changes += u64::from(!matches!(why, Decided::First));
+            choosing.since_packet = first + 1;
+            choosing.hysteresis = Chooser::HYSTERESIS;
+            choosing.measured_mpps = None;
+            (choosing.predicted_mpps, choosing.before_mpps) = match why {
+                Decided::Better(decision) => (Some(decision.to_mpps), Some(decision.from_mpps)),
+                Decided::First | Decided::Drawn => (None, None),
+            };
+        });
+    }
+
     /// The phase that ran is over, behind so many packets.
     fn close(&mut self, packets: u64) {
         let measured_mpps = self.deciding().measured_mpps();
@@ -126,10 +145,6 @@ impl Phases {
 }
 
 impl Changing for Phases {
-    fn wants_telemetry(&self) -> bool {
-        matches!(self.every(), Every::Period(_))
-    }
-
     fn observe(&mut self, telemetry: &Arc<Telemetry>) {
         self.deciding().observe(telemetry);
     }
@@ -144,6 +159,7 @@ impl Changing for Phases {
             Every::Packets(packets) => (first / packets + 1).saturating_mul(packets),
             Every::Period(_) | Every::Never => u64::MAX,
         });
+        self.tell(&plan, &why, first);
         let Team { dispatcher, intakes } = plan.team(&self.chain);
         let (entries, epochs) = (self.plan.assign(&self.chain), self.epochs(&until));
         let dispatcher = Box::new(Noting { inner: dispatcher, entries, epochs });

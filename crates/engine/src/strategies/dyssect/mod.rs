@@ -16,6 +16,8 @@ mod steering;
 mod unit;
 mod worker;
 
+use std::sync::Arc;
+
 use strategy::{Assign, Every, Rebalancing, Rss};
 
 use crate::chain::Chain;
@@ -78,7 +80,11 @@ impl Strategy for Dyssect {
         let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
         let rebalancing = plan.rebalancing.unwrap_or_default();
         let (assign, active) = (self.assign(chain, plan), plan.active.clone());
-        let steering = Steering::new(assign, owners, rebalancing, objective, active, (orders, signals));
+        plan.account.begin(self.name(), plan.cores, "shard", &owners);
+        plan.account.tell(|told| told.offloaders = vec![None; plan.cores]);
+        let by_hand = (plan.pins.clone(), Arc::clone(&plan.account));
+        let steering =
+            Steering::new(assign, owners, rebalancing, objective, active, (orders, signals), by_hand);
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
     }

@@ -1,12 +1,15 @@
 //! Where packets enter: the indirection table, and decisions as they come into force (Algorithm 1).
 
+use std::sync::Arc;
+
 use control::{BUCKETS, Balancer, Buckets, Orders, Placement};
 use io::{Closed, Frame};
 use nf::hash_bytes;
 use ring::Producer;
-use strategy::{ActiveCores, Assign, Every, Move, Rebalancing, Schedule};
+use strategy::{ActiveCores, Assign, Every, Move, Pins, Rebalancing, Schedule};
 use wire::{Headers, Stamp};
 
+use crate::strategies::account::{Account, Decision, RatioChange, why};
 use crate::strategies::dispatch::{Dispatcher, Queues};
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::worker::{Says, Signal};
@@ -34,6 +37,8 @@ pub(super) struct Steering {
     schedule: Schedule,
     orders: Orders,
     signals: Vec<Producer<Signal>>,
+    pins: Pins,
+    account: Arc<Account>,
 }
 
 impl Steering {
@@ -45,6 +50,7 @@ impl Steering {
         objective: Option<Objective>,
         active: ActiveCores,
         (orders, signals): (Orders, Vec<Producer<Signal>>),
+        (pins, account): (Pins, Arc<Account>),
     ) -> Steering {
         let shards = owners.len();
         Steering {
@@ -62,6 +68,8 @@ impl Steering {
             schedule: Schedule::new(rebalancing.every),
             orders,
             signals,
+            pins,
+            account,
         }
     }
 
@@ -77,14 +85,19 @@ impl Steering {
         }
         let mut placement = self.now.clone();
         let every = self.rebalancing.every;
+        self.balancer.pinned = self.pins.put(&mut placement.owners, self.cores);
         placement.on_first(self.cores, &self.loads, |placement| match every {
             Every::Period(period_ns) => match &mut self.objective {
                 Some(objective) => objective.place(placement, &self.loads, period_ns, &self.balancer),
                 None => placement.balance(&self.loads, &self.balancer),
             },
-            Every::Packets(_) => shuffle(placement, stamp.seq),
+            Every::Packets(_) => shuffle(placement, stamp.seq, &self.balancer),
             Every::Never => (),
         });
+        let why = if self.objective.is_some() && why(every) == "loads" { "objective" } else { why(every) };
+        let told_objective = self.objective.as_ref().and_then(Objective::told);
+        self.tell_of(&placement, why, stamp, &self.loads);
+        self.account.tell(|told| told.objective = told_objective);
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
     }
 
@@ -98,8 +111,24 @@ impl Steering {
             *cost += counted + 1;
         }
         let mut placement = self.now.clone();
+        self.balancer.pinned = self.pins.put(&mut placement.owners, cores);
         placement.on_first(cores, &costs, |placement| placement.balance(&costs, &self.balancer));
+        self.tell_of(&placement, "cores", stamp, &costs);
         self.put_in_force(placement, stamp, queues)
+    }
+
+    /// Tells whoever asks what is decided.
+    fn tell_of(&self, new: &Placement, why: &str, stamp: Stamp, costs: &[Buckets]) {
+        let packets: Vec<u64> = costs.iter().map(|buckets| buckets.iter().sum()).collect();
+        let ratio =
+            |(shard, to): (usize, u8)| RatioChange { shard: shard as u16, from: self.now.ratios[shard], to };
+        let decision = Decision {
+            loads: self.now.loads(costs),
+            loads_after: new.loads(costs),
+            ratios: changes(&self.now.ratios, &new.ratios).map(ratio).collect(),
+            ..Decision::new(stamp, why, &packets, (&self.now.owners, &new.owners))
+        };
+        self.account.tell(|told| told.looked(decision));
     }
 
     /// In the order of Algorithm 1, lines 7 to 17: ratios, then shards, then offloaders.
@@ -118,6 +147,14 @@ impl Steering {
         for (core, to) in changes(&old.offloaders, &new.offloaders) {
             self.tell(core, Says::Offloader(to), queues)?;
         }
+        self.account.tell(|told| {
+            told.ratio_changes += changes(&old.ratios, &new.ratios).count() as u64;
+            for (shard, to) in changes(&old.owners, &new.owners) {
+                told.moved(Move { entry: shard as u16, from: old.owners[shard], to }, stamp);
+            }
+            told.places.iter_mut().zip(&new.ratios).for_each(|(place, ratio)| place.offloaded = *ratio);
+            told.offloaders.clone_from(&new.offloaders);
+        });
         Ok(())
     }
 
@@ -138,12 +175,13 @@ fn changes<T: Copy + PartialEq>(old: &[T], new: &[T]) -> impl Iterator<Item = (u
 }
 
 /// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.
-fn shuffle(placement: &mut Placement, seed: u64) {
+fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
     let cores = placement.offloaders.len() as u64;
     let draw =
         |what: u64, index: usize| hash_bytes(&[what, index as u64].map(u64::to_le_bytes).concat(), seed);
     let is_drawn = |draw: u64| draw.is_multiple_of(4).then_some(draw >> 8);
-    for (shard, owner) in placement.owners.iter_mut().enumerate() {
+    let owners = placement.owners.iter_mut().enumerate();
+    for (shard, owner) in owners.filter(|(shard, _)| !balancer.is_pinned(*shard)) {
         *owner = is_drawn(draw(0, shard)).map_or(*owner, |draw| (draw % cores) as u16);
     }
     for (shard, ratio) in placement.ratios.iter_mut().enumerate() {

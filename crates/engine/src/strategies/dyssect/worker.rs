@@ -73,7 +73,7 @@ impl Meter {
         (packets > 0).then(|| busy_ns as f64 / packets as f64)
     }
 
-    fn add(&self, busy_ns: u64, packets: u64) {
+    pub(super) fn add(&self, busy_ns: u64, packets: u64) {
         self.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
         self.packets.fetch_add(packets, Ordering::Relaxed);
     }
@@ -417,7 +417,9 @@ impl Intake for Core {
         }
         self.serves_first = !self.serves_first;
         batch.oldest_ns = self.oldest_ns();
-        self.begun = self.meter.as_ref().map(|_| (Instant::now(), batch.frames.len()));
+        // While there is nothing to do a core sleeps: that is no time of service.
+        let is_timed = self.meter.is_some() && !batch.frames.is_empty();
+        self.begun = is_timed.then(|| (Instant::now(), batch.frames.len()));
         match batch.frames.is_empty() {
             false => Received::Frames,
             true if self.is_over() => Received::End,

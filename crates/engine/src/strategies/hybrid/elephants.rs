@@ -10,6 +10,8 @@
 //!
 //! What there is to do is counted in packets. A packet that is stepped for another core counts as [`REPLAY`] of one.
 
+use crate::strategies::account::{NotPromoted, PromotionTold, Why};
+
 /// How many values of the hash can be promoted at a time. An entry below this number is such a place; the entry of a packet that
 /// is not promoted is at or above it.
 pub(super) const SLOTS: u16 = 64;
@@ -134,6 +136,15 @@ pub(super) struct Elephants {
     notable: u32,
     /// Values that have so many.
     candidates: Vec<u16>,
+    last: Last,
+}
+
+/// What the last period came to.
+struct Last {
+    packets: u64,
+    told: u64,
+    loads: Box<[u64]>,
+    next: Option<NotPromoted>,
 }
 
 impl Elephants {
@@ -148,6 +159,7 @@ impl Elephants {
             loads: vec![0; cores].into(),
             notable: 1,
             candidates: Vec::with_capacity(CANDIDATES),
+            last: Last { packets: 0, told: 0, loads: vec![0; cores].into(), next: None },
         }
     }
 
@@ -198,7 +210,8 @@ impl Elephants {
             }
         }
         let mut told = self.packets - self.loads.iter().sum::<u64>();
-        while left > 0 {
+        self.last.next = None;
+        loop {
             let busiest = (0..self.loads.len()).max_by_key(|core| self.loads[*core]).unwrap_or(0);
             let is_here = |entry: &u16| self.place(*entry) == Ok(busiest);
             let theirs = self.candidates.iter().copied().filter(is_here);
@@ -206,16 +219,26 @@ impl Elephants {
             let packets = self.packets_of(largest);
             let load = self.loads[busiest];
             let (before, after) = (self.work(load, told), self.work(load - packets, told + packets));
-            if packets * HOT < mean || after + before / GAIN >= before {
+            let why_not = match () {
+                () if packets * HOT < mean => Some(Why::Small),
+                () if after + before / GAIN >= before => Some(Why::NoGain),
+                () if left == 0 => Some(Why::Enough),
+                () => None,
+            };
+            let promotion = if why_not.is_none() { self.promote(largest) } else { None };
+            let Some(promotion) = promotion else {
+                let (value, core, why) = (largest, busiest as u16, why_not.unwrap_or(Why::Full));
+                self.last.next = Some(NotPromoted { value, core, packets, why });
                 break;
-            }
-            let Some(promotion) = self.promote(largest) else { break };
+            };
             self.loads[busiest] -= packets;
             told += packets;
             left -= 1;
             change(promotion);
         }
         let hand = (told > 0).then(|| Hand::levelling(&self.loads, told));
+        (self.last.packets, self.last.told) = (self.packets, told);
+        self.last.loads.copy_from_slice(&self.loads);
         self.period = self.period.wrapping_add(1);
         // A counter that was last used 256 periods ago would look like one of this period.
         if self.period == 0 {
@@ -227,6 +250,23 @@ impl Elephants {
         self.notable = (mean / (2 * HOT)).clamp(1, u32::MAX.into()) as u32;
         self.candidates.clear();
         hand
+    }
+
+    /// Says what the last period came to.
+    pub(super) fn tell(&self, to: &mut PromotionTold) {
+        let Last { packets, told, loads, next } = &self.last;
+        (to.packets, to.told, to.next) = (*packets, *told, *next);
+        to.loads.clear();
+        to.loads.extend_from_slice(loads);
+        for promoted in &mut to.promoted {
+            promoted.packets = self.last_of(promoted.value);
+        }
+    }
+
+    /// Packets of an entry in the last period.
+    pub(super) fn last_of(&self, entry: u16) -> u64 {
+        let value = self.values[usize::from(entry)];
+        if value.period == self.period.wrapping_sub(1) { value.packets.into() } else { 0 }
     }
 
     /// What a core with `load` packets of its own has to do where `told` are told: at least its own and the replay of all others, and

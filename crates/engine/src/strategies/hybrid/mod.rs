@@ -18,6 +18,8 @@ mod replica;
 mod sequencer;
 mod steering;
 
+use std::sync::Arc;
+
 use control::promotion;
 use io::QUEUE_FRAMES_MAX;
 use ring::{broadcast, ring};
@@ -126,7 +128,10 @@ fn parts(plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let intake =
         |(core, (promotion, history))| -> Box<dyn Intake> { Box::new(Core::new(core, promotion, history)) };
     let intakes = sides.map(intake).collect();
-    let steering = Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals));
+    plan.account.begin(plan.strategy.name(), cores, "value", &[]);
+    let account = Arc::clone(&plan.account);
+    let steering =
+        Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals), account);
     Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }
 }
 

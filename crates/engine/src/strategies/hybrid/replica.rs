@@ -64,9 +64,7 @@ impl Tables {
         self.leaving[usize::from(entry)] = 0;
         let mut packed = Vec::new();
         for (group, shelves) in chain.shelves() {
-            let all =
-                Leaving { to: &self.leaving, blocks_left: usize::MAX, flows_left: usize::MAX, only: None };
-            let mut leaving = Leaving { only: Some(entry), ..all };
+            let mut leaving = Leaving { only: Some(entry), ..Leaving::all(&self.leaving) };
             let (_, flows) = shelves.pack_from(part, 0, &mut leaving);
             packed.push((group, flows.into_iter().map(|(_, flows)| flows).collect()));
         }

@@ -3,8 +3,6 @@
 //! Behind a card that steers ([`Sequencer`]) it sees no other packets. Where one thread receives all packets ([`Front`]), this steers
 //! first, and sends what is not promoted to its owner.
 
-use std::thread;
-
 use control::{Change, Places, Status};
 use io::{Closed, Frame};
 use ring::{Consumer, Publisher};
@@ -12,7 +10,7 @@ use strategy::Assign;
 use wire::{Headers, Stamp};
 
 use crate::path::packets::BATCH_PACKETS;
-use crate::strategies::dispatch::{Dispatcher, Queues};
+use crate::strategies::dispatch::{Dispatcher, Queues, wait_for_room};
 use crate::strategies::hybrid::core::Told;
 use crate::strategies::hybrid::elephants::{Hand, NONE};
 use crate::strategies::hybrid::steering::{DECISION_CHANGES, Deal, Steering};
@@ -143,12 +141,7 @@ impl Dispatcher for Sequencer {
 
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
-        while !self.teller.has_room(headers.len()) {
-            if queues.is_closed() {
-                return Err(Closed);
-            }
-            thread::yield_now();
-        }
+        wait_for_room(queues, || self.teller.has_room(headers.len()))?;
         self.teller.look();
         self.ways.next = 0;
         for (way, (headers, frame)) in self.ways.all.iter_mut().zip(headers.iter().zip(frames)) {
@@ -182,17 +175,6 @@ impl Front {
     pub(super) fn new(hash: Box<dyn Assign>, steering: Steering, teller: Teller, cores: usize) -> Front {
         Front { hash, steering, teller, ways: Ways::new(), batch: vec![0; cores].into() }
     }
-
-    /// Waits until there is room for all that packets which arrived together may need.
-    fn wait_for_room(&mut self, packets: usize, queues: &dyn Queues) -> Result<(), Closed> {
-        while !self.teller.has_room(packets) || !self.steering.has_room(packets * DECISION_CHANGES) {
-            if queues.is_closed() {
-                return Err(Closed);
-            }
-            thread::yield_now();
-        }
-        Ok(())
-    }
 }
 
 impl Dispatcher for Front {
@@ -202,10 +184,11 @@ impl Dispatcher for Front {
 
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
-        self.wait_for_room(headers.len(), queues)?;
-        self.batch.fill(0);
-        self.ways.next = 0;
         let Front { hash, steering, teller, ways, batch } = self;
+        let changes = headers.len() * DECISION_CHANGES;
+        wait_for_room(queues, || teller.has_room(headers.len()) && steering.has_room(changes))?;
+        batch.fill(0);
+        ways.next = 0;
         for (way, (headers, frame)) in ways.all.iter_mut().zip(headers.iter().zip(frames)) {
             let entry = hash.entry(headers);
             let steered = steering.steer(entry, frame.stamp, |owner| queues.sent(owner) + batch[owner]);
@@ -220,7 +203,7 @@ impl Dispatcher for Front {
             batch[core] += 1;
             *way = Way { core: core as u16, entry };
         }
-        self.teller.history.publish();
+        teller.history.publish();
         Ok(())
     }
 

@@ -3,12 +3,15 @@
 //!
 //! Packets are counted here, by entry, as `rsspp` has them counted: by the card, or by whoever steers in its place.
 
+use std::sync::Arc;
+
 use control::{Change, Changes, Status};
 use nf::hash_bytes;
 use ring::Producer;
 use strategy::{Every, Rebalancing, Schedule};
 use wire::Stamp;
 
+use crate::strategies::account::{Account, Promoted};
 use crate::strategies::dispatch::{Steer, Steered};
 use crate::strategies::hybrid::elephants::{Decision, Elephants, Hand, SLOTS};
 
@@ -29,6 +32,7 @@ pub(super) struct Steering {
     schedule: Schedule,
     changes: Changes,
     deals: Producer<Deal>,
+    account: Arc<Account>,
 }
 
 impl Steering {
@@ -38,9 +42,10 @@ impl Steering {
         cores: usize,
         Rebalancing { every, .. }: Rebalancing,
         (changes, deals): (Changes, Producer<Deal>),
+        account: Arc<Account>,
     ) -> Steering {
         let (elephants, schedule) = (Elephants::new(owners, cores), Schedule::new(every));
-        Steering { elephants, every, schedule, changes, deals }
+        Steering { elephants, every, schedule, changes, deals, account }
     }
 
     pub(super) fn has_room(&mut self, changes: usize) -> bool {
@@ -65,6 +70,11 @@ impl Steering {
             Every::Packets(_) => force(&mut self.elephants, entry, stamp.seq, note),
             Every::Period(_) => {
                 let hand = self.elephants.end_period(DECISION_CHANGES, |decision| note(Some(decision)));
+                let elephants = &self.elephants;
+                self.account.tell(|told| {
+                    told.looks += 1;
+                    elephants.tell(told.promotion.get_or_insert_default());
+                });
                 // Without room the last deal holds on.
                 let deal = hand.map(|hand| Deal { since_seq: stamp.seq, hand });
                 let _ = deal.map(|deal| self.deals.push(deal));
@@ -84,6 +94,21 @@ impl Steering {
         let change = Change { status, entry, slot, owner, since_seq, since_ns, after: sent(owner.into()) };
         let is_given = self.changes.give(change);
         debug_assert!(is_given, "asked before");
+        self.account.tell(|told| {
+            let promotion = told.promotion.get_or_insert_default();
+            match status {
+                Status::Promoted => {
+                    promotion.promotions += 1;
+                    let packets = self.elephants.last_of(entry);
+                    let since = Promoted { value: entry, packets, since_packet: since_seq + 1, since_ns };
+                    promotion.promoted.push(since);
+                }
+                Status::Demoted => {
+                    promotion.demotions += 1;
+                    promotion.promoted.retain(|promoted| promoted.value != entry);
+                }
+            }
+        });
     }
 }
 

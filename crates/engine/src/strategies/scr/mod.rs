@@ -15,15 +15,13 @@ pub(crate) mod outside;
 pub(crate) mod replicator;
 pub(crate) mod turns;
 
-use std::thread;
-
 use io::{Closed, Frame};
 use strategy::{Assign, Spray};
 use wire::Headers;
 
 use crate::chain::Chain;
 use crate::path::packets::BATCH_PACKETS;
-use crate::strategies::dispatch::{Dispatcher, Queues, Team};
+use crate::strategies::dispatch::{Dispatcher, Queues, Team, wait_for_room};
 use crate::strategies::hashing;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
@@ -80,12 +78,7 @@ impl Dispatcher for Recording {
 
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
-        while !self.writer.has_room(headers.len()) {
-            if queues.is_closed() {
-                return Err(Closed);
-            }
-            thread::yield_now();
-        }
+        wait_for_room(queues, || self.writer.has_room(headers.len()))?;
         self.writer.write(headers, frames);
         Ok(())
     }

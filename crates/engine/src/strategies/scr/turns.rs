@@ -17,8 +17,8 @@ use std::thread;
 
 use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 use ring::Tickets;
-use strategy::{Assign, Move};
-use wire::{Headers, Stamp};
+use strategy::{Assign, Single};
+use wire::Headers;
 
 use crate::chain::Chain;
 use crate::path::batch::Batch;
@@ -61,7 +61,7 @@ impl Strategy for ScrTurns {
     }
 
     fn assign(&self, _: &Chain, _: &Plan) -> Box<dyn Assign> {
-        Box::new(OneQueue)
+        Box::new(Single)
     }
 
     fn has_one_queue(&self) -> bool {
@@ -88,27 +88,6 @@ impl Strategy for ScrTurns {
         };
         let intakes = recorders.into_iter().zip(replicas).map(intake).collect();
         Team { dispatcher: Box::new(assign), intakes }
-    }
-}
-
-/// All packets come to one queue.
-struct OneQueue;
-
-impl Assign for OneQueue {
-    fn reads_headers(&self) -> bool {
-        false
-    }
-
-    fn entry(&self, _: &Headers) -> u16 {
-        0
-    }
-
-    fn core(&mut self, _: u16) -> usize {
-        0
-    }
-
-    fn moves(&mut self, _: Stamp) -> &[Move] {
-        &[]
     }
 }
 

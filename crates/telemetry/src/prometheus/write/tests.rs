@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::prometheus::{Sample, parse};
-use crate::{CoreCounts, Layout};
+use crate::{
+    ChoosingSnapshot, CoreCounts, Layout, ObjectiveSnapshot, PromotionSnapshot, ShardSnapshot, UpdateSnapshot,
+};
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -92,6 +94,35 @@ fn snapshot() -> Snapshot {
         elapsed: Duration::from_millis(2_500),
         cores: vec![busy, quiet],
         interfaces: vec![interface],
+        strategy: strategy(),
+    }
+}
+
+/// More than one strategy says at a time: something of each kind.
+fn strategy() -> StrategySnapshot {
+    StrategySnapshot {
+        runs: "dyssect".to_owned(),
+        cores: 2,
+        active_cores: Some(1),
+        looks: 30,
+        moves: 5,
+        updates: Some(UpdateSnapshot { entries: 4, seconds: 0.5, longest_seconds: 0.25 }),
+        shards: vec![ShardSnapshot { core: 0, offloaded: 0.5 }, ShardSnapshot { core: 1, offloaded: 0.0 }],
+        roles: vec![(true, false), (true, true)],
+        ratio_changes: 3,
+        objective: Some(ObjectiveSnapshot {
+            p99_seconds: 0.0005,
+            predicted_p99_seconds: Some(0.00025),
+            utilisation: 0.5,
+            most: 0.75,
+        }),
+        promotion: Some(PromotionSnapshot { values: 2, promotions: 7, demotions: 5, share: 0.25 }),
+        choosing: Some(ChoosingSnapshot {
+            changes: 6,
+            predicted_mpps: Some(1.5),
+            measured_mpps: None,
+            candidates: vec![("scr".to_owned(), 2, 1.75)],
+        }),
     }
 }
 
