@@ -36,8 +36,12 @@ impl Toeplitz {
     pub fn new(key: &[u8; KEY_BYTES]) -> Toeplitz {
         let mut by_byte = Box::new([[0; 256]; INPUT_BYTES]);
         for (position, table) in by_byte.iter_mut().enumerate() {
-            for (value, hash) in table.iter_mut().enumerate() {
-                *hash = hash_byte(key, position, value as u8);
+            let window =
+                key[position..position + 5].iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+            // A value's lowest bit is added to what is known of the others.
+            for value in 1..table.len() {
+                let of_lowest_bit = (window >> (1 + value.trailing_zeros())) as u32;
+                table[value] = table[value & (value - 1)] ^ of_lowest_bit;
             }
         }
         Toeplitz { by_byte }
@@ -60,12 +64,6 @@ impl Toeplitz {
         let hashes = input.iter().zip(self.by_byte.iter()).map(|(byte, table)| table[usize::from(*byte)]);
         hashes.fold(0, |hash, part| hash ^ part)
     }
-}
-
-fn hash_byte(key: &[u8; KEY_BYTES], position: usize, value: u8) -> u32 {
-    let window = key[position..position + 5].iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
-    let set_bits = (0..8).filter(|bit| value & (0x80 >> bit) != 0);
-    set_bits.fold(0, |hash, bit| hash ^ (window >> (8 - bit)) as u32)
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory::LINE_BYTES;
+use memory::{FreshLines, LINE_BYTES};
 
 use crate::frame::{HEADROOM_BYTES, Place, new_pool_id};
 
@@ -18,22 +17,12 @@ pub(super) struct Arena {
     id: u32,
     /// As many lines as may be taken at a time, and behind them room for the longest buffer: one that
     /// begins on the last line does not wrap, and keeps to itself what it would cover if it did.
-    memory: Box<[Line]>,
+    memory: FreshLines,
     /// How many may be taken at a time, a power of two.
     lines: u64,
     /// Lines given back so far, of all that were ever taken.
     returned: AtomicU64,
 }
-
-#[repr(C, align(64))]
-struct Line(UnsafeCell<[u8; LINE_BYTES]>);
-
-// SAFETY: bytes are reached only through a `Place`, of which there is one for each region between
-// being taken and being given back; the regions of live places do not overlap (`take` and
-// `give_back` see to it). A place moves between threads through channels that synchronise.
-unsafe impl Sync for Arena {}
-// SAFETY: as above; the memory itself is plain bytes.
-unsafe impl Send for Arena {}
 
 /// The one who takes from an arena.
 pub(super) struct Taker {
@@ -50,8 +39,7 @@ impl Arena {
         let longest = Place::lines_for(longest_bytes);
         assert!(size_bytes.is_power_of_two() && longest <= lines && longest <= usize::from(u16::MAX));
         assert!(u32::try_from(lines).is_ok());
-        let line = || Line(UnsafeCell::new([0; LINE_BYTES]));
-        let memory = std::iter::repeat_with(line).take(lines + longest).collect();
+        let memory = FreshLines::new(lines + longest).expect("memory for frames");
         let arena =
             Arc::new(Arena { id: new_pool_id(), memory, lines: lines as u64, returned: AtomicU64::new(0) });
         (Taker { arena: Arc::clone(&arena), taken: 0, longest_bytes }, arena)
@@ -62,7 +50,9 @@ impl Arena {
     pub(super) fn bytes<'a>(&'a self, place: &'a Place) -> &'a [u8] {
         let region = self.region(place);
         // SAFETY: the region lies in `memory` (checked), and the shared borrow of the only place
-        // that names it keeps everyone from writing to it for as long as `'a`.
+        // that names it keeps everyone from writing to it for as long as `'a`: there is one for each region
+        // between being taken and being given back, and those of live places do not overlap (`take` and
+        // `give_back` see to it). A place moves between threads through channels that synchronise.
         let buffer = unsafe { std::slice::from_raw_parts(region.cast_const(), place.buffer_bytes()) };
         &buffer[place.data()]
     }
@@ -106,8 +96,7 @@ impl Arena {
     #[inline]
     fn region(&self, place: &Place) -> *mut u8 {
         assert_eq!(place.pool, self.id, "a frame of another port");
-        let lines = &self.memory[place.first_line as usize..][..usize::from(place.lines)];
-        lines.as_ptr().cast::<u8>().cast_mut()
+        self.memory.lines(place.first_line as usize, usize::from(place.lines))
     }
 }
 
