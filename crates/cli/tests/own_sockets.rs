@@ -12,7 +12,7 @@ use live::Interface;
 use live::xdp::{Spread, Steering, XdpProgram};
 use serde_json::{Value, json};
 
-use strategy::{SYMMETRIC_KEY, Toeplitz};
+use strategy::Toeplitz;
 
 use crate::control::{Ending, LONGER, TRACK, ask, transfer};
 use crate::frames::made_up;
@@ -196,7 +196,7 @@ fn spread(chain: &Chain, plan: &Plan) -> Spread {
     Spread {
         cores: plan.cores,
         fields: plan.hash_fields.expect("it hashes").fields(),
-        hash: Toeplitz::new(&SYMMETRIC_KEY).by_word().expect("a period of 16 bits"),
+        hash: Toeplitz::symmetric().by_word().expect("a period of 16 bits"),
         sides: chain.side_prefixes(),
         owners: plan.indirection().expect("it hashes"),
     }

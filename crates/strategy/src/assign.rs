@@ -1,6 +1,6 @@
 use wire::{Headers, Stamp};
 
-use crate::{HashFields, SYMMETRIC_KEY, Toeplitz};
+use crate::{HashFields, Toeplitz};
 
 /// Entries of the indirection table, where nothing else is said: what common cards have.
 pub const INDIRECTION_ENTRIES: usize = 128;
@@ -85,7 +85,7 @@ impl Rss {
     /// If the number of entries is not a power of two.
     pub fn through(fields: HashFields, indirection: Vec<u16>) -> Rss {
         assert!(indirection.len().is_power_of_two(), "{} entries", indirection.len());
-        Rss { toeplitz: Toeplitz::new(&SYMMETRIC_KEY), fields, indirection: indirection.into() }
+        Rss { toeplitz: Toeplitz::symmetric(), fields, indirection: indirection.into() }
     }
 
     /// The core of each entry.

@@ -3,6 +3,8 @@
 //! For each bit of the input that is set, the 32 bits of the key from that position on are added
 //! (exclusive or). Linear, so a table per input byte gives the same in one look-up a byte.
 
+use std::sync::{Arc, LazyLock};
+
 /// Bytes of a key: 36 of input (two IPv6 addresses, two ports) and 32 bits.
 pub const KEY_BYTES: usize = 40;
 
@@ -28,13 +30,13 @@ pub const SYMMETRIC_KEY: [u8; KEY_BYTES] = {
 #[derive(Clone)]
 pub struct Toeplitz {
     /// For each input byte position, the hash of each value.
-    by_byte: Box<[[u32; 256]; INPUT_BYTES]>,
+    by_byte: Arc<[[u32; 256]; INPUT_BYTES]>,
 }
 
 impl Toeplitz {
     /// Prepares a key: 36 KiB of tables.
     pub fn new(key: &[u8; KEY_BYTES]) -> Toeplitz {
-        let mut by_byte = Box::new([[0; 256]; INPUT_BYTES]);
+        let mut by_byte = [[0; 256]; INPUT_BYTES];
         for (position, table) in by_byte.iter_mut().enumerate() {
             let window =
                 key[position..position + 5].iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
@@ -44,7 +46,13 @@ impl Toeplitz {
                 table[value] = table[value & (value - 1)] ^ of_lowest_bit;
             }
         }
-        Toeplitz { by_byte }
+        Toeplitz { by_byte: Arc::new(by_byte) }
+    }
+
+    /// With [`SYMMETRIC_KEY`]: all have the same tables, which are made once.
+    pub fn symmetric() -> Toeplitz {
+        static SYMMETRIC: LazyLock<Toeplitz> = LazyLock::new(|| Toeplitz::new(&SYMMETRIC_KEY));
+        SYMMETRIC.clone()
     }
 
     /// What a 16-bit word of the input adds to the hash, by the value of its first byte and of its second: wherever the word

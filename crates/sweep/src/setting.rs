@@ -2,8 +2,8 @@ use std::fmt;
 
 use engine::strategies::{RSSPP, SCR, Strategy};
 use engine::{
-    Chain, ExternalInput, ExternalPackets, Loss, LossShare, Plan, PlanError, Progress, Recovery, Verified,
-    VerifyError, verify, verify_external,
+    Beside, Chain, ExternalInput, ExternalPackets, Loss, LossShare, Plan, PlanError, Progress, Recovery,
+    Verified, VerifyError, verify_external,
 };
 use strategy::{Every, Rebalancing};
 use table::WhenFull;
@@ -132,9 +132,20 @@ impl Setting {
         capture: &Capture,
         progress: &Progress,
     ) -> Result<Verified, VerifyError> {
+        self.verify_beside(&mut Beside::default(), chain, capture, progress)
+    }
+
+    /// The same beside what `single` made of the same chain and capture under another setting, if that is known.
+    fn verify_beside(
+        &self,
+        beside: &mut Beside,
+        chain: &Chain,
+        capture: &Capture,
+        progress: &Progress,
+    ) -> Result<Verified, VerifyError> {
         let plan = self.plan(chain)?;
         let Some(share) = self.way.loss else {
-            return verify(chain, &plan, &|| Ok(capture.open()), progress);
+            return beside.verify(chain, &plan, &|| Ok(capture.open()), progress);
         };
         let open = || {
             Ok(ExternalInput {
@@ -211,9 +222,14 @@ pub fn verify_each(
     see: &mut dyn FnMut(&Compared<'_>),
 ) {
     for (name, capture) in captures {
+        let (mut beside, mut of) = (Beside::default(), None);
         for setting in settings {
+            // `single` makes the same of the same tables, whatever it is compared with.
+            if of.replace((setting.tables, setting.seed)) != Some((setting.tables, setting.seed)) {
+                beside = Beside::default();
+            }
             let chain = &setting.chain(chain);
-            let verified = setting.verify(chain, capture, &Progress::default());
+            let verified = setting.verify_beside(&mut beside, chain, capture, &Progress::default());
             let verified = verified.unwrap_or_else(|error| panic!("{}: {setting}: {error}", chain.name));
             see(&Compared { chain, name, capture, setting: *setting, verified });
         }

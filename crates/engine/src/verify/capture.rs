@@ -59,6 +59,46 @@ pub fn verify_reloading(
     open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
     progress: &Progress,
 ) -> Result<Verified, VerifyError> {
+    verify_beside(&mut Beside::default(), chain, plan, reloads, open, progress)
+}
+
+/// What `single` made of a chain over a capture, to be compared with what several plans make of the same.
+#[derive(Default)]
+pub struct Beside(Option<FirstRun>);
+
+impl Beside {
+    /// As [`verify()`], with the same chain and over the same capture each time: `single` runs once for all plans of which
+    /// the same is promised, and where cores share states for each.
+    ///
+    /// # Errors
+    /// As [`verify()`].
+    pub fn verify(
+        &mut self,
+        chain: &Chain,
+        plan: &Plan,
+        open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+        progress: &Progress,
+    ) -> Result<Verified, VerifyError> {
+        verify_beside(self, chain, plan, &[], open, progress)
+    }
+}
+
+/// The run to whose answers those of the other are compared.
+struct FirstRun {
+    mask: Fields,
+    /// By packet.
+    answers: Vec<u64>,
+    outcome: RunOutcome,
+}
+
+fn verify_beside(
+    Beside(known): &mut Beside,
+    chain: &Chain,
+    plan: &Plan,
+    reloads: &[Reload],
+    open: &dyn Fn() -> Result<CaptureReader, CaptureError>,
+    progress: &Progress,
+) -> Result<Verified, VerifyError> {
     let parts: Vec<(u64, &Chain, &Plan)> =
         std::iter::once((0, chain, plan)).chain(reloads.iter().map(Reload::parts)).collect();
     let plans: Vec<Plan> =
@@ -83,18 +123,23 @@ pub fn verify_reloading(
     } else {
         generations(&parts, &singles, &own, &inherited)
     };
-    let mut answers: Vec<u64> = Vec::new();
     let mut order = Order::new(plans.iter().map(Plan::entries).max().unwrap_or(0));
     let mut ends = Ends::new();
-    let first = run(&first_run, open()?, progress, &mut |seen| {
-        answers.push(fingerprint(seen, mask));
-        if has_shared {
-            order.see(seen);
+    let again = known.take_if(|known| known.mask == mask && !has_shared);
+    let FirstRun { answers, outcome: first, .. } = match again {
+        Some(known) => known,
+        None => {
+            let mut answers: Vec<u64> = Vec::new();
+            let outcome = run(&first_run, open()?, progress, &mut |seen| {
+                answers.push(fingerprint(seen, mask));
+                if has_shared {
+                    order.see(seen);
+                    ends.push(End::of(seen.fate));
+                }
+            })?;
+            FirstRun { mask, answers, outcome }
         }
-        if has_shared {
-            ends.push(End::of(seen.fate));
-        }
-    })?;
+    };
 
     if first.stopped {
         return Ok(Verified::stopped());
@@ -145,7 +190,7 @@ pub fn verify_reloading(
     let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let digests = own.map(|index| digests(chain, index, &single, &other));
     let shared = followed.iter().filter(|_| !stopped);
-    Ok(Verified {
+    let verified = Verified {
         packets: other.packets,
         different,
         first,
@@ -166,7 +211,11 @@ pub fn verify_reloading(
         input_error: other.input_error,
         stopped,
         history: None,
-    })
+    };
+    if !has_shared {
+        *known = Some(FirstRun { mask, answers, outcome: single });
+    }
+    Ok(verified)
 }
 
 /// The chains of one run.

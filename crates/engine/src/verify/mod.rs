@@ -15,6 +15,6 @@ mod outside;
 mod promises;
 mod verified;
 
-pub use capture::{verify, verify_reloading};
+pub use capture::{Beside, verify, verify_reloading};
 pub use outside::verify_external;
 pub use verified::{Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError};

@@ -48,6 +48,57 @@ pub struct Pool {
     shares: Vec<[Share; 2]>,
 }
 
+/// How cores divide the ports of one address and protocol: mostly as those of the one before.
+#[derive(Default)]
+struct Division {
+    /// By port: for each core one for even ports and one for odd ones, and behind them two for ports that no core has.
+    buckets: Vec<u32>,
+    /// By bucket, where its ports begin.
+    begins: Vec<usize>,
+    /// By bucket, how many ports.
+    counts: Vec<usize>,
+}
+
+impl Division {
+    /// Asks for each port's core; says whether the buckets are others than before.
+    fn differs(&mut self, range: PortRange, core_of: impl Fn(u16) -> usize) -> bool {
+        let bucket = |port: u16| 2 * core_of(port) as u32 + u32::from(port % 2);
+        if self.buckets.is_empty() {
+            self.buckets.extend(range.iter().map(bucket));
+            return true;
+        }
+        let mut differs = false;
+        for (before, port) in self.buckets.iter_mut().zip(range.iter()) {
+            let now = bucket(port);
+            differs |= *before != now;
+            *before = now;
+        }
+        differs
+    }
+
+    /// Puts those of a core side by side, so that cores do not write to the same lines; even ones first. A port whose
+    /// packets come to no core is of no use to any: it comes behind all others.
+    fn order(&mut self, range: PortRange, cores: usize, order: &mut Vec<u16>) {
+        let Division { buckets, begins, counts } = self;
+        counts.clear();
+        counts.resize(2 * cores + 2, 0);
+        buckets.iter().for_each(|bucket| counts[*bucket as usize] += 1);
+        let mut end = 0;
+        begins.clear();
+        begins.extend(counts.iter().map(|count| {
+            end += count;
+            end - count
+        }));
+        let (first, mut next) = (order.len(), begins.clone());
+        order.resize(first + end, 0);
+        for (port, bucket) in range.iter().zip(buckets) {
+            let place = &mut next[*bucket as usize];
+            order[first + *place] = port;
+            *place += 1;
+        }
+    }
+}
+
 /// A core's ports of one address, protocol and parity. They are neighbours in the table.
 #[derive(Clone, Debug)]
 struct Share {
@@ -67,34 +118,19 @@ impl Pool {
         core_of: impl Fn(External) -> usize,
     ) -> Vec<Pool> {
         let mut pools: Vec<(Vec<u8>, Vec<[Share; 2]>)> = (0..cores).map(|_| Default::default()).collect();
-        let mut order = Vec::with_capacity(addresses * PROTOCOLS.len() * range.len());
+        let mut order: Vec<u16> = Vec::with_capacity(addresses * PROTOCOLS.len() * range.len());
+        let mut division = Division::default();
         for address in (0..=u8::MAX).take(addresses) {
             for protocol in PROTOCOLS {
-                // Those of a core side by side, so that cores do not write to the same lines; even ones first. A port whose
-                // packets come to no core is of no use to any: it comes behind all others.
-                let buckets: Vec<usize> = range
-                    .iter()
-                    .map(|port| {
-                        let core = core_of(External { address, protocol, port });
-                        2 * core.min(cores) + usize::from(port % 2)
-                    })
-                    .collect();
-                let mut counts = alloc::vec![0; 2 * cores + 2];
-                buckets.iter().for_each(|bucket| counts[*bucket] += 1);
-                let mut end = order.len();
-                let mut begin_of = |count: &usize| {
-                    end += count;
-                    end - count
-                };
-                let begins: Vec<usize> = counts.iter().map(&mut begin_of).collect();
-                let mut next = begins.clone();
-                order.resize(end, 0);
-                for (port, bucket) in range.iter().zip(buckets) {
-                    order[next[bucket]] = port;
-                    next[bucket] += 1;
+                let first = order.len();
+                let core_of = |port| core_of(External { address, protocol, port }).min(cores);
+                match division.differs(range, core_of) {
+                    true => division.order(range, cores, &mut order),
+                    false => order.extend_from_within(first - range.len()..),
                 }
+                let Division { begins, counts, .. } = &division;
                 for (core, (own, shares)) in pools.iter_mut().enumerate() {
-                    let share = |bucket: usize| Share::new(begins[bucket], counts[bucket]);
+                    let share = |bucket: usize| Share::new(first + begins[bucket], counts[bucket]);
                     shares.push([share(2 * core), share(2 * core + 1)]);
                     if counts[2 * core] + counts[2 * core + 1] > 0 && own.last() != Some(&address) {
                         own.push(address);

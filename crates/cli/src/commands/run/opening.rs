@@ -4,7 +4,7 @@ use engine::{Chain, Plan, guests};
 use io::Pool;
 use live::xdp::{Spread, Steering};
 use live::{Interface, LiveError, LivePort, Mode, PortOptions, Routes, Sockets};
-use strategy::{HashFields, SYMMETRIC_KEY, Toeplitz};
+use strategy::{HashFields, Toeplitz};
 use wire::Fields;
 
 use super::options::{Place, PollArg, RunArgs, Way};
@@ -120,7 +120,7 @@ fn open_each(
 /// How the XDP program is to pick cores, as the plan does.
 fn spread(chain: &Chain, plan: &Plan) -> Option<Spread> {
     let fields: Fields = plan.hash_fields.map(HashFields::fields)?;
-    let hash = Toeplitz::new(&SYMMETRIC_KEY).by_word()?;
+    let hash = Toeplitz::symmetric().by_word()?;
     Some(Spread {
         cores: plan.cores,
         fields,

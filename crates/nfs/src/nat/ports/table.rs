@@ -63,10 +63,17 @@ impl PortTable {
     /// Of ports that are all free, `order` has each kind's in the order of their places.
     pub(super) fn new(range: PortRange, order: Vec<u16>) -> PortTable {
         let mut places = alloc::vec![0; order.len()];
+        let mut before: &[u16] = &[];
         for (kind, ports) in order.chunks(range.len()).enumerate() {
+            let first = kind * range.len();
+            if ports == before {
+                places.copy_within(first - range.len()..first, first);
+                continue;
+            }
+            before = ports;
             for (place, port) in ports.iter().enumerate() {
                 if let Some(offset) = range.offset(*port) {
-                    places[kind * range.len() + offset] = place as u16;
+                    places[first + offset] = place as u16;
                 }
             }
         }
