@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::strategies::{RSS, SINGLE};
-use engine::{Chain, Plan, PlanError, Progress, Registry, Verified, verify};
+use engine::strategies::{RSS, SCR, SHARED, SINGLE};
+use engine::{Beside, Chain, Plan, PlanError, Progress, Registry, Verified, verify};
 use io::Fate;
 use io::capture::CaptureReader;
 use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
+use paceline_conformance::stock::{ALONE, alone, generated, small};
 use paceline_conformance::{captures, chain, example, root, stock_functions};
 use wire::{Fields, Headers};
 
@@ -17,8 +18,12 @@ fn verify_rss(chain: &Chain, capture: &std::path::Path, cores: usize) -> Verifie
 
 fn assert_holds(chain: &Chain, cores: &[usize]) {
     for capture in captures() {
+        let mut beside = Beside::default();
         for cores in cores {
-            let verified = verify_rss(chain, &capture, *cores);
+            let plan = Plan::new(chain, RSS, *cores).expect("shardable");
+            let verified =
+                beside.verify(chain, &plan, &|| CaptureReader::open(&capture), &Progress::default());
+            let verified = verified.expect("runs");
             assert!(verified.packets > 1_000, "{}", capture.display());
             assert!(verified.filled.is_empty(), "{}: {:?} filled up", chain.name, verified.filled);
             assert!(
@@ -259,6 +264,34 @@ fn a_table_that_filled_up_is_named() {
     let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
     let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 3);
     assert_eq!(verified.filled, ["heavy-hitters"]);
+}
+
+/// And again where it is compared in other header fields, or where cores share states and it follows the other run.
+#[test]
+fn single_runs_once_for_all_plans_of_which_the_same_is_promised() {
+    let options = ALONE.iter().find(|(name, _)| *name == "nat").expect("a stock function").1;
+    let chain = small(alone("nat", options));
+    let pcap = generated("zipf:flows=200,a=1.1,packets=3000,gap-ns=1000000", 3_000);
+    let (mut beside, opened) = (Beside::default(), AtomicU64::new(0));
+    let open = || {
+        opened.fetch_add(1, Ordering::Relaxed);
+        Ok(pcap.open())
+    };
+    let plans =
+        [(RSS, 2, 2), (RSS, 3, 1), (SCR, 2, 2), (SCR, 3, 1), (SHARED, 2, 2), (SCR, 4, 1), (RSS, 4, 2)];
+    for (strategy, cores, runs) in plans {
+        let plan = Plan::new(&chain, strategy, cores).expect("it runs");
+        let verified = beside.verify(&chain, &plan, &open, &Progress::default()).expect("it runs");
+        assert!(verified.different == 0, "{} on {cores}: {verified:#?}", strategy.name());
+        // A NAT promises nothing of ports that cores share.
+        assert_eq!(verified.holds(), plan.shared.is_empty(), "{} on {cores}", strategy.name());
+        assert_eq!(
+            (verified.packets, opened.swap(0, Ordering::Relaxed)),
+            (3_000, runs),
+            "{}",
+            strategy.name()
+        );
+    }
 }
 
 #[test]
