@@ -1,4 +1,5 @@
-//! What a data path asks of memory: arrays on huge pages, whole cache lines, prefetching.
+//! What a data path asks of memory: arrays on huge pages, pages that the system gives as they are used, whole cache lines,
+//! prefetching.
 
 mod array;
 mod fresh;
