@@ -251,6 +251,9 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
                 continue;
             }
             rest = self.hits_in_place(rest, steps);
+            if rest == 0 {
+                break;
+            }
             let some = first_bits(rest, STEPPED_AT_ONCE);
             self.hits_stepped(some, steps);
             rest &= !some;

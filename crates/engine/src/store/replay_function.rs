@@ -81,6 +81,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
     ) -> u64 {
         while rest != 0 {
             rest = self.replay_in_place(rest, runs, metas, items, steps);
+            if rest == 0 {
+                break;
+            }
             let some = first_bits(rest, STEPPED_AT_ONCE);
             let left = self.replay_alone_stepped(some, runs, metas, items, steps);
             rest = rest & !some | left;
