@@ -7,10 +7,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
-use wire::{Edits, Fields, Headers, Stamp};
+use wire::{Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
+use crate::{
+    Cx, Ended, FlowKey, FunctionReport, InPlace, OptionDoc, OptionError, Sides, StateValue, Verdict,
+};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -172,11 +174,10 @@ pub struct Extras<F: NetworkFunction> {
     /// of its steps: a hint, which changes no answer.
     pub prefetch: Option<fn(&F, flow: Option<&F::State>, &F::Meta, &F::Pool) -> *const u8>,
     /// Does the step of a packet whose flow has a state, where the table keeps it: most packets of most functions need no more.
-    /// Returns whether it did. If so the packet passes, and nothing comes of it but the state and edits: the flow goes on, and so
-    /// does its record; nothing was counted, or drawn, or done to the pool. If not it changed nothing, and
+    /// Returns whether it did. If so the packet passes, the flow goes on, and so does its record. If not it changed nothing, and
     /// [`NetworkFunction::step`] is called, which copies the state out of the table and back.
     /// [`check_in_place`](crate::check_in_place) compares it with steps. A function that inspects payloads has none.
-    pub in_place: Option<fn(&F, &mut F::State, &F::Meta, Stamp, &mut Edits) -> bool>,
+    pub in_place: InPlace<F>,
     /// Does the steps of several packets at once, which are alike in all but their times: as many of the first as it
     /// can tell the outcome of without doing each. Returns how many, 0 if none.
     ///
@@ -200,7 +201,7 @@ impl<F: NetworkFunction> Extras<F> {
         reload: Reload::NONE,
         inspect: None,
         prefetch: None,
-        in_place: None,
+        in_place: InPlace::Never,
         leap: None,
     };
 }

@@ -1,12 +1,37 @@
-//! Whether a function does in place what its step would have done: a check for its tests.
+//! Steps where the table keeps the state, and whether they do what a step would have done: a check for a function's tests.
 
 use core::fmt;
 
-use wire::{Edits, Headers};
+use wire::{Edits, Headers, Stamp};
 use zerocopy::IntoBytes;
 
-use crate::trial::{Timed, Trial, metas};
-use crate::{NetworkFunction, Verdict, began_anew};
+use crate::trial::{Outcome, Timed, Trial, metas};
+use crate::{Cx, NetworkFunction, Verdict, began_anew};
+
+/// How a function steps a state where it is: see [`Extras::in_place`](crate::Extras::in_place).
+pub enum InPlace<F: NetworkFunction> {
+    /// Not at all.
+    Never,
+    /// With nothing beside the flow: nothing is counted, or drawn, or done to the pool.
+    Flow(fn(&F, &mut F::State, &F::Meta, Stamp, &mut Edits) -> bool),
+    /// With all that a step has. It costs some instructions more.
+    Whole(StepInPlace<F>),
+}
+
+/// A step of a state where it is; says whether it was done.
+pub type StepInPlace<F> = fn(
+    &F,
+    &mut <F as NetworkFunction>::State,
+    &<F as NetworkFunction>::Meta,
+    &mut Cx<'_, <F as NetworkFunction>::Pool>,
+) -> bool;
+
+impl<F: NetworkFunction> InPlace<F> {
+    /// Whether all packets are left to [`NetworkFunction::step`].
+    pub const fn is_never(&self) -> bool {
+        matches!(self, InPlace::Never)
+    }
+}
 
 /// Holds [`Extras::in_place`](crate::Extras::in_place) to [`NetworkFunction::step`], by trial: flows that come out of steps
 /// with `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
@@ -16,11 +41,14 @@ use crate::{NetworkFunction, Verdict, began_anew};
 /// [`InPlaceError`] says what was wrong.
 pub fn check_in_place<F: NetworkFunction>(function: &F, samples: &[Headers]) -> Result<u64, InPlaceError> {
     let metas = metas::<F>(samples);
-    let mut trial = Trial::new(function);
+    let mut trial = Trial::with_twin(function);
     let mut stepped = 0;
     for number in 0..4 * metas.len() {
         let meta = &metas[number % metas.len()];
         let flow = trial.flow(meta, &metas);
+        if trial.twins_differ {
+            return Err(InPlaceError::Pool);
+        }
         stepped += u64::from(trial.step_in_place(flow, meta)?);
     }
     Ok(stepped)
@@ -29,26 +57,32 @@ pub fn check_in_place<F: NetworkFunction>(function: &F, samples: &[Headers]) -> 
 /// What is wrong with a step in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InPlaceError {
-    /// It was left to [`NetworkFunction::step`], and yet the state changed, or edits were made.
+    /// It was left to [`NetworkFunction::step`], and yet the state changed, edits were made, or events counted.
     Began,
-    /// The step does not let the packet pass, or counts an event.
-    MoreThanState,
+    /// The step does not let the packet pass.
+    Verdict,
     /// The step ends the flow, or its record.
     Ended,
     /// The state is not what the step leaves.
     State,
     /// The edits are not what the step makes.
     Edits,
+    /// The events are not what the step counts.
+    Events,
+    /// Later steps come out otherwise than with the pool as the step leaves it.
+    Pool,
 }
 
 impl fmt::Display for InPlaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             InPlaceError::Began => "changes something in place that it then leaves to a step",
-            InPlaceError::MoreThanState => "does in place a step that drops the packet or counts an event",
+            InPlaceError::Verdict => "does in place a step that does not let the packet pass",
             InPlaceError::Ended => "does in place a step that ends the flow or its record",
             InPlaceError::State => "leaves another state in place than a step",
             InPlaceError::Edits => "makes other edits in place than a step",
+            InPlaceError::Events => "counts other events in place than a step",
+            InPlaceError::Pool => "leaves another pool in place than a step",
         })
     }
 }
@@ -59,18 +93,29 @@ impl<F: NetworkFunction> Trial<'_, F> {
     /// The packet in place, and as a step.
     fn step_in_place(&mut self, mut flow: Timed<F::State>, meta: &F::Meta) -> Result<bool, InPlaceError> {
         let time_ns = self.later_ns(&flow);
-        let (Some(in_place), Some(before)) = (F::EXTRAS.in_place, flow.state) else { return Ok(false) };
+        let Some(before) = flow.state else { return Ok(false) };
         if self.is_over(&flow, time_ns) {
             return Ok(false);
         }
-        let (mut state, mut edits) = (before, Edits::NONE);
-        if !in_place(self.function, &mut state, meta, self.stamp(time_ns), &mut edits) {
-            let is_untouched = state.as_bytes() == before.as_bytes() && edits.is_empty();
+        let (stamp, mut state, mut is_done) = (self.stamp(time_ns), before, false);
+        let Some(twin) = &mut self.twin else { return Ok(false) };
+        let Outcome { edits, events, .. } = Outcome::of::<F>(stamp, twin, |cx| {
+            is_done = match F::EXTRAS.in_place {
+                InPlace::Never => false,
+                InPlace::Flow(step) => step(self.function, &mut state, meta, cx.stamp, cx.edits),
+                InPlace::Whole(step) => step(self.function, &mut state, meta, cx),
+            };
+            Verdict::Forward
+        });
+        if !is_done {
+            let is_untouched = state.as_bytes() == before.as_bytes()
+                && edits.is_empty()
+                && events.iter().all(|count| *count == 0);
             return if is_untouched { Ok(false) } else { Err(InPlaceError::Began) };
         }
-        let outcome = self.step_at(time_ns, &mut flow, meta);
-        if outcome.verdict != Verdict::Forward || outcome.has_counted {
-            return Err(InPlaceError::MoreThanState);
+        let outcome = self.step_alone(time_ns, &mut flow, meta);
+        if outcome.verdict != Verdict::Forward {
+            return Err(InPlaceError::Verdict);
         }
         let totals = |state: &F::State| (F::EXTRAS.records.totals)(self.function, state);
         match flow.state {
@@ -80,6 +125,7 @@ impl<F: NetworkFunction> Trial<'_, F> {
             }
             Some(after) if after.as_bytes() != state.as_bytes() => Err(InPlaceError::State),
             Some(_) if outcome.edits != edits => Err(InPlaceError::Edits),
+            Some(_) if outcome.events != events => Err(InPlaceError::Events),
             Some(_) => Ok(true),
         }
     }
@@ -89,28 +135,33 @@ impl<F: NetworkFunction> Trial<'_, F> {
 mod tests {
     use alloc::vec::Vec;
 
-    use wire::{Fields, Stamp};
+    use wire::Fields;
 
     use super::*;
-    use crate::{About, Cx, Extras, OptionError, Records, SrcAddr};
+    use crate::{About, Extras, OptionError, Records, SrcAddr};
 
-    /// Counts packets of a source up to 3, drops the next one, and goes on from 1; with a fault in its steps in place.
+    /// Counts packets of a source up to 3, drops the next one, and goes on from 1; and counts those of all sources. With a fault
+    /// in its steps in place.
     struct Three(Option<InPlaceError>);
 
     impl NetworkFunction for Three {
-        const ABOUT: About =
-            About { name: "three", drop_reasons: &["fourth"], events: &["fourths"], ..About::NONE };
+        const ABOUT: About = About {
+            name: "three",
+            drop_reasons: &["fourth"],
+            events: &["fourths", "packets"],
+            ..About::NONE
+        };
         const READS: Fields = Fields::SRC_ADDR;
-        const EDITS: Fields = Fields::TTL;
+        const EDITS: Fields = Fields::TTL.union(Fields::TOS);
         const EXTRAS: Extras<Self> = Extras {
             records: Records { totals: |_, state| [u64::from(*state), 0], begin_anew: true, ..Records::NONE },
-            in_place: Some(Self::in_place),
+            in_place: InPlace::Whole(Self::in_place),
             ..Extras::NONE
         };
         type Key = SrcAddr;
         type Meta = SrcAddr;
         type State = u8;
-        type Pool = ();
+        type Pool = u8;
         type Options = ();
 
         fn new((): ()) -> Result<Self, OptionError> {
@@ -125,10 +176,13 @@ mod tests {
             *meta
         }
 
-        fn step(&self, flow: &mut Option<u8>, _: &SrcAddr, cx: &mut Cx<'_, ()>) -> Verdict {
+        fn step(&self, flow: &mut Option<u8>, _: &SrcAddr, cx: &mut Cx<'_, u8>) -> Verdict {
             let count = flow.get_or_insert(0);
             *count += 1;
             cx.edits.set_ttl(*count);
+            cx.edits.set_tos(*cx.pool);
+            *cx.pool = cx.pool.wrapping_add(1);
+            cx.count(1);
             match (*count, self.0) {
                 (4, Some(InPlaceError::Ended)) => *count = 1,
                 (4, _) => {
@@ -147,14 +201,17 @@ mod tests {
     }
 
     impl Three {
-        fn in_place(&self, count: &mut u8, _: &SrcAddr, _: Stamp, edits: &mut Edits) -> bool {
-            let takes_all = matches!(self.0, Some(InPlaceError::MoreThanState | InPlaceError::Ended));
+        fn in_place(&self, count: &mut u8, _: &SrcAddr, cx: &mut Cx<'_, u8>) -> bool {
+            let takes_all = matches!(self.0, Some(InPlaceError::Verdict | InPlaceError::Ended));
             if *count == 3 && !takes_all {
                 *count += u8::from(self.0 == Some(InPlaceError::Began));
                 return false;
             }
             *count += if self.0 == Some(InPlaceError::State) { 2 } else { 1 };
-            edits.set_ttl(if self.0 == Some(InPlaceError::Edits) { 64 } else { *count });
+            cx.edits.set_ttl(if self.0 == Some(InPlaceError::Edits) { 64 } else { *count });
+            cx.edits.set_tos(*cx.pool);
+            *cx.pool = cx.pool.wrapping_add(u8::from(self.0 != Some(InPlaceError::Pool)));
+            cx.count(if self.0 == Some(InPlaceError::Events) { 0 } else { 1 });
             true
         }
     }
@@ -165,10 +222,12 @@ mod tests {
         assert!(check_in_place(&Three(None), &samples).is_ok_and(|stepped| stepped > 500));
         for fault in [
             InPlaceError::Began,
-            InPlaceError::MoreThanState,
+            InPlaceError::Verdict,
             InPlaceError::Ended,
             InPlaceError::State,
             InPlaceError::Edits,
+            InPlaceError::Events,
+            InPlaceError::Pool,
         ] {
             assert_eq!(check_in_place(&Three(Some(fault)), &samples), Err(fault));
         }

@@ -86,7 +86,7 @@ pub use function::{
     TwoSided, WhenShared,
 };
 pub use hash::{Hasher, hash_bytes};
-pub use in_place::{InPlaceError, check_in_place};
+pub use in_place::{InPlace, InPlaceError, StepInPlace, check_in_place};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };

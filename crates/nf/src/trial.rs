@@ -17,14 +17,19 @@ pub(crate) struct Timed<S> {
 pub(crate) struct Trial<'a, F: NetworkFunction> {
     pub(crate) function: &'a F,
     pub(crate) pool: F::Pool,
+    /// A second pool, to which the short way is taken: each step is done with both, and must come out alike.
+    pub(crate) twin: Option<F::Pool>,
+    /// Whether a step came out otherwise with the twin.
+    pub(crate) twins_differ: bool,
     drawn: u64,
 }
 
 /// What a step does beside the state.
+#[derive(PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) edits: Edits,
-    pub(crate) has_counted: bool,
+    pub(crate) events: Vec<u64>,
 }
 
 /// What the function reads of packets that are its business.
@@ -34,7 +39,13 @@ pub(crate) fn metas<F: NetworkFunction>(samples: &[Headers]) -> Vec<F::Meta> {
 
 impl<'a, F: NetworkFunction> Trial<'a, F> {
     pub(crate) fn new(function: &'a F) -> Self {
-        Trial { function, pool: (F::EXTRAS.pool.make)(function), drawn: 0 }
+        Trial { function, pool: (F::EXTRAS.pool.make)(function), twin: None, twins_differ: false, drawn: 0 }
+    }
+
+    /// The same with a second pool.
+    pub(crate) fn with_twin(function: &'a F) -> Self {
+        let trial = Trial::new(function);
+        Trial { twin: Some(trial.pool.clone()), ..trial }
     }
 
     /// A flow that some packets, most of them this one and the others any, have led to.
@@ -86,11 +97,37 @@ impl<'a, F: NetworkFunction> Trial<'a, F> {
     }
 
     pub(crate) fn step_at(&mut self, time_ns: u64, flow: &mut Timed<F::State>, meta: &F::Meta) -> Outcome {
-        let mut events = alloc::vec![0; F::ABOUT.events.len() + 1];
-        let mut edits = Edits::NONE;
-        let mut cx = Cx::new(self.stamp(time_ns), &mut edits, &mut self.pool, &mut events, 0);
-        let verdict = self.function.step(&mut flow.state, meta, &mut cx);
+        let before = flow.state;
+        let outcome = self.step_alone(time_ns, flow, meta);
+        if let Some(mut twin) = self.twin.take() {
+            let mut other = before;
+            let stamp = self.stamp(time_ns);
+            let step = |cx: &mut Cx<'_, F::Pool>| self.function.step(&mut other, meta, cx);
+            let twins = Outcome::of::<F>(stamp, &mut twin, step);
+            let bytes = |state: &Option<F::State>| state.as_ref().map(|state| state.as_bytes().to_vec());
+            self.twins_differ |= twins != outcome || bytes(&other) != bytes(&flow.state);
+            self.twin = Some(twin);
+        }
+        outcome
+    }
+
+    /// A step with the first pool alone.
+    pub(crate) fn step_alone(&mut self, time_ns: u64, flow: &mut Timed<F::State>, meta: &F::Meta) -> Outcome {
         flow.time_ns = time_ns;
-        Outcome { verdict, edits, has_counted: events.iter().any(|count| *count != 0) }
+        let (stamp, Trial { function, pool, .. }) = (self.stamp(time_ns), self);
+        Outcome::of::<F>(stamp, pool, |cx| function.step(&mut flow.state, meta, cx))
+    }
+}
+
+impl Outcome {
+    /// What comes of a step, which `step` does.
+    pub(crate) fn of<F: NetworkFunction>(
+        stamp: Stamp,
+        pool: &mut F::Pool,
+        step: impl FnOnce(&mut Cx<'_, F::Pool>) -> Verdict,
+    ) -> Outcome {
+        let (mut edits, mut events) = (Edits::NONE, alloc::vec![0; F::ABOUT.events.len() + 1]);
+        let verdict = step(&mut Cx::new(stamp, &mut edits, pool, &mut events, 0));
+        Outcome { verdict, edits, events }
     }
 }

@@ -43,8 +43,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    OptionDoc, OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
@@ -152,7 +152,7 @@ impl NetworkFunction for Ddos {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE

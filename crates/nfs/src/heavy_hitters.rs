@@ -34,8 +34,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction, OptionDoc,
-    OptionError, Records, Reload, Reports, StateValue, Verdict, WhenShared,
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, InPlace, NetworkFunction,
+    OptionDoc, OptionError, Records, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
@@ -143,7 +143,7 @@ impl NetworkFunction for HeavyHitters {
         records: Records { totals: Self::totals, keep: Self::keeps_ended, rank: Self::rank, ..Records::NONE },
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE

@@ -123,8 +123,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Pooled, Reload, Reports, StateValue, Verdict,
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    OptionError, Pooled, Reload, Reports, StateValue, Verdict,
 };
 use wire::{Edits, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
 use zerocopy::IntoBytes;
@@ -193,7 +193,7 @@ impl NetworkFunction for LoadBalancer {
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool },
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
     };
 

@@ -167,8 +167,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, NetworkFunction, OptionError,
-    Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
+    About, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, Guarantees, InPlace, NetworkFunction,
+    OptionError, Pooled, Reload, Reports, SrcEndpoint, StateValue, TwoSided, Verdict,
 };
 use wire::{Addr, Edits, Fields, Headers, Marks, Stamp, protocol};
 
@@ -264,6 +264,7 @@ impl NetworkFunction for Nat {
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
+        in_place: InPlace::Whole(Self::in_place),
         ..Extras::NONE
     };
 
@@ -327,7 +328,9 @@ impl NetworkFunction for Nat {
             Way::In(address) => self.inbound(address, meta, cx),
             Way::Hairpin(address) => self.hairpin(address, flow, meta, cx),
         };
-        self.refresh(flow, meta, cx);
+        if let Some(state) = flow {
+            self.refresh(state, meta, cx);
+        }
         verdict
     }
 
@@ -453,6 +456,21 @@ impl Nat {
         }
     }
 
+    /// A packet that goes out by the mapping that its sender has.
+    #[inline]
+    fn in_place(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> bool {
+        let has_ports = meta.message == Message::None
+            && meta.is_fragment == 0
+            && matches!(meta.protocol, protocol::UDP | protocol::TCP);
+        if !has_ports || self.way(meta.src, meta.dst) != Way::Out {
+            return false;
+        }
+        state.follow(meta);
+        self.send_out(state, cx);
+        self.refresh(state, meta, cx);
+        true
+    }
+
     /// Finds or makes the sender's mapping, and gives the packet its external source.
     #[inline]
     fn outbound(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {
@@ -480,10 +498,15 @@ impl Nat {
                 flow.insert(State::new(taken, phase, meta))
             }
         };
+        self.send_out(state, cx);
+        Verdict::Forward
+    }
+
+    #[inline]
+    fn send_out(&self, state: &State, cx: &mut Cx<'_, Pool>) {
         cx.edits.set_src(self.sides.external_addr(state.address));
         cx.edits.set_src_port(state.port);
         cx.count(PACKETS_OUT);
-        Verdict::Forward
     }
 
     #[inline]
@@ -513,12 +536,10 @@ impl Nat {
 
     /// A step of a mapping: it gets a deadline, which those who look its port up get to know.
     #[inline]
-    fn refresh(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, Pool>) {
-        if let Some(state) = flow {
-            state.left_ns = self.timeouts.of(state.phase);
-            let deadline_ns = self.deadline_ns(state.phase, cx.stamp.time_ns);
-            cx.pool.set_deadline(state.external(meta.protocol), deadline_ns);
-        }
+    fn refresh(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, Pool>) {
+        state.left_ns = self.timeouts.of(state.phase);
+        let deadline_ns = self.deadline_ns(state.phase, cx.stamp.time_ns);
+        cx.pool.set_deadline(state.external(meta.protocol), deadline_ns);
     }
 
     /// When a mapping that steps now is dead.

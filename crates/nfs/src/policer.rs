@@ -45,7 +45,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees,
+    About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees, InPlace,
     NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
@@ -178,7 +178,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
             ..Guarantees::NONE
         },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE

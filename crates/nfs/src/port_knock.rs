@@ -62,8 +62,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, NetworkFunction, OptionDoc,
-    OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    OptionDoc, OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp, protocol};
@@ -207,7 +207,7 @@ impl NetworkFunction for PortKnock {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         leap: Some(Self::leap),
         ..Extras::NONE
     };

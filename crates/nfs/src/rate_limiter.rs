@@ -30,7 +30,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
-    About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees,
+    About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees, InPlace,
     NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
@@ -99,7 +99,7 @@ impl NetworkFunction for RateLimiter {
             ..Guarantees::NONE
         },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         leap: Some(Self::leap),
         reload: Reload::ANY,
         ..Extras::NONE

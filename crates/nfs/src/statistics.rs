@@ -58,8 +58,9 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, Ended, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, NetworkFunction,
-    OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, StateValue, Verdict, WhenShared,
+    About, Cx, Ended, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, InPlace,
+    NetworkFunction, OptionDoc, OptionError, Records, Reload, Reports, SizeClass, SrcAddr, StateValue,
+    Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
@@ -214,7 +215,7 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
         guarantees: Guarantees { when_shared: Some(WhenShared::Totals), ..Guarantees::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload::ANY,
-        in_place: Some(Self::in_place),
+        in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
     };
 
@@ -258,13 +259,13 @@ impl<K: Recorded> NetworkFunction for Statistics<K> {
 
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta<K>, cx: &mut Cx<'_, ()>) -> Verdict {
-        let Cx { stamp, ref mut edits, .. } = *cx;
-        let goes_on = flow.as_mut().is_some_and(|state| self.in_place(state, meta, stamp, edits));
+        let goes_on = flow.as_mut().is_some_and(|state| self.in_place(state, meta, cx.stamp, cx.edits));
         if !goes_on {
             if flow.is_some() {
                 cx.count(ACTIVE_TIMEOUTS);
             }
-            flow.insert(State::starting_at(stamp.time_ns)).add(meta.l3_len, meta.tcp_flags, stamp.time_ns);
+            let now_ns = cx.stamp.time_ns;
+            flow.insert(State::starting_at(now_ns)).add(meta.l3_len, meta.tcp_flags, now_ns);
         }
         Verdict::Forward
     }

@@ -4,7 +4,9 @@ use std::mem;
 use std::sync::Arc;
 
 use io::{Fate, Frame, Port};
-use nf::{Cx, Ended, EndedOf, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event};
+use nf::{
+    Cx, Ended, EndedOf, InPlace, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event,
+};
 use wire::{Edits, EditsMark, Headers, Stamp};
 use zerocopy::IntoBytes;
 
@@ -209,15 +211,24 @@ impl<F: NetworkFunction> Stepper<F> {
     /// dies then.
     #[inline(always)]
     pub(crate) fn step_in_place(
-        &self,
+        &mut self,
         state: &mut F::State,
         meta: &F::Meta,
         stamp: Stamp,
+        entry: u16,
+        is_own: bool,
         edits: &mut Edits,
     ) -> Option<u64> {
-        const { assert!(F::EXTRAS.in_place.is_none() || F::EXTRAS.inspect.is_none(), "it never inspects") }
-        let in_place = (const { F::EXTRAS.in_place })?;
-        let is_done = in_place(&self.function, state, meta, stamp, edits);
+        const { assert!(F::EXTRAS.in_place.is_never() || F::EXTRAS.inspect.is_none(), "it never inspects") }
+        let is_done = match const { F::EXTRAS.in_place } {
+            InPlace::Never => false,
+            InPlace::Flow(step) => step(&self.function, state, meta, stamp, edits),
+            InPlace::Whole(step) => {
+                let events = events_of::<F>(&mut self.events, is_own);
+                let mut cx = Cx::new(stamp, edits, self.pools.of(entry), events, self.seed);
+                step(&self.function, state, meta, &mut cx)
+            }
+        };
         is_done.then(|| self.deadline_ns(state, stamp.time_ns))
     }
 

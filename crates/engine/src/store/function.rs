@@ -84,15 +84,15 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let packet = rest.trailing_zeros() as usize;
             match F::project(&batch.headers[packet]) {
                 Some(meta) => {
-                    let stamp = batch.frames[packet].stamp;
+                    let Frame { stamp, entry, .. } = batch.frames[packet];
+                    let is_own = batch.is_own(packet);
                     let edits = &mut batch.edits[packet];
                     let Some(mut live) = cells.at(located.slots[packet]).live_at(stamp.time_ns) else {
                         break;
                     };
-                    let Some(deadline_ns) = self.stepper.step_in_place(live.state(), &meta, stamp, edits)
-                    else {
-                        break;
-                    };
+                    let deadline_ns =
+                        self.stepper.step_in_place(live.state(), &meta, stamp, entry, is_own, edits);
+                    let Some(deadline_ns) = deadline_ns else { break };
                     live.renew(deadline_ns);
                     self.stepper.pass(packet, batch);
                 }
@@ -246,7 +246,7 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
     fn hits(&mut self, packets: u64, steps: &mut Steps<'_, F::Key>) {
         let mut rest = packets & steps.batch.live;
         while rest != 0 {
-            if const { F::EXTRAS.in_place.is_none() } {
+            if const { F::EXTRAS.in_place.is_never() } {
                 rest = self.hits_at_hand(rest, steps);
                 continue;
             }

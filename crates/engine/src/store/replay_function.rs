@@ -51,7 +51,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let first = rest & rest.wrapping_neg();
             if alone & first != 0 {
                 let stretch = rest & below_first(rest & !alone);
-                let left = match const { F::EXTRAS.in_place.is_some() } {
+                let left = match const { !F::EXTRAS.in_place.is_never() } {
                     true => self.replay_alone_in_place(stretch, runs, metas, items, steps),
                     false => self.replay_alone(stretch, runs, metas, items, steps),
                 };
@@ -118,9 +118,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
                 };
                 let stamp = Stamp { seq: first_seq + item as u64, time_ns: times_ns[item] };
                 let Some(mut live) = cells.at(runs.slots[item]).live_at(stamp.time_ns) else { break };
-                let Some(deadline_ns) = self.stepper.step_in_place(live.state(), meta, stamp, edits) else {
-                    break;
-                };
+                // Replicas have one pool.
+                let deadline_ns = self.stepper.step_in_place(live.state(), meta, stamp, 0, is_own, edits);
+                let Some(deadline_ns) = deadline_ns else { break };
                 live.renew(deadline_ns);
                 if is_own {
                     stepped |= 1 << items.packet(item);

@@ -36,7 +36,7 @@ impl Nat {
                 let deadline_ns = cx.pool.deadline_ns(state.external(meta.protocol));
                 state.left_ns = deadline_ns.saturating_sub(cx.stamp.time_ns);
             }
-            _ => self.refresh(flow, meta, cx),
+            _ => flow.iter_mut().for_each(|state| self.refresh(state, meta, cx)),
         }
         verdict
     }

@@ -202,6 +202,11 @@ impl Sides {
     /// Which external address this is, if it is one.
     #[inline]
     pub(super) fn external(&self, addr: [u8; 4]) -> Option<u8> {
+        let (first, last) = (self.external.first()?, self.external.last()?);
+        // Most packets are for nobody near.
+        if !(*first..=*last).contains(&addr) {
+            return None;
+        }
         self.external.binary_search(&addr).ok().map(|index| index as u8)
     }
 
