@@ -118,17 +118,24 @@ fn router(label: &str) -> Option<(Lan, BpfFileSystem)> {
 }
 
 fn start(lan: &Lan, what: &str, pins: &str) -> Run {
-    let chain = lan.folder.file("track.toml");
-    let route = ["--mode", "route", "--socket", "xdp", "--on-death", what, "--pins", pins];
-    lan.start(&[&[chain.as_str()], &route[..]].concat(), &[])
+    start_on(1, lan, what, pins)
 }
 
-#[test]
-fn the_kernel_carries_on() {
-    let Some((lan, file_system)) = router("pass") else { return };
+/// On several cores each has sockets of its own.
+fn start_on(cores: usize, lan: &Lan, what: &str, pins: &str) -> Run {
+    let (chain, count) = (lan.folder.file("track.toml"), cores.to_string());
+    let route = ["--mode", "route", "--socket", "xdp", "--on-death", what, "--pins", pins];
+    let on_cores = ["--strategy", "rss", "--cores", &count];
+    let run = lan.start(&[&[chain.as_str()], &route[..], &on_cores].concat(), &[]);
+    assert_eq!(run.said.contains("each with sockets of its own"), cores > 1, "{}", run.said);
+    run
+}
+
+fn the_kernel_carries_on(label: &str, cores: usize) {
+    let Some((lan, file_system)) = router(label) else { return };
     let mut gaps = Vec::new();
     for _ in 0..TRIES {
-        let run = start(&lan, "pass", &file_system.pins());
+        let run = start_on(cores, &lan, "pass", &file_system.pins());
         assert!(!run.said.contains("nothing passes"), "{}", run.said);
         let (gap, _) = kill(&lan, run, OUTSIDE);
         gaps.push(gap);
@@ -140,10 +147,41 @@ fn the_kernel_carries_on() {
     assert!(gaps.iter().any(|gap| *gap < SOON), "{gaps:?}");
     // Where the kernel does not forward that is said.
     lan.gateway.write("/proc/sys/net/ipv4/ip_forward", "0");
-    let run = start(&lan, "pass", &file_system.pins());
+    let run = start_on(cores, &lan, "pass", &file_system.pins());
     assert!(run.said.contains("nothing passes when this program dies"), "{}", run.said);
     lan.ctl(&["stop"]);
     run.ended();
+}
+
+#[test]
+fn the_kernel_carries_on_from_one_core() {
+    the_kernel_carries_on("pass", 1);
+}
+
+#[test]
+fn the_kernel_carries_on_from_cores_with_sockets_of_their_own() {
+    the_kernel_carries_on("pass-own", 2);
+}
+
+/// Of cores with sockets of their own.
+#[test]
+fn nothing_passes_after_several_cores() {
+    let Some((lan, file_system)) = router("block-own") else { return };
+    let pins = file_system.pins();
+    let run = start_on(2, &lan, "block", &pins);
+    assert_eq!(kill(&lan, run, OUTSIDE).1, 0, "nothing arrives after 100 ms");
+    assert!(!passes(&lan, OUTSIDE), "and nothing later");
+    assert!(lan.left.ping("10.0.0.1", 1), "the host itself is reached");
+    // Whatever way the next run has its sockets, it takes over.
+    let run = start(&lan, "block", &pins);
+    assert!(passes(&lan, OUTSIDE), "the next run carries on");
+    run.die();
+    let run = start_on(2, &lan, "block", &pins);
+    assert!(passes(&lan, OUTSIDE), "and so does one on several cores");
+    lan.ctl(&["stop"]);
+    run.ended();
+    assert_eq!(file_system.names(), 0);
+    assert!(passes(&lan, OUTSIDE), "after a good end the kernel forwards");
 }
 
 /// In bridge mode a bridge of the kernel, which gets nothing as long as the run lives, carries on.
