@@ -120,7 +120,7 @@ impl Bench {
         let cores = plan.cores_of(chain).map_err(|_| BenchError::OutOfMemory)?;
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
-        let steered = plan.steered_team().filter(|_| is_sequenced).map(steered::Team::new);
+        let steered = plan.steered_team(chain).filter(|_| is_sequenced).map(steered::Team::new);
         let stopwatches = vec![Stopwatch::default(); cores.len() + 1];
         let (assign, chain, plan) = (plan.assign(chain), chain.clone(), plan.clone());
         Ok(Bench {

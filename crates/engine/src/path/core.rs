@@ -40,6 +40,12 @@ impl ChainCore {
     #[inline]
     pub fn process(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         batch.begin(self.drop_malformed);
+        self.process_begun(batch, port, laps);
+    }
+
+    /// The same with the live packets of a batch that has begun.
+    #[inline]
+    pub(crate) fn process_begun(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         match self.tracer.as_mut().is_some_and(|tracer| tracer.is_on()) {
             false => self.pass(batch, port, laps),
             true => self.process_traced(batch, port, laps),

@@ -14,10 +14,11 @@ use std::any::Any;
 use nf::Verdict;
 use ring::{Column, Reader};
 use table::Wanted;
-use wire::Stamp;
+use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
 use crate::path::packets::{BATCH_PACKETS, all_bits};
+use crate::path::parcel::UNKNOWN_ENTRY;
 
 /// A column of the history, of whatever type.
 pub(crate) trait AnyColumn: Send {
@@ -56,6 +57,8 @@ pub(crate) struct Columns {
     pub(crate) keys: Vec<Option<Box<dyn AnyColumn>>>,
     /// By function.
     pub(crate) metas: Vec<Box<dyn AnyColumn>>,
+    /// In place of keys and metas, where these are not known ahead of the steps.
+    pub(crate) headers: Option<Column<Headers>>,
 }
 
 /// The set of at most 64 items that have a 1, where the others have a 0.
@@ -70,13 +73,49 @@ fn set_of(ones: &[u8]) -> u64 {
     if rest.is_empty() { set } else { set | eight(last) << (8 * eights.len()) }
 }
 
-/// At most [`BATCH_PACKETS`] packets that follow each other.
+/// The numbers of at most [`BATCH_PACKETS`] items.
+#[derive(Clone, Copy)]
+pub(crate) struct Seqs<'a> {
+    first: u64,
+    behind: &'a [u64; BATCH_PACKETS],
+}
+
+/// How far each of some packets that follow each other is behind the first.
+static BEHIND: [u64; BATCH_PACKETS] = {
+    let mut behind = [0; BATCH_PACKETS];
+    let mut item = 0;
+    while item < BATCH_PACKETS {
+        behind[item] = item as u64;
+        item += 1;
+    }
+    behind
+};
+
+impl<'a> Seqs<'a> {
+    /// Packets that follow each other.
+    pub(crate) fn following(first: u64) -> Seqs<'static> {
+        Seqs { first, behind: &BEHIND }
+    }
+
+    /// Any packets, in the order of their numbers.
+    pub(crate) fn of(seqs: &'a [u64; BATCH_PACKETS]) -> Seqs<'a> {
+        Seqs { first: 0, behind: seqs }
+    }
+
+    #[inline(always)]
+    pub(crate) fn seq(self, item: usize) -> u64 {
+        self.first + self.behind[item]
+    }
+}
+
+/// At most [`BATCH_PACKETS`] packets whose places in the columns follow each other.
 pub(crate) struct Items<'a> {
     columns: &'a Columns,
     /// The place of the first in the columns.
     place: usize,
-    /// The number of the first.
-    pub(crate) first_seq: u64,
+    pub(crate) seqs: Seqs<'a>,
+    /// Of packets whose flows may go to another table: the entry of the indirection table that brings each.
+    entries: Option<&'a [u16; BATCH_PACKETS]>,
     pub(crate) times_ns: &'a [u64],
     /// Bit *i*: item *i* is a packet of the batch.
     pub(crate) own: u64,
@@ -87,33 +126,30 @@ pub(crate) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Packets from number `first_seq` on, which is at `place` of the columns; those of the batch from its entry `own` on
-    /// are among them. Says which entry comes next.
-    pub(crate) fn new(
-        columns: &'a Columns,
-        place: usize,
-        count: usize,
-        first_seq: u64,
-        batch: &Batch,
-        mut own: usize,
-    ) -> (Items<'a>, usize) {
+    /// Those that are from `place` of the columns on.
+    #[inline]
+    pub(crate) fn new(columns: &'a Columns, place: usize, count: usize, seqs: Seqs<'a>) -> Items<'a> {
         let times_ns = columns.times_ns.items(&columns.reader, place, count);
         let malformed = columns.malformed.items(&columns.reader, place, count);
         let malformed =
             if malformed.iter().fold(0, |all, one| all | one) == 0 { 0 } else { set_of(malformed) };
         let live = all_bits(count) & !malformed;
-        let mut items =
-            Items { columns, place, first_seq, times_ns, own: 0, packets: [0; BATCH_PACKETS], live };
-        while let Some(frame) = batch.frames.get(own)
-            && let Some(item) = frame.stamp.seq.checked_sub(first_seq)
-            && item < count as u64
-        {
-            items.own |= 1 << item;
-            items.packets[item as usize] = own as u8;
-            items.sync(item as usize, batch);
-            own += 1;
-        }
-        (items, own)
+        Items { columns, place, seqs, entries: None, times_ns, own: 0, packets: [0; BATCH_PACKETS], live }
+    }
+
+    /// The same with the entry of each.
+    #[inline]
+    pub(crate) fn with_entries(self, entries: &'a [u16; BATCH_PACKETS]) -> Items<'a> {
+        Items { entries: Some(entries), ..self }
+    }
+
+    /// The item is this packet of the batch.
+    #[inline]
+    pub(crate) fn mark_own(&mut self, item: usize, packet: usize, batch: &Batch) {
+        debug_assert_eq!(batch.frames[packet].stamp, self.stamp(item), "the packet that was told of");
+        self.own |= 1 << item;
+        self.packets[item] = packet as u8;
+        self.sync(item, batch);
     }
 
     #[inline]
@@ -135,7 +171,13 @@ impl<'a> Items<'a> {
     /// Its number and its time.
     #[inline(always)]
     pub(crate) fn stamp(&self, item: usize) -> Stamp {
-        Stamp { seq: self.first_seq + item as u64, time_ns: self.times_ns[item] }
+        Stamp { seq: self.seqs.seq(item), time_ns: self.times_ns[item] }
+    }
+
+    /// The entry that brings it.
+    #[inline]
+    pub(crate) fn entry(&self, item: usize) -> u16 {
+        self.entries.map_or(UNKNOWN_ENTRY, |entries| entries[item])
     }
 
     /// Ends the chain for an item of another core, if that is the verdict on it.

@@ -265,7 +265,10 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
-        self.replay_items(items, batch, port, laps);
+        match self.shelf.is_some() {
+            true => self.replay_part(items, batch, port, laps),
+            false => self.replay_items(items, batch, port, laps),
+        }
     }
 
     fn settle(&mut self, end: Horizon) {

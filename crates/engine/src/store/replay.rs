@@ -15,7 +15,6 @@ use crate::path::batch::Batch;
 use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses, span_bits};
-use crate::path::parcel::UNKNOWN_ENTRY;
 use crate::store::member::{Member, Runs, Steps, note_entry};
 use crate::store::private::KeyGroup;
 use crate::store::walk::free_one;
@@ -204,7 +203,7 @@ impl<K: FlowKey> KeyGroup<K> {
                     free_one(table, members, entries, batch.horizon(now_ns), now_ns);
                     let (hash, short) = (wanted[item].hash(), wanted[item].short());
                     slots[item] = table.insert(hash, short, &key_of(members, item, items));
-                    note_entry(entries, slots[item], UNKNOWN_ENTRY);
+                    note_entry(entries, slots[item], items.entry(item));
                     is_refused = !slots[item].is_some();
                 }
                 members[member].replay_place(item, slots[item], items, table);

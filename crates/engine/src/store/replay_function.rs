@@ -105,7 +105,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         steps: &mut Steps<'_, F::Key>,
     ) -> u64 {
         let Steps { batch, table, .. } = steps;
-        let (times_ns, first_seq, own) = (items.times_ns, items.first_seq, items.own);
+        let (times_ns, seqs, own) = (items.times_ns, items.seqs, items.own);
         let mut cells = table.cells_mut(self.part);
         let (mut no_edits, mut stepped) = (Edits::NONE, 0);
         while rest != 0 {
@@ -116,7 +116,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     true => &mut batch.edits[items.packet(item)],
                     false => &mut no_edits,
                 };
-                let stamp = Stamp { seq: first_seq + item as u64, time_ns: times_ns[item] };
+                let stamp = Stamp { seq: seqs.seq(item), time_ns: times_ns[item] };
                 let Some(mut live) = cells.at(runs.slots[item]).live_at(stamp.time_ns) else { break };
                 // Replicas have one pool.
                 let deadline_ns = self.stepper.step_in_place(live.state(), meta, stamp, 0, is_own, edits);
@@ -157,7 +157,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         steps: &mut Steps<'_, F::Key>,
     ) -> u64 {
         let Steps { batch, table, port, .. } = steps;
-        let (times_ns, first_seq, own_items) = (items.times_ns, items.first_seq, items.own);
+        let (times_ns, seqs, own_items) = (items.times_ns, items.seqs, items.own);
         let is_last = self.stepper.is_last();
         let mut cells = table.cells_mut(self.part);
         while rest != 0 {
@@ -174,7 +174,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             let was_none = flow.is_none();
             let is_own = own_items >> item & 1 == 1;
             let own = is_own.then(|| &mut batch.edits[items.packet(item)]);
-            let stamp = Stamp { seq: first_seq + item as u64, time_ns: now_ns };
+            let stamp = Stamp { seq: seqs.seq(item), time_ns: now_ns };
             let verdict = self.stepper.step_item(&mut flow, meta, stamp, own);
             if is_own {
                 self.stepper.conclude(items.packet(item), verdict, meta, batch, *port);
@@ -211,7 +211,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         steps: &mut Steps<'_, F::Key>,
     ) -> (u64, Slot) {
         let Steps { batch, table, port, .. } = steps;
-        let (times_ns, first_seq) = (items.times_ns, items.first_seq);
+        let (times_ns, seqs) = (items.times_ns, items.seqs);
         let is_last = self.stepper.is_last();
         // Items that may be stepped together with the one before: a later function asks for the verdict on each.
         let followers = if const { F::EXTRAS.leap.is_some() } && is_last {
@@ -257,7 +257,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
                         rest |= 1 << item;
                     } else {
                         let own = is_own.then(|| &mut batch.edits[items.packet(item)]);
-                        let stamp = Stamp { seq: first_seq + item as u64, time_ns: now_ns };
+                        let stamp = Stamp { seq: seqs.seq(item), time_ns: now_ns };
                         let verdict = self.stepper.step_item(&mut flow, meta, stamp, own);
                         if is_own {
                             self.stepper.conclude(items.packet(item), verdict, meta, batch, *port);

@@ -9,6 +9,7 @@ use table::{FlowTable, Horizon};
 use crate::path::batch::Batch;
 use crate::path::counters::FlowCounters;
 use crate::path::group::Group;
+use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::{BATCH_PACKETS, bits};
 use crate::path::parcel::{Leaving, PackedFlows, Shelves, Table, part_of};
@@ -72,6 +73,26 @@ impl<K: FlowKey> KeyGroup<K> {
         batch.live &= packets;
         self.with(shelf, part, |group| group.process(batch, port, laps));
         batch.live |= aside;
+    }
+
+    /// Takes every live item through the functions: all are of flows in one part, which the entry of each says.
+    #[inline(never)]
+    pub(super) fn replay_part(
+        &mut self,
+        items: &mut Items<'_>,
+        batch: &mut Batch,
+        port: &dyn Port,
+        laps: &mut dyn Laps,
+    ) {
+        if items.live == 0 {
+            return;
+        }
+        let Some(mut shelf) = self.shelf.take() else { return };
+        let part = |item: usize| part_of(items.entry(item), &shelf.splits);
+        let first = part(0);
+        debug_assert!((0..items.len()).all(|item| part(item) == first), "items of one table");
+        self.with(&mut shelf, first, |group| group.replay_items(items, batch, port, laps));
+        self.shelf = Some(shelf);
     }
 
     /// Does something with one of the tables at hand.

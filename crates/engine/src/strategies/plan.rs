@@ -88,7 +88,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
-    fn steered_team(&self, _plan: &Plan) -> Option<SteeredTeam> {
+    fn steered_team(&self, _chain: &Chain, _plan: &Plan) -> Option<SteeredTeam> {
         None
     }
 
@@ -368,8 +368,8 @@ impl Plan {
     }
 
     /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
-    pub fn steered_team(&self) -> Option<SteeredTeam> {
-        self.strategy.steered_team(self)
+    pub fn steered_team(&self, chain: &Chain) -> Option<SteeredTeam> {
+        self.strategy.steered_team(chain, self)
     }
 
     /// How many entries a packet's hash may point to.

@@ -4,51 +4,46 @@
 //!   own packets:       m1  m4  m6  m9                 the number is that of its arrival
 //!   history:           t2  t3  t5  t7  t8             of all cores; t3 and t8 come here
 //!   told packets here:     t3          t8
-//!   stepped:           m1  t2  t3  m4  t5  m6  t7  t8  m9
+//!   the batch:         m1 m4 m6 m9, t3 t8
+//!   stepped:           m1 m4 m6 m9, t2 t3 t5 t7 t8
 //! ```
 //!
-//! Flows of the two are in two tables, so any order would do; who came first is stepped first, as far as packets are here, so that
-//! nobody waits longer than others. Between two batches the core does what changes ask for. A packet that has to wait for
-//! a change keeps those of its kind behind it waiting.
+//! Flows of the two are in two tables, so any order would do between them. Those that came first are in the batch, of either kind,
+//! so that nobody waits longer than others. The core's own flows are stepped first, then what was told: of what
+//! functions read, as `scr` does it, or where they edit what later ones read, with the batch, which has the headers of the others' then.
+//! Between two batches the core does what changes ask for. A packet that has to wait for a change keeps those of its kind behind
+//! it waiting.
 
-use std::collections::VecDeque;
+use std::mem;
 
 use control::{Change, Progress, Promotion, Status, Step};
-use io::{Frame, Port, Received};
-use ring::Subscriber;
-use wire::{Headers, Stamp};
+use io::{Port, Received};
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
-use crate::path::packets::BATCH_PACKETS;
+use crate::path::items::{Columns, Items, Seqs};
+use crate::path::laps::Laps;
+use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
 use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd, Moves};
 use crate::strategies::hybrid::elephants::SLOTS;
 use crate::strategies::hybrid::replica::{Flows, Tables};
-
-/// What all cores are told of a packet of a promoted flow.
-#[derive(Clone, Copy)]
-pub(super) struct Told {
-    pub(super) stamp: Stamp,
-    pub(super) slot: u16,
-    /// The core that gets it.
-    pub(super) core: u16,
-    pub(super) headers: Headers,
-}
+use crate::strategies::hybrid::told::Reader;
+use crate::strategies::hybrid::waiting::{Share, Waiting};
 
 /// Stands between a core's port and its chain under `hybrid`.
 pub(super) struct Core {
     number: u16,
     promotion: Promotion<Flows>,
-    history: Subscriber<Told>,
+    history: Reader,
     /// Told packets that are known.
     known: u64,
-    /// Told packets that are stepped, or in the batch.
+    /// Told packets that are stepped.
     told: u64,
+    /// What is stepped next.
+    share: Share,
     /// By slot, who is promoted.
     promoted: [Option<Change>; SLOTS as usize],
     waiting: Waiting,
-    /// Between the port and those.
-    received: Vec<Frame>,
     /// Whether told packets come by a queue of their own.
     has_two_queues: bool,
     tables: Tables,
@@ -57,90 +52,27 @@ pub(super) struct Core {
     moves: Moves,
 }
 
-/// Later than any packet.
-const NEVER: u64 = u64::MAX;
+/// Told packets of other cores that are stepped in one turn at most, so that the core's own do not wait for longer: as many as
+/// come with a batch full of own ones among a dozen cores.
+const TOLD_AT_ONCE: usize = 12 * BATCH_PACKETS;
 
-/// Packets that have come and are not in a batch yet.
-struct Waiting {
-    /// Of the core's own flows.
-    own: VecDeque<Frame>,
-    /// Told ones that came here.
-    sent_here: VecDeque<Frame>,
-    /// Whether one of these came ahead of its history, which is a defect.
-    is_ahead: bool,
-}
-
-/// What came into a batch.
-struct Merged {
-    /// Of the told packets, how many.
-    stepped: usize,
-    /// Those that did not come here.
-    replayed: u64,
-}
-
-impl Waiting {
-    fn len(&self) -> usize {
-        self.own.len() + self.sent_here.len()
-    }
-
-    /// By kind, which is seen by the entry.
-    #[inline]
-    fn push(&mut self, frame: Frame) {
-        let queue = if frame.entry < SLOTS { &mut self.sent_here } else { &mut self.own };
-        queue.push_back(frame);
-    }
-
-    /// Puts told packets and own ones into the batch of core `number`, in order of arrival, until it is full or the told ones are
-    /// in it; of its own only those below `own_end`.
-    #[inline]
-    fn merge(&mut self, number: u16, told: &[Told], own_end: u64, batch: &mut Batch) -> Merged {
-        let seq_of = |frame: Option<&Frame>| frame.map_or(NEVER, |frame| frame.stamp.seq);
-        let Waiting { own, sent_here, is_ahead } = self;
-        let (mut stepped, mut replayed) = (0, 0);
-        let mut next_own = seq_of(own.front());
-        while batch.len() < BATCH_PACKETS {
-            // One that comes here is stepped when it is here.
-            let next = told.get(stepped).filter(|told| told.core != number || !sent_here.is_empty());
-            if next_own < own_end && next_own < next.map_or(NEVER, |told| told.stamp.seq) {
-                batch.frames.extend(own.pop_front());
-                next_own = seq_of(own.front());
-                continue;
-            }
-            let Some(Told { stamp, slot, core, headers }) = next else { break };
-            stepped += 1;
-            if *core == number {
-                let frame = sent_here.pop_front().filter(|frame| frame.stamp.seq == stamp.seq);
-                *is_ahead |= frame.is_none();
-                batch.frames.extend(frame);
-                continue;
-            }
-            let packet = batch.len();
-            batch.headers[packet] = *headers;
-            batch.history |= 1 << packet;
-            let mut frame = Frame::without_bytes(*stamp);
-            frame.entry = *slot;
-            batch.frames.push(frame);
-            replayed += 1;
-        }
-        Merged { stepped, replayed }
-    }
+/// Told packets that are stepped together, of those from `place` on: not past a multiple, so that they lie one behind the other in
+/// each column.
+fn span(place: usize, end: usize) -> usize {
+    (BATCH_PACKETS - place % BATCH_PACKETS).min(end - place)
 }
 
 impl Core {
-    pub(super) fn new(number: usize, promotion: Promotion<Flows>, history: Subscriber<Told>) -> Core {
+    pub(super) fn new(number: usize, promotion: Promotion<Flows>, history: Reader) -> Core {
         Core {
             number: number as u16,
             promotion,
             history,
             known: 0,
             told: 0,
+            share: Share::default(),
             promoted: [None; SLOTS as usize],
-            waiting: Waiting {
-                own: VecDeque::with_capacity(BATCH_PACKETS),
-                sent_here: VecDeque::with_capacity(BATCH_PACKETS),
-                is_ahead: false,
-            },
-            received: Vec::with_capacity(BATCH_PACKETS),
+            waiting: Waiting::new(),
             has_two_queues: false,
             tables: Tables::new(),
             is_laid_out: false,
@@ -151,39 +83,31 @@ impl Core {
 
     /// Receives as many as there is room for.
     fn take(&mut self, port: &mut dyn Port) -> Received {
-        let beside = port.receive_beside(&mut self.received, BATCH_PACKETS - self.waiting.sent_here.len());
-        self.waiting.sent_here.extend(self.received.drain(..));
+        let Waiting { own, sent_here, .. } = &mut self.waiting;
+        let room = BATCH_PACKETS - sent_here.len();
+        let beside = port.receive_beside(sent_here, room);
         self.has_two_queues |= beside != Received::End;
-        let waiting =
-            self.waiting.own.len() + if self.has_two_queues { 0 } else { self.waiting.sent_here.len() };
         // In one queue, what a packet waits for came before it: all of that is here.
+        let waiting = own.len() + if self.has_two_queues { 0 } else { sent_here.len() };
+        let begin = own.len();
         let received = match BATCH_PACKETS - waiting {
             0 => Received::Idle,
-            room => port.receive(&mut self.received, room),
+            room => port.receive(own, room),
         };
-        self.received.drain(..).for_each(|frame| self.waiting.push(frame));
-        if (received, beside) == (Received::End, Received::End) { Received::End } else { Received::Idle }
-    }
-
-    /// The same where nothing waits. If nothing was told and nothing is to be done, what comes goes into the batch as it is.
-    fn take_straight(&mut self, port: &mut dyn Port, batch: &mut Batch) -> Received {
-        let beside = port.receive_beside(&mut self.received, BATCH_PACKETS);
-        self.waiting.sent_here.extend(self.received.drain(..));
-        self.has_two_queues |= beside != Received::End;
-        let received = port.receive(&mut batch.frames, BATCH_PACKETS);
-        self.promotion.look();
-        let is_told = |frame: &Frame| frame.entry < SLOTS;
-        let is_quiet = self.told == self.history.published() as u64 && self.promotion.is_quiet();
-        if !is_quiet || !self.waiting.sent_here.is_empty() || batch.frames.iter().any(is_told) {
-            batch.frames.drain(..).for_each(|frame| self.waiting.push(frame));
+        if !self.has_two_queues {
+            self.waiting.sort(begin);
         }
         if (received, beside) == (Received::End, Received::End) { Received::End } else { Received::Idle }
     }
 
+    /// Whether nothing was told and nothing is to be done, so that the core's own packets are all there is.
+    fn is_quiet(&self) -> bool {
+        self.told == self.known && self.waiting.sent_here.is_empty() && self.promotion.is_quiet()
+    }
+
     /// Does all that changes ask for now. The batch is empty.
     fn carry_out(&mut self, taken: u64, chain: &mut ChainCore) {
-        self.promotion.look();
-        let waits = self.waiting.own.front().map(|frame| frame.stamp.seq);
+        let waits = self.waiting.own.first().map(|frame| frame.stamp.seq);
         while let Some(step) = self.promotion.step(Progress { taken, waits, told: self.told }) {
             match step {
                 Step::Copy(change) => {
@@ -208,25 +132,64 @@ impl Core {
         self.promoted[usize::from(change.slot)] = None;
     }
 
-    /// Moves packets that wait into the batch, with what was told to other cores: who came first, as far as changes allow it.
+    /// Moves packets that wait into the batch, and finds out which told packets are to be stepped with them: who came first, as far
+    /// as changes allow it.
     fn fill(&mut self, batch: &mut Batch) {
         let told_end = self.known.min(self.promotion.told_limit());
         let own_end = self.promotion.own_limit();
-        while batch.len() < BATCH_PACKETS {
-            let mut told = &[][..];
-            if self.told < told_end {
-                // Fewer, where the ring of the history ends between.
-                told = self.history.items(self.told as usize, (told_end - self.told) as usize);
-            }
-            let Merged { stepped, replayed } = self.waiting.merge(self.number, told, own_end, batch);
-            self.told += stepped as u64;
-            self.replayed += replayed;
-            if stepped < told.len() || told.is_empty() {
+        let Reader { packets, columns: Columns { reader, headers, .. } } = &self.history;
+        let mut share = Share::default();
+        let end = told_end.min(self.told + TOLD_AT_ONCE as u64) as usize;
+        let begin = self.told as usize;
+        while begin + share.told < end {
+            let place = begin + share.told;
+            let told = packets.items(reader, place, span(place, end));
+            if !self.waiting.share_told(self.number, told, own_end, headers.is_some(), &mut share) {
                 break;
             }
         }
-        if self.told == self.known && !self.waiting.sent_here.is_empty() {
+        self.waiting.share_own(own_end, &mut share);
+        match headers {
+            None => self.waiting.put(&share, batch),
+            Some(headers) => {
+                let items = begin..begin + share.told;
+                let told = items.map(|place| (packets.item(reader, place), headers.item(reader, place)));
+                self.waiting.put_with_history(self.number, told, &share, batch);
+            }
+        }
+        if self.told + share.told as u64 == self.known && !self.waiting.sent_here.is_empty() {
             self.waiting.is_ahead = true;
+        }
+        self.share = share;
+    }
+
+    /// Steps `told` packets that were told, those of the batch among them, which begin with packet number `packet`.
+    fn step_told(
+        &mut self,
+        told: usize,
+        mut packet: usize,
+        chain: &mut ChainCore,
+        batch: &mut Batch,
+        (port, laps): (&dyn Port, &mut dyn Laps),
+    ) {
+        let Reader { packets, columns } = &self.history;
+        let mut place = self.told as usize;
+        let end = place + told;
+        while place < end {
+            let count = span(place, end);
+            let (mut seqs, mut entries, mut own) = ([0; BATCH_PACKETS], [0; BATCH_PACKETS], 0);
+            for (item, told) in packets.items(&columns.reader, place, count).iter().enumerate() {
+                seqs[item] = told.stamp.seq;
+                entries[item] = told.slot;
+                own |= u64::from(told.core == self.number) << item;
+            }
+            let mut items = Items::new(columns, place, count, Seqs::of(&seqs)).with_entries(&entries);
+            for item in bits(own) {
+                items.mark_own(item, packet, batch);
+                packet += 1;
+            }
+            chain.replay(&mut items, batch, port, laps);
+            place += count;
         }
     }
 
@@ -236,7 +199,7 @@ impl Core {
         if self.told < self.known || !self.promotion.is_settled() {
             return Received::Idle;
         }
-        for slot in 0..if self.history.is_abandoned() { self.promoted.len() } else { 0 } {
+        for slot in 0..if self.history.columns.reader.is_abandoned() { self.promoted.len() } else { 0 } {
             if let Some(change) = self.promoted[slot].take() {
                 self.demote(&Change { status: Status::Demoted, ..change }, chain);
             }
@@ -255,13 +218,13 @@ impl Intake for Core {
             self.is_laid_out = true;
         }
         let waited = self.waiting.len();
-        let received = match waited {
-            0 => self.take_straight(port, batch),
-            _ => self.take(port),
-        };
-        if batch.is_empty() {
-            // Ahead of the look at changes: those that came before a packet which is known are known, too.
-            self.known = self.history.published() as u64;
+        let received = self.take(port);
+        // Ahead of the look at changes: those that came before a packet which is known are known, too.
+        self.known = self.history.columns.reader.published() as u64;
+        self.promotion.look();
+        if self.is_quiet() {
+            mem::swap(&mut batch.frames, &mut self.waiting.own);
+        } else {
             self.carry_out(port.consumed(), chain);
             self.fill(batch);
         }
@@ -269,13 +232,31 @@ impl Intake for Core {
         if batch.len() < BATCH_PACKETS {
             self.moves.waited_packets += waiting.saturating_sub(waited) as u64;
         }
-        self.history.release(self.told as usize);
         match received {
-            _ if !batch.is_empty() => Received::Frames,
+            _ if !batch.is_empty() || self.share.told > 0 => Received::Frames,
             Received::End if self.promotion.is_broken() => Received::End,
             Received::End if waiting == 0 => self.end(chain),
             _ => Received::Idle,
         }
+    }
+
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        let Share { own, sent_here, told, .. } = mem::take(&mut self.share);
+        self.replayed += (told - sent_here) as u64;
+        if told == 0 || self.history.columns.headers.is_some() {
+            chain.process(batch, port, laps);
+        } else {
+            chain.begin(batch);
+            // Told packets are stepped in the order of the history, in a table of their own.
+            let here = all_bits(own + sent_here) & !all_bits(own);
+            let aside = batch.live & here;
+            (batch.live, batch.history) = (batch.live & !here, here);
+            chain.process_begun(batch, port, laps);
+            (batch.live, batch.history) = (batch.live | aside, 0);
+            self.step_told(told, own, chain, batch, (port, laps));
+        }
+        self.told += told as u64;
+        self.history.columns.reader.release(self.told as usize);
     }
 
     fn counters(&self) -> IntakeCounters {

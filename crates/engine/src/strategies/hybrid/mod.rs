@@ -7,6 +7,8 @@
 //! | `elephants` | which values of the hash are too much for a core, and how what is told is shared out |
 //! | `sequencer` | tells all cores of packets of promoted flows |
 //! | `core` | a core's side: its own packets, the history, and flows that are promoted or demoted |
+//! | `told` | the history: what all cores are told, as `scr` has it |
+//! | `waiting` | packets that came to a core, and how they come into a batch |
 //! | `replica` | flows between the two tables of a core |
 //!
 //! What is promoted is a value of the hash, with all flows whose packets have it: flows that share any state share their
@@ -17,12 +19,16 @@ mod elephants;
 mod replica;
 mod sequencer;
 mod steering;
+#[cfg(test)]
+mod tests;
+mod told;
+mod waiting;
 
 use std::sync::Arc;
 
 use control::promotion;
 use io::QUEUE_FRAMES_MAX;
-use ring::{broadcast, ring};
+use ring::ring;
 use strategy::{Assign, Every, Rebalancing, Rss};
 use wire::Headers;
 
@@ -35,6 +41,7 @@ use crate::strategies::hybrid::core::Core;
 use crate::strategies::hybrid::elephants::SLOTS;
 use crate::strategies::hybrid::sequencer::{Front, Sequencer, Teller};
 use crate::strategies::hybrid::steering::{DECISION_CHANGES, Steering};
+use crate::strategies::hybrid::told::told;
 use crate::strategies::plan::{HASH_VALUES, Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
 use crate::strategies::two_cards::on_both_sides;
@@ -95,13 +102,14 @@ impl Strategy for Hybrid {
         let Some(owners) = self.owners(plan) else {
             return Team::plain(self.assign(chain, plan), plan.cores);
         };
-        let Parts { steering, teller, intakes } = parts(plan, &owners, 4 * BATCH_PACKETS * DECISION_CHANGES);
+        let Parts { steering, teller, intakes } =
+            parts(chain, plan, &owners, 4 * BATCH_PACKETS * DECISION_CHANGES);
         let front = Front::new(self.assign(chain, plan), steering, teller, plan.cores);
         Team { dispatcher: Box::new(front), intakes }
     }
 
-    fn steered_team(&self, plan: &Plan) -> Option<SteeredTeam> {
-        let Parts { steering, teller, intakes } = parts(plan, &self.owners(plan)?, CHANGES_AHEAD);
+    fn steered_team(&self, chain: &Chain, plan: &Plan) -> Option<SteeredTeam> {
+        let Parts { steering, teller, intakes } = parts(chain, plan, &self.owners(plan)?, CHANGES_AHEAD);
         Some(SteeredTeam { card: Box::new(steering), sequencer: Box::new(Sequencer::new(teller)), intakes })
     }
 }
@@ -117,11 +125,11 @@ struct Parts {
 }
 
 /// With room for so many `changes` that some core has not carried out.
-fn parts(plan: &Plan, owners: &[u16], changes: usize) -> Parts {
+fn parts(chain: &Chain, plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let cores = plan.cores;
     // As many as can be in flight, and those that are told of ahead of them: see `scr`.
     let records = cores * (QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS) + BATCH_PACKETS;
-    let (history, histories) = broadcast(records, cores);
+    let (history, histories) = told(chain, cores, records);
     let (to_all, places, promotions) = promotion(cores, changes);
     let (deals, dealt) = ring(changes / DECISION_CHANGES);
     let sides = promotions.into_iter().zip(histories).enumerate();

@@ -5,15 +5,15 @@
 
 use control::{Change, Places, Status};
 use io::{Closed, Frame};
-use ring::{Consumer, Publisher};
+use ring::Consumer;
 use strategy::Assign;
 use wire::{Headers, Stamp};
 
 use crate::path::packets::BATCH_PACKETS;
 use crate::strategies::dispatch::{Dispatcher, Queues, wait_for_room};
-use crate::strategies::hybrid::core::Told;
 use crate::strategies::hybrid::elephants::{Hand, NONE};
 use crate::strategies::hybrid::steering::{DECISION_CHANGES, Deal, Steering};
+use crate::strategies::hybrid::told::{Told, Writer};
 use crate::strategies::plan::HASH_VALUES;
 
 /// Where a packet goes, and its entry there.
@@ -45,28 +45,21 @@ impl Ways {
 
 /// Writes the history.
 pub(super) struct Teller {
-    history: Publisher<Told>,
+    history: Writer,
     places: Places,
     /// By entry, where it is promoted.
     slots: Box<[u8]>,
     deals: Consumer<Deal>,
     /// Which core gets which told packet.
     hand: Hand,
-    /// Packets that were told.
-    told: u64,
     /// Neither a change nor a deal comes before the packet with this number, as far as is known.
     quiet_until: u64,
 }
 
 impl Teller {
-    pub(super) fn new(
-        history: Publisher<Told>,
-        places: Places,
-        deals: Consumer<Deal>,
-        cores: usize,
-    ) -> Teller {
+    pub(super) fn new(history: Writer, places: Places, deals: Consumer<Deal>, cores: usize) -> Teller {
         let slots = vec![NONE; HASH_VALUES].into();
-        Teller { history, places, slots, deals, hand: Hand::even(cores), told: 0, quiet_until: 0 }
+        Teller { history, places, slots, deals, hand: Hand::even(cores), quiet_until: 0 }
     }
 
     fn has_room(&mut self, packets: usize) -> bool {
@@ -95,7 +88,7 @@ impl Teller {
                 Status::Promoted => change.slot as u8,
                 Status::Demoted => NONE,
             };
-            self.places.place(self.told);
+            self.places.place(self.history.count());
         }
         while let Some(deal) = self.deals.peek().copied().filter(|deal| deal.since_seq <= stamp.seq) {
             self.hand = deal.hand;
@@ -108,11 +101,9 @@ impl Teller {
 
     /// Tells of a packet; says which core gets it. There is room.
     #[inline]
-    fn tell(&mut self, stamp: Stamp, slot: u16, headers: &Headers) -> usize {
+    fn tell(&mut self, stamp: Stamp, slot: u16) -> usize {
         let core = self.hand.next();
-        let has_room = self.history.push(Told { stamp, slot, core: core as u16, headers: *headers });
-        debug_assert!(has_room, "asked before");
-        self.told += 1;
+        self.history.push(Told { stamp, slot, core: core as u16 });
         core
     }
 }
@@ -141,17 +132,18 @@ impl Dispatcher for Sequencer {
 
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
+        // First: without room the packets go somewhere all the same, and the cores find that they were not told.
+        self.ways.next = 0;
         wait_for_room(queues, || self.teller.has_room(headers.len()))?;
         self.teller.look();
-        self.ways.next = 0;
-        for (way, (headers, frame)) in self.ways.all.iter_mut().zip(headers.iter().zip(frames)) {
+        for (way, frame) in self.ways.all.iter_mut().zip(frames) {
             self.teller.attend(Stamp { time_ns: u64::MAX, ..frame.stamp });
             let slot = self.teller.slots[usize::from(frame.entry)];
             debug_assert!(slot != NONE, "the card sends promoted entries");
-            let core = self.teller.tell(frame.stamp, slot.into(), headers);
+            let core = self.teller.tell(frame.stamp, slot.into());
             *way = Way { core: core as u16, entry: slot.into() };
         }
-        self.teller.history.publish();
+        self.teller.history.publish(headers);
         Ok(())
     }
 
@@ -167,13 +159,16 @@ pub(super) struct Front {
     steering: Steering,
     teller: Teller,
     ways: Ways,
+    /// Of packets that arrived together, the headers of those that are told.
+    told: Vec<Headers>,
     /// By core, how many of the packets that arrived together go there.
     batch: Box<[u64]>,
 }
 
 impl Front {
     pub(super) fn new(hash: Box<dyn Assign>, steering: Steering, teller: Teller, cores: usize) -> Front {
-        Front { hash, steering, teller, ways: Ways::new(), batch: vec![0; cores].into() }
+        let (told, batch) = (Vec::with_capacity(BATCH_PACKETS), vec![0; cores].into());
+        Front { hash, steering, teller, ways: Ways::new(), told, batch }
     }
 }
 
@@ -184,11 +179,12 @@ impl Dispatcher for Front {
 
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
-        let Front { hash, steering, teller, ways, batch } = self;
+        let Front { hash, steering, teller, ways, told, batch } = self;
         let changes = headers.len() * DECISION_CHANGES;
+        // First, as above.
+        ways.next = 0;
         wait_for_room(queues, || teller.has_room(headers.len()) && steering.has_room(changes))?;
         batch.fill(0);
-        ways.next = 0;
         for (way, (headers, frame)) in ways.all.iter_mut().zip(headers.iter().zip(frames)) {
             let entry = hash.entry(headers);
             let steered = steering.steer(entry, frame.stamp, |owner| queues.sent(owner) + batch[owner]);
@@ -198,12 +194,16 @@ impl Dispatcher for Front {
             }
             let (core, entry) = match steered.place {
                 Ok(owner) => (owner, entry),
-                Err(slot) => (teller.tell(frame.stamp, slot, headers), slot),
+                Err(slot) => {
+                    told.push(*headers);
+                    (teller.tell(frame.stamp, slot), slot)
+                }
             };
             batch[core] += 1;
             *way = Way { core: core as u16, entry };
         }
-        teller.history.publish();
+        teller.history.publish(told);
+        told.clear();
         Ok(())
     }
 

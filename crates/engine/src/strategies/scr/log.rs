@@ -55,6 +55,27 @@ pub(crate) fn history_of(
     first: u64,
 ) -> (Tickets, Vec<Recorder>, Replicas) {
     let (writers, cores) = ends;
+    let (tickets, recorders, by_core) = columns_of(chain, ends, records, first);
+    let replica = |mut columns: Columns| -> Box<dyn Intake> {
+        match columns.headers.take() {
+            None => Box::new(Replicator::new(columns, first, writers > 1)),
+            Some(headers) => {
+                let history = HeaderHistory::new(columns.reader, columns.times_ns, headers, first);
+                Box::new(Interleaver::new(history, cores, writers > 1))
+            }
+        }
+    };
+    (tickets, recorders, by_core.into_iter().map(replica).collect())
+}
+
+/// The history itself: who writes it, and what each core reads.
+pub(crate) fn columns_of(
+    chain: &Chain,
+    ends: (usize, usize),
+    records: usize,
+    first: u64,
+) -> (Tickets, Vec<Recorder>, Vec<Columns>) {
+    let (writers, cores) = ends;
     let (tickets, readers) = log(records, cores);
     let (times_ns, malformed) = (tickets.column(0), tickets.column(0));
     let recorder = |_| Recorder {
@@ -66,24 +87,20 @@ pub(crate) fn history_of(
         end: 0,
     };
     let mut recorders: Vec<Recorder> = (0..writers).map(recorder).collect();
-    if !chain.tells_metas() {
-        let headers = tickets.column(Headers::default());
-        recorders.iter_mut().for_each(|recorder| recorder.records.push(Box::new(headers.clone())));
-        let replica = |reader| -> Box<dyn Intake> {
-            let history = HeaderHistory::new(reader, times_ns.clone(), headers.clone(), first);
-            Box::new(Interleaver::new(history, cores, writers > 1))
-        };
-        let replicas = readers.into_iter().map(replica).collect();
-        return (tickets, recorders, replicas);
-    }
+    let headers = (!chain.tells_metas()).then(|| tickets.column(Headers::default()));
     let columns = |reader| Columns {
         reader,
         times_ns: times_ns.clone(),
         malformed: malformed.clone(),
         keys: Vec::new(),
         metas: Vec::new(),
+        headers: headers.clone(),
     };
     let mut by_core: Vec<Columns> = readers.into_iter().map(columns).collect();
+    if let Some(headers) = headers {
+        recorders.iter_mut().for_each(|recorder| recorder.records.push(Box::new(headers.clone())));
+        return (tickets, recorders, by_core);
+    }
     let begins: Vec<usize> = chain.groups().into_iter().map(|group| group.start).collect();
     let mut take = |column: Option<NewColumn>| -> Vec<Box<dyn AnyColumn>> {
         let Some(NewColumn { records, columns }) = column else { return Vec::new() };
@@ -99,8 +116,7 @@ pub(crate) fn history_of(
             columns.metas.push(meta);
         }
     }
-    let replica = |columns| -> Box<dyn Intake> { Box::new(Replicator::new(columns, first, writers > 1)) };
-    (tickets, recorders, by_core.into_iter().map(replica).collect())
+    (tickets, recorders, by_core)
 }
 
 impl HistoryWriter {
@@ -132,17 +148,22 @@ impl Recorder {
     /// If it has other numbers.
     #[inline]
     pub(crate) fn write(&mut self, headers: &[Headers], frames: &[Frame]) {
-        let Recorder { writer, times_ns, malformed, records, first, end } = self;
         assert_eq!(headers.len(), frames.len(), "a packet has headers");
+        let numbers = self.writer.first() as u64 + self.first..;
+        debug_assert!(frames.iter().map(|frame| frame.stamp.seq).eq(numbers.take(frames.len())));
+        self.record(headers, |packet| frames[packet].stamp.time_ns);
+    }
+
+    /// The same where packets have other numbers than history has. They came at these times.
+    #[inline]
+    pub(crate) fn record(&mut self, headers: &[Headers], time_ns: impl Fn(usize) -> u64) {
+        let Recorder { writer, times_ns, malformed, records, end, .. } = self;
         let begin = writer.first();
-        debug_assert!(
-            frames.iter().map(|frame| frame.stamp.seq - *first).eq((begin as u64..).take(frames.len()))
-        );
         let follows = *end == begin;
-        *end = begin + frames.len();
+        *end = begin + headers.len();
         records.iter_mut().for_each(|record| record.record(writer, headers, follows));
         malformed.write(writer, |packet| u8::from(!headers[packet].is_well_formed()));
-        times_ns.write(writer, |packet| frames[packet].stamp.time_ns);
+        times_ns.write(writer, time_ns);
     }
 }
 

@@ -13,7 +13,7 @@ use io::{Port, Received};
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
-use crate::path::items::{Columns, Items};
+use crate::path::items::{Columns, Items, Seqs};
 use crate::path::laps::Laps;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::{Forgotten, Intake, IntakeCounters, IntakeEnd};
@@ -99,8 +99,14 @@ impl Intake for Replicator {
             let place = (self.next - self.first) as usize;
             // Not past a multiple, so that they lie one behind the other in every column.
             let count = (BATCH_PACKETS - place % BATCH_PACKETS).min((self.until - self.next) as usize);
-            let mut items;
-            (items, own_next) = Items::new(&self.columns, place, count, self.next, batch, own_next);
+            let mut items = Items::new(&self.columns, place, count, Seqs::following(self.next));
+            while let Some(frame) = batch.frames.get(own_next)
+                && let Some(item) = frame.stamp.seq.checked_sub(self.next)
+                && item < count as u64
+            {
+                items.mark_own(item as usize, own_next, batch);
+                own_next += 1;
+            }
             chain.replay(&mut items, batch, port, laps);
             self.next += count as u64;
             self.replayed += count as u64;
