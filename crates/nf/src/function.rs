@@ -7,12 +7,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
-use wire::{Fields, Headers, Stamp};
+use wire::{Edits, Fields, Headers, Stamp};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{
-    Cx, Ended, FlowKey, FunctionReport, InPlace, OptionDoc, OptionError, Sides, StateValue, Verdict,
-};
+use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
 
 /// A network function: a deterministic state machine per flow.
 ///
@@ -114,7 +112,7 @@ impl About {
 /// # use paceline_nf as nf;
 /// # use nf::{About, Cx, FiveTuple, FlowKey, NetworkFunction, OptionError, Rig, Verdict};
 /// use nf::{EndedOf, Extras, Flows, FunctionReport, Reports};
-/// # use wire::{Fields, Headers, Stamp};
+/// # use wire::{Edits, Fields, Headers, Stamp};
 /// # #[derive(serde::Deserialize)] struct Options {}
 ///
 /// struct Census;
@@ -187,6 +185,31 @@ pub struct Extras<F: NetworkFunction> {
     /// neither pool nor random numbers; times never run back.
     /// [`check_leaps`](crate::check_leaps) compares it with steps.
     pub leap: Option<fn(&F, flow: &mut Option<F::State>, &F::Meta, times_ns: &[u64]) -> usize>,
+}
+
+/// How a function steps a state where it is: see [`Extras::in_place`].
+pub enum InPlace<F: NetworkFunction> {
+    /// Not at all.
+    Never,
+    /// With nothing beside the flow: nothing is counted, or drawn, or done to the pool.
+    Flow(fn(&F, &mut F::State, &F::Meta, Stamp, &mut Edits) -> bool),
+    /// With all that a step has. It costs some instructions more.
+    Whole(StepInPlace<F>),
+}
+
+/// A step of a state where it is; says whether it was done.
+pub type StepInPlace<F> = fn(
+    &F,
+    &mut <F as NetworkFunction>::State,
+    &<F as NetworkFunction>::Meta,
+    &mut Cx<'_, <F as NetworkFunction>::Pool>,
+) -> bool;
+
+impl<F: NetworkFunction> InPlace<F> {
+    /// Whether all packets are left to [`NetworkFunction::step`].
+    pub const fn is_never(&self) -> bool {
+        matches!(self, InPlace::Never)
+    }
 }
 
 impl<F: NetworkFunction> Extras<F> {

@@ -1,37 +1,12 @@
-//! Steps where the table keeps the state, and whether they do what a step would have done: a check for a function's tests.
+//! Whether a function does in place what its step would have done: a check for its tests.
 
 use core::fmt;
 
-use wire::{Edits, Headers, Stamp};
+use wire::Headers;
 use zerocopy::IntoBytes;
 
 use crate::trial::{Outcome, Timed, Trial, metas};
-use crate::{Cx, NetworkFunction, Verdict, began_anew};
-
-/// How a function steps a state where it is: see [`Extras::in_place`](crate::Extras::in_place).
-pub enum InPlace<F: NetworkFunction> {
-    /// Not at all.
-    Never,
-    /// With nothing beside the flow: nothing is counted, or drawn, or done to the pool.
-    Flow(fn(&F, &mut F::State, &F::Meta, Stamp, &mut Edits) -> bool),
-    /// With all that a step has. It costs some instructions more.
-    Whole(StepInPlace<F>),
-}
-
-/// A step of a state where it is; says whether it was done.
-pub type StepInPlace<F> = fn(
-    &F,
-    &mut <F as NetworkFunction>::State,
-    &<F as NetworkFunction>::Meta,
-    &mut Cx<'_, <F as NetworkFunction>::Pool>,
-) -> bool;
-
-impl<F: NetworkFunction> InPlace<F> {
-    /// Whether all packets are left to [`NetworkFunction::step`].
-    pub const fn is_never(&self) -> bool {
-        matches!(self, InPlace::Never)
-    }
-}
+use crate::{InPlace, NetworkFunction, Verdict, began_anew};
 
 /// Holds [`Extras::in_place`](crate::Extras::in_place) to [`NetworkFunction::step`], by trial: flows that come out of steps
 /// with `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
@@ -138,7 +113,7 @@ mod tests {
     use wire::Fields;
 
     use super::*;
-    use crate::{About, Extras, OptionError, Records, SrcAddr};
+    use crate::{About, Cx, Extras, OptionError, Records, SrcAddr};
 
     /// Counts packets of a source up to 3, drops the next one, and goes on from 1; and counts those of all sources. With a fault
     /// in its steps in place.

@@ -82,11 +82,11 @@ mod verdict;
 pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
 pub use function::{
-    About, EndedOf, Extras, Flows, FullTable, Guarantees, NetworkFunction, Pooled, Records, Reload, Reports,
-    TwoSided, WhenShared,
+    About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, NetworkFunction, Pooled, Records, Reload,
+    Reports, StepInPlace, TwoSided, WhenShared,
 };
 pub use hash::{Hasher, hash_bytes};
-pub use in_place::{InPlace, InPlaceError, StepInPlace, check_in_place};
+pub use in_place::{InPlaceError, check_in_place};
 pub use key::{
     AddrPair, Connection, DstAddr, FiveTuple, FlowKey, Sharding, Short, SrcAddr, SrcEndpoint, Stateless,
 };
