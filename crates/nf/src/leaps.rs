@@ -4,10 +4,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use wire::Headers;
-use zerocopy::IntoBytes;
 
 use crate::NetworkFunction;
-use crate::trial::{Timed, Trial, metas};
+use crate::trial::{Timed, Trial, is_same, metas};
 
 /// Holds [`Extras::leap`](crate::Extras::leap) to [`NetworkFunction::step`], by trial: flows that come out of steps with
 /// `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
@@ -78,9 +77,7 @@ impl<F: NetworkFunction> Trial<'_, F> {
                 return Err(LeapError::Turned);
             }
         }
-        let bytes = |state: &Option<F::State>| state.as_ref().map(|state| state.as_bytes().to_vec());
-        let is_same = bytes(&landed) == bytes(&flow.state);
-        if is_same { Ok(count as u64) } else { Err(LeapError::Differs) }
+        if is_same(&landed, &flow.state) { Ok(count as u64) } else { Err(LeapError::Differs) }
     }
 }
 

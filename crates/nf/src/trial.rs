@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use wire::{Edits, Headers, Stamp};
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Cx, NetworkFunction, Verdict, hash_bytes};
 
@@ -30,6 +30,11 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) edits: Edits,
     pub(crate) events: Vec<u64>,
+}
+
+/// Whether two flows are alike, byte by byte.
+pub(crate) fn is_same<S: IntoBytes + Immutable>(one: &Option<S>, other: &Option<S>) -> bool {
+    one.as_ref().map(S::as_bytes) == other.as_ref().map(S::as_bytes)
 }
 
 /// What the function reads of packets that are its business.
@@ -104,8 +109,7 @@ impl<'a, F: NetworkFunction> Trial<'a, F> {
             let stamp = self.stamp(time_ns);
             let step = |cx: &mut Cx<'_, F::Pool>| self.function.step(&mut other, meta, cx);
             let twins = Outcome::of::<F>(stamp, &mut twin, step);
-            let bytes = |state: &Option<F::State>| state.as_ref().map(|state| state.as_bytes().to_vec());
-            self.twins_differ |= twins != outcome || bytes(&other) != bytes(&flow.state);
+            self.twins_differ |= twins != outcome || !is_same(&other, &flow.state);
             self.twin = Some(twin);
         }
         outcome

@@ -52,7 +52,7 @@ fn halves(short: Short) -> [u64; 2] {
 }
 
 /// Set in the identity of a block that a flow has.
-const TAKEN: u64 = 1 << 32;
+pub(crate) const TAKEN: u64 = 1 << 32;
 
 /// Where the states of the functions that share a table lie in its blocks.
 ///
@@ -355,15 +355,19 @@ impl<K: FlowKey> Blocks<K> {
     /// Whether `block` holds the flow with this key.
     #[inline]
     pub(crate) fn holds(&self, block: u32, hash: u32, short: Short, key: impl FnOnce() -> K) -> bool {
-        self.stands_for(block, halves(short), hash) && (short.is_exact || *self.key(block) == key())
+        self.is_of(block, halves(short), u64::from(hash) | TAKEN)
+            && (short.is_exact || *self.key(block) == key())
     }
 
-    /// The same as far as what stands for the key goes.
+    /// Whether what stands for a key, and its hash with [`TAKEN`], are those of a block's flow. No number of a block is
+    /// that of none.
     #[inline(always)]
-    pub(crate) fn stands_for(&self, block: u32, short: [u64; 2], hash: u32) -> bool {
-        let Head { short: [low, high], identity } = self.head(block);
-        let differs = low ^ short[0] | high ^ short[1] | identity ^ (u64::from(hash) | TAKEN);
-        differs == 0
+    pub(crate) fn is_of(&self, block: u32, short: [u64; 2], identity: u64) -> bool {
+        if block >= self.len {
+            return false;
+        }
+        let head = self.head(block);
+        head.short == short && head.identity == identity
     }
 
     /// The key of the flow in `block`.

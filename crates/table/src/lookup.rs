@@ -3,6 +3,7 @@
 use memory::prefetch_lines;
 use nf::{FlowKey, Short};
 
+use crate::blocks::TAKEN;
 use crate::slot::Slot;
 use crate::table::{FlowTable, tag};
 
@@ -14,38 +15,47 @@ pub const BATCH_MAX: usize = 64;
 pub struct Wanted {
     /// Low and high half of what stands for the key.
     short: [u64; 2],
-    hash: u32,
-    is_exact: bool,
+    /// Its hash; and [`TAKEN`] where that holds all of the key: as a block has it whose flow it is then.
+    identity: u64,
 }
+
+/// Set in what is looked up by a part of its key, and in no block.
+const IN_PART: u64 = TAKEN << 1;
 
 impl Wanted {
     /// Of no packet.
-    pub const NONE: Wanted = Wanted { short: [0; 2], hash: 0, is_exact: false };
+    pub const NONE: Wanted = Wanted { short: [0; 2], identity: IN_PART };
 
     /// By what stands for the key, and its [`hash`](crate::hash).
     #[inline(always)]
     pub fn new(short: Short, hash: u32) -> Wanted {
         let halves = [short.bits as u64, (short.bits >> 64) as u64];
-        Wanted { short: halves, hash, is_exact: short.is_exact }
+        let kind = if short.is_exact { TAKEN } else { IN_PART };
+        Wanted { short: halves, identity: u64::from(hash) | kind }
     }
 
     /// Whether both are certainly of one key, so that one of them need not be looked up.
     #[inline(always)]
     pub fn is_same(&self, other: &Wanted) -> bool {
-        self.short == other.short && self.is_exact & other.is_exact
+        self.short == other.short && self.is_exact() & other.is_exact()
+    }
+
+    #[inline(always)]
+    fn is_exact(&self) -> bool {
+        self.identity & TAKEN != 0
     }
 
     /// What stands for the key.
     #[inline(always)]
     pub fn short(&self) -> Short {
         let [low, high] = self.short;
-        Short { bits: u128::from(low) | u128::from(high) << 64, is_exact: self.is_exact }
+        Short { bits: u128::from(low) | u128::from(high) << 64, is_exact: self.is_exact() }
     }
 
     /// Its hash.
     #[inline(always)]
     pub fn hash(&self) -> u32 {
-        self.hash
+        self.identity as u32
     }
 }
 
@@ -74,13 +84,13 @@ impl<K: FlowKey> FlowTable<K> {
     /// First pass: asks for the buckets of packets. Bit *i* of `packets` stands for entry *i* of `wanted`.
     #[inline]
     pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
-        each(packets, wanted, |_, wanted| self.prefetch_bucket(wanted.hash));
+        each(packets, wanted, |_, wanted| self.prefetch_bucket(wanted.hash()));
     }
 
     /// Second pass: reads the buckets, and asks for the blocks that may be the packets' flows'.
     #[inline]
     pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
-        each(packets, wanted, |packet, wanted| slots[packet] = self.candidate(wanted.hash));
+        each(packets, wanted, |packet, wanted| slots[packet] = self.candidate(wanted.hash()));
     }
 
     /// Third pass: leaves in `slots`, where the candidates are, each packet's block, dead or alive, or [`Slot::NONE`];
@@ -107,7 +117,7 @@ impl<K: FlowKey> FlowTable<K> {
     /// The block of one packet, of which `candidate` is what the second pass gave, now or before.
     #[inline(always)]
     pub fn confirm(&self, candidate: Slot, wanted: &Wanted, key: impl Fn() -> K) -> Slot {
-        if candidate.is_some() && self.stands_for(candidate, wanted.short, wanted.hash) && wanted.is_exact {
+        if self.blocks.is_of(candidate.0, wanted.short, wanted.identity) {
             return candidate;
         }
         self.confirm_slowly(candidate, wanted, key)
@@ -116,7 +126,7 @@ impl<K: FlowKey> FlowTable<K> {
     /// A key that has to be compared whole, or a flow that is not where it was looked for.
     #[inline(never)]
     fn confirm_slowly(&self, candidate: Slot, wanted: &Wanted, key: impl Fn() -> K) -> Slot {
-        self.locate(candidate, wanted.hash, wanted.short(), key)
+        self.locate(candidate, wanted.hash(), wanted.short(), key)
     }
 
     /// Second pass of one packet: the block that may be its flow's.

@@ -156,12 +156,6 @@ impl<K: FlowKey> FlowTable<K> {
         prefetch_lines(self.buckets.as_ptr().wrapping_add(self.primary(hash)).cast(), 1);
     }
 
-    /// Whether what stands for a key, and its hash, are those of a block's flow.
-    #[inline(always)]
-    pub(crate) fn stands_for(&self, slot: Slot, short: [u64; 2], hash: u32) -> bool {
-        self.blocks.stands_for(slot.0, short, hash)
-    }
-
     /// The flow's block, dead or alive, or [`Slot::NONE`]; it may be `candidate`.
     #[inline]
     pub fn locate(&self, candidate: Slot, hash: u32, short: Short, key: impl Fn() -> K) -> Slot {
@@ -553,11 +547,16 @@ impl<K: FlowKey> FlowTable<K> {
         if !self.blocks.is_taken(block) {
             return;
         }
-        let is_dead = |deadline_ns: u64| deadline_ns != 0 && horizon.is_past(deadline_ns);
-        if self.blocks.deadlines(block).any(is_dead) {
+        let (mut is_one_dead, mut is_one_alive) = (false, false);
+        for deadline_ns in self.blocks.deadlines(block).filter(|deadline_ns| *deadline_ns != 0) {
+            let is_dead = horizon.is_past(deadline_ns);
+            is_one_dead |= is_dead;
+            is_one_alive |= !is_dead;
+        }
+        if is_one_dead {
             expire(self, Slot(block));
         }
-        if self.blocks.lives_until(block) == 0 {
+        if !is_one_alive && self.blocks.lives_until(block) == 0 {
             self.unlink(block);
         }
     }

@@ -81,16 +81,79 @@ impl Difference {
         Difference(self.0 + other.0)
     }
 
+    /// The same as a sum that others are added to.
+    #[inline]
+    pub(crate) fn sum(self) -> Sum {
+        // Divisible by 65,535, and larger than what 2^16 words can add up to: no sum is negative.
+        const NOTHING: u64 = 0xffff << 47;
+        Sum(NOTHING.wrapping_add_signed(self.0))
+    }
+
+    /// Mends a checksum after the change: see [`Change::mend`].
+    #[inline]
+    pub(crate) fn mend(self, checksum: &mut [u8; 2]) {
+        self.sum().folded().mend(checksum);
+    }
+
+    /// The same of UDP: see [`Change::mend_udp`].
+    #[inline]
+    pub(crate) fn mend_udp(self, checksum: &mut [u8; 2]) {
+        self.sum().folded().mend_udp(checksum);
+    }
+}
+
+/// What a [`Difference`] is, of eight bytes at a time: a one's complement sum of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sum(u64);
+
+impl Sum {
+    /// Where eight bytes at an even offset of the data become others.
+    #[inline]
+    pub(crate) fn of_change(old: u64, new: u64) -> Sum {
+        // In one's complement a borrow goes round to the other end, as a carry does.
+        let (difference, is_less) = new.overflowing_sub(old);
+        Sum(difference.wrapping_sub(is_less.into()))
+    }
+
+    /// Both changes.
+    #[inline]
+    pub(crate) fn plus(self, other: Sum) -> Sum {
+        let (sum, is_over) = self.0.overflowing_add(other.0);
+        Sum(sum.wrapping_add(is_over.into()))
+    }
+
+    /// What is to be added to checksums.
+    #[inline]
+    pub(crate) fn folded(self) -> Change {
+        match fold(self.0) {
+            0xffff => Change(0),
+            change => Change(change),
+        }
+    }
+}
+
+/// A [`Sum`] in 16 bits, of this machine's order; less than 0xffff, which is 0, too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change(u16);
+
+impl Change {
     /// Mends a checksum after the change: RFC 1624 eqn. 3, `HC' = ~(~HC + ~m + m')`. One that need not
     /// change stays, also where it is 0xffff, which the equation would make 0x0000.
     #[inline]
     pub(crate) fn mend(self, checksum: &mut [u8; 2]) {
-        if self.0 != 0 {
-            // Divisible by 65,535, and larger than what 2^16 words can add up to: no sum is negative.
-            const NOTHING: u64 = 0xffff << 47;
-            let before = u64::from(!u16::from_ne_bytes(*checksum));
-            let sum = (NOTHING + before).wrapping_add_signed(self.0);
-            *checksum = (!fold(sum)).to_ne_bytes();
+        // As eqn. 4 has it, `HC' = HC - ~m - m'`: with a borrow that goes round.
+        let (sum, is_less) = u16::from_ne_bytes(*checksum).overflowing_sub(self.0);
+        *checksum = sum.wrapping_sub(is_less.into()).to_ne_bytes();
+    }
+
+    /// The same of UDP (RFC 768): 0 says that there is no checksum, and one that becomes 0 is sent as 0xffff.
+    #[inline]
+    pub(crate) fn mend_udp(self, checksum: &mut [u8; 2]) {
+        if *checksum != [0, 0] {
+            self.mend(checksum);
+            if *checksum == [0, 0] {
+                *checksum = [0xff, 0xff];
+            }
         }
     }
 }
@@ -229,6 +292,14 @@ mod tests {
                 let mut four = Difference::default();
                 four.write4(&mut [a, b, 0x12, 0x34], [c, d, 0x12, 0x34]);
                 assert_eq!(mended(four, checksum), mended(two, checksum), "{checksum} {m} {new}");
+                let eight = |word: u16| u64::from(word) << 16 | 0x1234 << 48;
+                let mut field = checksum.to_ne_bytes();
+                Sum::of_change(eight(m), eight(new)).folded().mend(&mut field);
+                let mut two = Difference::default();
+                two.write2(&mut m.to_ne_bytes(), new.to_ne_bytes());
+                let mut same = checksum.to_ne_bytes();
+                two.mend(&mut same);
+                assert_eq!(field, same, "{checksum} {m} {new}");
             }
         }
     }

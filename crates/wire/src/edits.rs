@@ -62,9 +62,6 @@ pub enum VlanEdit {
     Pop,
 }
 
-/// Marks that say nothing of how a packet is edited.
-const OF_NO_MATTER: Marks = Marks::SNAPPED.union(Marks::SACK_PERMITTED).union(Marks::FROM_OUTSIDE);
-
 impl Edits {
     /// No change.
     pub const NONE: Edits = Edits {
@@ -316,11 +313,7 @@ impl Edits {
     /// all but addresses of the other family. `None` for other packets, and with a VLAN edit.
     #[inline]
     fn applicable_to_plain(&self, headers: &Headers) -> Option<Fields> {
-        let marks = headers.marks.difference(OF_NO_MATTER);
-        let is_plain = marks == Marks::IPV4
-            && headers.is_well_formed()
-            && matches!(headers.protocol, protocol::TCP | protocol::UDP);
-        if !is_plain || self.set.contains(Fields::VLAN) {
+        if !headers.is_plain_ipv4() || self.set.contains(Fields::VLAN) {
             return None;
         }
         let mut set = self.set;

@@ -1,7 +1,7 @@
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Addr, Malformed};
+use crate::{Addr, LinkType, Malformed};
 
 /// The parsed header vector of one packet: one cache line of plain old data.
 ///
@@ -159,6 +159,23 @@ impl Headers {
     #[inline]
     pub fn is_well_formed(&self) -> bool {
         self.malformed_code == 0
+    }
+
+    /// Whether each field has the place that it has in most packets: TCP or UDP, not a fragment, over IPv4 without options,
+    /// in an Ethernet frame (`link`) without tags.
+    #[inline]
+    pub fn is_plain(&self, link: LinkType) -> bool {
+        // On Ethernet 14 + 20 alone: with a tag or options the transport header begins later.
+        link == LinkType::Ethernet && self.l4_offset == 34 && self.is_plain_ipv4()
+    }
+
+    /// Whether this is well-formed TCP or UDP over IPv4, not a fragment and without tags.
+    #[inline]
+    pub(crate) fn is_plain_ipv4(&self) -> bool {
+        const OF_NO_MATTER: Marks = Marks::SNAPPED.union(Marks::SACK_PERMITTED).union(Marks::FROM_OUTSIDE);
+        self.marks.difference(OF_NO_MATTER) == Marks::IPV4
+            && self.is_well_formed()
+            && matches!(self.protocol, protocol::TCP | protocol::UDP)
     }
 
     /// Whether this is an IP packet, version 4 or 6.

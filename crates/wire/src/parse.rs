@@ -26,13 +26,15 @@ pub fn parse(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
     headers
 }
 
-/// [`parse()`], into where the headers are to be: all of `headers` is written, whatever was in it.
-#[inline]
-pub fn parse_into(link: LinkType, frame: &[u8], wire_len: u32, headers: &mut Headers) {
+/// [`parse()`], into where the headers are to be: all of `headers` is written, whatever was in it. `true`: they are
+/// [plain](Headers::is_plain), as those of most packets; `false` leaves it open.
+#[inline(always)]
+pub fn parse_into(link: LinkType, frame: &[u8], wire_len: u32, headers: &mut Headers) -> bool {
     let is_plain = link == LinkType::Ethernet && plain::parse_plain(frame, wire_len, headers);
     if !is_plain {
         parse_by_layers(link, frame, wire_len, headers);
     }
+    is_plain
 }
 
 /// [`parse_into`] for any frame, layer by layer. Public for tests, which hold the short way to it.

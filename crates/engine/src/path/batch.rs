@@ -20,6 +20,8 @@ pub struct Batch {
     /// Bit *i*: entry *i* is no packet of this core but one that another core has, of which only the headers are
     /// known: it is stepped for its flow's sake, and no more becomes of it (SCR §3.2).
     pub history: u64,
+    /// Bit *i*: packet *i* is [plain](Headers::is_plain), as parsed. Not all that are need be known.
+    pub(crate) plain: u64,
     /// Bit *i*: what is parsed of packet *i* is here already.
     pub(crate) parsed: u64,
     /// Whether functions are met in reverse, from the chain's last to its first: by packets from outside.
@@ -41,6 +43,7 @@ impl Batch {
             fates: Box::new([Fate::Forward; BATCH_PACKETS]),
             live: 0,
             history: 0,
+            plain: 0,
             parsed: 0,
             is_reversed: false,
             oldest_ns: u64::MAX,

@@ -3,23 +3,34 @@
 use io::{EngineDrop, Fate, Port};
 
 use crate::path::batch::Batch;
+use crate::path::packets::bits;
 
+/// Not inlined, so that the loop has the registers.
+#[inline(never)]
 pub(super) fn apply_edits(port: &mut impl Port, batch: &mut Batch) {
-    for i in 0..batch.len() {
-        if batch.edits[i].is_empty() {
+    let own = batch.own();
+    let most = own & batch.live & batch.plain;
+    for packet in bits(most) {
+        let Batch { frames, headers, edits, .. } = &mut *batch;
+        let (frame, headers, edits) = (&mut frames[packet], &headers[packet], &mut edits[packet]);
+        if edits.is_empty() {
             continue;
         }
-        if batch.is_own(i) && !matches!(batch.fates[i], Fate::Drop(_) | Fate::DropBy { .. }) {
-            let Batch { frames, headers, edits, .. } = &mut *batch;
-            let (frame, headers, edits) = (&mut frames[i], &headers[i], &edits[i]);
-            let (data, link) = (frame.data(), frame.link);
-            let bytes = port.buffer_mut(frame).get_mut(data);
-            if !bytes.is_some_and(|bytes| wire::apply_plain(edits, headers, link, bytes)) {
-                apply_any(i, port, batch);
-            }
+        let data = frame.data();
+        let bytes = port.buffer_mut(frame).get_mut(data);
+        match bytes.is_some_and(|bytes| wire::apply_plain(edits, headers, bytes)) {
+            true => edits.clear(),
+            false => apply_any(packet, port, batch),
         }
-        batch.edits[i].clear();
     }
+    for packet in bits(own & !most) {
+        match batch.fates[packet] {
+            _ if batch.edits[packet].is_empty() => (),
+            Fate::Drop(_) | Fate::DropBy { .. } => batch.edits[packet].clear(),
+            _ => apply_any(packet, port, batch),
+        }
+    }
+    bits(batch.history).for_each(|packet| batch.edits[packet].clear());
 }
 
 /// Edits that may move the packet's borders in its buffer, as a VLAN tag does, or a packet that is not plain.
@@ -31,5 +42,87 @@ fn apply_any(packet: usize, port: &mut impl Port, batch: &mut Batch) {
     match wire::apply_by_layers(&batch.edits[packet], &batch.headers[packet], link, buffer, &mut data) {
         Ok(()) => frame.set_data(data),
         Err(wire::ApplyError::NoRoom) => batch.end(packet, Fate::Drop(EngineDrop::NoRoom)),
+    }
+    batch.edits[packet].clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use io::capture::Record;
+    use io::{MemoryPort, Trace};
+    use wire::{Addr, Edits, LinkType};
+
+    use super::*;
+    use crate::path::packets::all_bits;
+    use crate::path::parse::parse;
+
+    /// UDP over IPv4 in an Ethernet frame with this tag, and so many bytes of IP options.
+    fn udp(tag: &[u8], options: usize) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend(tag);
+        let words = 5 + options as u8 / 4;
+        frame.extend([8, 0, 0x40 | words, 0, 0, 28 + options as u8, 0, 0, 0, 0, 64, 17, 0x12, 0x34]);
+        frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+        // No-operation options.
+        frame.extend(std::iter::repeat_n(1, options));
+        frame.extend([0, 53, 0, 54, 0, 8, 0x43, 0x21]);
+        frame
+    }
+
+    fn trace(frames: &[Vec<u8>]) -> Trace {
+        let mut trace = Trace::default();
+        for (time_ns, data) in (1..).zip(frames) {
+            let wire_len = data.len() as u32;
+            trace.push(&Record { time_ns, wire_len, link: LinkType::Ethernet, data });
+        }
+        trace
+    }
+
+    /// What becomes of frames, with `mistake` made behind the parse; and what layer by layer becomes of them.
+    fn edited(mistake: impl Fn(&mut Batch)) -> [Vec<Vec<u8>>; 2] {
+        let frames = [udp(&[], 0), udp(&[0x81, 0, 0, 7], 0), udp(&[], 4), udp(&[], 0), udp(&[], 0)];
+        let numbers: Vec<u32> = (0..frames.len() as u32).collect();
+        let mut port = MemoryPort::new(&trace(&frames), &numbers, 8, Arc::new(AtomicBool::new(false)));
+        let mut batch = Batch::new();
+        port.receive(&mut batch.frames, frames.len());
+        parse(&port, &mut batch);
+        let mut edits = Edits::NONE;
+        edits.set_dst(Addr::v4([198, 51, 100, 7]));
+        edits.set_src_port(4_321);
+        batch.edits[..frames.len()].fill(edits);
+        // The fourth is dropped, and goes on as it is; nothing is asked of the fifth.
+        batch.end(3, Fate::Drop(EngineDrop::Malformed));
+        batch.edits[4].clear();
+        mistake(&mut batch);
+        apply_edits(&mut port, &mut batch);
+        assert!(batch.edits.iter().all(Edits::is_empty), "none are left for the next batch");
+        let found = batch.frames.iter().map(|frame| port.bytes(frame).to_vec()).collect();
+        let expected = |(number, mut frame): (usize, Vec<u8>)| {
+            let (headers, mut data) = (wire::parse(LinkType::Ethernet, &frame, 0), 0..frame.len());
+            if number < 3 {
+                wire::apply_by_layers(&edits, &headers, LinkType::Ethernet, &mut frame, &mut data)
+                    .expect("room");
+            }
+            frame
+        };
+        [found, frames.into_iter().enumerate().map(expected).collect()]
+    }
+
+    #[test]
+    fn packets_are_edited_whether_plain_or_not() {
+        let [found, expected] = edited(|batch| assert_eq!(batch.plain, 0b11001));
+        assert_eq!(found, expected);
+    }
+
+    /// Planted: a packet that is taken for plain is written where its fields are not.
+    #[test]
+    fn what_is_wrongly_plain_is_found() {
+        let [found, expected] = edited(|batch| batch.plain = all_bits(3));
+        assert_eq!(found[0], expected[0]);
+        assert_ne!(found[1], expected[1], "a tag");
+        assert_ne!(found[2], expected[2], "an option");
     }
 }

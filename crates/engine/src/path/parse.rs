@@ -10,14 +10,21 @@ use crate::path::packets::bits;
 
 pub(super) fn parse(port: &impl Port, batch: &mut Batch) {
     let parsed = batch.history | batch.parsed;
-    batch.live = 0;
-    for (i, (frame, headers)) in batch.frames.iter().zip(&mut *batch.headers).enumerate() {
+    let (mut plain, mut live, mut packet) = (0, 0, 1);
+    for (frame, headers) in batch.frames.iter().zip(&mut *batch.headers) {
         // Of history the headers are here.
-        if parsed >> i & 1 == 0 {
-            wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        let is_plain = match parsed & packet {
+            0 => wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers),
+            _ => headers.is_plain(frame.link),
+        };
+        match is_plain {
+            true => plain |= packet,
+            false if headers.is_well_formed() => live |= packet,
+            false => (),
         }
-        batch.live |= u64::from(headers.is_well_formed()) << i;
+        packet <<= 1;
     }
+    (batch.plain, batch.live) = (plain, live | plain);
 }
 
 /// Finds packets malformed that could be parsed. Of history this was done where it was written.

@@ -232,6 +232,21 @@ impl<F: NetworkFunction> Stepper<F> {
         is_done.then(|| self.deadline_ns(state, stamp.time_ns))
     }
 
+    /// The same for an item of history: without `edits` nobody makes those that the function asks for.
+    #[inline(always)]
+    pub(crate) fn step_item_in_place(
+        &mut self,
+        state: &mut F::State,
+        meta: &F::Meta,
+        stamp: Stamp,
+        is_own: bool,
+        edits: Option<&mut Edits>,
+    ) -> Option<u64> {
+        let mut no_edits = Edits::NONE;
+        // Replicas have one pool.
+        self.step_in_place(state, meta, stamp, 0, is_own, edits.unwrap_or(&mut no_edits))
+    }
+
     /// Counts packets that were stepped in place.
     #[inline]
     pub(crate) fn count_in_place(&mut self, packets: u64, batch: &Batch) {

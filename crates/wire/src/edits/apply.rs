@@ -4,9 +4,9 @@ use core::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Edits, VlanEdit};
-use crate::checksum::{Difference, crc32c_change};
+use crate::checksum::{Difference, Sum, crc32c_change};
 use crate::parse::{extension_len, ip_protocol};
-use crate::{Fields, Headers, LinkType, Marks, protocol};
+use crate::{Addr, Fields, Headers, LinkType, Marks, protocol};
 
 /// Why edits could not be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +59,17 @@ pub fn apply(
     frame: &mut Range<usize>,
 ) -> Result<(), ApplyError> {
     let is_done = edits.is_empty()
-        || buffer.get_mut(frame.clone()).is_some_and(|frame| apply_plain(edits, headers, link, frame));
+        || headers.is_plain(link)
+            && buffer.get_mut(frame.clone()).is_some_and(|frame| apply_plain(edits, headers, frame));
     if is_done { Ok(()) } else { apply_by_layers(edits, headers, link, buffer, frame) }
 }
 
-/// [`apply`] for most packets: a TCP or UDP packet in an Ethernet frame where every field has its one place, and edits that
-/// move no border of it. `false` for all others, and then nothing has changed.
+/// [`apply`] for most packets, those whose headers [are plain](Headers::is_plain): each field is written where it is then.
+/// `false` where that will not do (a VLAN tag, an IPv6 address), and then nothing has changed. Where headers are those of another
+/// frame, or not plain, some bytes of this one change that should not.
 #[inline(always)]
-pub fn apply_plain(edits: &Edits, headers: &Headers, link: LinkType, frame: &mut [u8]) -> bool {
-    link == LinkType::Ethernet && edits.apply_plain(headers, frame)
+pub fn apply_plain(edits: &Edits, headers: &Headers, frame: &mut [u8]) -> bool {
+    edits.apply_plain(headers.protocol == protocol::UDP, frame)
 }
 
 /// [`apply`] for any edits and any packet; [`apply_plain`] is held to it.
@@ -137,7 +139,12 @@ struct Plain {
     dst_mac: [u8; 6],
     src_mac: [u8; 6],
     ethertype: [u8; 2],
-    ip: Ipv4,
+    version_and_tos: [u8; 2],
+    lengths_and_fragment: [u8; 6],
+    ttl_and_protocol: [u8; 2],
+    ip_checksum: [u8; 2],
+    /// Source, then destination.
+    addrs: [u8; 8],
     src_port: [u8; 2],
     dst_port: [u8; 2],
     /// The lower half of TCP's sequence number.
@@ -147,34 +154,60 @@ struct Plain {
     rest: [u8],
 }
 
+/// By the edits of addresses, source and destination: which bytes of [`Plain::addrs`] they change.
+const ADDRS_OF: [u64; 4] = {
+    let (src, dst) = (u64::from_ne_bytes([255, 255, 255, 255, 0, 0, 0, 0]), u64::MAX);
+    [0, src, dst ^ src, dst]
+};
+
 impl Edits {
-    /// Applies all edits to a frame where every field has its one place: what [`apply_by_layers`] does,
-    /// in a third of the instructions. `false` for other frames, and then nothing has changed.
+    /// See [`apply_plain`].
     #[inline(always)]
-    fn apply_plain(&self, headers: &Headers, frame: &mut [u8]) -> bool {
-        let Some(set) = self.applicable_to_plain(headers) else { return false };
-        // On Ethernet 14 + 20 alone: with a tag or options the transport header begins later.
-        if headers.l4_offset != 34 {
+    fn apply_plain(&self, is_udp: bool, frame: &mut [u8]) -> bool {
+        const {
+            assert!(Fields::ADDRS.bits() == 0b11 && Fields::SRC_ADDR.bits() == 1, "an index of ADDRS_OF");
+        }
+        const IN_IP: Fields = Fields::TTL.union(Fields::TOS);
+        const OTHERS: Fields = Fields::SRC_MAC.union(Fields::DST_MAC).union(IN_IP);
+        let set = self.set;
+        let is_v6 = |field, addr: Addr| set.contains(field) && addr.to_v4().is_none();
+        if set.contains(Fields::VLAN)
+            || is_v6(Fields::SRC_ADDR, self.src)
+            || is_v6(Fields::DST_ADDR, self.dst)
+        {
             return false;
         }
-        let Ok(Plain { dst_mac, src_mac, ip, src_port, dst_port, udp_checksum, rest, .. }) =
-            Plain::mut_from_bytes(frame)
-        else {
-            return false;
-        };
-        let is_udp = headers.protocol == protocol::UDP;
-        let checksum = match rest.get_mut(8..).and_then(|rest| rest.first_chunk_mut()) {
-            _ if is_udp => udp_checksum,
+        let Ok(plain) = Plain::mut_from_bytes(frame) else { return false };
+        let tcp_checksum = plain.rest.get_mut(8..).and_then(|rest| rest.first_chunk_mut());
+        let checksum = match tcp_checksum {
+            _ if is_udp => &mut plain.udp_checksum,
             Some(tcp_checksum) => tcp_checksum,
             None => return false,
         };
-        self.write_macs(set, dst_mac, src_mac);
-        let mut difference = self.write_ipv4(set, ip);
-        self.write_ports(set, src_port, dst_port, &mut difference);
-        if is_udp {
-            mend_udp(checksum, difference);
-        } else {
-            difference.mend(checksum);
+        let edited = ADDRS_OF[(set.bits() & Fields::ADDRS.bits()) as usize];
+        let before = u64::from_ne_bytes(plain.addrs);
+        let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (self.src.last4(), self.dst.last4());
+        let addrs = u64::from_ne_bytes([s0, s1, s2, s3, d0, d1, d2, d3]);
+        let after = before ^ (before ^ addrs) & edited;
+        plain.addrs = after.to_ne_bytes();
+        let addrs = Sum::of_change(before, after);
+        let mut change = addrs.folded();
+        change.mend(&mut plain.ip_checksum);
+        if set.intersects(Fields::PORTS) {
+            let mut ports = Difference::default();
+            self.write_ports(set, &mut plain.src_port, &mut plain.dst_port, &mut ports);
+            change = addrs.plus(ports.sum()).folded();
+        }
+        match is_udp {
+            true => change.mend_udp(checksum),
+            false => change.mend(checksum),
+        }
+        if set.intersects(OTHERS) {
+            self.write_macs(set, &mut plain.dst_mac, &mut plain.src_mac);
+            if set.intersects(IN_IP) {
+                self.write_tos_and_ttl(set, &mut plain.version_and_tos, &mut plain.ttl_and_protocol)
+                    .mend(&mut plain.ip_checksum);
+            }
         }
         true
     }
@@ -258,23 +291,36 @@ impl Edits {
     #[inline]
     fn write_ipv4(&self, set: Fields, header: &mut Ipv4) -> Difference {
         let mut addresses = Difference::default();
-        let mut others = Difference::default();
-        if set.contains(Fields::TOS) {
-            let [version, _] = header.version_and_tos;
-            others.write2(&mut header.version_and_tos, [version, self.tos]);
-        }
-        if set.contains(Fields::TTL) {
-            let [_, protocol] = header.ttl_and_protocol;
-            others.write2(&mut header.ttl_and_protocol, [self.ttl, protocol]);
-        }
         if set.contains(Fields::SRC_ADDR) {
             addresses.write4(&mut header.src, self.src.last4());
         }
         if set.contains(Fields::DST_ADDR) {
             addresses.write4(&mut header.dst, self.dst.last4());
         }
-        others.and(addresses).mend(&mut header.checksum);
+        addresses.mend(&mut header.checksum);
+        self.write_tos_and_ttl(set, &mut header.version_and_tos, &mut header.ttl_and_protocol)
+            .mend(&mut header.checksum);
         addresses
+    }
+
+    /// Returns what changed. Apart, since few functions edit these: for the others no registers are saved.
+    #[inline(never)]
+    fn write_tos_and_ttl(
+        &self,
+        set: Fields,
+        version_and_tos: &mut [u8; 2],
+        ttl_and_protocol: &mut [u8; 2],
+    ) -> Difference {
+        let mut difference = Difference::default();
+        if set.contains(Fields::TOS) {
+            let [version, _] = *version_and_tos;
+            difference.write2(version_and_tos, [version, self.tos]);
+        }
+        if set.contains(Fields::TTL) {
+            let [_, protocol] = *ttl_and_protocol;
+            difference.write2(ttl_and_protocol, [self.ttl, protocol]);
+        }
+        difference
     }
 
     /// Returns what changed in the pseudo-header.
@@ -321,7 +367,7 @@ impl Edits {
             }
         }
         match transport_checksum(headers, transport) {
-            Some(checksum) if headers.protocol == protocol::UDP => mend_udp(checksum, difference),
+            Some(checksum) if headers.protocol == protocol::UDP => difference.mend_udp(checksum),
             Some(checksum) => difference.mend(checksum),
             None => (),
         }
@@ -368,17 +414,6 @@ fn transport_checksum<'a>(headers: &Headers, transport: &'a mut [u8]) -> Option<
         _ => return None,
     };
     transport.get_mut(offset..)?.first_chunk_mut()
-}
-
-/// RFC 768: 0 says that there is no checksum, and one that becomes 0 is sent as 0xffff.
-#[inline]
-pub(super) fn mend_udp(checksum: &mut [u8; 2], difference: Difference) {
-    if *checksum != [0, 0] {
-        difference.mend(checksum);
-        if *checksum == [0, 0] {
-            *checksum = [0xff, 0xff];
-        }
-    }
 }
 
 /// RFC 9260 §6.8: the CRC32c is over the whole SCTP packet, its own field taken as 0, and is stored

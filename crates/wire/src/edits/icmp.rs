@@ -3,7 +3,7 @@
 use zerocopy::FromBytes;
 
 use super::Edits;
-use super::apply::{Ipv4, mend_udp};
+use super::apply::Ipv4;
 use crate::checksum::Difference;
 use crate::icmp::{QUOTE_OFFSET, Quote, Quoted, Shape};
 use crate::{Fields, Headers};
@@ -65,7 +65,7 @@ impl Edits {
         };
         if let Some(checksum) = transport.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
             let mend = |covered: Difference, checksum: &mut [u8; 2]| match quoted {
-                Quoted::Udp => mend_udp(checksum, covered),
+                Quoted::Udp => covered.mend_udp(checksum),
                 _ => covered.mend(checksum),
             };
             update(checksum, covered, mend, difference);

@@ -52,7 +52,8 @@ pub fn check_parse(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
 /// Neither leaves anything of what was in the headers before.
 pub fn parse_both_ways(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
     let mut short = leftover();
-    wire::parse_into(link, frame, wire_len, &mut short);
+    let is_plain = wire::parse_into(link, frame, wire_len, &mut short);
+    assert!(!is_plain || short.is_plain(link), "{short:?}");
     let mut long = leftover();
     wire::parse_by_layers(link, frame, wire_len, &mut long);
     assert_eq!(short, long, "{link:?}, {wire_len} bytes on the wire: {frame:02x?}");
