@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
 //! | [`Placement`] | which core steps which shard, and what of it is offloaded to whom (Dyssect) |
+//! | [`Solver`] | who finds a placement, and by when: greedy, or exact with the feature `highs` |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
 //! | [`Promotion`] | how an entry's flows come to be replicated on all cores, and go back to one |
 //! | [`Costs`], [`busiest_shares`] | what a number of cores will do: the model of `plan` and of `auto` |
@@ -16,19 +17,25 @@
 
 mod balancer;
 mod choosing;
+#[cfg(all(feature = "highs", not(feature = "loom")))]
+mod highs;
 mod migration;
 mod offloading;
 mod placement;
 mod promotion;
+mod solver;
 mod sync;
 mod throughput;
 
 pub use balancer::Balancer;
 pub use choosing::{Choice, Chooser, Decision, Epoch, Spreading, Work};
+#[cfg(all(feature = "highs", not(feature = "loom")))]
+pub use highs::Highs;
 pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
-pub use placement::{Buckets, Placement, utilisation_for};
+pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
+pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
 pub use throughput::{Costs, busiest_shares};
 
 #[cfg(all(test, feature = "loom"))]
