@@ -87,13 +87,15 @@ pub fn assert_same(compared: &Compared<'_>) -> u64 {
 /// Functions whose flows die within the inputs, so that tables have room without evicting or refusing any.
 const SHORT_LIVED: [&str; 4] = ["flow-statistics", "policer", "rate-limiter", "synthetic"];
 
-/// Runs these functions with tables of 4 to 64 flows, under both policies, and has `check` look at each run. A full table
+/// Runs these functions with tables of 4 to 64 flows, under both policies, in chains that `make` may change, and has `check`
+/// look at each run. A full table
 /// may make a difference, and then says so. What no table announces must not differ.
 ///
 /// # Panics
 /// If it does; if too few runs are equal though something `is_told` to have moved; or if too few tables were full.
 pub fn verify_tiny_tables(
     strategy: &'static dyn Strategy,
+    make: impl Fn(Chain) -> Chain,
     mut check: impl FnMut(&Compared<'_>),
     is_told: impl Fn(&Moves) -> bool,
 ) {
@@ -113,7 +115,7 @@ pub fn verify_tiny_tables(
     }
     let (mut equal, mut announced) = (0, 0);
     for (name, options) in ALONE.iter().filter(|(name, _)| SHORT_LIVED.contains(name)) {
-        verify_each(&alone(name, options), &inputs, &settings, &mut |compared| {
+        verify_each(&make(alone(name, options)), &inputs, &settings, &mut |compared| {
             check(compared);
             let verified = &compared.verified;
             match verified.filled.is_empty() {

@@ -12,6 +12,8 @@ mod batches;
 mod capture;
 #[path = "checksums.rs"]
 mod checksums;
+#[path = "classes.rs"]
+mod classes;
 #[path = "contract.rs"]
 mod contract;
 #[path = "cores.rs"]

@@ -48,7 +48,7 @@ fn example_chains() {
 /// Tables of 4 to 64 flows.
 #[test]
 fn tiny_tables_under_both_policies() {
-    verify_tiny_tables(AUTO, |_| (), |_| true);
+    verify_tiny_tables(AUTO, |chain| chain, |_| (), |_| true);
 }
 
 /// Time decides: one flow is more than a core can do, so that replicas promise more, and the prediction is told beside what

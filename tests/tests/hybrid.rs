@@ -58,7 +58,7 @@ fn functions_with_pools_are_refused() {
 /// Tables of 4 to 64 flows.
 #[test]
 fn tiny_tables_under_both_policies() {
-    verify_tiny_tables(HYBRID, |_| (), |moves| moves.entries_out > 0);
+    verify_tiny_tables(HYBRID, |chain| chain, |_| (), |moves| moves.entries_out > 0);
 }
 
 /// Loads decide: a few flows send most of the packets, and are promoted.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::strategies::{ALL, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
+use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
 use engine::{
     Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading, verify_reloading,
 };
@@ -251,6 +251,22 @@ fn examples_change_to_each_other_on_many_cores() {
                 strategy.name()
             );
         }
+    }
+}
+
+/// On one core, too, a shard is another where other fields are hashed.
+#[test]
+fn flows_begin_anew_where_they_would_be_in_another_shard() {
+    let by_flow = "[[function]]\nuse = \"flow-statistics\"\n";
+    let by_source = format!("{by_flow}[[function]]\nuse = \"source-statistics\"\n");
+    let [by_flow, by_source] = [by_flow, &by_source].map(|text| chain(text, &Registry::stock()));
+    let pcap = edge_capture();
+    for cores in [1, 2] {
+        let times = [(0, &by_flow), (800, &by_source), (1_600, &by_flow), (2_000, &by_flow)];
+        let (holds, reloads, text) = holds(&pcap, &times, DYSSECT, cores).expect("it runs");
+        assert!(holds, "{cores} cores: {text}");
+        assert!(told(&reloads[0]).starts_with("flow-statistics anew"), "{}", told(&reloads[0]));
+        assert_eq!(told(&reloads[2]), "flow-statistics kept");
     }
 }
 

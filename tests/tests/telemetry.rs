@@ -9,6 +9,7 @@ use engine::report::{FunctionSummary, RunReport, Verdicts};
 use engine::strategies::{RSS, SINGLE};
 use engine::{Plan, Progress, RunOutcome, replay_capture};
 use io::capture::CaptureReader;
+use paceline_conformance::stock::small;
 use paceline_conformance::{captures, example};
 use telemetry::{CoreSnapshot, FunctionSnapshot, Snapshot, Telemetry};
 
@@ -18,7 +19,7 @@ fn run(
     cores: usize,
     beside: impl FnOnce(&Telemetry, &AtomicBool) + Send,
 ) -> (RunReport, Snapshot) {
-    let chain = example(name);
+    let chain = small(example(name));
     let plan = Plan::new(&chain, RSS, cores).or_else(|_| Plan::new(&chain, SINGLE, 1));
     let plan = plan.expect("a plan");
     let telemetry = Arc::new(plan.telemetry(&chain));

@@ -273,7 +273,7 @@ fn a_filter_chooses_and_a_limit_bounds() {
         Err(FilterError::NoLibrary { why }) => return eprintln!("skipped: no libpcap: {why}"),
         filter => filter.expect("a filter"),
     };
-    let (pcap, chain) = (edge_capture(), example("edge.toml"));
+    let (pcap, chain) = (edge_capture(), small(example("edge.toml")));
     let single =
         run(&pcap, &chain, &plan(&chain, SINGLE, 1).expect("runs"), &[], Some((filter.clone(), ALL_OF_THEM)));
     let is_dns = |traced: &TraceReport| {
@@ -292,7 +292,7 @@ fn a_filter_chooses_and_a_limit_bounds() {
 
 #[test]
 fn who_reads_slowly_misses_packets_and_stalls_nobody() {
-    let (pcap, chain) = (edge_capture(), example("edge.toml"));
+    let (pcap, chain) = (edge_capture(), small(example("edge.toml")));
     let progress = Progress::default();
     let filter = Filter::compile("").expect("takes no library");
     let traces = progress.tracing.start(filter.clone(), ALL_OF_THEM, 10).expect("nobody else traces");
@@ -308,7 +308,7 @@ fn who_reads_slowly_misses_packets_and_stalls_nobody() {
 
 #[test]
 fn a_trace_goes_on_over_a_reload() {
-    let (pcap, chain, next) = (edge_capture(), example("edge.toml"), example("acl.toml"));
+    let (pcap, chain, next) = (edge_capture(), small(example("edge.toml")), small(example("acl.toml")));
     for (strategy, cores) in [(SINGLE, 1), (RSS, 3), (SCR, 3), (SCR_TURNS, 3)] {
         let plans = (plan(&chain, strategy, cores), plan(&next, strategy, cores));
         let (Some(before), Some(after)) = plans else { continue };

@@ -1,6 +1,8 @@
 //! `paceline bench mlffr` and `bench compare` as a user meets them. No figure is expected: only what holds of all.
 
-use crate::support::{by_line, stdout};
+use std::fs;
+
+use crate::support::{Folder, by_line, root, stdout};
 use serde_json::Value;
 
 fn json(args: &str) -> Value {
@@ -123,6 +125,12 @@ fn dyssect_is_shown_beside_its_paper() {
         assert!(1.0 < rss && rss < dyssect && dyssect <= 8.0, "{row}");
         assert!(row["strategies"][2]["moves"].as_u64() <= row["strategies"][1]["moves"].as_u64(), "{row}");
     }
+    let waits = report["waits"].as_array().expect("rows");
+    assert_eq!(waits.len(), 10, "five rates, two strategies");
+    let cores = |row: usize| waits[row]["cores"].as_f64().expect("a number");
+    assert!(cores(1) < cores(0) && cores(1) < cores(9), "{waits:?}");
+    let card = report["card"]["packets"].as_f64().expect("a share");
+    assert!(card > 0.3 && card < 1.0, "{card}");
     let refused = by_line(
         "bench mlffr examples/ddos.toml --strategy dyssect --cores 2 --traffic zipf:packets=1000 --virtual",
     );
@@ -147,14 +155,15 @@ fn entries_that_moved_are_counted() {
 /// Real cores and virtual ones in one comparison: each rate is beside one core of its own clock.
 #[test]
 fn one_core_is_measured_on_each_clock() {
-    let comparison = json(
-        "bench compare uniform:packets=5000,flows=500 --chain examples/ddos.toml --strategies single,rss --cores 1,64 \
+    // With a table for its 500 flows: to fill 64 tables for a million each with zeros takes longer than all else.
+    let folder = Folder::new("each-clock");
+    let ddos = fs::read_to_string(root().join("examples/ddos.toml")).expect("an example");
+    let chain = folder.file("ddos.toml");
+    fs::write(&chain, ddos.replace("flows = 1_048_576", "flows = 8_192")).expect("a folder of the test");
+    let comparison = json(&format!(
+        "bench compare uniform:packets=5000,flows=500 --chain {chain} --strategies single,rss --cores 1,64 \
          --packets 20000 --searches 1 --latency '' --json -"
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .as_str(),
-    );
+    ));
     let refused = comparison["refused"].as_array().expect("a list");
     if refused
         .iter()

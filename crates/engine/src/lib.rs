@@ -24,8 +24,8 @@ pub use chain::checksums::{ChecksumSample, Checksums};
 pub use chain::config::ConfigError;
 pub use chain::registry::{Function, FunctionInfo, Registry};
 pub use chain::undeclared::UndeclaredError;
-pub use chain::{Chain, FunctionSpec, MalformedPolicy, Slo};
-pub use control::{BUCKETS, Balancer, Buckets, Order, Placement};
+pub use chain::{Chain, Classes, FunctionSpec, MalformedPolicy, Slo};
+pub use control::{BUCKETS, Balancer, Buckets, Caps, Order, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;
 pub use executor::input::{Input, Progress};
@@ -60,8 +60,8 @@ pub use store::follow::End;
 pub use store::history::NewColumn;
 pub use store::striped::StripedBuilder;
 pub use strategies::account::{
-    Account, CandidateTold, ChoosingTold, Decision, Moved, NotPromoted, ObjectiveTold, Place, Promoted,
-    PromotionTold, RatioChange, Told, Why,
+    Account, CandidateTold, ChoosingTold, Decision, Moved, NotPromoted, ObjectiveTold, Place, PriorityTold,
+    Promoted, PromotionTold, RatioChange, Told, Why,
 };
 pub use strategies::egress::Egress;
 pub use strategies::fragments::FragmentTracker;

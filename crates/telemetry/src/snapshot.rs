@@ -57,6 +57,8 @@ pub struct StrategySnapshot {
     pub roles: Vec<(bool, bool)>,
     /// How often another part of a shard came to be offloaded.
     pub ratio_changes: u64,
+    /// By core, packets with priority of the last period; empty where there are no classes.
+    pub priority: Vec<u64>,
     /// The objective of the chain file, where the strategy heeds it.
     pub objective: Option<ObjectiveSnapshot>,
     /// What is promoted, where something can be.

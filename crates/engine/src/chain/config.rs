@@ -7,6 +7,11 @@
 //! seed = 1
 //! inside = ["10.0.0.0/8"]       # gives the chain two sides; a NAT in it says the same
 //!
+//! [[class]]                     # for `dyssect`: the first that a packet fits says whether it has priority
+//! priority = "high"             # or "low"
+//! prefixes = ["10.1.0.0/16"]    # of one of its addresses
+//! ports = [5060]                # one of its ports; a class may have both
+//!
 //! [[function]]
 //! use = "conntrack"
 //! flows = 65536                 # what each core's table holds
@@ -29,6 +34,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::checksums::Checksums;
+use crate::chain::classes::{Class, ClassOptions, Classes, Priority};
 use crate::chain::registry::{MakeError, Registry};
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo};
 use crate::path::checks::Fragments;
@@ -40,8 +46,8 @@ const DEFAULT_FLOWS: usize = 1 << 16;
 /// The most functions in a chain: fates hold the index in 8 bits.
 const MAX_FUNCTIONS: usize = 64;
 
-const CHAIN_OPTIONS: [&str; 8] =
-    ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "function"];
+const CHAIN_OPTIONS: [&str; 9] =
+    ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "class", "function"];
 
 /// Options of every function.
 const FUNCTION_OPTIONS: [&str; 3] = ["use", "flows", "table_full"];
@@ -127,6 +133,7 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
     let inside = inside.map(parse_inside).transpose()?;
     let slo = chain.take_spanned::<Slo>("slo")?.map(check_slo).transpose()?;
+    let classes = chain.take::<Vec<Spanned<ClassOptions>>>("class")?.map_or(Ok(Vec::new()), parse_classes)?;
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
 
@@ -146,7 +153,18 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
         .map_err(|message| mistake(inside_span, message, "what is inside is said here, or by a function"))?
         .map(Arc::new);
     let table_seed = random_seed();
-    Ok(Chain { name, malformed, checksums, fragments, seed, table_seed, sides, slo, functions })
+    Ok(Chain {
+        name,
+        malformed,
+        checksums,
+        fragments,
+        seed,
+        table_seed,
+        sides,
+        slo,
+        classes: Classes::new(classes),
+        functions,
+    })
 }
 
 fn check_slo((span, slo): (Range<usize>, Slo)) -> Result<Slo, Mistake> {
@@ -155,6 +173,42 @@ fn check_slo((span, slo): (Range<usize>, Slo)) -> Result<Slo, Mistake> {
         false => {
             let message = format!("`slo`: no packet waits at most {} µs", slo.p99_us);
             Err(mistake(span, message, "`p99_us` must be above 0, and at most 1000000000"))
+        }
+    }
+}
+
+fn parse_classes(options: Vec<Spanned<ClassOptions>>) -> Result<Vec<Class>, Mistake> {
+    let last = options.last().map_or(0..0, Spanned::span);
+    let mut classes = Vec::new();
+    for class in options {
+        let span = class.span();
+        let ClassOptions { priority, prefixes, ports, dscp } = class.into_inner();
+        let refuse = |message: &str, label: &str| Err(mistake(span.clone(), message, label));
+        match () {
+            () if dscp.is_some() => {
+                let label = "a class is told by `prefixes` or `ports`";
+                return refuse(
+                    "packets of one flow may differ in `dscp`, and would be in two classes",
+                    label,
+                );
+            }
+            () if prefixes.is_empty() && ports.is_empty() => {
+                return refuse("a class of all packets", "name its `prefixes`, its `ports`, or both");
+            }
+            () if ports.contains(&0) => {
+                return refuse("packets without ports have 0", "a port is 1 to 65535");
+            }
+            () => (),
+        }
+        let prefixes = PrefixSet::parse("prefixes", &prefixes)
+            .map_err(|error| mistake(span, format!("`prefixes` {}", error.message), "this class"))?;
+        classes.push(Class { priority, prefixes, ports });
+    }
+    match classes.iter().any(|class| class.priority == Priority::High) {
+        true => Ok(classes),
+        false => {
+            let label = "one of them must have `priority = \"high\"`";
+            Err(mistake(last, "no class has priority, so that all packets are alike", label))
         }
     }
 }

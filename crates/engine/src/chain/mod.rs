@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `config` | the chain file, and what is wrong with it |
+//! | `classes` | which packets have priority |
 //! | `registry` | the functions that a chain file may name |
 //! | `layout`, `striped`, `keeping` | which functions share a table, and what each core gets |
 //! | `reads` | which header fields a packet's history must hold |
@@ -26,7 +27,10 @@ use crate::path::sides::Sides;
 use crate::path::traced::TracedNames;
 use crate::path::tracing::Tracing;
 
+pub use classes::Classes;
+
 pub(crate) mod checksums;
+pub(crate) mod classes;
 pub(crate) mod config;
 mod directions;
 pub(crate) mod inherit;
@@ -58,6 +62,8 @@ pub struct Chain {
     pub sides: Option<Arc<Sides>>,
     /// How long packets may wait, for strategies that use as few cores as keep that: `dyssect`.
     pub slo: Option<Slo>,
+    /// Which packets have priority, for the same.
+    pub classes: Classes,
     /// The functions, in the order in which packets meet them: those from outside, if the chain has sides, in
     /// reverse.
     pub functions: Vec<FunctionSpec>,
@@ -67,7 +73,7 @@ pub struct Chain {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slo {
-    /// How long 99 in 100 packets may wait for their core at most, µs.
+    /// How long 99 in 100 packets may wait for their core at most, µs; where there are classes, of those with priority.
     pub p99_us: f64,
 }
 

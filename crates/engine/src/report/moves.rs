@@ -21,6 +21,8 @@ pub struct MovesReport {
     pub offloaded_packets: u64,
     /// How often there was no room to hand packets on to such a core: they waited.
     pub blocked: u64,
+    /// Packets with priority, which the core of their shard stepped; null where the chain has no classes.
+    pub priority_packets: Option<u64>,
 }
 
 impl MovesReport {
@@ -35,6 +37,7 @@ impl MovesReport {
             parts_lent,
             offloaded_packets,
             blocked,
+            priority_packets: plan.account.told().priority.map(|told| told.with_priority),
         })
     }
 
@@ -61,6 +64,10 @@ impl MovesReport {
                     blocked => format!("the way was full {}", plural(blocked, "time")),
                 }
             );
+        }
+        if let Some(packets) = self.priority_packets {
+            text +=
+                &format!("\n{} had priority: no core stepped them for another", plural(packets, "packet"));
         }
         text
     }

@@ -1,5 +1,6 @@
 //! What a strategy decided last and why, and where one flow's packets go: for people and for programs.
 
+use control::REGULAR_BUCKETS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Headers;
@@ -7,7 +8,7 @@ use wire::Headers;
 use crate::chain::Chain;
 use crate::report::words::{count, percent, plural};
 use crate::strategies::account::{
-    ChoosingTold, Decision, NotPromoted, ObjectiveTold, Place, PromotionTold, Told, Why,
+    ChoosingTold, Decision, NotPromoted, ObjectiveTold, Place, PriorityTold, PromotionTold, Told, Why,
 };
 use crate::strategies::plan::Plan;
 
@@ -34,7 +35,7 @@ pub struct FlowPlace {
     pub flow: String,
     /// The entry of the indirection table, the shard, or the value of the hash, as `told.unit` says; null where nothing is hashed.
     pub entry: Option<u16>,
-    /// Of a shard, the bucket.
+    /// Of a shard, the bucket; those from 32 on are of flows with priority, where the chain has classes.
     pub bucket: Option<u16>,
     /// The core that has the flow; null where each core steps all packets.
     pub core: Option<u16>,
@@ -130,7 +131,8 @@ impl WhyReport {
         }
         told.choosing.iter().for_each(|choosing| text += &choosing.text());
         told.promotion.iter().for_each(|promotion| text += &promotion.text());
-        told.objective.iter().for_each(|objective| text += &objective.text());
+        told.objective.iter().for_each(|objective| text += &objective.text(told.priority.is_some()));
+        told.priority.iter().for_each(|priority| text += &priority.text());
         let name = if told.unit == "shard" { "shard" } else { "entry" };
         if let Some(change) = &told.last_change {
             text +=
@@ -198,14 +200,29 @@ impl Decision {
     }
 }
 
-impl ObjectiveTold {
+impl PriorityTold {
     fn text(&self) -> String {
+        format!(
+            "{} of {} had priority, and stay with the core of their shard; in the last period by core: {}\n",
+            count(self.with_priority),
+            plural(self.packets, "packet"),
+            list(self.loads.iter().map(|load| count(*load))),
+        )
+    }
+}
+
+impl ObjectiveTold {
+    fn text(&self, has_classes: bool) -> String {
+        let (packets, busiest) = match has_classes {
+            true => ("packets with priority", "the busiest worker of"),
+            false => ("packets", "the busiest of"),
+        };
         let predicted = match self.predicted_p99_us {
             Some(us) => format!("{us:.0} us"),
             None => "ever longer, since the core has too much to do".to_owned(),
         };
         format!(
-            "objective: 99 in 100 packets wait {:.0} us at most; by the model {predicted}, on the busiest of {}, which is used for {} of its time where {} is allowed; a packet takes {:.0} ns\n",
+            "objective: 99 in 100 {packets} wait {:.0} us at most; by the model {predicted}, on {busiest} {}, which is used for {} of its time where {} is allowed; a packet takes {:.0} ns\n",
             self.p99_us,
             plural(self.used as u64, "core"),
             percent(self.utilisation),
@@ -306,7 +323,11 @@ impl FlowPlace {
         let name = if told.unit == "shard" { "shard" } else { "entry" };
         let way = match (self.entry, self.bucket) {
             (Some(value), _) if told.unit == "value" => format!("value {value} of the hash"),
-            (Some(entry), Some(bucket)) => format!("{name} {entry}, bucket {bucket}"),
+            (Some(entry), Some(bucket)) => {
+                let has_priority = told.priority.is_some() && bucket >= u16::from(REGULAR_BUCKETS);
+                let class = if has_priority { ", with priority" } else { "" };
+                format!("{name} {entry}, bucket {bucket}{class}")
+            }
             (Some(entry), None) => format!("{name} {entry}"),
             (None, _) => "no entry".to_owned(),
         };

@@ -104,7 +104,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         rest
     }
 
-    /// Steps packets of flows that have a block.
+    /// Steps packets of flows that have a block. Not inlined, so that the loop in place has the registers.
     #[inline(never)]
     fn hits_stepped(&mut self, mut rest: u64, steps: &mut Steps<'_, F::Key>) {
         while rest != 0 {

@@ -181,6 +181,13 @@ pub(crate) struct Located {
     pub(crate) slots: [Slot; BATCH_PACKETS],
 }
 
+/// What a packet is looked up by.
+#[inline(always)]
+fn wanted_of<K: FlowKey>(headers: &Headers, hash: impl Fn(Short, &Headers) -> u32) -> Wanted {
+    let short = K::short_of(headers);
+    Wanted::new(short, hash(short, headers))
+}
+
 impl Located {
     pub(crate) fn new() -> Box<Located> {
         Box::new(Located { wanted: [Wanted::NONE; BATCH_PACKETS], slots: [Slot::NONE; BATCH_PACKETS] })
@@ -194,10 +201,18 @@ impl Located {
         batch: &Batch,
         hash: impl Fn(Short, &Headers) -> u32,
     ) {
-        for packet in bits(packets) {
-            let headers = &batch.headers[packet];
-            let short = K::short_of(headers);
-            self.wanted[packet] = Wanted::new(short, hash(short, headers));
+        let headers = &*batch.headers;
+        match packets & packets.wrapping_add(1) {
+            // Most sets have no gap: then there is a count, and no set.
+            0 => {
+                let all = headers.iter().zip(&mut self.wanted);
+                for (headers, wanted) in all.take(packets.trailing_ones() as usize) {
+                    *wanted = wanted_of::<K>(headers, &hash);
+                }
+            }
+            _ => {
+                bits(packets).for_each(|packet| self.wanted[packet] = wanted_of::<K>(&headers[packet], &hash))
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use nf::{NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
-use wire::{Edits, Stamp};
+use wire::Stamp;
 
 use crate::path::items::Items;
 use crate::path::packets::{first_bits, span_bits};
@@ -107,19 +107,16 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let Steps { batch, table, .. } = steps;
         let (times_ns, seqs, own) = (items.times_ns, items.seqs, items.own);
         let mut cells = table.cells_mut(self.part);
-        let (mut no_edits, mut stepped) = (Edits::NONE, 0);
+        let mut stepped = 0;
         while rest != 0 {
             let item = rest.trailing_zeros() as usize;
             if let Some(meta) = &metas[item] {
                 let is_own = own >> item & 1 == 1;
-                let edits = match is_own && !F::EDITS.is_empty() {
-                    true => &mut batch.edits[items.packet(item)],
-                    false => &mut no_edits,
-                };
+                let edits = is_own && !F::EDITS.is_empty();
+                let edits = edits.then(|| &mut batch.edits[items.packet(item)]);
                 let stamp = Stamp { seq: seqs.seq(item), time_ns: times_ns[item] };
                 let Some(mut live) = cells.at(runs.slots[item]).live_at(stamp.time_ns) else { break };
-                // Replicas have one pool.
-                let deadline_ns = self.stepper.step_in_place(live.state(), meta, stamp, 0, is_own, edits);
+                let deadline_ns = self.stepper.step_item_in_place(live.state(), meta, stamp, is_own, edits);
                 let Some(deadline_ns) = deadline_ns else { break };
                 live.renew(deadline_ns);
                 if is_own {
@@ -133,6 +130,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
         rest
     }
 
+    /// Not inlined, so that the loop in place has the registers.
     #[inline(never)]
     fn replay_alone_stepped(
         &mut self,

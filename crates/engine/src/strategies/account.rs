@@ -40,6 +40,8 @@ pub struct Told {
     pub last_change: Option<Decision>,
     /// The objective of the chain file, under `dyssect`.
     pub objective: Option<ObjectiveTold>,
+    /// Packets by class, under `dyssect` where the chain file has classes.
+    pub priority: Option<PriorityTold>,
     /// Under `hybrid`.
     pub promotion: Option<PromotionTold>,
     /// Under `auto`.
@@ -109,18 +111,29 @@ pub struct RatioChange {
 /// The objective of the chain file, and how far the model is from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectiveTold {
-    /// How long 99 in 100 packets may wait, µs.
+    /// How long 99 in 100 packets may wait, µs; where there are classes, of those with priority, as in all that follows.
     pub p99_us: f64,
     /// How long they wait on the busiest core by the model that decides (M/M/1), µs; null where that has no end.
     pub predicted_p99_us: Option<f64>,
     /// What a packet takes in the mean, ns.
     pub service_ns: f64,
-    /// The share of its time that the busiest core is used.
+    /// The share of its time that the busiest core is used, where there are classes of those with shards.
     pub utilisation: f64,
     /// The most that one may be.
     pub most: f64,
     /// Cores that are used.
     pub used: usize,
+}
+
+/// Packets by class. Those with priority are stepped by the core that has their shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PriorityTold {
+    /// Packets so far, up to the last look.
+    pub packets: u64,
+    /// Those of them with priority.
+    pub with_priority: u64,
+    /// By core, packets with priority of the last period.
+    pub loads: Vec<u64>,
 }
 
 /// What is promoted.
@@ -325,6 +338,7 @@ impl Told {
             shards: if has_shards { self.places.iter().map(shard).collect() } else { Vec::new() },
             roles: if has_shards { self.roles() } else { Vec::new() },
             ratio_changes: self.ratio_changes,
+            priority: self.priority.as_ref().map(|told| told.loads.clone()).unwrap_or_default(),
             objective: self.objective.map(|told| ObjectiveSnapshot {
                 p99_seconds: told.p99_us / 1e6,
                 predicted_p99_seconds: told.predicted_p99_us.map(|us| us / 1e6),

@@ -97,6 +97,18 @@ pub enum PlanError {
         /// A strategy that runs it.
         works: &'static str,
     },
+    /// A flow could be in two classes of traffic.
+    #[error(
+        "strategy `{strategy}` cannot run chain `{chain}`: {why}\nWhat works: classes told by what is hashed, or a strategy without classes, such as `rsspp`."
+    )]
+    Classes {
+        /// The strategy.
+        strategy: &'static str,
+        /// The chain.
+        chain: String,
+        /// Which class, and why.
+        why: String,
+    },
     /// Two functions' keys cannot be kept on one core.
     #[error("strategy `{strategy}` cannot run chain `{chain}`: {conflict}.\n{remedy}")]
     Conflict {

@@ -67,14 +67,17 @@ impl Plan {
         }
     }
 
-    /// Why a flow's packets may come to another core than they did under another plan, if they may.
+    /// Why a flow's packets may come to another core than they did under another plan, or on one core to another shard, if
+    /// they may.
     fn scatters(&self, chain: &Chain, before: &Plan, chain_before: &Chain) -> Option<&'static str> {
         let fields = (self.hash_fields, self.entries());
         if (self.strategy.name(), self.cores) != (before.strategy.name(), before.cores) {
             Some("strategy or cores are others")
         } else if self.states != before.states {
             Some("its flows are kept where they were not before")
-        } else if self.cores == 1
+        } else if self.shards.is_some() && chain.classes != chain_before.classes {
+            Some("classes of traffic are others")
+        } else if (self.cores == 1 && self.shards.is_none())
             || !matches!(self.states, States::Private | States::Changing | States::PartlyReplicated)
             || self.hash_fields.is_none()
         {

@@ -67,6 +67,7 @@ families! {
     SHARD_OFFLOADED Gauge "paceline_shard_offloaded_ratio" "Share of the shard that another core steps, 0 to 1.";
     ROLE Gauge "paceline_core_role" "1 if the core has the role, else 0.";
     RATIOS Counter "paceline_ratio_changes_total" "How often another share of a shard came to be offloaded.";
+    PRIORITY Gauge "paceline_core_priority_packets" "Packets with priority that each core got in the last period that was looked at.";
     SLO Gauge "paceline_slo_p99_seconds" "How long 99 in 100 packets may wait, as the chain file says.";
     SLO_PREDICTED Gauge "paceline_slo_predicted_p99_seconds" "How long they wait on the busiest core, by the model that decides.";
     UTILISATION Gauge "paceline_slo_utilisation_ratio" "Share of its time that the busiest core is used, 0 to 1.";
@@ -182,7 +183,7 @@ impl Text<'_> {
     }
 
     fn strategy(&mut self) {
-        let StrategySnapshot { runs, cores, active_cores, updates, shards, roles, .. } =
+        let StrategySnapshot { runs, cores, active_cores, updates, shards, roles, priority, .. } =
             &self.snapshot.strategy;
         let StrategySnapshot { objective, promotion, choosing, .. } = &self.snapshot.strategy;
         let StrategySnapshot { looks, moves, ratio_changes, .. } = self.snapshot.strategy;
@@ -212,6 +213,10 @@ impl Text<'_> {
             }
         }
         self.single(&RATIOS, (!shards.is_empty()).then_some(ratio_changes));
+        self.family(&PRIORITY);
+        for (core, packets) in priority.iter().enumerate() {
+            self.sample(&PRIORITY, &[("core", &core)], packets);
+        }
         self.single(&SLO, objective.map(|objective| objective.p99_seconds));
         self.single(&SLO_PREDICTED, objective.and_then(|objective| objective.predicted_p99_seconds));
         self.single(&UTILISATION, objective.map(|objective| objective.utilisation));

@@ -22,6 +22,8 @@ pub struct StrategyReading {
     /// By core, whether it is a worker, and an offloader.
     roles: BTreeMap<u64, (bool, bool)>,
     ratio_changes: f64,
+    /// By core, packets with priority of the last period.
+    priority: BTreeMap<u64, f64>,
     slo: Option<f64>,
     slo_predicted: Option<f64>,
     utilisation: f64,
@@ -56,6 +58,9 @@ impl StrategyReading {
                 *(if sample.label("role") == "worker" { &mut role.0 } else { &mut role.1 }) = *value > 0.0;
             }
             "ratio_changes_total" => self.ratio_changes = *value,
+            "core_priority_packets" => {
+                self.priority.insert(number("core"), *value);
+            }
             "slo_p99_seconds" => self.slo = Some(*value),
             "slo_predicted_p99_seconds" => self.slo_predicted = Some(*value),
             "slo_utilisation_ratio" => self.utilisation = *value,
@@ -107,6 +112,11 @@ impl StrategyReading {
                 offloaded => format!("{shard} ({} elsewhere)", percent(*offloaded)),
             };
             lines.extend(wrapped(&format!("core {core}, {role}; shards:"), theirs.map(shard)));
+        }
+        if !self.priority.is_empty() {
+            let each =
+                self.priority.iter().map(|(core, packets)| format!("{core}: {}", count(whole(*packets))));
+            lines.extend(wrapped("packets with priority by core, last period;", each));
         }
         if let Some(slo) = self.slo {
             let us = |seconds: f64| format!("{:.0} us", seconds * 1e6);

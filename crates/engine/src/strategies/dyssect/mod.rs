@@ -3,6 +3,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `classified` | which bucket a packet with priority is in, where the chain has classes of traffic |
 //! | `objective` | how much a core may have to do so that packets wait no longer than they may |
 //! | `steering` | where packets enter: the indirection table, and the controller's decisions as they come into force (Algorithm 1) |
 //! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
@@ -11,6 +12,7 @@
 //! The protocols are [`control`]'s: [`control::Migration`] for shards, [`control::Offloading`] for their parts. What the
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
+mod classified;
 mod objective;
 mod steering;
 mod unit;
@@ -18,11 +20,13 @@ mod worker;
 
 use std::sync::Arc;
 
+use control::Placement;
 use strategy::{Assign, Every, Rebalancing, Rss};
 
 use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::Team;
+use crate::strategies::dyssect::classified::Classified;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::steering::Steering;
 use crate::strategies::dyssect::worker::Core;
@@ -58,14 +62,24 @@ impl Strategy for Dyssect {
             return Err(PlanError::Rings { strategy: self.name(), cores, max: CORES });
         }
         let rebalancing = Some(Rebalancing { every: Every::Period(EPOCH_NS), ..Rebalancing::default() });
-        let shards = Some(Shards::default());
-        Ok(Layout { rebalancing, shards, ..hashing::layout(chain, self.name())? })
+        let layout =
+            Layout { rebalancing, shards: Some(Shards::default()), ..hashing::layout(chain, self.name())? };
+        if let Some(hashed) = layout.hash_fields {
+            let (strategy, chain_name) = (self.name(), chain.name.clone());
+            let refused = |why| PlanError::Classes { strategy, chain: chain_name, why };
+            chain.classes.decided_by(hashed).map_err(refused)?;
+        }
+        Ok(layout)
     }
 
     fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
         let fields = plan.hash_fields.expect("a layout of `hashing`");
         // The lowest bits of an entry are its shard, as in the card's indirection table (§II-A), the others its bucket.
-        on_both_sides(Rss::through(fields, owners(plan)), chain)
+        let rss = Rss::through(fields, owners(plan));
+        match chain.classes.is_empty() {
+            true => on_both_sides(rss, chain),
+            false => on_both_sides(Classified::new(rss, fields, chain), chain),
+        }
     }
 
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
@@ -74,17 +88,24 @@ impl Strategy for Dyssect {
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         let mut owners = owners(plan);
-        owners.truncate(plan.shards.unwrap_or_default().count());
+        let shards = plan.shards.unwrap_or_default().count();
+        owners.truncate(shards);
+        let has_classes = !chain.classes.is_empty();
         let objective = chain.slo.map(Objective::new);
         let meter = objective.as_ref().map(Objective::meter);
         let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
         let rebalancing = plan.rebalancing.unwrap_or_default();
         let (assign, active) = (self.assign(chain, plan), plan.active.clone());
         plan.account.begin(self.name(), plan.cores, "shard", &owners);
-        plan.account.tell(|told| told.offloaders = vec![None; plan.cores]);
+        plan.account.tell(|told| {
+            told.offloaders = vec![None; plan.cores];
+            told.priority = has_classes.then(|| told.priority.take().unwrap_or_default());
+        });
         let by_hand = (plan.pins.clone(), Arc::clone(&plan.account));
+        let first = Placement { owners, ..Placement::new(shards, plan.cores) };
+        let first = if has_classes { first.with_priority() } else { first };
         let steering =
-            Steering::new(assign, owners, rebalancing, objective, active, (orders, signals), by_hand);
+            Steering::new(assign, first, rebalancing, objective, active, (orders, signals), by_hand);
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
     }

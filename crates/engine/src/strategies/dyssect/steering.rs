@@ -42,22 +42,22 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// `owners[shard]` has the shard at first. `orders` and `signals` go to the cores.
+    /// Who steps what is so at first. `orders` and `signals` go to the cores.
     pub(super) fn new(
         hash: Box<dyn Assign>,
-        owners: Vec<u16>,
+        first: Placement,
         rebalancing: Rebalancing,
         objective: Option<Objective>,
         active: ActiveCores,
         (orders, signals): (Orders, Vec<Producer<Signal>>),
         (pins, account): (Pins, Arc<Account>),
     ) -> Steering {
-        let shards = owners.len();
+        let shards = first.owners.len();
         Steering {
             hash,
             cores: signals.len(),
             active,
-            now: Placement { owners, ..Placement::new(shards, signals.len()) },
+            now: first,
             decided: None,
             tenures: vec![0; shards],
             counted: vec![[0; BUCKETS as usize]; shards],
@@ -75,6 +75,7 @@ impl Steering {
 
     #[cold]
     fn decide(&mut self, stamp: Stamp) {
+        self.tell_of_priority();
         let is_first = self.loads.iter().flatten().all(|load| *load == 0);
         for (loads, counted) in self.loads.iter_mut().zip(&mut self.counted) {
             // A period counts for as much as all before it.
@@ -115,6 +116,17 @@ impl Steering {
         placement.on_first(cores, &costs, |placement| placement.balance(&costs, &self.balancer));
         self.tell_of(&placement, "cores", stamp, &costs);
         self.put_in_force(placement, stamp, queues)
+    }
+
+    /// Tells whoever asks how many packets of the period had priority, where there are classes.
+    fn tell_of_priority(&self) {
+        self.account.tell(|told| {
+            if let Some(priority) = &mut told.priority {
+                priority.packets += self.counted.iter().flatten().sum::<u64>();
+                priority.loads = self.now.priority_loads(&self.counted);
+                priority.with_priority += priority.loads.iter().sum::<u64>();
+            }
+        });
     }
 
     /// Tells whoever asks what is decided.
@@ -176,7 +188,7 @@ fn changes<T: Copy + PartialEq>(old: &[T], new: &[T]) -> impl Iterator<Item = (u
 
 /// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.
 fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
-    let cores = placement.offloaders.len() as u64;
+    let (cores, most) = (placement.offloaders.len() as u64, u64::from(placement.offloadable));
     let draw =
         |what: u64, index: usize| hash_bytes(&[what, index as u64].map(u64::to_le_bytes).concat(), seed);
     let is_drawn = |draw: u64| draw.is_multiple_of(4).then_some(draw >> 8);
@@ -185,13 +197,20 @@ fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
         *owner = is_drawn(draw(0, shard)).map_or(*owner, |draw| (draw % cores) as u16);
     }
     for (shard, ratio) in placement.ratios.iter_mut().enumerate() {
-        *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (u64::from(BUCKETS) + 1)) as u8);
+        *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (most + 1)) as u8);
     }
     for (core, offloader) in placement.offloaders.iter_mut().enumerate() {
         if let Some(draw) = is_drawn(draw(2, core)) {
             // To itself: nothing is offloaded.
             *offloader = Some((draw % cores) as u16).filter(|to| usize::from(*to) != core);
         }
+    }
+}
+
+/// The packets have ended: those of the last period are told of, too.
+impl Drop for Steering {
+    fn drop(&mut self) {
+        self.tell_of_priority();
     }
 }
 

@@ -110,6 +110,7 @@ fn strategy() -> StrategySnapshot {
         shards: vec![ShardSnapshot { core: 0, offloaded: 0.5 }, ShardSnapshot { core: 1, offloaded: 0.0 }],
         roles: vec![(true, false), (true, true)],
         ratio_changes: 3,
+        priority: vec![7, 0],
         objective: Some(ObjectiveSnapshot {
             p99_seconds: 0.0005,
             predicted_p99_seconds: Some(0.00025),
