@@ -98,7 +98,7 @@ impl Tap {
     /// A packet is dropped. `copy` makes its copy, if that is wanted.
     #[cold]
     pub fn drop_packet(&self, stamp: Stamp, copy: impl FnOnce() -> Dropped) {
-        // Held by somebody else only while one begins or ends.
+        // Held by somebody else while one begins or ends, and while another core copies: no reason to wait.
         let taken = self.active.try_lock().ok().and_then(|mut place| place.as_mut()?.take(stamp, copy));
         if taken.is_none() {
             self.left_out.fetch_add(1, Ordering::Relaxed);

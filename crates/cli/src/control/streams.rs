@@ -18,6 +18,9 @@ use super::words::{Answer, DroppedLine, End, Line};
 /// How long it waits for a packet before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The most lines that are told after the end.
+const MOST_WAITING: u64 = 1_024;
+
 /// Streams that go on.
 #[derive(Default)]
 pub struct Streams(Mutex<Vec<JoinHandle<()>>>);
@@ -82,41 +85,53 @@ impl Stream {
         count: u64,
         until: Option<Instant>,
     ) -> Result<()> {
-        let (mut told, mut looked) = (0, Instant::now());
-        while told < count {
-            if let Some(traced) = traces.next(LOOK) {
-                let traced = Some(TraceReport::new(&traced));
-                self.line(&Line { traced, ..Line::default() })?;
-                told += 1;
-            }
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
-                if self.is_over(subject, until) {
-                    break;
-                }
-            }
-        }
+        let next = |patience| {
+            let traced = Some(TraceReport::new(&traces.next(patience)?));
+            Some(Line { traced, ..Line::default() })
+        };
+        let told = self.lines(subject, until, count, next)?;
         let (matched, missed) = (Some(traces.matched()), traces.missed());
         self.line(&Line { end: Some(End { told, matched, missed }), ..Line::default() })
     }
 
     /// Tells of dropped packets.
     pub fn drops(&mut self, subject: &Subject, tapped: &Tapped, until: Option<Instant>) -> Result<()> {
-        let (mut told, mut looked) = (0, Instant::now());
-        loop {
-            if let Some(dropped) = tapped.next(LOOK) {
-                self.line(&Line { dropped: Some(line_of(subject, &dropped)), ..Line::default() })?;
-                told += 1;
+        let next = |patience| {
+            let dropped = Some(line_of(subject, &tapped.next(patience)?));
+            Some(Line { dropped, ..Line::default() })
+        };
+        let told = self.lines(subject, until, u64::MAX, next)?;
+        let end = End { told, matched: None, missed: tapped.left_out() };
+        self.line(&Line { end: Some(end), ..Line::default() })
+    }
+
+    /// Tells lines as they come, `count` at most, until it is over. Those that wait then are told, too.
+    fn lines(
+        &mut self,
+        subject: &Subject,
+        until: Option<Instant>,
+        mut count: u64,
+        next: impl Fn(Duration) -> Option<Line>,
+    ) -> Result<u64> {
+        let (mut told, mut looked, mut patience) = (0, Instant::now(), LOOK);
+        while told < count {
+            match next(patience) {
+                Some(line) => {
+                    self.line(&line)?;
+                    told += 1;
+                }
+                None if patience.is_zero() => break,
+                None => {}
             }
-            if looked.elapsed() >= LOOK {
+            if !patience.is_zero() && looked.elapsed() >= LOOK {
                 looked = Instant::now();
                 if self.is_over(subject, until) {
-                    break;
+                    // A flood that goes on is no reason to go on.
+                    (patience, count) = (Duration::ZERO, count.min(told + MOST_WAITING));
                 }
             }
         }
-        let end = End { told, matched: None, missed: tapped.left_out() };
-        self.line(&Line { end: Some(end), ..Line::default() })
+        Ok(told)
     }
 }
 
