@@ -103,8 +103,9 @@
 //! - After a FIN or RST, from this direction, the time-out is short; each further packet begins it
 //!   anew, for the other direction may still be open. A SYN is then another connection, and chooses
 //!   again. An RST of no known flow goes by the hash, and leaves no state.
-//! - State says which backend by what it is, not by its place in the list. A flow therefore keeps its
-//!   backend whatever happens to the others; if that one is gone or down, it chooses again.
+//! - State says which backend of which service by what they are, not by their places in the lists. A flow therefore
+//!   keeps its backend whatever happens to the others; if that one is gone or down, it chooses again, and so it does if
+//!   a reload gives its service another address, prefix, port or protocol.
 //! - Fragments: the first of several is dropped (later ones have no ports and could not follow it);
 //!   later ones pass as they are, and no host makes anything of them.
 //! - ICMP to the VIP passes as it is, errors about a backend's packets among them. So path MTU
@@ -267,7 +268,7 @@ impl LoadBalancer {
     fn in_place(&self, state: &mut State, meta: &Meta, _: Stamp, edits: &mut Edits) -> bool {
         let is_known = meta.is_first_fragment == 0 && !meta.reopens(state.phase);
         let backend = match self.services.get(state.service) {
-            Some(service) if is_known => service.goes_on(state, &meta.dst, meta.dst_port, meta.protocol),
+            Some(service) if is_known => service.goes_on(state),
             _ => None,
         };
         let Some(backend) = backend else { return false };

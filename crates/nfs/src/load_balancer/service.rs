@@ -168,7 +168,7 @@ pub(super) struct Service {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backend {
     what: What,
-    /// A hash of `what`.
+    /// A hash of `what` and of the service.
     pub(super) id: u32,
     weight: u32,
     state: BackendState,
@@ -201,9 +201,10 @@ impl Service {
         if !(1..=BACKENDS_MAX).contains(&backends.len()) {
             return wrong(format!("has {} backends; 1 to {BACKENDS_MAX} are possible", backends.len()));
         }
+        let end = End::new(*vip, *port, protocol.number());
         let mut checked: Vec<Backend> = Vec::with_capacity(backends.len());
         for (number, options) in (1..).zip(backends) {
-            let backend = match Backend::new(options, *vip, *port) {
+            let backend = match Backend::new(options, *vip, *port, end) {
                 Ok(backend) if checked.iter().any(|other| other.what == backend.what) => {
                     return wrong(format!("has the backend {} twice", backend.what));
                 }
@@ -212,12 +213,11 @@ impl Service {
             };
             checked.push(backend);
         }
-        let protocol = protocol.number();
         Ok(Service {
             vip: *vip,
             port: *port,
-            protocol,
-            end: End::new(*vip, *port, protocol),
+            protocol: protocol.number(),
+            end,
             maglev: maglev(&checked),
             round_robin: if policy == Policy::RoundRobin {
                 round_robin(&checked)
@@ -243,12 +243,12 @@ impl Service {
         self.backends.len()
     }
 
-    /// The backend of a flow, if it is where it was, still takes the flow's packets, and these come to the service.
+    /// The backend of a flow, if it is where it was and still takes the flow's packets. These come to the service then,
+    /// since they came to one of this address, port and protocol.
     #[inline(always)]
-    pub(super) fn goes_on(&self, state: &State, addr: &Addr, port: u16, protocol: u8) -> Option<&Backend> {
+    pub(super) fn goes_on(&self, state: &State) -> Option<&Backend> {
         let backend = self.backends.get(usize::from(state.backend))?;
-        let is_there = backend.id == state.backend_id && backend.keeps_flows;
-        (is_there && self.end.has(addr, port, protocol)).then_some(backend)
+        (backend.id == state.backend_id && backend.keeps_flows).then_some(backend)
     }
 
     /// The backend of a flow and its position, if it still takes the flow's packets.
@@ -304,7 +304,12 @@ fn name(vip: Vip, port: ServicePort) -> String {
 
 impl Backend {
     /// Or what is wrong with the backend.
-    fn new(options: &BackendOptions, vip: Vip, service_port: ServicePort) -> Result<Backend, String> {
+    fn new(
+        options: &BackendOptions,
+        vip: Vip,
+        service_port: ServicePort,
+        service: End,
+    ) -> Result<Backend, String> {
         let BackendOptions { address, port, mac, weight, state } = *options;
         let stays = if let ServicePort::One(port) = service_port { port } else { 0 };
         if address.is_none() && mac.is_none() {
@@ -344,7 +349,7 @@ impl Backend {
         };
         Ok(Backend {
             what,
-            id: hash_bytes(what.as_bytes(), 0) as u32,
+            id: hash_bytes(what.as_bytes(), service.hash()) as u32,
             weight,
             state,
             keeps_flows: state != BackendState::Down,

@@ -28,7 +28,7 @@ pub struct Meta {
 pub struct State {
     /// Packets to the backend.
     pub packets: u64,
-    /// The backend, by a hash of its address, port and MAC address.
+    /// The backend, by a hash of its address, port and MAC address, and of its service's address, port and protocol.
     pub backend_id: u32,
     /// Where in the service's list it was found.
     pub backend: u16,

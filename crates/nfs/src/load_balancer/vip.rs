@@ -6,9 +6,11 @@ use core::net::IpAddr;
 use alloc::format;
 use alloc::string::String;
 
+use nf::hash_bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use wire::Addr;
+use zerocopy::IntoBytes;
 
 use crate::prefix::parse_prefix;
 
@@ -133,6 +135,12 @@ impl End {
             port_and_protocol: port_and_protocol(port, protocol),
             port_and_protocol_mask: mask,
         }
+    }
+
+    /// Differs between services.
+    pub(super) fn hash(&self) -> u64 {
+        let rest = u64::from(self.port_and_protocol) | u64::from(self.port_and_protocol_mask) << 32;
+        hash_bytes([self.addr, self.addr_mask, rest.into()].as_bytes(), 0)
     }
 
     /// Whether packets to there are the service's.
