@@ -32,6 +32,13 @@ pub trait FlowKey:
     fn short_of(headers: &Headers) -> Short {
         Self::of(headers).short()
     }
+
+    /// [`FlowKey::short_of`] where both addresses are IPv4, which a key may know a shorter way to. Of others it may be
+    /// what stands for another key.
+    #[inline]
+    fn short_of_ipv4(headers: &Headers) -> Short {
+        Self::short_of(headers)
+    }
 }
 
 /// What stands for a key: see [`FlowKey::short`].
@@ -65,14 +72,27 @@ impl Short {
     #[inline]
     fn of_ends(ends: [(Addr, u16); 2], protocol: u8) -> Short {
         let [(a, a_port), (b, b_port)] = ends;
-        let rest = u64::from(a_port) | u64::from(b_port) << 16 | u64::from(protocol) << 32;
         match (a.to_v4(), b.to_v4()) {
-            (Some(a), Some(b)) => {
-                let addrs = u64::from(u32::from_le_bytes(a)) | u64::from(u32::from_le_bytes(b)) << 32;
-                Short { bits: u128::from(addrs) | u128::from(rest) << 64, is_exact: true }
+            (Some(a), Some(b)) => Short::of_ipv4_ends([(a, a_port), (b, b_port)], protocol),
+            _ => {
+                let rest = Short::rest([a_port, b_port], protocol);
+                Short::of_hash(u128::from_le_bytes(a.0), u128::from_le_bytes(b.0), rest)
             }
-            _ => Short::of_hash(u128::from_le_bytes(a.0), u128::from_le_bytes(b.0), rest),
         }
+    }
+
+    /// The same of IPv4 addresses.
+    #[inline]
+    fn of_ipv4_ends(ends: [([u8; 4], u16); 2], protocol: u8) -> Short {
+        let [(a, a_port), (b, b_port)] = ends;
+        let addrs = u64::from(u32::from_le_bytes(a)) | u64::from(u32::from_le_bytes(b)) << 32;
+        let rest = Short::rest([a_port, b_port], protocol);
+        Short { bits: u128::from(addrs) | u128::from(rest) << 64, is_exact: true }
+    }
+
+    #[inline]
+    fn rest([a_port, b_port]: [u16; 2], protocol: u8) -> u64 {
+        u64::from(a_port) | u64::from(b_port) << 16 | u64::from(protocol) << 32
     }
 
     #[inline(never)]
@@ -193,6 +213,12 @@ impl FlowKey for FiveTuple {
         let ends = [(self.src, self.src_port), (self.dst, self.dst_port)];
         Short::of_ends(ends, self.protocol)
     }
+
+    #[inline]
+    fn short_of_ipv4(headers: &Headers) -> Short {
+        let ends = [(headers.src.last4(), headers.src_port), (headers.dst.last4(), headers.dst_port)];
+        Short::of_ipv4_ends(ends, headers.protocol)
+    }
 }
 
 impl FlowKey for Connection {
@@ -221,14 +247,19 @@ impl FlowKey for Connection {
         Short::of_ends(ends, self.protocol)
     }
 
-    /// Of two IPv4 addresses: each end is one number, and the ends are ordered as numbers.
     #[inline]
     fn short_of(headers: &Headers) -> Short {
-        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else {
-            return Connection::short_of_others(headers);
-        };
-        let end = |addr, port| u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
-        let (src, dst) = (end(src, headers.src_port), end(dst, headers.dst_port));
+        match (headers.src.to_v4(), headers.dst.to_v4()) {
+            (Some(_), Some(_)) => Connection::short_of_ipv4(headers),
+            _ => Connection::short_of_others(headers),
+        }
+    }
+
+    /// Each end is one number, and the ends are ordered as numbers.
+    #[inline]
+    fn short_of_ipv4(headers: &Headers) -> Short {
+        let end = |addr: Addr, port| u64::from(u32::from_be_bytes(addr.last4())) << 16 | u64::from(port);
+        let (src, dst) = (end(headers.src, headers.src_port), end(headers.dst, headers.dst_port));
         let (low, high) = (src.min(dst), src.max(dst));
         let addr = |end: u64| u64::from(((end >> 16) as u32).swap_bytes());
         let ports = low & 0xffff | (high & 0xffff) << 16;
@@ -266,6 +297,11 @@ impl FlowKey for AddrPair {
     #[inline]
     fn short(&self) -> Short {
         Short::of_ends([(self.src, 0), (self.dst, 0)], 0)
+    }
+
+    #[inline]
+    fn short_of_ipv4(headers: &Headers) -> Short {
+        Short::of_ipv4_ends([(headers.src.last4(), 0), (headers.dst.last4(), 0)], 0)
     }
 }
 
@@ -456,6 +492,10 @@ mod tests {
         }
     }
 
+    fn ipv4_too<K: FlowKey>(headers: &Headers) {
+        assert_eq!(K::short_of_ipv4(headers), K::of(headers).short(), "{headers:?}");
+    }
+
     /// The short way gives what the long one does, whichever end is lower, and for addresses of both families.
     #[test]
     fn what_stands_for_a_key_is_found_the_short_way_too() {
@@ -468,6 +508,13 @@ mod tests {
                 let headers = Headers { src, dst, src_port, dst_port, ..headers() };
                 assert_eq!(Connection::short_of(&headers), Connection::of(&headers).short(), "{headers:?}");
                 assert_eq!(FiveTuple::short_of(&headers), FiveTuple::of(&headers).short());
+                if let (Some(_), Some(_)) = (src.to_v4(), dst.to_v4()) {
+                    ipv4_too::<Connection>(&headers);
+                    ipv4_too::<FiveTuple>(&headers);
+                    ipv4_too::<AddrPair>(&headers);
+                    ipv4_too::<SrcAddr>(&headers);
+                    ipv4_too::<SrcEndpoint>(&headers);
+                }
             }
         }
     }

@@ -71,12 +71,26 @@ pub fn bits(mut packets: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The same for each of them. Most sets have no gap: then there is a count, and no set.
+/// How many packets are in the set, if they are the first ones. Most sets are so: a count takes less than a set.
 #[inline(always)]
-fn each(packets: u64, wanted: &[Wanted], mut run: impl FnMut(usize, &Wanted)) {
-    match packets & packets.wrapping_add(1) {
-        0 => wanted[..packets.trailing_ones() as usize].iter().enumerate().for_each(|(i, one)| run(i, one)),
-        _ => bits(packets).for_each(|packet| run(packet, &wanted[packet])),
+pub fn count_of_first(packets: u64) -> Option<usize> {
+    (packets & packets.wrapping_add(1) == 0).then(|| packets.trailing_ones() as usize)
+}
+
+/// Takes each packet of the set, by index, with what it is looked up by and its block.
+#[inline(always)]
+fn each(
+    packets: u64,
+    wanted: &[Wanted],
+    slots: &mut [Slot; BATCH_MAX],
+    mut run: impl FnMut(usize, &Wanted, &mut Slot),
+) {
+    match count_of_first(packets) {
+        Some(count) => {
+            let all = wanted[..count].iter().zip(slots);
+            all.enumerate().for_each(|(packet, (wanted, slot))| run(packet, wanted, slot));
+        }
+        None => bits(packets).for_each(|packet| run(packet, &wanted[packet], &mut slots[packet])),
     }
 }
 
@@ -84,13 +98,16 @@ impl<K: FlowKey> FlowTable<K> {
     /// First pass: asks for the buckets of packets. Bit *i* of `packets` stands for entry *i* of `wanted`.
     #[inline]
     pub fn ask(&self, packets: u64, wanted: &[Wanted]) {
-        each(packets, wanted, |_, wanted| self.prefetch_bucket(wanted.hash()));
+        match count_of_first(packets) {
+            Some(count) => wanted[..count].iter().for_each(|wanted| self.prefetch_bucket(wanted.hash())),
+            None => bits(packets).for_each(|packet| self.prefetch_bucket(wanted[packet].hash())),
+        }
     }
 
     /// Second pass: reads the buckets, and asks for the blocks that may be the packets' flows'.
     #[inline]
     pub fn candidates(&self, packets: u64, wanted: &[Wanted], slots: &mut [Slot; BATCH_MAX]) {
-        each(packets, wanted, |packet, wanted| slots[packet] = self.candidate(wanted.hash()));
+        each(packets, wanted, slots, |_, wanted, slot| *slot = self.candidate(wanted.hash()));
     }
 
     /// Third pass: leaves in `slots`, where the candidates are, each packet's block, dead or alive, or [`Slot::NONE`];
@@ -103,24 +120,36 @@ impl<K: FlowKey> FlowTable<K> {
         slots: &mut [Slot; BATCH_MAX],
         key: impl Fn(usize) -> K,
     ) -> u64 {
-        let mut misses = 0;
-        each(packets, wanted, |packet, wanted| {
-            let slot = self.confirm(slots[packet], wanted, || key(packet));
-            slots[packet] = slot;
-            if !slot.is_some() {
-                misses |= 1 << packet;
+        // Those that are not at once what was looked for come after, so that the loop has the registers.
+        let mut others = 0;
+        each(packets, wanted, slots, |packet, wanted, slot| {
+            if !self.is_at(*slot, wanted) {
+                others |= 1 << packet;
             }
         });
+        let mut misses = 0;
+        for packet in bits(others) {
+            slots[packet] = self.confirm_slowly(slots[packet], &wanted[packet], || key(packet));
+            if !slots[packet].is_some() {
+                misses |= 1 << packet;
+            }
+        }
         packets & !misses
     }
 
     /// The block of one packet, of which `candidate` is what the second pass gave, now or before.
     #[inline(always)]
     pub fn confirm(&self, candidate: Slot, wanted: &Wanted, key: impl Fn() -> K) -> Slot {
-        if self.blocks.is_of(candidate.0, wanted.short, wanted.identity) {
-            return candidate;
+        match self.is_at(candidate, wanted) {
+            true => candidate,
+            false => self.confirm_slowly(candidate, wanted, key),
         }
-        self.confirm_slowly(candidate, wanted, key)
+    }
+
+    /// Whether the candidate is certainly the packet's block.
+    #[inline(always)]
+    fn is_at(&self, candidate: Slot, wanted: &Wanted) -> bool {
+        self.blocks.is_of(candidate.0, wanted.short, wanted.identity)
     }
 
     /// A key that has to be compared whole, or a flow that is not where it was looked for.

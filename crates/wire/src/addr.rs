@@ -37,7 +37,7 @@ impl Addr {
 
     /// The last four octets: all of an IPv4 address.
     #[inline]
-    pub(crate) fn last4(self) -> [u8; 4] {
+    pub fn last4(self) -> [u8; 4] {
         let [.., a, b, c, d] = self.0;
         [a, b, c, d]
     }

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use io::Port;
 use nf::{FlowKey, Short};
-use table::{FlowTable, Horizon, Parcel, Slot, Wanted};
+use table::{FlowTable, Horizon, Parcel, Slot, Wanted, count_of_first};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -181,13 +181,6 @@ pub(crate) struct Located {
     pub(crate) slots: [Slot; BATCH_PACKETS],
 }
 
-/// What a packet is looked up by.
-#[inline(always)]
-fn wanted_of<K: FlowKey>(headers: &Headers, hash: impl Fn(Short, &Headers) -> u32) -> Wanted {
-    let short = K::short_of(headers);
-    Wanted::new(short, hash(short, headers))
-}
-
 impl Located {
     pub(crate) fn new() -> Box<Located> {
         Box::new(Located { wanted: [Wanted::NONE; BATCH_PACKETS], slots: [Slot::NONE; BATCH_PACKETS] })
@@ -201,18 +194,36 @@ impl Located {
         batch: &Batch,
         hash: impl Fn(Short, &Headers) -> u32,
     ) {
+        // Plain packets are IPv4, and stay so whatever edits them.
+        debug_assert!(bits(packets & batch.plain).all(|packet| {
+            let Headers { src, dst, .. } = batch.headers[packet];
+            src.to_v4().is_some() && dst.to_v4().is_some()
+        }));
+        match packets & !batch.plain {
+            0 => self.note_keys(packets, batch, K::short_of_ipv4, hash),
+            _ => self.note_keys(packets, batch, K::short_of, hash),
+        }
+    }
+
+    #[inline(always)]
+    fn note_keys(
+        &mut self,
+        packets: u64,
+        batch: &Batch,
+        short: impl Fn(&Headers) -> Short,
+        hash: impl Fn(Short, &Headers) -> u32,
+    ) {
+        let wanted = |headers: &Headers| {
+            let short = short(headers);
+            Wanted::new(short, hash(short, headers))
+        };
         let headers = &*batch.headers;
-        match packets & packets.wrapping_add(1) {
-            // Most sets have no gap: then there is a count, and no set.
-            0 => {
-                let all = headers.iter().zip(&mut self.wanted);
-                for (headers, wanted) in all.take(packets.trailing_ones() as usize) {
-                    *wanted = wanted_of::<K>(headers, &hash);
-                }
+        match count_of_first(packets) {
+            Some(count) => {
+                let all = headers.iter().zip(&mut self.wanted).take(count);
+                all.for_each(|(headers, to)| *to = wanted(headers));
             }
-            _ => {
-                bits(packets).for_each(|packet| self.wanted[packet] = wanted_of::<K>(&headers[packet], &hash))
-            }
+            None => bits(packets).for_each(|packet| self.wanted[packet] = wanted(&headers[packet])),
         }
     }
 
