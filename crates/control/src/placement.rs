@@ -10,6 +10,8 @@
 
 #[cfg(test)]
 pub(crate) mod cases;
+#[cfg(test)]
+mod tests;
 
 use crate::{BUCKETS, Balancer};
 
@@ -43,6 +45,9 @@ pub struct Caps {
 
 /// Loads may differ from their mean by this share before anything is changed.
 const TOLERANCE: f64 = 0.05;
+
+/// Where loads do not fit, bound cores may have so many times a share more to do, until they have what others may.
+const SLACK_STEPS: u64 = 16;
 
 impl Placement {
     /// Shards are dealt out to `cores` cores in turn, and nothing is offloaded.
@@ -192,7 +197,8 @@ impl Placement {
 
     /// Fits loads on as few cores as keep below their caps (Tables II and III), from core 0 on and no fewer than `least`, and
     /// moves few shards for that. Where flows have priority, some cores may have no shards, and step for others alone. Says
-    /// how many cores are used; `None` if all cores together are too few: then loads are made even.
+    /// how many cores are used; `None` if all cores together are too few: then bound cores have as little more to do than their cap as
+    /// can be found, and where no others can help them loads are made even.
     ///
     /// # Panics
     /// As [`Placement::balance`].
@@ -201,22 +207,39 @@ impl Placement {
         let cores = self.offloaders.len();
         let pinned = self.owners.iter().enumerate().filter(|(shard, _)| balancer.is_pinned(*shard));
         let pinned = pinned.map(|(_, owner)| usize::from(*owner) + 1).fold(1, usize::max);
-        for used in least.max(pinned).clamp(1, cores)..=cores {
-            // Equation 8 wants two workers for an offloader; one is enough here.
-            let fewest = if self.has_priority() { used.div_ceil(2).max(pinned) } else { used };
-            for workers in (fewest..=used).rev() {
-                let mut fewer = self.on_fewer(workers, used, costs);
-                if !fewer.is_within(costs, caps) {
-                    fewer.relieve(workers, used, costs, caps, balancer);
-                }
-                if fewer.is_within(costs, caps) {
-                    *self = fewer;
-                    return Some(used);
-                }
-            }
+        let on = |used, caps| self.on(used, pinned, costs, caps, balancer);
+        let fits = (least.max(pinned).clamp(1, cores)..=cores).find_map(|used| Some((used, on(used, caps)?)));
+        if let Some((used, placement)) = fits {
+            *self = placement;
+            return Some(used);
         }
-        self.balance(costs, balancer);
+        let more = |step| caps.priority + caps.regular.saturating_sub(caps.priority) * step / SLACK_STEPS;
+        let mut slack = (1..=SLACK_STEPS).map(more).filter(|priority| *priority > caps.priority);
+        match slack.find_map(|priority| on(cores, Caps { priority, ..caps })) {
+            Some(placement) => *self = placement,
+            None => self.balance(costs, balancer),
+        }
         None
+    }
+
+    /// The same on `used` cores, as many of them as can be with shards, and `pinned` at least; `None` if they are too few.
+    fn on(
+        &self,
+        used: usize,
+        pinned: usize,
+        costs: &[Buckets],
+        caps: Caps,
+        balancer: &Balancer,
+    ) -> Option<Placement> {
+        // Equation 8 wants two workers for an offloader; one is enough here.
+        let fewest = if self.has_priority() { used.div_ceil(2).max(pinned) } else { used };
+        (fewest..=used).rev().find_map(|workers| {
+            let mut fewer = self.on_fewer(workers, used, costs);
+            if !fewer.is_within(costs, caps) {
+                fewer.relieve(workers, used, costs, caps, balancer);
+            }
+            fewer.is_within(costs, caps).then_some(fewer)
+        })
     }
 
     /// By core, how much it may have to do.
@@ -301,168 +324,4 @@ pub fn utilisation_for(slo_ns: f64, ca2: f64, cs2: f64, service_ns: f64, most: f
     }
     let ratio = slo_ns / per_load;
     (ratio / (1.0 + ratio)).min(most)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::placement::cases::{ON_TWO, best, cases, even};
-
-    fn balanced(before: &Placement, costs: &[Buckets]) -> Placement {
-        let mut after = before.clone();
-        after.balance(costs, &Balancer::default());
-        after
-    }
-
-    fn alike(most: u64) -> Caps {
-        Caps { priority: most, regular: most }
-    }
-
-    /// By hand: 4 shards of 64, 64, 64 and 320 on 2 cores. Core 1 has 384 of 512 and offloads 128 of its heaviest shard,
-    /// which is 25 buckets of 5, since no move of a shard helps more than it costs.
-    #[test]
-    fn a_shard_that_is_too_much_for_a_core_is_offloaded_in_part() {
-        let costs = [even(1), even(1), even(1), even(5)];
-        let after = balanced(&Placement::new(4, 2), &costs);
-        let loads = after.loads(&costs);
-        assert!(loads.iter().all(|load| load.abs_diff(256) <= 13), "{after:?}: {loads:?}");
-        assert!(after.ratios[3] > 0 && after.offloaders[usize::from(after.owners[3])].is_some(), "{after:?}");
-    }
-
-    #[test]
-    fn what_is_even_stays_as_it_is() {
-        let costs = [even(10), even(10), even(10), even(10)];
-        let before = Placement::new(4, 2);
-        assert_eq!(balanced(&before, &costs), before);
-        let costs = [even(0), even(0), even(0), even(0)];
-        assert_eq!(balanced(&before, &costs), before, "nothing to do");
-        let costs = [even(1), even(1), even(1), even(5)];
-        let once = balanced(&before, &costs);
-        assert_eq!(balanced(&once, &costs), once, "a second time changes nothing");
-    }
-
-    /// An elephant of one bucket cannot be divided: the others leave it.
-    #[test]
-    fn an_elephant_is_left_alone() {
-        let mut with_elephant = even(1);
-        with_elephant[40] = 1_000;
-        let costs = [with_elephant, even(1), even(1), even(1)];
-        let after = balanced(&Placement::new(4, 2), &costs);
-        let loads = after.loads(&costs);
-        let most = *loads.iter().max().expect("cores");
-        assert!(most <= 1_000 + 64, "{after:?}: {loads:?}");
-    }
-
-    /// One that is among the first of its shard's buckets may go, and most others stay.
-    #[test]
-    fn an_elephant_may_be_what_is_offloaded() {
-        let mut with_elephant = even(5);
-        with_elephant[0] = 300;
-        let costs = [with_elephant, even(0)];
-        let after = balanced(&Placement::new(2, 2), &costs);
-        assert_eq!((after.ratios[0], after.loads(&costs)), (2, vec![310, 305]));
-    }
-
-    #[test]
-    fn as_few_cores_as_keep_below_what_they_may() {
-        let fit = |costs: &[Buckets], cores, most| {
-            let mut placement = Placement::new(costs.len(), cores);
-            let used = placement.fit(costs, alike(most), 1, &Balancer::default());
-            (used, placement.loads(costs))
-        };
-        let costs = [even(1), even(1), even(1), even(1)];
-        assert_eq!(fit(&costs, 4, 256), (Some(1), vec![256, 0, 0, 0]));
-        assert_eq!(fit(&costs, 4, 255).0, Some(2));
-        assert_eq!(fit(&costs, 4, 128).0, Some(2));
-        assert_eq!(fit(&costs, 4, 64).0, Some(4));
-        assert_eq!(fit(&costs, 4, 63).0, None, "all cores are too few");
-        // One shard that is more than a core may have: a part of it is offloaded.
-        let (used, loads) = fit(&[even(4), even(1)], 2, 170);
-        assert!(used == Some(2) && loads.iter().all(|load| *load <= 170), "{used:?} {loads:?}");
-    }
-
-    /// Of 64 buckets the last 32 have priority: though their core has too much, it keeps them.
-    #[test]
-    fn what_has_priority_is_not_offloaded() {
-        let mut costs = even(1);
-        costs[32..].fill(9);
-        let mut placement = Placement::new(1, 2).with_priority();
-        placement.balance(&[costs], &Balancer::default());
-        assert_eq!((placement.loads(&[costs]), placement.ratios[0]), (vec![288, 32], 32));
-        assert_eq!(placement.priority_loads(&[costs]), [288, 0]);
-        let without = balanced(&Placement::new(1, 2), &[costs]);
-        assert!(without.ratios[0] > 32, "{without:?}");
-    }
-
-    /// Two shards of 640 with 64 of priority each. A worker may have 336 to do, others 672: two workers need an offloader
-    /// beside them where four cores would be needed if all were alike.
-    #[test]
-    fn an_objective_binds_cores_with_priority_alone() {
-        let mut costs = [18; BUCKETS as usize];
-        costs[32..].fill(2);
-        let costs = [costs, costs];
-        let mut placement = Placement::new(2, 4).with_priority();
-        let caps = Caps { priority: 336, regular: 672 };
-        assert_eq!(placement.fit(&costs, caps, 1, &Balancer::default()), Some(3));
-        assert_eq!(placement.bound(), [true, true, false, false], "{placement:?}");
-        let before = placement.clone();
-        assert_eq!(placement.fit(&costs, caps, 1, &Balancer::default()), Some(3));
-        assert_eq!(placement, before, "what fits stays");
-        let mut placement = Placement::new(2, 4).with_priority();
-        assert_eq!(placement.fit(&costs, alike(336), 1, &Balancer::default()), Some(4));
-    }
-
-    /// Of three cores one is left, and then they come back.
-    #[test]
-    fn cores_that_are_not_used_have_nothing() {
-        let costs = [even(1), even(1), even(1), even(5)];
-        let mut placement = balanced(&Placement::new(4, 3), &costs);
-        assert!(placement.offloaders.iter().any(Option::is_some), "{placement:?}");
-        placement.on_first(1, &costs, |one| one.balance(&costs, &Balancer::default()));
-        assert_eq!(placement.loads(&costs), [512, 0, 0]);
-        assert_eq!((&placement.owners, &placement.offloaders), (&vec![0; 4], &vec![None; 3]));
-        placement.on_first(3, &costs, |all| all.balance(&costs, &Balancer::default()));
-        assert!(placement.loads(&costs).iter().all(|load| *load > 100), "{placement:?}");
-    }
-
-    #[test]
-    fn a_core_that_is_in_use_and_fits_keeps_its_shards() {
-        let costs = [even(1), even(1), even(1), even(1)];
-        let mut placement = Placement { owners: vec![0, 0, 1, 1], ..Placement::new(4, 4) };
-        let before = placement.clone();
-        assert_eq!(placement.fit(&costs, alike(128), 1, &Balancer::default()), Some(2));
-        assert_eq!(placement.changes_from(&before), 0);
-        assert_eq!(
-            placement.fit(&costs, alike(256), 2, &Balancer::default()),
-            Some(2),
-            "no fewer than asked for"
-        );
-    }
-
-    /// M/M/1 has `ca2 = cs2 = 1`, where Kingman's formula is exact: a wait of 9 times of service is at 90%.
-    #[test]
-    fn kingmans_formula_is_a_cap_on_utilisation() {
-        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        assert!(close(utilisation_for(900.0, 1.0, 1.0, 100.0, 1.0), 0.9));
-        assert!(close(utilisation_for(900.0, 1.0, 1.0, 100.0, 0.8), 0.8));
-        assert!(close(utilisation_for(100.0, 1.0, 1.0, 100.0, 1.0), 0.5));
-        assert!(close(utilisation_for(100.0, 0.0, 0.0, 100.0, 0.95), 0.95), "nothing varies");
-    }
-
-    /// Gaps over 24 random cases of 4 shards on 2 cores, and 8 of 3 shards on 3: what is greedily left of `Σ (u − T)²`
-    /// above the optimum, whose ratios are quarters: finer ones may do better.
-    #[test]
-    fn the_gap_to_the_optimum_of_small_cases_is_small() {
-        let gap = |(cores, costs): (usize, Vec<Buckets>)| {
-            balanced(&Placement::new(costs.len(), cores), &costs).imbalance(&costs) - best(&costs, cores)
-        };
-        let gaps: Vec<f64> = cases().map(gap).collect();
-        let (two, three) = gaps.split_at(ON_TWO);
-        let of = |gaps: &[f64]| {
-            (gaps.iter().sum::<f64>() / gaps.len() as f64, gaps.iter().copied().fold(0.0, f64::max))
-        };
-        println!("gap to the optimum in shares of T², mean and most: {:?} and {:?}", of(two), of(three));
-        assert!(of(two).0 < 0.001 && of(two).1 < 0.01, "{two:?}");
-        assert!(of(three).0 < 0.001 && of(three).1 < 0.01, "{three:?}");
-    }
 }

@@ -7,7 +7,7 @@
 use nf::prefix::PrefixSet;
 use serde::Deserialize;
 use strategy::HashFields;
-use wire::{Fields, Headers};
+use wire::{Addr, Fields, Headers};
 
 /// Which packets have priority: the first class that a packet fits decides, and one of no class has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,12 @@ pub(crate) struct ClassOptions {
 impl Classes {
     pub(crate) fn new(classes: Vec<Class>) -> Classes {
         Classes(classes)
+    }
+
+    /// Packets from or to these addresses have priority.
+    pub fn of_hosts(addrs: impl IntoIterator<Item = Addr>) -> Classes {
+        let prefixes = PrefixSet::of(addrs);
+        Classes(vec![Class { priority: Priority::High, prefixes, ports: Vec::new() }])
     }
 
     /// Whether all packets are alike.

@@ -39,6 +39,7 @@ mod two_cards;
 pub use auto::candidates::Candidates;
 pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
 pub use dispatch::{Dispatcher, Queues, Steer, Steered, SteeredTeam, Team};
+pub use dyssect::controller::ShardController;
 pub use egress::Replayed;
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;

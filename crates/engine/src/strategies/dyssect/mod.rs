@@ -4,8 +4,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | `classified` | which bucket a packet with priority is in, where the chain has classes of traffic |
+//! | `controller` | who steps what from period to period, by their packets |
 //! | `objective` | how much a core may have to do so that packets wait no longer than they may |
-//! | `steering` | where packets enter: the indirection table, and the controller's decisions as they come into force (Algorithm 1) |
+//! | `steering` | where packets enter: the indirection table, and what the controller decides as it comes into force (Algorithm 1) |
 //! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
 //! | `unit` | a shard, or the offloaded part of one, on its way |
 //!
@@ -13,6 +14,7 @@
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
 mod classified;
+pub(super) mod controller;
 mod objective;
 mod steering;
 mod unit;
@@ -20,13 +22,13 @@ mod worker;
 
 use std::sync::Arc;
 
-use control::Placement;
 use strategy::{Assign, Every, Rebalancing, Rss};
 
 use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::Team;
 use crate::strategies::dyssect::classified::Classified;
+use crate::strategies::dyssect::controller::ShardController;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::steering::Steering;
 use crate::strategies::dyssect::worker::Core;
@@ -90,22 +92,19 @@ impl Strategy for Dyssect {
         let mut owners = owners(plan);
         let shards = plan.shards.unwrap_or_default().count();
         owners.truncate(shards);
-        let has_classes = !chain.classes.is_empty();
-        let objective = chain.slo.map(Objective::new);
-        let meter = objective.as_ref().map(Objective::meter);
+        let controller = ShardController::new(chain, plan);
+        let meter = controller.objective.as_ref().map(Objective::meter);
         let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
         let rebalancing = plan.rebalancing.unwrap_or_default();
         let (assign, active) = (self.assign(chain, plan), plan.active.clone());
         plan.account.begin(self.name(), plan.cores, "shard", &owners);
         plan.account.tell(|told| {
             told.offloaders = vec![None; plan.cores];
+            let has_classes = controller.placement().has_priority();
             told.priority = has_classes.then(|| told.priority.take().unwrap_or_default());
         });
-        let by_hand = (plan.pins.clone(), Arc::clone(&plan.account));
-        let first = Placement { owners, ..Placement::new(shards, plan.cores) };
-        let first = if has_classes { first.with_priority() } else { first };
-        let steering =
-            Steering::new(assign, first, rebalancing, objective, active, (orders, signals), by_hand);
+        let account = Arc::clone(&plan.account);
+        let steering = Steering::new(assign, controller, rebalancing, active, (orders, signals), account);
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
     }

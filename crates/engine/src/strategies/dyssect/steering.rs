@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use control::{BUCKETS, Balancer, Buckets, Orders, Placement};
+use control::{Buckets, Orders, Placement};
 use io::{Closed, Frame};
-use nf::hash_bytes;
 use ring::Producer;
-use strategy::{ActiveCores, Assign, Every, Move, Pins, Rebalancing, Schedule};
+use strategy::{ActiveCores, Assign, Move, Rebalancing, Schedule};
 use wire::{Headers, Stamp};
 
 use crate::strategies::account::{Account, Decision, RatioChange, why};
 use crate::strategies::dispatch::{Dispatcher, Queues};
+use crate::strategies::dyssect::controller::ShardController;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::worker::{Says, Signal};
 use crate::strategies::orders::{give, give_order};
@@ -18,7 +18,7 @@ use crate::strategies::orders::{give, give_order};
 /// Sends packets to the workers of their shards, and tells cores what the controller decides.
 pub(super) struct Steering {
     hash: Box<dyn Assign>,
-    now: Placement,
+    controller: ShardController,
     /// Which cores may get packets, and how many did when that was looked at last.
     active: ActiveCores,
     cores: usize,
@@ -26,49 +26,34 @@ pub(super) struct Steering {
     decided: Option<(u64, Placement)>,
     /// By shard, how often it has gone from core to core.
     tenures: Vec<u32>,
-    /// Packets of the period at hand, by shard.
-    counted: Vec<Buckets>,
-    /// The same of all periods, the later ones counting for more.
-    loads: Vec<Buckets>,
     rebalancing: Rebalancing,
-    /// If the chain has one.
-    objective: Option<Objective>,
-    balancer: Balancer,
     schedule: Schedule,
     orders: Orders,
     signals: Vec<Producer<Signal>>,
-    pins: Pins,
     account: Arc<Account>,
 }
 
 impl Steering {
-    /// Who steps what is so at first. `orders` and `signals` go to the cores.
+    /// Has cores do what the controller decides. `orders` and `signals` go to them.
     pub(super) fn new(
         hash: Box<dyn Assign>,
-        first: Placement,
+        controller: ShardController,
         rebalancing: Rebalancing,
-        objective: Option<Objective>,
         active: ActiveCores,
         (orders, signals): (Orders, Vec<Producer<Signal>>),
-        (pins, account): (Pins, Arc<Account>),
+        account: Arc<Account>,
     ) -> Steering {
-        let shards = first.owners.len();
         Steering {
             hash,
             cores: signals.len(),
             active,
-            now: first,
             decided: None,
-            tenures: vec![0; shards],
-            counted: vec![[0; BUCKETS as usize]; shards],
-            loads: vec![[0; BUCKETS as usize]; shards],
+            tenures: vec![0; controller.placement().owners.len()],
+            controller,
             rebalancing,
-            objective,
-            balancer: Balancer::default(),
             schedule: Schedule::new(rebalancing.every),
             orders,
             signals,
-            pins,
             account,
         }
     }
@@ -76,28 +61,11 @@ impl Steering {
     #[cold]
     fn decide(&mut self, stamp: Stamp) {
         self.tell_of_priority();
-        let is_first = self.loads.iter().flatten().all(|load| *load == 0);
-        for (loads, counted) in self.loads.iter_mut().zip(&mut self.counted) {
-            // A period counts for as much as all before it.
-            for (load, counted) in loads.iter_mut().zip(&*counted) {
-                *load = if is_first { *counted } else { (*load + *counted) / 2 };
-            }
-            counted.fill(0);
-        }
-        let mut placement = self.now.clone();
-        let every = self.rebalancing.every;
-        self.balancer.pinned = self.pins.put(&mut placement.owners, self.cores);
-        placement.on_first(self.cores, &self.loads, |placement| match every {
-            Every::Period(period_ns) => match &mut self.objective {
-                Some(objective) => objective.place(placement, &self.loads, period_ns, &self.balancer),
-                None => placement.balance(&self.loads, &self.balancer),
-            },
-            Every::Packets(_) => shuffle(placement, stamp.seq, &self.balancer),
-            Every::Never => (),
-        });
-        let why = if self.objective.is_some() && why(every) == "loads" { "objective" } else { why(every) };
-        let told_objective = self.objective.as_ref().and_then(Objective::told);
-        self.tell_of(&placement, why, stamp, &self.loads);
+        let placement = self.controller.decide(self.cores, stamp.seq);
+        let (every, objective) = (self.rebalancing.every, &self.controller.objective);
+        let why = if objective.is_some() && why(every) == "loads" { "objective" } else { why(every) };
+        let told_objective = objective.as_ref().and_then(Objective::told);
+        self.tell_of(&placement, why, stamp, &self.controller.loads);
         self.account.tell(|told| told.objective = told_objective);
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
     }
@@ -106,14 +74,7 @@ impl Steering {
     #[cold]
     fn change_cores(&mut self, cores: usize, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
         (self.cores, self.decided) = (cores, None);
-        let mut costs = self.loads.clone();
-        for (cost, counted) in costs.iter_mut().flatten().zip(self.counted.iter().flatten()) {
-            // Shards without packets are shared out by their number.
-            *cost += counted + 1;
-        }
-        let mut placement = self.now.clone();
-        self.balancer.pinned = self.pins.put(&mut placement.owners, cores);
-        placement.on_first(cores, &costs, |placement| placement.balance(&costs, &self.balancer));
+        let (placement, costs) = self.controller.on_cores(cores);
         self.tell_of(&placement, "cores", stamp, &costs);
         self.put_in_force(placement, stamp, queues)
     }
@@ -122,8 +83,9 @@ impl Steering {
     fn tell_of_priority(&self) {
         self.account.tell(|told| {
             if let Some(priority) = &mut told.priority {
-                priority.packets += self.counted.iter().flatten().sum::<u64>();
-                priority.loads = self.now.priority_loads(&self.counted);
+                let ShardController { now, counted, .. } = &self.controller;
+                priority.packets += counted.iter().flatten().sum::<u64>();
+                priority.loads = now.priority_loads(counted);
                 priority.with_priority += priority.loads.iter().sum::<u64>();
             }
         });
@@ -131,14 +93,15 @@ impl Steering {
 
     /// Tells whoever asks what is decided.
     fn tell_of(&self, new: &Placement, why: &str, stamp: Stamp, costs: &[Buckets]) {
+        let now = self.controller.placement();
         let packets: Vec<u64> = costs.iter().map(|buckets| buckets.iter().sum()).collect();
         let ratio =
-            |(shard, to): (usize, u8)| RatioChange { shard: shard as u16, from: self.now.ratios[shard], to };
+            |(shard, to): (usize, u8)| RatioChange { shard: shard as u16, from: now.ratios[shard], to };
         let decision = Decision {
-            loads: self.now.loads(costs),
+            loads: now.loads(costs),
             loads_after: new.loads(costs),
-            ratios: changes(&self.now.ratios, &new.ratios).map(ratio).collect(),
-            ..Decision::new(stamp, why, &packets, (&self.now.owners, &new.owners))
+            ratios: changes(&now.ratios, &new.ratios).map(ratio).collect(),
+            ..Decision::new(stamp, why, &packets, (&now.owners, &new.owners))
         };
         self.account.tell(|told| told.looked(decision));
     }
@@ -146,7 +109,7 @@ impl Steering {
     /// In the order of Algorithm 1, lines 7 to 17: ratios, then shards, then offloaders.
     #[cold]
     fn put_in_force(&mut self, new: Placement, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
-        let old = std::mem::replace(&mut self.now, new.clone());
+        let old = self.controller.put_in_force(new.clone());
         for (shard, buckets) in changes(&old.ratios, &new.ratios) {
             let ratio = Says::Ratio { shard: shard as u16, buckets, tenure: self.tenures[shard] };
             self.tell(old.owners[shard].into(), ratio, queues)?;
@@ -186,27 +149,6 @@ fn changes<T: Copy + PartialEq>(old: &[T], new: &[T]) -> impl Iterator<Item = (u
         .map(|(index, (_, new))| (index, *new))
 }
 
-/// Changes a quarter of everything at random, whatever the loads: to show that it does no harm.
-fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
-    let (cores, most) = (placement.offloaders.len() as u64, u64::from(placement.offloadable));
-    let draw =
-        |what: u64, index: usize| hash_bytes(&[what, index as u64].map(u64::to_le_bytes).concat(), seed);
-    let is_drawn = |draw: u64| draw.is_multiple_of(4).then_some(draw >> 8);
-    let owners = placement.owners.iter_mut().enumerate();
-    for (shard, owner) in owners.filter(|(shard, _)| !balancer.is_pinned(*shard)) {
-        *owner = is_drawn(draw(0, shard)).map_or(*owner, |draw| (draw % cores) as u16);
-    }
-    for (shard, ratio) in placement.ratios.iter_mut().enumerate() {
-        *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (most + 1)) as u8);
-    }
-    for (core, offloader) in placement.offloaders.iter_mut().enumerate() {
-        if let Some(draw) = is_drawn(draw(2, core)) {
-            // To itself: nothing is offloaded.
-            *offloader = Some((draw % cores) as u16).filter(|to| usize::from(*to) != core);
-        }
-    }
-}
-
 /// The packets have ended: those of the last period are told of, too.
 impl Drop for Steering {
     fn drop(&mut self) {
@@ -223,8 +165,6 @@ impl Dispatcher for Steering {
         queues: &dyn Queues,
     ) -> Result<usize, Closed> {
         frame.entry = self.hash.entry(headers);
-        let shards = self.counted.len();
-        let (shard, bucket) = (usize::from(frame.entry) & (shards - 1), usize::from(frame.entry) / shards);
         let active = self.active.at(frame.stamp.seq);
         if active != self.cores {
             self.change_cores(active, frame.stamp, queues)?;
@@ -236,8 +176,7 @@ impl Dispatcher for Steering {
         if let Some((_, decision)) = self.decided.take_if(|(from_ns, _)| *from_ns <= frame.stamp.time_ns) {
             self.put_in_force(decision, frame.stamp, queues)?;
         }
-        self.counted[shard][bucket] += 1;
         self.schedule.count();
-        Ok(usize::from(self.now.owners[shard]))
+        Ok(self.controller.count(frame.entry))
     }
 }
