@@ -136,3 +136,46 @@ fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Registry;
+    use crate::strategies::DYSSECT;
+
+    fn controller(cores: usize) -> ShardController {
+        let text = "[[function]]\nuse = \"conntrack\"\n";
+        let chain = Chain::parse("test.toml", text, &Registry::stock()).expect("a chain");
+        let plan = Plan::new(&chain, DYSSECT, cores).expect("a plan");
+        ShardController::new(&chain, &plan)
+    }
+
+    /// The first counts whole: half of it would be too few cores for the second.
+    #[test]
+    fn a_period_counts_for_as_much_as_all_before_it() {
+        let mut controller = controller(2);
+        for (packets, load) in [(1_000, 1_000), (500, 750), (0, 375)] {
+            (0..packets).for_each(|_| assert_eq!(controller.count(17), 1));
+            let decision = controller.decide(2, 0);
+            // Of 16 shards.
+            assert_eq!(controller.loads[1][1], load);
+            assert_eq!(controller.loads.iter().flatten().sum::<u64>(), load);
+            assert_eq!(controller.put_in_force(decision).owners[1], 1, "what held has its worker");
+            controller.now.owners[1] = 1;
+        }
+    }
+
+    #[test]
+    fn each_entry_is_stepped_where_its_load_is() {
+        let mut controller = ShardController { every: Every::Packets(1), ..controller(4) };
+        let each = vec![[1; BUCKETS as usize]; 16];
+        for seed in 0..50 {
+            let placement = controller.decide(4, seed);
+            controller.put_in_force(placement);
+            let mut loads = vec![0; 4];
+            (0..1024).for_each(|entry| loads[controller.stepped_by(entry)] += 1);
+            assert_eq!(loads, controller.placement().loads(&each), "{:?}", controller.placement());
+        }
+        assert!(controller.placement().offloaders.iter().any(Option::is_some), "some step for others");
+    }
+}
