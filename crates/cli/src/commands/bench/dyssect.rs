@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use traffic::Model;
 
-use self::steps::{PASSES, Steps};
+use self::steps::{PASSES, Steps, WINDOW_NS};
 use self::waits::{CardShare, Waits};
 use crate::args::{generate, number};
 use crate::failure::{Failure, INTERRUPTED};
@@ -28,9 +28,6 @@ use crate::progress::interruptible;
 
 /// From packet to packet, ns: about what 36 Gbit/s are in packets of 1001 bytes, as in the paper.
 const GAP_NS: u64 = 250;
-
-/// Of how long the busiest core is looked for, and cores are counted, ns.
-const WINDOW_NS: u64 = 10_000_000;
 
 #[derive(Args)]
 pub struct BenchDyssectArgs {

@@ -11,6 +11,9 @@ use crate::failure::Failure;
 /// How often a trace is gone through: one pass takes no more than a few periods of the controller.
 pub(super) const PASSES: usize = 10;
 
+/// Of how long the busiest core is looked for, and cores are counted, ns.
+pub(super) const WINDOW_NS: u64 = 10_000_000;
+
 /// A strategy that follows the packets of a trace.
 pub(super) struct Steps {
     assign: Box<dyn Assign>,

@@ -13,8 +13,7 @@ use nf::{Connection, FlowKey, hash_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::WINDOW_NS;
-use super::steps::{PASSES, Steps};
+use super::steps::{PASSES, Steps, WINDOW_NS};
 use crate::failure::Failure;
 
 /// What a packet takes, ns: as many as 22 Gbit/s on eight cores leave two thirds of.
