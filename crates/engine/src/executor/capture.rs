@@ -21,7 +21,7 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
 use crate::executor::reload::{Reload, take_over};
 use crate::executor::seen::Seen;
-use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude, run_cores};
+use crate::executor::threads::{Fed, FeedEnd, Job, Ran, Threads, conclude};
 use crate::path::core::ChainCore;
 use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Team};
@@ -141,22 +141,25 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let begin = *begin.get_or_insert_with(Instant::now);
         let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
-        let mut cores = Cores { chain, progress, watch: &mut watch, see };
-        let ran = match plan.strategy.changing(chain, plan) {
-            None => {
-                let (team, until) = (plan.team(chain), Until::packet(until));
-                let phase = Phase { team, queues: plan.replayed(), until };
-                cores.run_phase(phase, (chains, before), &mut stream)?
+        let (ran, after) = Threads::with(chains.len(), |threads| {
+            let mut cores = Cores { chain, progress, threads, watch: &mut watch, see };
+            match plan.strategy.changing(chain, plan) {
+                None => {
+                    let (team, until) = (plan.team(chain), Until::packet(until));
+                    let phase = Phase { team, queues: plan.replayed(), until };
+                    cores.run_phase(phase, (chains, before), stream)
+                }
+                Some(mut changing) => {
+                    telemetry.iter().for_each(|telemetry| changing.observe(telemetry));
+                    let at = (until, collected.last);
+                    let (ran, of_generation) =
+                        cores.run_phases(&mut *changing, (chains, before), stream, at)?;
+                    changes.followed_by(of_generation);
+                    Ok(ran)
+                }
             }
-            Some(mut changing) => {
-                telemetry.iter().for_each(|telemetry| changing.observe(telemetry));
-                let at = (until, collected.last);
-                let (ran, of_generation) =
-                    cores.run_phases(&mut *changing, (chains, before), &mut stream, at)?;
-                changes.followed_by(of_generation);
-                ran
-            }
-        };
+        })?;
+        stream = after;
         collected.add(ran.collected);
         if matches!(ran.fed.end, FeedEnd::Border) && collected.error.is_none() {
             (old, before) = ran.worked.hand_over();
@@ -171,29 +174,31 @@ pub(crate) fn replay_generations<E: Send>(
 }
 
 /// Runs the cores of one chain.
-struct Cores<'a, E> {
-    chain: &'a Chain,
-    progress: &'a Progress,
+struct Cores<'a, 'env, E> {
+    chain: &'env Chain,
+    progress: &'env Progress,
+    threads: &'a Threads<'env>,
     watch: &'a mut Watch,
     see: &'a mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 }
 
-impl<E: Send> Cores<'_, E> {
+impl<E: Send> Cores<'_, '_, E> {
     /// One strategy on the first of the cores, as far as its phase goes.
     fn run_phase(
         &mut self,
         Phase { team: Team { dispatcher, intakes }, queues, until }: Phase,
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
-        stream: &mut Stream,
-    ) -> Result<Ran<E>, RunError<E>> {
+        stream: Stream,
+    ) -> Result<(Ran<E>, Stream), RunError<E>> {
         let (cores, first) = (intakes.len(), stream.stamper.next_seq());
         let idle = (chains.split_off(cores), before.split_off(cores));
         let (feeder, ports, collector) = queues.ends(cores);
         let ends = (feeder.going_on(stream.stamper.clone()), ports, collector.starting_at(first));
         let job = Job { chains, intakes, ends, before, first };
-        let feed = |feeder| feed(self.chain, stream, feeder, dispatcher, &until, self.progress);
-        let ran = run_cores(job, feed, self.watch, self.see)?;
-        Ok(Ran { worked: ran.worked.with_idle(idle), ..ran })
+        let (chain, progress) = (self.chain, self.progress);
+        let feed = move |feeder| feed(chain, stream, feeder, dispatcher, &until, progress);
+        let (ran, stream) = self.threads.run_cores(job, feed, self.watch, self.see)?;
+        Ok((Ran { worked: ran.worked.with_idle(idle), ..ran }, stream))
     }
 
     /// One phase after the other, up to packet number `until`. `last` is the stamp of the packet before.
@@ -201,21 +206,24 @@ impl<E: Send> Cores<'_, E> {
         &mut self,
         changing: &mut dyn Changing,
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
-        stream: &mut Stream,
+        mut stream: Stream,
         (until, mut last): (u64, Stamp),
-    ) -> Result<(Ran<E>, Changes), RunError<E>> {
+    ) -> Result<((Ran<E>, Stream), Changes), RunError<E>> {
         let mut collected = Collected::nothing();
         loop {
             let phase = changing.begin(&mut chains, stream.stamper.next_seq(), last);
             phase.until.lower(until);
-            let Ran { collected: of_phase, worked, fed } = self.run_phase(phase, (chains, before), stream)?;
+            let (ran, after) = self.run_phase(phase, (chains, before), stream)?;
+            let Ran { collected: of_phase, worked, fed } = ran;
+            stream = after;
             collected.add(of_phase);
             last = last.max(collected.last);
             (chains, before) = worked.hand_over();
             let is_over = !matches!(fed.end, FeedEnd::Border) || collected.error.is_some();
             if is_over || stream.stamper.next_seq() >= until {
                 let changes = changing.end(&mut chains, stream.stamper.next_seq(), last);
-                return Ok((Ran { collected, worked: AllWorked::of(chains, before), fed }, changes));
+                let ran = Ran { collected, worked: AllWorked::of(chains, before), fed };
+                return Ok(((ran, stream), changes));
             }
         }
     }
@@ -223,12 +231,12 @@ impl<E: Send> Cores<'_, E> {
 
 fn feed(
     chain: &Chain,
-    stream: &mut Stream,
+    mut stream: Stream,
     mut feeder: Feeder,
     mut dispatcher: Box<dyn Dispatcher>,
     until: &Until,
     progress: &Progress,
-) -> Fed {
+) -> (Fed, Stream) {
     let mut ingress = Ingress::new(chain, &*dispatcher).going_on(stream.ingress.take());
     let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder };
     let end = feed_all(&mut stream.input, &mut lane, until, progress);
@@ -236,7 +244,8 @@ fn feed(
     drop(dispatcher);
     stream.ingress = Some(ingress);
     stream.stamper = feeder.stamper().clone();
-    Fed { end, ran_back: feeder.ran_back(), remarks: stream.input.reader.remarks() }
+    let fed = Fed { end, ran_back: feeder.ran_back(), remarks: stream.input.reader.remarks() };
+    (fed, stream)
 }
 
 /// A packet's way to its core.

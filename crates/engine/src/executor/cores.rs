@@ -1,6 +1,6 @@
 //! One core at its work, and what all of them leave behind.
 
-use std::thread::ScopedJoinHandle;
+use std::thread;
 
 use io::{Closed, Port};
 use wire::Stamp;
@@ -49,15 +49,13 @@ impl Before {
     }
 }
 
-/// One core, on this thread: pinned, with its chain.
+/// One core, on this thread, with its chain.
 pub(crate) fn work(
-    core: usize,
     port: &mut impl Port,
     mut chain: ChainCore,
     intake: &mut dyn Intake,
     Before { mut counters, moves, mut publisher }: Before,
 ) -> Worked {
-    pin(core);
     let mut batch = Batch::new();
     let ran = go_on(port, &mut chain, &mut batch, &mut publisher, intake, &mut counters);
     let (moves, end) = (moves.plus(intake.counters().moves), intake.finish());
@@ -68,17 +66,18 @@ pub(crate) fn work(
     }
 }
 
-/// Waits for the cores to end, and gives back what each of them had beside its chain. `packets` have come out.
+/// Waits for each core to end, as `workers` are asked for, and gives back what each of them had beside its chain. `packets`
+/// have come out.
 ///
 /// # Errors
 /// [`RunError`] if one of them panicked, or fell too far behind.
 pub(crate) fn join<E, P>(
-    workers: Vec<ScopedJoinHandle<'_, (Worked, P)>>,
+    workers: impl Iterator<Item = thread::Result<(Worked, P)>>,
     packets: u64,
 ) -> Result<(AllWorked, Vec<P>), RunError<E>> {
     let (mut all, mut ports) = (Vec::new(), Vec::new());
-    for (core, worker) in workers.into_iter().enumerate() {
-        let (worked, port) = worker.join().map_err(|_| RunError::CorePanicked { core, packets })?;
+    for (core, worker) in workers.enumerate() {
+        let (worked, port) = worker.map_err(|_| RunError::CorePanicked { core, packets })?;
         if let Some(Forgotten { seq }) = worked.end.forgotten {
             return Err(RunError::Forgotten { core, seq });
         }

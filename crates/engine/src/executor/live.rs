@@ -7,7 +7,7 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use io::capture::Remarks;
@@ -18,7 +18,7 @@ use wire::{RanBack, Stamp};
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
 use crate::chain::undeclared::check_declared;
-use crate::executor::cores::{AllWorked, Before, Settled, join, work};
+use crate::executor::cores::{AllWorked, Before, Settled, join, pin, work};
 use crate::executor::front::{Room, front};
 use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
@@ -156,15 +156,16 @@ fn run<E, P: Port>(
             Ways::Each(ports) => thread::scope(|scope| {
                 let workers = cores.zip(ports).map(|((core, ((chain, mut intake), before)), port)| {
                     scope.spawn(move || {
+                        pin(core);
                         let alarm = Alarm(port.is_broken);
-                        let worked = work(core, port, chain, &mut *intake, before);
+                        let worked = work(port, chain, &mut *intake, before);
                         drop(alarm);
                         (worked, ())
                     })
                 });
-                let workers = workers.collect();
+                let workers: Vec<_> = workers.collect();
                 tell();
-                join(workers, next).map(|(worked, _)| worked)
+                join(workers.into_iter().map(ScopedJoinHandle::join), next).map(|(worked, _)| worked)
             })?,
             Ways::One { port, guests, .. } if guests.is_empty() => {
                 let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
@@ -172,12 +173,13 @@ fn run<E, P: Port>(
                     let alone = cores.next().map(|(core, ((chain, intake), before))| {
                         let ingress = &mut ingress;
                         scope.spawn(move || {
+                            pin(core);
                             let mut intake = Alone { intake, ingress, dispatcher };
-                            (work(core, port, chain, &mut intake, before), ())
+                            (work(port, chain, &mut intake, before), ())
                         })
                     });
                     tell();
-                    join(alone.into_iter().collect(), 0).map(|(worked, _)| worked)
+                    join(alone.into_iter().map(ScopedJoinHandle::join), 0).map(|(worked, _)| worked)
                 })?;
                 ingress_before = Some(ingress);
                 worked
@@ -192,15 +194,16 @@ fn run<E, P: Port>(
                     let workers =
                         cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {
                             scope.spawn(move || {
-                                let worked = work(core, &mut port, chain, &mut *intake, before);
+                                pin(core);
+                                let worked = work(&mut port, chain, &mut *intake, before);
                                 (worked, port)
                             })
                         });
-                    let workers = workers.collect();
+                    let workers: Vec<_> = workers.collect();
                     tell();
                     let room = Room { egress: plan.egress, frames, first: plan.first };
                     let packets = front(port, &mut ingress, dispatcher, relay, room);
-                    let (worked, ports) = join(workers, packets)?;
+                    let (worked, ports) = join(workers.into_iter().map(ScopedJoinHandle::join), packets)?;
                     guests.extend(ports.into_iter().map(RelayPort::into_pool));
                     Ok(worked)
                 })?;

@@ -14,7 +14,7 @@ use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::{Pace, Speed};
 use crate::executor::seen::Seen;
-use crate::executor::threads::{Fed, FeedEnd, Job, conclude, run_cores};
+use crate::executor::threads::{Fed, FeedEnd, Job, Threads, conclude};
 use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
@@ -170,9 +170,9 @@ fn run<E: Send>(
     let telemetry = progress.telemetry.as_deref();
     telemetry.inspect(|telemetry| telemetry.begin());
     let job = Job { chains, intakes, ends, before: Before::all(cores, telemetry), first: 0 };
-    let (mut lost, mut watch, begin) = (0, Watch::of(egress), Instant::now());
-    let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress, &mut lost);
-    let ran = run_cores(job, feed, &mut watch, see)?;
+    let (mut watch, begin) = (Watch::of(egress), Instant::now());
+    let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress);
+    let (ran, lost) = Threads::with(cores, |threads| threads.run_cores(job, feed, &mut watch, see))?;
     let mut outcome = conclude(chain, plan, ran, begin.elapsed(), &watch)?;
     outcome.is_replicated = true;
     if let Some(history) = &mut outcome.history {
@@ -181,7 +181,7 @@ fn run<E: Send>(
     Ok(outcome)
 }
 
-/// Sends what arrives to its core, or all to one.
+/// Sends what arrives to its core, or all to one; and how many packets were lost.
 fn feed(
     mut arrivals: Arrivals,
     mut feeder: Feeder,
@@ -189,13 +189,12 @@ fn feed(
     line: &Line,
     speed: Option<Speed>,
     progress: &Progress,
-    lost: &mut u64,
-) -> Fed {
+) -> (Fed, u64) {
     let end = feed_all(&mut arrivals, &mut feeder, queues, line, speed, progress);
     // Ahead of the queues' end, which the cores see when the feeder goes.
     (0..arrivals.cores()).for_each(|core| line.raise(core, arrivals.end()));
-    *lost = arrivals.lost();
-    Fed { end, ran_back: arrivals.ran_back(), remarks: arrivals.remarks() }
+    let fed = Fed { end, ran_back: arrivals.ran_back(), remarks: arrivals.remarks() };
+    (fed, arrivals.lost())
 }
 
 fn feed_all(

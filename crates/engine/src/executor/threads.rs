@@ -1,6 +1,7 @@
 //! Real threads: one for each core, one that feeds them.
 
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::chain::Chain;
 use crate::chain::checksums::ChecksumSample;
 use crate::chain::undeclared::check_declared;
 use crate::executor::collect::{Collected, collect};
-use crate::executor::cores::{AllWorked, Before, Settled, join, work};
+use crate::executor::cores::{AllWorked, Before, Settled, join, pin, work};
 use crate::executor::leaving::{EgressOutcome, Watch};
 use crate::executor::outcome::{HistoryOutcome, RunError, RunOutcome};
 use crate::executor::seen::Seen;
@@ -41,26 +42,72 @@ pub(crate) struct Ran<E> {
     pub fed: Fed,
 }
 
-/// Runs each core on a thread of its own, and `feed` on another, until the packets end.
-pub(crate) fn run_cores<E: Send>(
-    Job { chains, intakes, ends: (feeder, ports, collector), before, first }: Job,
-    feed: impl FnOnce(Feeder) -> Fed + Send,
-    watch: &mut Watch,
-    see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-) -> Result<Ran<E>, RunError<E>> {
-    thread::scope(|scope| {
-        let cores = ports.into_iter().zip(chains).zip(intakes).zip(before).enumerate();
-        let workers = cores
-            .map(|(core, (((port, chain), mut intake), before))| {
-                scope.spawn(move || (work(core, &mut { port }, chain, &mut *intake, before), ()))
+/// The threads of a run. They stay from phase to phase: where strategies change often, starting threads for each phase
+/// takes longer than its packets do.
+pub(crate) struct Threads<'env> {
+    /// By core.
+    cores: Vec<Sender<Task<'env>>>,
+    feeding: Sender<Task<'env>>,
+}
+
+type Task<'env> = Box<dyn FnOnce() + Send + 'env>;
+
+impl<'env> Threads<'env> {
+    /// Calls `run` with a pinned thread for each core, and one that feeds them. They end with it.
+    pub(crate) fn with<T>(cores: usize, run: impl FnOnce(&Threads<'env>) -> T) -> T {
+        thread::scope(|scope| {
+            let start = |core: Option<usize>| {
+                let (sender, tasks) = mpsc::channel::<Task<'env>>();
+                scope.spawn(move || {
+                    core.into_iter().for_each(pin);
+                    tasks.into_iter().for_each(|task| task());
+                });
+                sender
+            };
+            let cores = (0..cores).map(|core| start(Some(core))).collect();
+            run(&Threads { cores, feeding: start(None) })
+        })
+    }
+
+    /// Runs each core on its thread, and `feed` on another, until the packets end; with what else `feed` gives back.
+    pub(crate) fn run_cores<E: Send, T: Send + 'env>(
+        &self,
+        Job { chains, intakes, ends: (feeder, ports, collector), before, first }: Job,
+        feed: impl FnOnce(Feeder) -> (Fed, T) + Send + 'env,
+        watch: &mut Watch,
+        see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+    ) -> Result<(Ran<E>, T), RunError<E>> {
+        let cores = ports.into_iter().zip(chains).zip(intakes).zip(before).zip(&self.cores);
+        let working: Vec<_> = cores
+            .map(|((((port, chain), mut intake), before), thread)| {
+                started(thread, move || (work(&mut { port }, chain, &mut *intake, before), ()))
             })
             .collect();
-        let feeding = scope.spawn(move || feed(feeder));
+        let feeding = started(&self.feeding, move || feed(feeder));
         let collected = collect(collector, first, watch, see);
-        let fed = feeding.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        let (worked, _) = join(workers, collected.packets)?;
-        Ok(Ran { collected, worked, fed })
-    })
+        let (fed, beside) = ended(feeding).unwrap_or_else(|panic| panic::resume_unwind(panic));
+        let (worked, _) = join(working.into_iter().map(ended), collected.packets)?;
+        Ok((Ran { collected, worked, fed }, beside))
+    }
+}
+
+/// Has a thread do something, after what it was told before; what comes of it is for [`ended`].
+fn started<'env, T: Send + 'env>(
+    thread: &Sender<Task<'env>>,
+    task: impl FnOnce() -> T + Send + 'env,
+) -> Receiver<thread::Result<T>> {
+    let (sender, result) = mpsc::channel();
+    let task = move || {
+        // Nobody may want to know: after a panic of another core.
+        let _ = sender.send(panic::catch_unwind(AssertUnwindSafe(task)));
+    };
+    thread.send(Box::new(task)).expect("threads wait for tasks as long as there may be some");
+    result
+}
+
+/// Waits for it, as one joins a thread.
+fn ended<T>(result: Receiver<thread::Result<T>>) -> thread::Result<T> {
+    result.recv().expect("a task says what came of it, even a panic")
 }
 
 /// How it all ends: with the chain that ran last.
