@@ -204,7 +204,9 @@ impl Intake for Mover {
             self.now_ns = last.stamp.time_ns;
         }
         self.sort(batch, released);
-        batch.oldest_ns = self.oldest_ns();
+        if !batch.frames.is_empty() {
+            batch.oldest_ns = self.oldest_ns();
+        }
         match received {
             _ if !batch.frames.is_empty() => Received::Frames,
             Received::End if self.protocol.is_settled() || self.protocol.is_broken() => Received::End,
