@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use wire::protocol;
+use zerocopy::FromZeros;
 
 use crate::nat::endpoint::{External, Inside, PROTOCOLS};
 use crate::nat::options::PortRange;
@@ -22,7 +23,8 @@ pub(super) struct PortTable {
     places: Arc<[u16]>,
     /// By place: the port.
     ports: Arc<[u16]>,
-    entries: Arc<[Entry]>,
+    /// The system gives this memory as it is used: most ports are never taken.
+    entries: Arc<Vec<Entry>>,
 }
 
 /// What is known of an external port.
@@ -37,7 +39,7 @@ pub(super) struct PortTable {
 /// behind it that was written with it or later: the endpoint is stored with release and loaded with acquire.
 /// When a port gets another owner in between, that is the next owner's deadline: the last owner is met a moment
 /// after its end, as it also would be by a core that is a moment behind.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, FromZeros)]
 #[repr(C, align(16))]
 pub(super) struct Entry {
     inside: AtomicU64,
@@ -55,7 +57,7 @@ impl Clone for PortTable {
             inside: copy(inside),
             deadline_ns: copy(deadline_ns),
         });
-        PortTable { entries: entries.collect(), ..self.share() }
+        PortTable { entries: Arc::new(entries.collect()), ..self.share() }
     }
 }
 
@@ -77,8 +79,8 @@ impl PortTable {
                 }
             }
         }
-        let entries = order.iter().map(|_| Entry::default()).collect();
-        PortTable { range, places: places.into(), ports: order.into(), entries }
+        let entries = Entry::new_vec_zeroed(order.len()).expect("memory for all ports");
+        PortTable { range, places: places.into(), ports: order.into(), entries: Arc::new(entries) }
     }
 
     /// The same table once more.
