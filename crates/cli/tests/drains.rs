@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::service::Run;
 use crate::support::{Folder, paceline, root, stderr};
 
 /// How long a connection may stand still. A busy machine holds it up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SERVICE: &str = "198.51.100.10:80";
 /// How many connections are opened at most until one goes where it is wanted.
 const MANY: usize = 64;
@@ -135,14 +135,17 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Says its number on each connection, and sends back what comes.
+/// Says its number on each connection, and sends back what comes. In the end it closes them: the end of a connection that
+/// the balancer lost does not come here.
 fn serve(listener: &TcpListener, number: u8, goes_on: &AtomicBool) {
     thread::scope(|scope| {
+        let mut open = Vec::new();
         while goes_on.load(Ordering::Relaxed) {
             let Ok((mut stream, _)) = listener.accept() else {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
+            open.extend(stream.try_clone());
             scope.spawn(move || -> std::io::Result<()> {
                 stream.set_nonblocking(false)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
@@ -151,6 +154,7 @@ fn serve(listener: &TcpListener, number: u8, goes_on: &AtomicBool) {
                 std::io::copy(&mut stream.try_clone()?, &mut stream).map(drop)
             });
         }
+        open.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     });
 }
 
