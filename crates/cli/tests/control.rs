@@ -22,7 +22,7 @@ pub const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npi
 pub const LONGER: &str = "name = \"longer\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n\
                       established_timeout_s = 600\n[[function]]\nuse = \"heavy-hitters\"\n";
 
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts, and what stands between them.
 pub struct Lan {

@@ -16,7 +16,7 @@ const TRACK: &str = "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"fl
 
 const BYTES: usize = 8 << 20;
 /// How long a connection may stand still.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts, and what stands between them.
 struct Lan {
@@ -98,7 +98,7 @@ pub fn transfer((left, to): (&Namespace, &str), (right, own): (&Namespace, &str)
             std::io::copy(&mut reader, &mut stream)?;
             stream.shutdown(std::net::Shutdown::Write)
         });
-        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
+        let connect = || TcpStream::connect_timeout(&address, PATIENCE);
         let mut stream = left.inside(connect).expect("it answers");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
@@ -120,7 +120,7 @@ fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
     loop {
         match listener.accept() {
             Ok((stream, _)) => return stream.set_nonblocking(false).map(|()| stream),
-            Err(error) if begin.elapsed() > Duration::from_secs(15) => return Err(error),
+            Err(error) if begin.elapsed() > PATIENCE => return Err(error),
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -154,7 +154,7 @@ impl Running {
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}\n{}", stderr(&output));
-        assert!(begin.elapsed() < Duration::from_secs(20), "it ends at once: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < PATIENCE, "it ends at once: {:?}", begin.elapsed());
         serde_json::from_str(&text).expect("a report")
     }
 }
@@ -430,15 +430,15 @@ fn what_is_dropped_does_not_arrive() {
                 rules = [\"deny udp from any to any port 53\"]\n";
     std::fs::write(&chain, list).expect("a folder of the test");
     let running = lan.start(&[&chain, "--inside", "in", "--outside", "out", "--json", "-"]);
-    let receive = |port: u16| {
+    let receive = |port: u16, within: Duration| {
         let socket = lan.right.inside(|| UdpSocket::bind(("192.0.2.2", port))).expect("its own");
-        socket.set_read_timeout(Some(Duration::from_millis(700))).expect("a socket");
+        socket.set_read_timeout(Some(within)).expect("a socket");
         let send = || UdpSocket::bind("192.0.2.1:0")?.send_to(b"hello", ("192.0.2.2", port));
         lan.left.inside(send).expect("it is sent");
         socket.recv(&mut [0; 16]).is_ok()
     };
-    assert!(receive(54), "an open port");
-    assert!(!receive(53), "a port that the list denies");
+    assert!(receive(54, PATIENCE), "an open port");
+    assert!(!receive(53, Duration::from_millis(700)), "a port that the list denies");
     let report = running.end();
     assert_eq!(number(&report["functions"][0]["verdicts"]["drop"]), 1);
 }

@@ -20,7 +20,7 @@ use crate::live::{number, of};
 use crate::service::{Lan, Run};
 use crate::support::{paceline, stderr};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const OWN: &str = "each with sockets of its own";
 
 fn start(lan: &Lan, cores: &str, more: &[&str]) -> Run {

@@ -14,7 +14,7 @@ use crate::service::Run;
 use crate::support::{Folder, root};
 
 /// How long something may stand still. A busy machine holds it up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const BYTES: usize = 2 << 20;
 /// Of the link behind the router.
 const NARROW: u32 = 1_400;

@@ -15,7 +15,7 @@ use crate::support::{Folder, paceline, root, stderr, stdout};
 
 const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\n";
 /// A busy machine's threads take their time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts, and what stands between them, as a bridge or as a router.
 pub struct Lan {

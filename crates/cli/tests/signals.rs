@@ -45,7 +45,7 @@ fn verify_ends_at_the_first_signal() {
         assert_eq!(output.status.code(), Some(130), "{name}");
         let text = String::from_utf8(output.stdout).expect("text");
         assert!(text.contains("INTERRUPTED: nothing is proved"), "{name}: {text}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "{name}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(60), "{name}: {:?}", begin.elapsed());
     }
 }
 

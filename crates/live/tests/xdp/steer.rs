@@ -234,8 +234,9 @@ fn the_host_answers_for_what_is_passed_to_it() {
     let _steers = steers(&right, "r0", &port);
     let listens = right.inside(|| std::net::TcpListener::bind("192.0.2.2:8080")).expect("it is free");
     let address = listens.local_addr().expect("it is bound");
-    let reached = left
-        .inside(|| std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(2)).is_ok());
+    let reached = left.inside(|| {
+        std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(60)).is_ok()
+    });
     assert!(reached, "tcp/8080 is passed");
     assert!(!left.ping_once("192.0.2.2", 1), "and nothing else to the same address");
 }

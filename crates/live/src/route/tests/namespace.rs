@@ -106,9 +106,9 @@ pub fn ip_batch(lines: &str) {
     child.wait().expect("ended");
 }
 
-/// Tries until it holds, for five seconds at most.
+/// Tries until it holds, for a minute at most.
 pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         if holds() {
             return true;
