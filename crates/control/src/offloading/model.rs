@@ -183,6 +183,9 @@ fn check(script: &'static [Say], others: usize, fault: Fault) {
         cores.push(worker);
         let leaves = script.iter().any(|say| matches!(say, Leave));
         for _ in 0..ENDLESS {
+            if cores.iter_mut().all(|core| core.offloading.is_over()) {
+                break;
+            }
             cores.iter_mut().for_each(Core::turn);
             for core in &mut cores {
                 if core.offloading.is_at_rest()
