@@ -173,6 +173,9 @@ pub(crate) fn replay_generations<E: Send>(
     unreachable!("the last chain has no border")
 }
 
+/// What cores leave behind, and what goes on behind their packets.
+type Passed<E> = (Ran<E>, Stream);
+
 /// Runs the cores of one chain.
 struct Cores<'a, 'env, E> {
     chain: &'env Chain,
@@ -189,7 +192,7 @@ impl<E: Send> Cores<'_, '_, E> {
         Phase { team: Team { dispatcher, intakes }, queues, until }: Phase,
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
         stream: Stream,
-    ) -> Result<(Ran<E>, Stream), RunError<E>> {
+    ) -> Result<Passed<E>, RunError<E>> {
         let (cores, first) = (intakes.len(), stream.stamper.next_seq());
         let idle = (chains.split_off(cores), before.split_off(cores));
         let (feeder, ports, collector) = queues.ends(cores);
@@ -208,7 +211,7 @@ impl<E: Send> Cores<'_, '_, E> {
         (mut chains, mut before): (Vec<ChainCore>, Vec<Before>),
         mut stream: Stream,
         (until, mut last): (u64, Stamp),
-    ) -> Result<((Ran<E>, Stream), Changes), RunError<E>> {
+    ) -> Result<(Passed<E>, Changes), RunError<E>> {
         let mut collected = Collected::nothing();
         loop {
             let phase = changing.begin(&mut chains, stream.stamper.next_seq(), last);
