@@ -32,7 +32,7 @@ fn has_parts(said: &str) -> bool {
 
 /// Echo requests that no host on the way may cut.
 fn ping(host: &Namespace, address: &str, bytes: u32) -> bool {
-    (0..3).any(|_| {
+    (0..10).any(|_| {
         let output = host.run("ping", &format!("-n -q -M do -i 0.3 -W 2 -c 3 -s {bytes} {address}"));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         println!("{said}");
