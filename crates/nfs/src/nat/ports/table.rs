@@ -6,7 +6,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use wire::protocol;
-use zerocopy::FromZeros;
 
 use crate::nat::endpoint::{External, Inside, PROTOCOLS};
 use crate::nat::options::PortRange;
@@ -23,8 +22,7 @@ pub(super) struct PortTable {
     places: Arc<[u16]>,
     /// By place: the port.
     ports: Arc<[u16]>,
-    /// The system gives this memory as it is used: most ports are never taken.
-    entries: Arc<Vec<Entry>>,
+    entries: Arc<[Entry]>,
 }
 
 /// What is known of an external port.
@@ -39,7 +37,7 @@ pub(super) struct PortTable {
 /// behind it that was written with it or later: the endpoint is stored with release and loaded with acquire.
 /// When a port gets another owner in between, that is the next owner's deadline: the last owner is met a moment
 /// after its end, as it also would be by a core that is a moment behind.
-#[derive(Debug, Default, FromZeros)]
+#[derive(Debug, Default)]
 #[repr(C, align(16))]
 pub(super) struct Entry {
     inside: AtomicU64,
@@ -57,7 +55,7 @@ impl Clone for PortTable {
             inside: copy(inside),
             deadline_ns: copy(deadline_ns),
         });
-        PortTable { entries: Arc::new(entries.collect()), ..self.share() }
+        PortTable { entries: entries.collect(), ..self.share() }
     }
 }
 
@@ -79,8 +77,8 @@ impl PortTable {
                 }
             }
         }
-        let entries = Entry::new_vec_zeroed(order.len()).expect("memory for all ports");
-        PortTable { range, places: places.into(), ports: order.into(), entries: Arc::new(entries) }
+        let entries = order.iter().map(|_| Entry::default()).collect();
+        PortTable { range, places: places.into(), ports: order.into(), entries }
     }
 
     /// The same table once more.
