@@ -353,6 +353,7 @@ impl Running {
     fn process(&mut self) {
         for batch in &mut self.batches {
             batch.live = u64::MAX >> (64 - batch.frames.len());
+            batch.plain = batch.live;
             self.core.process(batch, &self.port, &mut ());
             batch.edits.iter_mut().for_each(Edits::clear);
         }

@@ -249,22 +249,15 @@ impl FlowKey for Connection {
 
     #[inline]
     fn short_of(headers: &Headers) -> Short {
-        match (headers.src.to_v4(), headers.dst.to_v4()) {
-            (Some(_), Some(_)) => Connection::short_of_ipv4(headers),
-            _ => Connection::short_of_others(headers),
-        }
+        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else {
+            return Connection::short_of_others(headers);
+        };
+        Connection::short_between([src, dst], headers)
     }
 
-    /// Each end is one number, and the ends are ordered as numbers.
     #[inline]
     fn short_of_ipv4(headers: &Headers) -> Short {
-        let end = |addr: Addr, port| u64::from(u32::from_be_bytes(addr.last4())) << 16 | u64::from(port);
-        let (src, dst) = (end(headers.src, headers.src_port), end(headers.dst, headers.dst_port));
-        let (low, high) = (src.min(dst), src.max(dst));
-        let addr = |end: u64| u64::from(((end >> 16) as u32).swap_bytes());
-        let ports = low & 0xffff | (high & 0xffff) << 16;
-        let rest = ports | u64::from(headers.protocol) << 32;
-        Short { bits: u128::from(addr(low) | addr(high) << 32) | u128::from(rest) << 64, is_exact: true }
+        Connection::short_between([headers.src.last4(), headers.dst.last4()], headers)
     }
 }
 
@@ -330,6 +323,12 @@ impl FlowKey for SrcEndpoint {
         // The same address twice: whether it is IPv4 is asked once.
         Short::of_ends([(self.addr, self.port), (self.addr, 0)], self.protocol)
     }
+
+    #[inline]
+    fn short_of_ipv4(headers: &Headers) -> Short {
+        let SrcEndpoint { addr, port, protocol, .. } = SrcEndpoint::of(headers);
+        Short::of_ipv4_ends([(addr.last4(), port), (addr.last4(), 0)], protocol)
+    }
 }
 
 impl FlowKey for Stateless {
@@ -370,6 +369,19 @@ impl FiveTuple {
 }
 
 impl Connection {
+    /// Of two IPv4 addresses, source and destination: each end is one number, and the ends are ordered as numbers.
+    #[inline]
+    fn short_between(addrs: [[u8; 4]; 2], headers: &Headers) -> Short {
+        let end = |addr, port| u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
+        let [src, dst] = addrs;
+        let (src, dst) = (end(src, headers.src_port), end(dst, headers.dst_port));
+        let (low, high) = (src.min(dst), src.max(dst));
+        let addr = |end: u64| u64::from(((end >> 16) as u32).swap_bytes());
+        let ports = low & 0xffff | (high & 0xffff) << 16;
+        let rest = ports | u64::from(headers.protocol) << 32;
+        Short { bits: u128::from(addr(low) | addr(high) << 32) | u128::from(rest) << 64, is_exact: true }
+    }
+
     #[inline(never)]
     fn short_of_others(headers: &Headers) -> Short {
         Connection::of(headers).short()

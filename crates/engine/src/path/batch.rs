@@ -21,7 +21,7 @@ pub struct Batch {
     /// known: it is stepped for its flow's sake, and no more becomes of it (SCR §3.2).
     pub history: u64,
     /// Bit *i*: packet *i* is [plain](Headers::is_plain), as parsed. Not all that are need be known.
-    pub(crate) plain: u64,
+    pub plain: u64,
     /// Bit *i*: what is parsed of packet *i* is here already.
     pub(crate) parsed: u64,
     /// Whether functions are met in reverse, from the chain's last to its first: by packets from outside.

@@ -199,10 +199,21 @@ impl Located {
             let Headers { src, dst, .. } = batch.headers[packet];
             src.to_v4().is_some() && dst.to_v4().is_some()
         }));
-        match packets & !batch.plain {
-            0 => self.note_keys(packets, batch, K::short_of_ipv4, hash),
-            _ => self.note_keys(packets, batch, K::short_of, hash),
+        self.note_keys(packets & batch.plain, batch, K::short_of_ipv4, &hash);
+        if packets & !batch.plain != 0 {
+            self.note_other_keys::<K>(packets & !batch.plain, batch, &hash);
         }
+    }
+
+    /// Not inlined, so that the loop over plain packets has the registers.
+    #[inline(never)]
+    fn note_other_keys<K: FlowKey>(
+        &mut self,
+        packets: u64,
+        batch: &Batch,
+        hash: &impl Fn(Short, &Headers) -> u32,
+    ) {
+        self.note_keys(packets, batch, K::short_of, hash);
     }
 
     #[inline(always)]
@@ -211,7 +222,7 @@ impl Located {
         packets: u64,
         batch: &Batch,
         short: impl Fn(&Headers) -> Short,
-        hash: impl Fn(Short, &Headers) -> u32,
+        hash: &impl Fn(Short, &Headers) -> u32,
     ) {
         let wanted = |headers: &Headers| {
             let short = short(headers);
