@@ -13,8 +13,8 @@ use crate::control::{Ending, LONGER, Lan, PATIENCE, TRACK, ask, number, transfer
 use crate::lab::Namespace;
 use crate::support::{paceline, stderr};
 
-/// So many connections that some of them move at each change.
-const CONNECTIONS: usize = 4;
+/// So many connections that some of them move at each change, whatever ports the kernel chooses.
+const CONNECTIONS: usize = 8;
 /// So long may one of them stand still.
 const LONG: Duration = PATIENCE.saturating_mul(3);
 
@@ -93,11 +93,11 @@ fn transfers_survive_changes_of_cores(strategy: &str) {
     let middle =
         Middle { hosts: [&lan.left, &lan.right], address: [192, 0, 2, 2], socket: Path::new(&socket) };
     let statuses = transfers_through(&middle, [LONGER, TRACK]);
-    for core in [1, 2] {
-        let [before, after] = statuses.each_ref().map(|status| number(&status["cores"][core]["packets"]));
-        assert_eq!(before, after, "core {core} is parked: {statuses:#?}");
-        assert!(before > 0, "and was not: {statuses:#?}");
-    }
+    let [before, after] =
+        statuses.each_ref().map(|status| [1, 2].map(|core| number(&status["cores"][core]["packets"])));
+    assert_eq!(before, after, "cores 1 and 2 are parked: {statuses:#?}");
+    // One of them alone may have had no connection, as the kernel chose their ports.
+    assert!(before.iter().sum::<u64>() > 0, "and were not: {statuses:#?}");
     let status = &statuses[1];
     assert_eq!(number(&status["active_cores"]), 1);
     assert_eq!(lan.ask(&json!({ "command": "stop" })), json!({ "ok": true }));
