@@ -376,10 +376,8 @@ impl Connection {
         let [src, dst] = addrs;
         let (src, dst) = (end(src, headers.src_port), end(dst, headers.dst_port));
         let (low, high) = (src.min(dst), src.max(dst));
-        let addr = |end: u64| u64::from(((end >> 16) as u32).swap_bytes());
-        let ports = low & 0xffff | (high & 0xffff) << 16;
-        let rest = ports | u64::from(headers.protocol) << 32;
-        Short { bits: u128::from(addr(low) | addr(high) << 32) | u128::from(rest) << 64, is_exact: true }
+        let [low, high] = [low, high].map(|end| (((end >> 16) as u32).to_be_bytes(), end as u16));
+        Short::of_ipv4_ends([low, high], headers.protocol)
     }
 
     #[inline(never)]

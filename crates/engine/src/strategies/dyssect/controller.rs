@@ -50,20 +50,25 @@ impl ShardController {
     /// Counts a packet of this entry of the indirection table. Says the worker of its shard.
     #[inline]
     pub fn count(&mut self, entry: u16) -> usize {
-        let shards = self.counted.len();
-        let (shard, bucket) = (usize::from(entry) & (shards - 1), usize::from(entry) / shards);
+        let (shard, bucket) = self.place(entry);
         self.counted[shard][bucket] += 1;
         usize::from(self.now.owners[shard])
     }
 
     /// The core that steps packets of this entry: its shard's worker, or whom that one offloads to.
     pub fn stepped_by(&self, entry: u16) -> usize {
-        let shards = self.counted.len();
-        let (shard, bucket) = (usize::from(entry) & (shards - 1), usize::from(entry) / shards);
+        let (shard, bucket) = self.place(entry);
         let worker = self.now.owners[shard];
         let is_offloaded = bucket < usize::from(self.now.ratios[shard]);
         let offloader = self.now.offloaders[usize::from(worker)].filter(|_| is_offloaded);
         usize::from(offloader.unwrap_or(worker))
+    }
+
+    /// The shard of an entry, and its bucket there.
+    #[inline]
+    fn place(&self, entry: u16) -> (usize, usize) {
+        let shards = self.counted.len();
+        (usize::from(entry) & (shards - 1), usize::from(entry) / shards)
     }
 
     /// A core was busy for so long with so many packets.
