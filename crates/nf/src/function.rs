@@ -171,6 +171,8 @@ pub struct Extras<F: NetworkFunction> {
     /// step comes (FAJITA §3, "customizable function"); null for none. Called for a whole batch ahead
     /// of its steps: a hint, which changes no answer.
     pub prefetch: Option<fn(&F, flow: Option<&F::State>, &F::Meta, &F::Pool) -> *const u8>,
+    /// With fewer flows in the table [`Extras::prefetch`] is not called: what it would name is in the cache then.
+    pub prefetch_from_flows: usize,
     /// Does the step of a packet whose flow has a state, where the table keeps it: most packets of most functions need no more.
     /// Returns whether it did. If so the packet passes, the flow goes on, and so does its record. If not it changed nothing, and
     /// [`NetworkFunction::step`] is called, which copies the state out of the table and back.
@@ -224,6 +226,7 @@ impl<F: NetworkFunction> Extras<F> {
         reload: Reload::NONE,
         inspect: None,
         prefetch: None,
+        prefetch_from_flows: 0,
         in_place: InPlace::Never,
         leap: None,
     };

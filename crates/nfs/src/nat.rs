@@ -264,6 +264,8 @@ impl NetworkFunction for Nat {
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
         reload: Reload { keeps_flows: Self::keeps_flows, ..Reload::NONE },
         prefetch: Some(Self::prefetch),
+        // Of 64 bytes each, a quarter of a second cache.
+        prefetch_from_flows: 4_096,
         in_place: InPlace::Whole(Self::in_place),
         ..Extras::NONE
     };
@@ -381,11 +383,11 @@ impl Nat {
 
     #[inline]
     fn prefetch(&self, flow: Option<&State>, meta: &Meta, pool: &Pool) -> *const u8 {
-        match (self.sides.external(meta.dst), flow) {
-            (Some(address), _) => pool.line(meta.destination(address)),
-            (None, Some(state)) => pool.line(state.external(meta.protocol)),
-            (None, None) => core::ptr::null(),
-        }
+        let external = match flow {
+            Some(state) => Some(state.external(meta.protocol)),
+            None => self.sides.external(meta.dst).map(|address| meta.destination(address)),
+        };
+        external.map_or(core::ptr::null(), |external| pool.line(external))
     }
 
     fn rejected(&self, state: &State, meta: &Meta, cx: &mut Cx<'_, Pool>) -> Verdict {

@@ -267,6 +267,13 @@ impl PortRange {
         (self.first..=self.last).contains(&port).then(|| usize::from(port - self.first))
     }
 
+    /// Where a port of the range is if even ones come first, and then odd ones.
+    #[inline]
+    pub(super) fn place_by_parity(self, port: u16) -> usize {
+        let evens = (self.len() + usize::from(self.first.is_multiple_of(2))) / 2;
+        usize::from(port - self.first) / 2 + usize::from(port % 2) * evens
+    }
+
     pub(super) fn iter(self) -> impl Iterator<Item = u16> {
         self.first..=self.last
     }

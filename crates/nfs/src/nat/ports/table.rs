@@ -18,7 +18,8 @@ use crate::nat::options::PortRange;
 #[derive(Debug, Default)]
 pub(super) struct PortTable {
     range: PortRange,
-    /// By [`PortTable::kind`] and by port: the entry's place among those of the kind.
+    /// By [`PortTable::kind`] and by port: the entry's place among those of the kind. Empty where one core has all ports:
+    /// their order is [`PortRange::place_by_parity`] then, and no memory is read for it.
     places: Arc<[u16]>,
     /// By place: the port.
     ports: Arc<[u16]>,
@@ -62,21 +63,12 @@ impl Clone for PortTable {
 impl PortTable {
     /// Of ports that are all free, `order` has each kind's in the order of their places.
     pub(super) fn new(range: PortRange, order: Vec<u16>) -> PortTable {
-        let mut places = alloc::vec![0; order.len()];
-        let mut before: &[u16] = &[];
-        for (kind, ports) in order.chunks(range.len()).enumerate() {
-            let first = kind * range.len();
-            if ports == before {
-                places.copy_within(first - range.len()..first, first);
-                continue;
-            }
-            before = ports;
-            for (place, port) in ports.iter().enumerate() {
-                if let Some(offset) = range.offset(*port) {
-                    places[first + offset] = place as u16;
-                }
-            }
-        }
+        let by_parity =
+            |ports: &[u16]| (0..).zip(ports).all(|(place, port)| range.place_by_parity(*port) == place);
+        let places = match order.chunks(range.len()).all(by_parity) {
+            true => Vec::new(),
+            false => places(range, &order),
+        };
         let entries = order.iter().map(|_| Entry::default()).collect();
         PortTable { range, places: places.into(), ports: order.into(), entries }
     }
@@ -107,8 +99,12 @@ impl PortTable {
     #[inline]
     pub(super) fn place(&self, kind: usize, port: u16) -> Option<usize> {
         let first = kind * self.range.len();
-        let place = *self.places.get(first + self.range.offset(port)?)?;
-        Some(first + usize::from(place))
+        let offset = self.range.offset(port)?;
+        let place = match self.places.is_empty() {
+            true => self.range.place_by_parity(port),
+            false => usize::from(*self.places.get(first + offset)?),
+        };
+        Some(first + place)
     }
 
     /// Whose entry is at a place.
@@ -125,6 +121,26 @@ impl PortTable {
     pub(super) fn entry_of(&self, external: External) -> Option<&Entry> {
         self.entry(self.place(PortTable::kind(external.address, external.protocol), external.port)?)
     }
+}
+
+/// By kind and by port: its place among those of the kind.
+fn places(range: PortRange, order: &[u16]) -> Vec<u16> {
+    let mut places = alloc::vec![0; order.len()];
+    let mut before: &[u16] = &[];
+    for (kind, ports) in order.chunks(range.len()).enumerate() {
+        let first = kind * range.len();
+        if ports == before {
+            places.copy_within(first - range.len()..first, first);
+            continue;
+        }
+        before = ports;
+        for (place, port) in ports.iter().enumerate() {
+            if let Some(offset) = range.offset(*port) {
+                places[first + offset] = place as u16;
+            }
+        }
+    }
+    places
 }
 
 impl Entry {
@@ -179,4 +195,47 @@ impl Entry {
 fn word((addr, port): Inside, generation: u8) -> u64 {
     let inside = u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
     u64::from(generation) << GENERATION_SHIFT | TAKEN | inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nat::options::Options;
+
+    fn range(first: u16, last: u16) -> PortRange {
+        PortRange::new(&Options { ports: [first, last].to_vec(), ..Options::default() }).expect("a range")
+    }
+
+    /// A table of two kinds whose ports are in this order.
+    fn table(range: PortRange, mut order: Vec<u16>) -> PortTable {
+        order.extend_from_within(..);
+        PortTable::new(range, order)
+    }
+
+    /// Whether the places of one core's ports follow from the ports, or are looked up, as in any other order.
+    #[test]
+    fn each_port_is_at_its_place() {
+        for (first, last) in [(1, 1), (2, 2), (1_024, 1_031), (1_025, 1_031), (1_024, 1_032), (1_025, 1_032)]
+        {
+            let range = range(first, last);
+            let (mut by_parity, odd): (Vec<u16>, Vec<u16>) = range.iter().partition(|port| port % 2 == 0);
+            by_parity.extend(odd);
+            let reversed: Vec<u16> = by_parity.iter().rev().copied().collect();
+            for order in [by_parity.clone(), reversed] {
+                let table = table(range, order.clone());
+                assert_eq!(table.places.is_empty(), order == by_parity, "{first} to {last}");
+                for kind in 0..2 {
+                    let places = range
+                        .iter()
+                        .map(|port| (port, table.place(kind, port).expect("a port of the range")));
+                    let is_its_own = |(port, place): (u16, usize)| {
+                        place / range.len() == kind && table.port(place) == port
+                    };
+                    assert!(places.into_iter().all(is_its_own), "{first} to {last}, {order:?}");
+                }
+                assert_eq!(table.place(0, first - 1), None);
+                assert_eq!(table.place(0, last + 1), None);
+            }
+        }
+    }
 }
