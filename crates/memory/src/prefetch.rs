@@ -7,9 +7,9 @@ use crate::LINE_BYTES;
 pub fn prefetch_lines(at: *const u8, lines: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in 0..lines {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch has no architectural effect, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line * LINE_BYTES).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(line * LINE_BYTES).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, lines);
