@@ -13,7 +13,8 @@ use wire::{Fields, Headers, Stamp};
 
 use crate::path::group::{Stage, StageSpec};
 use crate::path::parcel::{CorePools, Pool};
-use crate::path::step::{Pools, Stepper};
+use crate::path::pools::Pools;
+use crate::path::step::Stepper;
 use crate::store::build::{GroupBuilder, GroupSize, Shared, SharedOn};
 use crate::store::follow::{End, FollowGroup};
 use crate::store::function::FunctionMember;

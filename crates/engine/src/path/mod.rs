@@ -7,7 +7,7 @@
 //! | `parse`, `checks` | bytes become headers; wrong checksums and refused fragments are found |
 //! | `core` | the chain on this core: its groups, in the order of the packet's side |
 //! | `group` | what a group of functions can do; groups with states are in [`store`](crate::store) |
-//! | `step` | one function's step of a packet, and what becomes of the packet |
+//! | `step`, `pools` | one function's step of a packet, with what it has beside flows; `step/outcome`: what becomes of the packet |
 //! | `edit` | edits become bytes |
 //!
 //! `tracing` is for whoever asks which way single packets take; functions are asked there what they know (`look`), in
@@ -29,6 +29,7 @@ pub(crate) mod look;
 pub(crate) mod packets;
 pub(crate) mod parcel;
 mod parse;
+pub(crate) mod pools;
 pub(crate) mod receive;
 pub(crate) mod run;
 pub(crate) mod sides;

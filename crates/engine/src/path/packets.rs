@@ -27,7 +27,7 @@ pub(crate) fn runs_between_misses(packets: u64, hits: u64) -> impl Iterator<Item
     std::iter::from_fn(move || {
         (rest != 0).then(|| {
             let misses = rest & !hits;
-            let run = rest & (misses & misses.wrapping_neg()).wrapping_sub(1);
+            let run = rest & below_first(misses);
             let miss = (misses != 0).then(|| misses.trailing_zeros() as usize);
             rest &= !run;
             rest &= rest.wrapping_sub(1);
@@ -40,6 +40,22 @@ pub(crate) fn runs_between_misses(packets: u64, hits: u64) -> impl Iterator<Item
 #[inline]
 pub(crate) fn span_bits(begin: usize, count: usize) -> u64 {
     (u64::MAX >> (u64::BITS as usize - count)) << begin
+}
+
+/// Items that are a run of their own. None where some run has a gap, so that its items are not neighbours.
+#[inline]
+pub(crate) fn alone(packets: u64, leaders: u64) -> u64 {
+    let followers = packets & !leaders;
+    match followers & !(packets << 1) {
+        0 => packets & !(followers | followers >> 1),
+        _ => 0,
+    }
+}
+
+/// The items below the first of `some`; all if there is none.
+#[inline]
+pub(crate) fn below_first(some: u64) -> u64 {
+    (some & some.wrapping_neg()).wrapping_sub(1)
 }
 
 #[cfg(test)]
@@ -60,5 +76,15 @@ mod tests {
             [(0, 64), (3, 2), (63, 1)].map(|(begin, count)| span_bits(begin, count)),
             [u64::MAX, 0b11000, 1 << 63]
         );
+    }
+
+    #[test]
+    fn items_whose_neighbours_are_of_other_flows_are_alone() {
+        assert_eq!(alone(0b1111, 0b1111), 0b1111);
+        assert_eq!(alone(0b1111, 0b1011), 0b1001, "2 is in the run of 1");
+        assert_eq!(alone(0b1111, 0b0001), 0);
+        assert_eq!(alone(0b1101_0101, 0b1101_0101), 0b1101_0101, "gaps between runs");
+        assert_eq!(alone(0b1101_0101, 0b1100_0101), 0, "a gap in a run");
+        assert_eq!((below_first(0), below_first(0b1100)), (!0, 0b11));
     }
 }

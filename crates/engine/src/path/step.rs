@@ -1,79 +1,22 @@
 //! A function on a core, whatever keeps its states: how it steps packets, and what becomes of them.
 
+mod outcome;
+
 use std::mem;
 use std::sync::Arc;
 
-use io::{Fate, Frame, Port};
+use io::Frame;
 use nf::{
     Cx, Ended, EndedOf, InPlace, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event,
 };
-use wire::{Edits, EditsMark, Headers, Stamp};
+use wire::{Edits, EditsMark, Stamp};
 use zerocopy::IntoBytes;
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters, Undeclared};
 use crate::path::group::StageSpec;
 use crate::path::parcel::Pool;
-
-/// A function's pools on a core.
-#[derive(Clone)]
-pub(crate) enum Pools<P> {
-    /// The same for all entries.
-    One(P),
-    /// By entry of the indirection table, of which those are here whose entry is.
-    ByEntry(Box<[Option<P>]>),
-}
-
-impl<P> Pools<P> {
-    /// The same for all entries.
-    pub(crate) fn one(pool: P) -> Self {
-        Pools::One(pool)
-    }
-
-    /// By entry.
-    pub(crate) fn by_entry(pools: Vec<Option<P>>) -> Self {
-        Pools::ByEntry(pools.into())
-    }
-
-    /// The pool of an entry that is here.
-    #[inline(always)]
-    pub(crate) fn of(&mut self, entry: u16) -> &mut P {
-        self.get_mut(entry).expect("an entry's packets come where its pool is")
-    }
-
-    #[inline(always)]
-    pub(crate) fn peek(&self, entry: u16) -> Option<&P> {
-        match self {
-            Pools::One(pool) => Some(pool),
-            Pools::ByEntry(pools) => pools[usize::from(entry)].as_ref(),
-        }
-    }
-
-    /// The same, if it is here.
-    #[inline(always)]
-    pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
-        match self {
-            Pools::One(pool) => Some(pool),
-            Pools::ByEntry(pools) => pools[usize::from(entry)].as_mut(),
-        }
-    }
-
-    /// The pool of an entry that goes; `None` if it is for all.
-    pub(crate) fn take(&mut self, entry: u16) -> Option<P> {
-        match self {
-            Pools::One(_) => None,
-            Pools::ByEntry(pools) => pools[usize::from(entry)].take(),
-        }
-    }
-
-    /// The pool of an entry that comes.
-    pub(crate) fn put(&mut self, entry: u16, pool: P) {
-        match self {
-            Pools::One(one) => *one = pool,
-            Pools::ByEntry(pools) => pools[usize::from(entry)] = Some(pool),
-        }
-    }
-}
+use crate::path::pools::Pools;
 
 /// For a function that reports records that have ended: room for these.
 pub(crate) fn room_for_ended<F: NetworkFunction>(function: &F) -> Option<Box<EndedOf<F>>> {
@@ -424,74 +367,6 @@ impl<F: NetworkFunction> Stepper<F> {
         self.packets
     }
 
-    /// What the verdict means for the packet; a function that inspects payloads has the last word.
-    #[inline]
-    pub(crate) fn conclude(
-        &mut self,
-        packet: usize,
-        verdict: Verdict,
-        meta: &F::Meta,
-        batch: &mut Batch,
-        port: &dyn Port,
-    ) {
-        let verdict = match verdict {
-            // Payloads of history are elsewhere. No state depends on them: see `Plan`.
-            Verdict::Forward if const { F::EXTRAS.inspect.is_some() } && batch.is_own(packet) => {
-                self.inspect(packet, meta, batch, port)
-            }
-            verdict => verdict,
-        };
-        match verdict {
-            Verdict::Forward => self.pass(packet, batch),
-            _ => self.end(packet, verdict, batch),
-        }
-    }
-
-    /// The packet passes: the next function reads it as this one left it.
-    #[inline(always)]
-    pub(crate) fn pass(&self, packet: usize, batch: &mut Batch) {
-        if !F::EDITS.is_empty() && !self.is_last && !batch.edits[packet].is_empty() {
-            batch.edits[packet].apply_to_headers(&mut batch.headers[packet]);
-        }
-    }
-
-    fn inspect(&mut self, packet: usize, meta: &F::Meta, batch: &mut Batch, port: &dyn Port) -> Verdict {
-        let Some(inspect) = (const { F::EXTRAS.inspect }) else { return Verdict::Forward };
-        let Batch { frames, headers, edits, .. } = batch;
-        let frame = &frames[packet];
-        let payload = payload(port.bytes(frame), &headers[packet]);
-        let mut no_pool = ();
-        let events = events_of::<F>(&mut self.events, true);
-        let mut cx = Cx::new(frame.stamp, &mut edits[packet], &mut no_pool, events, self.seed);
-        inspect(&self.function, payload, meta, &mut cx)
-    }
-
-    /// Ends the chain for a packet.
-    #[cold]
-    pub(crate) fn end(&mut self, packet: usize, verdict: Verdict, batch: &mut Batch) {
-        let counted = u64::from(batch.is_own(packet));
-        let fate = match verdict {
-            Verdict::Forward => return,
-            Verdict::Drop(reason) => {
-                let unnamed = self.drops.len() - 1;
-                if usize::from(reason) >= unnamed {
-                    self.undeclared_drop = Some(reason);
-                }
-                self.drops[usize::from(reason).min(unnamed)] += counted;
-                Fate::DropBy { function: self.index, reason }
-            }
-            Verdict::TransmitBack => {
-                self.transmit_back += counted;
-                Fate::TransmitBack
-            }
-            Verdict::Host => {
-                self.host += counted;
-                Fate::Host
-            }
-        };
-        batch.end(packet, fate);
-    }
-
     /// A number that the function used and does not declare, in own packets or history.
     fn undeclared(&self) -> Option<Undeclared> {
         let (own, history) = self.events.split_at(F::ABOUT.events.len() + 1);
@@ -521,11 +396,4 @@ impl<F: NetworkFunction> Stepper<F> {
 fn events_of<F: NetworkFunction>(events: &mut [u64], is_own: bool) -> &mut [u64] {
     let (own, history) = events.split_at_mut(const { F::ABOUT.events.len() + 1 });
     if is_own { own } else { history }
-}
-
-/// What a frame holds after its transport header, without link padding.
-fn payload<'a>(frame: &'a [u8], headers: &Headers) -> &'a [u8] {
-    let begin = usize::from(headers.payload_offset()).min(frame.len());
-    let end = (begin + usize::from(headers.payload_len())).min(frame.len());
-    &frame[begin..end]
 }

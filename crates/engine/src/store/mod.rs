@@ -2,9 +2,9 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `private` | a group of functions with one key: a table on each core |
+//! | `private` | a group of functions with one key: a table on each core; `private/moving`: its flows leave for another core |
 //! | `shelf`, `shards` | the same with a table for each shard of packets, and for each part of a shard |
-//! | `function`, `member` | one function of a group: its part of each flow's block |
+//! | `function`, `member` | one function of a group: its part of each flow's block; `function/hits`: steps of packets of known flows |
 //! | `replay`, `replay_function` | the same for packets of other cores, from what is told of them |
 //! | `history` | what is told of a packet: its keys, and what functions read |
 //! | `walk` | one packet through all functions of a group: new flows, and full tables |

@@ -1,3 +1,5 @@
+mod moving;
+
 use std::any::Any;
 use std::mem;
 use std::sync::Arc;
@@ -14,10 +16,9 @@ use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
-use crate::path::parcel::{Leaving, Mobility, NOBODY, PackedFlows, Pool, ShardsHere, Shelves, UNKNOWN_ENTRY};
+use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardsHere, Shelves};
 use crate::store::function::FunctionMember;
-use crate::store::member::block;
-use crate::store::member::{Block, Located, Member, Steps, Way, note_entry};
+use crate::store::member::{Located, Member, Steps, Way, block, note_entry};
 use crate::store::shelf::Shelf;
 use crate::store::walk::{Walk, free_one};
 
@@ -202,44 +203,6 @@ impl<K: FlowKey> KeyGroup<K> {
         let block = block(entries, slot);
         members.iter_mut().for_each(|member| member.expire(block, horizon, table));
     }
-
-    /// Takes all flows from a replica, whose blocks are those of this one. Of a flow that began with a packet of that core
-    /// it alone knows the entry.
-    fn absorb_replica(&mut self, other: &mut Self) {
-        let mut dropped = other.table.parcel(0);
-        for slot in self.table.slots() {
-            let entry = &mut self.entries[slot.index()];
-            match self.table.is_taken(slot) {
-                true if *entry == UNKNOWN_ENTRY => *entry = other.entries[slot.index()],
-                true => (),
-                // Left by a flow that is gone.
-                false => *entry = 0,
-            }
-            if other.table.is_taken(slot) {
-                other.table.pack(slot, &mut dropped);
-            }
-        }
-        other.entries.fill(0);
-    }
-
-    /// Puts a flow that is to go to another core into the parcel for it.
-    fn pack_one(&mut self, slot: Slot, entry: u16, to: u16, packed: &mut Vec<(u16, Packing<K>)>) {
-        let Self { table, members, .. } = self;
-        let index = packed.iter().position(|(core, _)| *core == to).unwrap_or_else(|| {
-            packed.push((to, Packing { entries: Vec::new(), parcel: table.parcel(0) }));
-            packed.len() - 1
-        });
-        let Packing { entries, parcel } = &mut packed[index].1;
-        members.iter_mut().for_each(|member| member.moves(slot, Way::Out, table));
-        entries.push(entry);
-        table.pack(slot, parcel);
-    }
-}
-
-/// Flows of which more are to come.
-struct Packing<K> {
-    entries: Vec<u16>,
-    parcel: Parcel<K>,
 }
 
 impl<K: FlowKey> Group for KeyGroup<K> {
@@ -309,39 +272,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     }
 
     fn pack(&mut self, from: usize, leaving: &mut Leaving<'_>) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
-        let mut packed: Vec<(u16, Packing<K>)> = Vec::new();
-        let mut next = None;
-        if self.table.is_empty() {
-            return (None, Vec::new());
-        }
-        let mut slots = self.table.slots();
-        if from > 0 {
-            slots.nth(from - 1);
-        }
-        'table: while slots.len() > 0 {
-            let begin = self.table.capacity() - slots.len();
-            let count = slots.len().min(BATCH_PACKETS);
-            if leaving.has_none(self.entries.get(begin..begin + count)) {
-                slots.nth(count - 1);
-                continue;
-            }
-            for slot in slots.by_ref().take(count) {
-                if leaving.blocks_left == 0 || leaving.flows_left == 0 {
-                    next = Some(slot.index());
-                    break 'table;
-                }
-                leaving.blocks_left -= 1;
-                let Block { entry, .. } = block(&self.entries, slot);
-                let to = leaving.to[usize::from(entry)];
-                if to != NOBODY && self.table.is_taken(slot) {
-                    self.pack_one(slot, entry, to, &mut packed);
-                    leaving.flows_left -= 1;
-                }
-            }
-        }
-        let erase =
-            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Arc::new(parcel) });
-        (next, packed.into_iter().map(erase).collect())
+        self.pack_flows(from, leaving)
     }
 
     fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, horizon: Horizon, now_ns: u64) {

@@ -6,7 +6,7 @@ use table::{FlowTable, Slot};
 use wire::Stamp;
 
 use crate::path::items::Items;
-use crate::path::packets::{first_bits, span_bits};
+use crate::path::packets::{alone, below_first, first_bits, span_bits};
 use crate::store::function::{FunctionMember, STEPPED_AT_ONCE, Waiting};
 use crate::store::member::{Runs, Steps};
 
@@ -16,22 +16,6 @@ enum Stop {
     Dead,
     /// The last item's step has ended the flow, whose deadline was this.
     Ended { deadline_ns: u64 },
-}
-
-/// Items that are a run of their own. None where some run has a gap, so that its items are not neighbours.
-#[inline]
-fn alone(packets: u64, leaders: u64) -> u64 {
-    let followers = packets & !leaders;
-    match followers & !(packets << 1) {
-        0 => packets & !(followers | followers >> 1),
-        _ => 0,
-    }
-}
-
-/// The items below the first of `some`; all if there is none.
-#[inline]
-fn below_first(some: u64) -> u64 {
-    (some & some.wrapping_neg()).wrapping_sub(1)
 }
 
 impl<F: NetworkFunction> FunctionMember<F> {
@@ -386,20 +370,5 @@ impl<F: NetworkFunction> FunctionMember<F> {
             verdict = self.stepper.reject_replay(&state, meta, items.stamp(item));
         }
         items.conclude(item, verdict);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn items_whose_neighbours_are_of_other_flows_are_alone() {
-        assert_eq!(alone(0b1111, 0b1111), 0b1111);
-        assert_eq!(alone(0b1111, 0b1011), 0b1001, "2 is in the run of 1");
-        assert_eq!(alone(0b1111, 0b0001), 0);
-        assert_eq!(alone(0b1101_0101, 0b1101_0101), 0b1101_0101, "gaps between runs");
-        assert_eq!(alone(0b1101_0101, 0b1100_0101), 0, "a gap in a run");
-        assert_eq!((below_first(0), below_first(0b1100)), (!0, 0b11));
     }
 }

@@ -1,0 +1,92 @@
+//! Flows leave a group's table for another core.
+
+use std::sync::Arc;
+
+use nf::FlowKey;
+use table::{Parcel, Slot};
+
+use crate::path::packets::BATCH_PACKETS;
+use crate::path::parcel::{Leaving, NOBODY, PackedFlows, UNKNOWN_ENTRY};
+use crate::store::member::{Block, Way, block};
+use crate::store::private::KeyGroup;
+
+/// Flows of which more are to come.
+struct Packing<K> {
+    entries: Vec<u16>,
+    parcel: Parcel<K>,
+}
+
+impl<K: FlowKey> KeyGroup<K> {
+    /// See [`Group::pack`](crate::path::group::Group::pack).
+    pub(super) fn pack_flows(
+        &mut self,
+        from: usize,
+        leaving: &mut Leaving<'_>,
+    ) -> (Option<usize>, Vec<(u16, PackedFlows)>) {
+        let mut packed: Vec<(u16, Packing<K>)> = Vec::new();
+        let mut next = None;
+        if self.table.is_empty() {
+            return (None, Vec::new());
+        }
+        let mut slots = self.table.slots();
+        if from > 0 {
+            slots.nth(from - 1);
+        }
+        'table: while slots.len() > 0 {
+            let begin = self.table.capacity() - slots.len();
+            let count = slots.len().min(BATCH_PACKETS);
+            if leaving.has_none(self.entries.get(begin..begin + count)) {
+                slots.nth(count - 1);
+                continue;
+            }
+            for slot in slots.by_ref().take(count) {
+                if leaving.blocks_left == 0 || leaving.flows_left == 0 {
+                    next = Some(slot.index());
+                    break 'table;
+                }
+                leaving.blocks_left -= 1;
+                let Block { entry, .. } = block(&self.entries, slot);
+                let to = leaving.to[usize::from(entry)];
+                if to != NOBODY && self.table.is_taken(slot) {
+                    self.pack_one(slot, entry, to, &mut packed);
+                    leaving.flows_left -= 1;
+                }
+            }
+        }
+        let erase =
+            |(to, Packing { entries, parcel })| (to, PackedFlows { entries, parcel: Arc::new(parcel) });
+        (next, packed.into_iter().map(erase).collect())
+    }
+
+    /// Takes all flows from a replica, whose blocks are those of this one. Of a flow that began with a packet of that core
+    /// it alone knows the entry.
+    pub(super) fn absorb_replica(&mut self, other: &mut Self) {
+        let mut dropped = other.table.parcel(0);
+        for slot in self.table.slots() {
+            let entry = &mut self.entries[slot.index()];
+            match self.table.is_taken(slot) {
+                true if *entry == UNKNOWN_ENTRY => *entry = other.entries[slot.index()],
+                true => (),
+                // Left by a flow that is gone.
+                false => *entry = 0,
+            }
+            if other.table.is_taken(slot) {
+                other.table.pack(slot, &mut dropped);
+            }
+        }
+        other.entries.fill(0);
+    }
+
+    /// Puts a flow that is to go to another core into the parcel for it.
+    fn pack_one(&mut self, slot: Slot, entry: u16, to: u16, packed: &mut Vec<(u16, Packing<K>)>) {
+        let Self { table, members, .. } = self;
+        let index = packed.iter().position(|(core, _)| *core == to).unwrap_or_else(|| {
+            packed.push((to, Packing { entries: Vec::new(), parcel: table.parcel(0) }));
+            packed.len() - 1
+        });
+        let Packing { entries, parcel } = &mut packed[index].1;
+        members.iter_mut().for_each(|member| member.moves(slot, Way::Out, table));
+        entries.push(entry);
+        table.pack(slot, parcel);
+    }
+}

@@ -1,0 +1,77 @@
+//! Which edits a packet takes.
+
+use super::{Edits, VlanEdit, ethernet_tags};
+use crate::icmp::{Quoted, Shape};
+use crate::malformed::Layer;
+use crate::{Fields, Headers, Malformed, Marks, protocol};
+
+impl Edits {
+    /// Which of the edits this packet takes; the one place that knows all the rules.
+    #[inline(never)]
+    pub(super) fn applicable_to(&self, headers: &Headers) -> Fields {
+        let (is_link_whole, is_ip_whole) = whole_layers(headers);
+        let mut taken = Fields::empty();
+        if is_link_whole && let Some(tags) = ethernet_tags(headers) {
+            taken |= Fields::SRC_MAC | Fields::DST_MAC;
+            let takes_vlan = match self.vlan {
+                VlanEdit::Push(_) => tags < 2,
+                VlanEdit::Rewrite(_) | VlanEdit::Pop => tags > 0,
+            };
+            taken.set(Fields::VLAN, takes_vlan);
+        }
+        if is_ip_whole && headers.is_ip() {
+            let is_v4 = headers.marks.contains(Marks::IPV4);
+            taken |= Fields::TTL | Fields::TOS;
+            taken.set(Fields::SRC_ADDR, self.src.to_v4().is_some() == is_v4);
+            taken.set(Fields::DST_ADDR, self.dst.to_v4().is_some() == is_v4);
+        }
+        let has_ports = match headers.protocol {
+            protocol::TCP | protocol::UDP | protocol::DCCP => headers.has_transport(),
+            // Its CRC covers the whole message: to mend it, the message's length must be known.
+            protocol::SCTP => headers.has_transport() && !headers.is_fragment() && headers.l3_len < u16::MAX,
+            _ => false,
+        };
+        taken.set(Fields::SRC_PORT | Fields::DST_PORT, has_ports);
+        if headers.protocol == protocol::ICMP {
+            taken |= icmp_ports(headers);
+        }
+        self.set & taken
+    }
+
+    /// The same, MAC addresses aside, where few rules decide: a whole TCP or UDP packet over IPv4 takes
+    /// all but addresses of the other family. `None` for other packets, and with a VLAN edit.
+    #[inline]
+    pub(super) fn applicable_to_plain(&self, headers: &Headers) -> Option<Fields> {
+        if !headers.is_plain_ipv4() || self.set.contains(Fields::VLAN) {
+            return None;
+        }
+        let mut set = self.set;
+        if set.contains(Fields::SRC_ADDR) && self.src.to_v4().is_none() {
+            set.remove(Fields::SRC_ADDR);
+        }
+        if set.contains(Fields::DST_ADDR) && self.dst.to_v4().is_none() {
+            set.remove(Fields::DST_ADDR);
+        }
+        Some(set)
+    }
+}
+
+/// Which ports an ICMP message has.
+fn icmp_ports(headers: &Headers) -> Fields {
+    match Shape::of(headers) {
+        Some(Shape::Request | Shape::Error { quoted: Quoted::Reply, .. }) => Fields::SRC_PORT,
+        Some(Shape::Reply | Shape::Error { quoted: Quoted::Request, .. }) => Fields::DST_PORT,
+        Some(Shape::Error { quoted: Quoted::Tcp | Quoted::Udp, .. }) => Fields::PORTS,
+        None => Fields::empty(),
+    }
+}
+
+/// Whether the link's headers and the IP header could be believed.
+#[inline]
+fn whole_layers(headers: &Headers) -> (bool, bool) {
+    if headers.is_well_formed() {
+        return (true, true);
+    }
+    let defect = headers.malformed().map(Malformed::layer);
+    (defect > Some(Layer::Link), defect > Some(Layer::Ip))
+}
