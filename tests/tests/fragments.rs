@@ -11,7 +11,7 @@ use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::sequenced::{files, sequenced};
-use paceline_conformance::stock::{beginnings, every_model};
+use paceline_conformance::stock::{beginnings, every_model, small};
 use paceline_conformance::{Packet, chain, example};
 use sweep::{Matrix, Outcome, Tables, Way, fragmented, outcome};
 use table::WhenFull;
@@ -178,7 +178,7 @@ fn inputs(most: usize) -> Vec<(String, Pcap)> {
 fn chains() -> Vec<Chain> {
     let conntrack = with("track", "[[function]]\nuse = \"conntrack\"");
     let mut chains: Vec<_> =
-        ["edge.toml", "gateway.toml", "mixed-keys.toml"].map(|name| tracking(example(name))).into();
+        ["edge.toml", "gateway.toml", "mixed-keys.toml"].map(|name| tracking(small(example(name)))).into();
     chains.push(conntrack);
     chains
 }

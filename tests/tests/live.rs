@@ -11,7 +11,7 @@ use io::capture::CaptureReader;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
 use paceline_conformance::example;
 use paceline_conformance::pcap::Pcap;
-use paceline_conformance::stock::{beginnings, generated};
+use paceline_conformance::stock::{beginnings, generated, small};
 use strategy::{Every, Rebalancing};
 
 /// What became of a packet, and its bytes as it left.
@@ -122,7 +122,7 @@ fn inputs() -> Vec<(String, Pcap)> {
 
 /// Checksums are not verified on live ports unless the chain says so.
 fn example_ignoring(name: &str) -> Chain {
-    Chain { checksums: engine::Checksums::Ignore, ..example(name) }
+    Chain { checksums: engine::Checksums::Ignore, ..small(example(name)) }
 }
 
 /// Strategies take over from each other while packets pass: none is lost, and each leaves as it would from one core.
@@ -252,7 +252,7 @@ fn live_reloading(
 
 #[test]
 fn chains_take_over_while_packets_come() {
-    let edge = example("edge.toml");
+    let edge = small(example("edge.toml"));
     let text = "[[function]]\nuse = \"conntrack\"\ntable_full = \"evict-oldest\"\npick_up = false\n\
                 [[function]]\nuse = \"policer\"\nrate_bytes_per_s = 30000\nburst_bytes = 9000\n";
     let other = paceline_conformance::chain(text, &engine::Registry::stock());

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::{Folder, Scratch, by_line, json, paceline, root, start, stderr, stdout};
+use crate::support::{Folder, Scratch, by_line, end, json, paceline, root, start, stderr, stdout};
 
 const EDGE: &str = "examples/edge.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -586,8 +586,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 

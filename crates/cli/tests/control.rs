@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, Namespace};
-use crate::support::{Folder, paceline, root, stderr};
+use crate::support::{Folder, end, paceline, root, stderr};
 
 /// A tracker that lets no connection pass whose beginning it has not seen: flows that are lost show.
 pub const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\npick_up = false\n";
@@ -124,8 +124,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
+            end(child);
         }
     }
 }

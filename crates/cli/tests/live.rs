@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::lab::{Lab, Namespace};
-use crate::support::{Folder, paceline, root, stderr};
+use crate::support::{Folder, end, paceline, root, stderr};
 
 /// What a tracker and a list of flows see, and let through.
 const TRACK: &str = "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"flow-statistics\"\n";
@@ -162,8 +162,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
+            end(child);
         }
     }
 }

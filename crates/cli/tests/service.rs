@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::lab::{Lab, Namespace};
-use crate::support::{Folder, paceline, root, stderr, stdout};
+use crate::support::{Folder, end, paceline, root, stderr, stdout};
 
 const TRACK: &str = "name = \"track\"\n[[function]]\nuse = \"conntrack\"\n";
 /// A busy machine's threads take their time.
@@ -133,8 +133,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
+            end(child);
         }
     }
 }

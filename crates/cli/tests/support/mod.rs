@@ -4,6 +4,7 @@
 pub mod vlan;
 
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -27,6 +28,18 @@ pub fn start(args: &[&str]) -> Child {
     command.current_dir(root()).args(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program runs")
+}
+
+/// Ends a program that a test left. If the test failed, what the program said last is shown: why a run ended, where it
+/// ended of itself.
+pub fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+    let mut said = String::new();
+    if let (true, Some(stderr)) = (std::thread::panicking(), &mut child.stderr) {
+        let _ = stderr.read_to_string(&mut said);
+        eprintln!("the program said last: {said}");
+    }
 }
 
 pub fn stdout(output: &Output) -> String {

@@ -106,9 +106,17 @@ pub fn ip_batch(lines: &str) {
     child.wait().expect("ended");
 }
 
+/// A busy machine takes its time.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Tries until it holds, for a minute at most.
-pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(60);
+pub fn soon(holds: impl FnMut() -> bool) -> bool {
+    within(PATIENCE, holds)
+}
+
+/// Tries until it holds, for so long at most.
+pub fn within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + patience;
     while Instant::now() < end {
         if holds() {
             return true;
