@@ -46,3 +46,22 @@ impl Waiting {
         self.nap.set(Duration::ZERO);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_become_longer_until_what_is_waited_for_has_come() {
+        let waiting = Waiting::default();
+        (0..1_000).take_while(|_| !waiting.is_long()).for_each(|_| waiting.wait());
+        let nap = || {
+            waiting.wait();
+            waiting.nap.get().as_micros()
+        };
+        assert_eq!([nap(), nap(), nap(), nap(), nap(), nap()], [5, 10, 20, 40, 50, 50]);
+        waiting.over();
+        (0..1_000).take_while(|_| !waiting.is_long()).for_each(|_| waiting.wait());
+        assert_eq!(nap(), 5);
+    }
+}

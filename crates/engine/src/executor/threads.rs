@@ -199,3 +199,19 @@ pub(crate) enum FeedEnd {
     /// Another chain is to take over ahead of the next packet.
     Border,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_are_short_as_long_as_a_run_takes() {
+        let slack = || prctl::get_timerslack().expect("of the thread itself");
+        let before = slack();
+        let naps = ShortNaps::begin();
+        let of_threads = [slack(), thread::spawn(slack).join().expect("no panic")];
+        assert_eq!(of_threads, [SLACK_NS as i32; 2], "this thread's, and that of one that it started");
+        drop(naps);
+        assert_eq!(slack(), before);
+    }
+}
