@@ -1,6 +1,7 @@
 //! Text for the terminal.
 
 pub use engine::text::{ALL_MALFORMED, count, heading, percent, plural, table};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Columns of a line, the most.
 const COLUMNS: usize = 100;
@@ -20,16 +21,14 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
-    let width = |text: &str| text.chars().count();
     for word in printable(text).split_whitespace() {
         let mut word = word;
-        if !is_empty && width(&line) + 1 + width(word) > COLUMNS {
+        if !is_empty && line.width() + 1 + word.width() > COLUMNS {
             lines += &(std::mem::replace(&mut line, next.to_owned()) + "\n");
             is_empty = true;
         }
-        while width(&line) + width(word) > COLUMNS {
-            let room = COLUMNS - width(&line);
-            let end = word.char_indices().nth(room).map_or(word.len(), |(end, _)| end);
+        while line.width() + word.width() > COLUMNS {
+            let end = fitting(word, COLUMNS.saturating_sub(line.width()));
             lines += &format!("{line}{}\n", &word[..end]);
             line = next.to_owned();
             word = &word[end..];
@@ -41,6 +40,16 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
         is_empty = false;
     }
     lines + &line + "\n"
+}
+
+/// How many bytes of a word are in so many columns: of one character at least, so that there is an end.
+fn fitting(word: &str, columns: usize) -> usize {
+    let mut taken = 0;
+    let fits = |(at, c): &(usize, char)| {
+        taken += c.width().unwrap_or(0);
+        *at == 0 || taken <= columns
+    };
+    word.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8())
 }
 
 /// What neither a page nor a terminal should be given: control characters, characters that turn the direction of
@@ -60,4 +69,23 @@ pub fn bar(share: f64) -> String {
 /// `1 batch`, `2 batches`.
 pub fn plural_of(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some characters take no column of a terminal, and others two.
+    #[test]
+    fn lines_are_as_wide_as_a_terminal_shows_them() {
+        for word in ["aa", "\u{1f300}", "e\u{301}"] {
+            let lines = wrapped(&word.repeat(120), "", "");
+            let widths: Vec<usize> = lines.lines().map(UnicodeWidthStr::width).collect();
+            let all = word.repeat(120).width();
+            assert_eq!(widths[0], 100, "{word}");
+            assert_eq!(widths.iter().sum::<usize>(), all, "{word}");
+        }
+        let words = wrapped(&"\u{1f300}\u{1f300}\u{1f300} ".repeat(20), "  - ", "    ");
+        assert!(words.lines().all(|line| line.width() <= 100) && words.lines().count() == 2, "{words}");
+    }
 }
