@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use self::text::{
-    ALL_MALFORMED, bar, count, heading, is_unprintable, item, percent, plural, plural_of, printable, table,
-    wrapped,
+    ALL_MALFORMED, bar, count, fitting, heading, is_unprintable, item, percent, plural, plural_of, printable,
+    table, wrapped,
 };
 use crate::failure::Failure;
 

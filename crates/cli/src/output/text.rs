@@ -28,7 +28,9 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
             is_empty = true;
         }
         while line.width() + word.width() > COLUMNS {
-            let end = fitting(word, COLUMNS.saturating_sub(line.width()));
+            // One character at least, so that there is an end.
+            let first = word.chars().next().map_or(0, char::len_utf8);
+            let end = fitting(word, COLUMNS.saturating_sub(line.width())).max(first);
             lines += &format!("{line}{}\n", &word[..end]);
             line = next.to_owned();
             word = &word[end..];
@@ -42,14 +44,14 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
     lines + &line + "\n"
 }
 
-/// How many bytes of a word are in so many columns: of one character at least, so that there is an end.
-fn fitting(word: &str, columns: usize) -> usize {
+/// How many bytes of a text's first characters take at most so many columns of a terminal.
+pub fn fitting(text: &str, columns: usize) -> usize {
     let mut taken = 0;
-    let fits = |(at, c): &(usize, char)| {
+    let fits = |(_, c): &(usize, char)| {
         taken += c.width().unwrap_or(0);
-        *at == 0 || taken <= columns
+        taken <= columns
     };
-    word.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8())
+    text.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8())
 }
 
 /// What neither a page nor a terminal should be given: control characters, characters that turn the direction of

@@ -2,7 +2,9 @@
 
 // Sentences are written where figures are measured: both have the same digits.
 pub use measure::decimal;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
+
+use crate::output::fitting;
 
 /// A share as a percentage; small ones with the places that they need, so that a loss never looks like none.
 pub fn percent(share: f64) -> String {
@@ -22,15 +24,8 @@ pub fn shorten(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
     }
-    let mut room = most.saturating_sub(1);
-    let fits = |c: &char| {
-        let width = c.width().unwrap_or(0);
-        let fits = width <= room;
-        room = room.saturating_sub(width);
-        fits
-    };
-    let kept: String = text.chars().take_while(fits).collect();
-    kept + "…"
+    let kept = &text[..fitting(text, most.saturating_sub(1))];
+    format!("{kept}…")
 }
 
 #[cfg(test)]

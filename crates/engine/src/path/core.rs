@@ -11,7 +11,7 @@ use crate::path::checks::Checks;
 use crate::path::group::{Group, Stage};
 use crate::path::items::Items;
 use crate::path::laps::Laps;
-use crate::path::packets::bits;
+use crate::path::packets::{below_first, bits};
 use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves};
 use crate::path::tracing::Tracer;
 
@@ -203,7 +203,7 @@ impl ChainCore {
         while rest != 0 {
             let is_outside = outside >> rest.trailing_zeros() & 1 == 1;
             let others = rest & if is_outside { !outside } else { outside };
-            let run = rest & (others & others.wrapping_neg()).wrapping_sub(1);
+            let run = rest & below_first(others);
             rest &= !run;
             batch.is_reversed = is_outside;
             for index in 0..self.groups.len() {

@@ -412,7 +412,6 @@ proptest! {
         let points: usize = comparison.series.iter().map(|series| series.points.len()).sum();
         prop_assert_eq!(records(&render_csv(&comparison)).len(), points + 1);
         let text = render_text(&believable(comparison));
-        // In columns of a terminal: some characters have none, and others two.
         // In columns of a terminal: some characters take none, and others two.
         prop_assert!(text.lines().all(|line| line.width() <= 100), "{text}");
     }
