@@ -20,7 +20,6 @@ pub mod pcap;
 pub mod replicas;
 pub mod sequenced;
 pub mod stock;
-pub mod turns;
 
 /// The project's root.
 pub fn root() -> PathBuf {

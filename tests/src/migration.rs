@@ -10,7 +10,7 @@ use crate::stock::{ALONE, alone, beginnings, examples, generated, small};
 
 /// Cores, with the packets from one forced move to the next.
 pub const WAYS: [(usize, u64); 9] =
-    [(2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 100), (4, 37), (8, 2_000), (8, 100), (8, 37)];
+    [(4, 100), (2, 2_000), (2, 100), (2, 37), (4, 2_000), (4, 37), (8, 2_000), (8, 100), (8, 37)];
 
 /// The same for tests that take minutes: moves at each packet, and as many cores as the processor has or not.
 pub const LONG_WAYS: [(usize, u64); 6] = [(2, 1), (3, 501), (5, 7), (8, 1), (16, 100), (16, 2_000)];
@@ -44,7 +44,8 @@ macro_rules! alone_in_all_ways {
     )*};
 }
 
-/// Runs a chain under a strategy beside `single`, in each way, and has `check` look at what came of it.
+/// Runs a chain under a strategy beside `single`, in each way, and has `check` look at what came of it. Cores are simulated,
+/// and in the first way on threads, too.
 pub fn verify_forced(
     strategy: &'static dyn Strategy,
     chain: &Chain,
@@ -52,13 +53,14 @@ pub fn verify_forced(
     ways: &[(usize, u64)],
     mut check: impl FnMut(&Compared<'_>),
 ) {
-    let setting = |(cores, every): &(usize, u64)| Setting {
+    let on_threads = |(cores, every): &(usize, u64)| Setting {
         tables: Tables::AsWritten,
         way: Way::plain(strategy).forced(*every),
         cores: *cores,
         seed: 1,
     };
-    let settings: Vec<Setting> = ways.iter().map(setting).collect();
+    let simulated = ways.iter().map(|way| on_threads(way).simulated());
+    let settings: Vec<Setting> = simulated.chain(ways.first().map(on_threads)).collect();
     verify_each(&small(chain.clone()), inputs, &settings, &mut check);
 }
 
@@ -110,7 +112,10 @@ pub fn verify_tiny_tables(
             let (cores, every) =
                 [(2, 2), (4, 3), (2, 7), (4, 7), (2, 37), (4, 132)][(2 * number + policy) % 6];
             let way = Way::plain(strategy).forced(every);
-            settings.push(Setting { tables: Tables::Of { flows, when_full }, way, cores, seed: 1 });
+            let setting = Setting { tables: Tables::Of { flows, when_full }, way, cores, seed: 1 };
+            // Some of them on threads, too.
+            settings.extend((number == 2).then_some(setting));
+            settings.push(setting.simulated());
         }
     }
     let (mut equal, mut announced) = (0, 0);

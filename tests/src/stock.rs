@@ -71,7 +71,7 @@ pub fn examples() -> Vec<Chain> {
 
 /// Functions with large tables take smaller ones, so that many cores find memory.
 pub fn small(mut chain: Chain) -> Chain {
-    chain.functions.iter_mut().for_each(|spec| spec.flows = spec.flows.min(8_192));
+    chain.functions.iter_mut().for_each(|spec| spec.flows = spec.flows.min(2_048));
     chain
 }
 

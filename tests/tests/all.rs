@@ -56,6 +56,8 @@ mod scr_simulation;
 mod shared;
 #[path = "shared_time.rs"]
 mod shared_time;
+#[path = "simulation.rs"]
+mod simulation;
 #[path = "small_tables.rs"]
 mod small_tables;
 #[path = "own_strategy.rs"]

@@ -16,7 +16,9 @@ fn plan(chain: &Chain, strategy: &'static dyn Strategy, changes: &[(u64, usize)]
     let often = Rebalancing { every: Every::Packets(97), update_latency_ns: 0 };
     let plan = Plan { rebalancing: plan.rebalancing.map(|_| often), ..plan };
     let plan = plan.with_cores_to_park(chain).ok()?;
-    Some(Plan { active: ActiveCores::changing(CORES, changes), ..plan })
+    // The others on threads.
+    let simulation = (strategy == RSSPP).then_some(5);
+    Some(Plan { active: ActiveCores::changing(CORES, changes), simulation, ..plan })
 }
 
 fn stock() -> impl Iterator<Item = Chain> {

@@ -110,7 +110,7 @@ fn assert_recovers(chain: &Chain, inputs: &[(String, Pcap)]) {
 }
 
 /// Packets of each capture; so many are lost at any share.
-const PACKETS: usize = 4_000;
+const PACKETS: usize = 2_000;
 
 /// The captures, and all models of traffic in one.
 fn inputs() -> Vec<(String, Pcap)> {

@@ -13,7 +13,7 @@ use paceline_conformance::pcap::{self, Pcap};
 use paceline_conformance::sequenced::{files, sequenced};
 use paceline_conformance::stock::{beginnings, every_model, small};
 use paceline_conformance::{Packet, chain, example};
-use sweep::{Matrix, Outcome, Tables, Way, fragmented, outcome};
+use sweep::{Matrix, Outcome, Setting, Tables, Way, fragmented, outcome};
 use table::WhenFull;
 use wire::{LinkType, Malformed};
 
@@ -183,13 +183,17 @@ fn chains() -> Vec<Chain> {
     chains
 }
 
-fn settings() -> Vec<sweep::Setting> {
+/// Simulated each, and a part of them on threads.
+fn settings() -> Vec<Setting> {
     let of = |flows, when_full| Tables::Of { flows, when_full };
     let tables = vec![of(4, WhenFull::Reject), of(64, WhenFull::EvictOldest), of(8_192, WhenFull::Reject)];
     let lossy = Way::lossy("0.02".parse().expect("a share"));
     let plain = [RSS, SHARED, SCR].map(Way::plain);
     let ways = [&plain[..], &[Way::moving(2), Way::moving(37), lossy]].concat();
-    Matrix { tables, ways, cores: vec![2, 5] }.settings(3)
+    let on_threads = Matrix { tables: tables[1..2].to_vec(), ways: ways.clone(), cores: vec![2] }.settings(3);
+    let simulated =
+        Matrix { tables, ways, cores: vec![2, 5] }.settings(3).into_iter().map(Setting::simulated);
+    simulated.chain(on_threads).collect()
 }
 
 /// Each comparison is with `single`, whose tracker is the dispatcher's, too.

@@ -17,7 +17,8 @@ use paceline_conformance::chain;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{beginnings, generated, named_examples};
 use sweep::{
-    Capture, Journal, Limits, Matrix, NamedChain, Outcome, Question, Row, Source, Summary, Tables, Way, sweep,
+    Capture, Journal, Limits, Matrix, NamedChain, Outcome, Question, Row, Setting, Source, Summary, Tables,
+    Way, sweep,
 };
 use table::WhenFull;
 use wire::{Fields, Headers};
@@ -61,6 +62,7 @@ fn assert_clean(question: &Question) {
     assert!(summary.reasons.iter().any(|reason| reason.about == "full tables"));
 }
 
+/// Simulated each, and a part of them on threads.
 #[test]
 fn nothing_differs_that_is_not_announced() {
     let mut captures = beginnings(300);
@@ -76,14 +78,18 @@ fn nothing_differs_that_is_not_announced() {
         ways: every_way(&[2, 37]),
         cores: vec![2, 4],
     };
-    assert_clean(&Question {
+    let simulated = Question {
         sources: sources(captures),
         mutations: 2,
         chains: named_examples(),
-        settings: matrix.settings(0),
+        settings: matrix.settings(0).into_iter().map(Setting::simulated).collect(),
         most_packets: 300,
         seed: 1,
-    });
+    };
+    assert_clean(&simulated);
+    let tables = vec![of(4, WhenFull::EvictOldest), of(1_024, WhenFull::Reject)];
+    let on_threads = Matrix { tables, ways: every_way(&[37]), cores: vec![4] };
+    assert_clean(&Question { mutations: 0, settings: on_threads.settings(0), ..simulated });
 }
 
 #[test]

@@ -20,10 +20,11 @@ use wire::Stamp;
 const ALL_OF_THEM: usize = 50_000;
 
 /// Flows migrate often, where they migrate.
+/// On cores that are simulated.
 fn plan(chain: &Chain, strategy: &'static dyn Strategy, cores: usize) -> Option<Plan> {
     let plan = Plan::new(chain, strategy, cores).ok()?;
     let often = Rebalancing { every: Every::Packets(97), update_latency_ns: 0 };
-    Some(Plan { rebalancing: plan.rebalancing.map(|_| often), ..plan })
+    Some(Plan { rebalancing: plan.rebalancing.map(|_| often), simulation: Some(3), ..plan })
 }
 
 /// What came out of a run, and what was traced of it, in the order of packets.

@@ -52,6 +52,38 @@ fn a_folder_is_swept_once_and_gone_on_with() {
     assert_eq!(lines(), before, "nothing was compared again");
 }
 
+/// Each has a seed of its own; and another sweep is another question.
+#[test]
+fn cores_can_be_simulated() {
+    let folder = Folder::new("sweep-simulated");
+    let out = format!("{}/out", folder.path());
+    let swept = sweep(&["captures/edge.pcap"], &["--simulate", "--out", &out]);
+    assert_eq!(swept.status.code(), Some(0), "{}", stderr(&swept));
+    let lines = fs::read_to_string(format!("{out}/runs.jsonl")).expect("the journal");
+    assert!(lines.lines().all(|line| line.contains(r#""simulated":true"#)), "{lines}");
+    let on_threads = sweep(&["captures/edge.pcap"], &["--resume", "--out", &out]);
+    assert_eq!(json(&on_threads)["runs"], json(&swept)["runs"]);
+    let lines = fs::read_to_string(format!("{out}/runs.jsonl")).expect("the journal");
+    assert!(lines.contains(r#""simulated":false"#), "what was simulated is not yet compared on threads");
+}
+
+#[test]
+fn verify_simulates_cores_and_says_so() {
+    let verify = |more: &[&str]| {
+        let of = ["verify", "examples/edge.toml", "--pcap", "captures/edge.pcap", "--strategy", "rsspp"];
+        paceline(&[&of[..], &["--cores", "4", "--move-every", "37", "--simulate", "7"], more].concat())
+    };
+    let text = verify(&[]);
+    assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
+    assert!(
+        stdout(&text).contains("rsspp on 4 cores, simulated with seed 7, EQUALS single"),
+        "{}",
+        stdout(&text)
+    );
+    let of_json = verify(&["--json", "-"]);
+    assert_eq!(json(&of_json)["simulated"], 7);
+}
+
 #[test]
 fn what_cannot_be_swept_is_said() {
     let folder = Folder::new("sweep-nothing");

@@ -11,6 +11,7 @@
 //! | [`replay()`] | a port with several queues that is fed packet by packet |
 //! | [`Relay`] | rings between a core that has ports and cores behind it that have none |
 //! | [`MemoryPort`] | a port that replays a [`Trace`] in memory, for benchmarks |
+//! | [`Simulation`] | threads that are simulated on one, which take turns in an order that a seed draws |
 //! | [`nic`] | a simulated network card: packets of a trace at an offered rate, descriptors, drops |
 
 pub mod capture;
@@ -25,6 +26,7 @@ mod port;
 mod receive;
 mod relay;
 mod replay;
+mod simulation;
 mod tap;
 mod trace;
 mod waiting;
@@ -39,6 +41,7 @@ pub use replay::{
     Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, as_ready, replay, replay_as_ready,
     replay_in_any_order, replay_one_queue, replay_restamped,
 };
+pub use simulation::{Simulation, Task, give_way};
 pub use tap::{Dropped, Taken, Tap, Tapped, Why};
 pub use trace::Trace;
 pub use waiting::Waiting;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crossbeam_utils::Backoff;
 
+use crate::simulation::give_turn;
+
 /// How long a waiting thread sleeps once spinning and yielding have not helped, at most. A ring holds about a
 /// millisecond's packets at a million a second, so nothing runs empty meanwhile.
 const NAP: Duration = Duration::from_micros(50);
@@ -12,7 +14,7 @@ const NAP: Duration = Duration::from_micros(50);
 const FIRST_NAP: Duration = Duration::from_micros(5);
 
 /// Waiting for another thread: spins first, then yields, then sleeps, so that more threads than
-/// processors do not keep each other from working.
+/// processors do not keep each other from working. In a [`Simulation`](crate::Simulation) another task goes on.
 #[derive(Debug, Default)]
 pub struct Waiting {
     backoff: Backoff,
@@ -24,6 +26,9 @@ impl Waiting {
     /// Waits a moment, longer each time.
     #[inline]
     pub fn wait(&self) {
+        if give_turn() {
+            return;
+        }
         match self.backoff.is_completed() {
             true => {
                 self.nap.set((2 * self.nap.get()).clamp(FIRST_NAP, NAP));

@@ -52,6 +52,9 @@ pub struct SettingRow {
     pub move_every: Option<u64>,
     /// Share of the packets that are lost behind a sequencer outside; null: there is none.
     pub loss: Option<String>,
+    /// Whether the cores took turns on one thread, in an order that the comparison's seed drew.
+    #[serde(default)]
+    pub simulated: bool,
 }
 
 impl From<&Setting> for SettingRow {
@@ -67,6 +70,7 @@ impl From<&Setting> for SettingRow {
             table_full,
             move_every: way.move_every,
             loss: way.loss.map(|share| share.to_string()),
+            simulated: way.is_simulated,
         }
     }
 }

@@ -34,12 +34,14 @@ pub struct Way {
     pub move_every: Option<u64>,
     /// Under `scr`: packets come with their history from a sequencer outside, and this share of them is lost.
     pub loss: Option<LossShare>,
+    /// Whether cores take turns on one thread, in an order that the setting's seed draws: see [`Plan::simulation`].
+    pub is_simulated: bool,
 }
 
 impl Way {
     /// The strategy as it is.
     pub fn plain(strategy: &'static dyn Strategy) -> Way {
-        Way { strategy, move_every: None, loss: None }
+        Way { strategy, move_every: None, loss: None, is_simulated: false }
     }
 
     /// `rsspp` with forced moves every so many packets.
@@ -67,7 +69,7 @@ pub struct Setting {
     pub way: Way,
     /// Its cores.
     pub cores: usize,
-    /// What the tables' hashes begin with, and what losses are drawn from.
+    /// What the tables' hashes begin with, and what losses and the turns of simulated cores are drawn from.
     pub seed: u64,
 }
 
@@ -97,6 +99,11 @@ impl Matrix {
 }
 
 impl Setting {
+    /// The same with cores that take turns on one thread.
+    pub fn simulated(self) -> Setting {
+        Setting { way: Way { is_simulated: true, ..self.way }, ..self }
+    }
+
     /// The chain with these tables.
     pub fn chain(&self, chain: &Chain) -> Chain {
         let chain = Chain { table_seed: self.seed, ..chain.clone() };
@@ -112,6 +119,7 @@ impl Setting {
     /// The chain cannot run so.
     pub fn plan(&self, chain: &Chain) -> Result<Plan, PlanError> {
         let plan = Plan::new(chain, self.way.strategy, self.cores)?;
+        let plan = Plan { simulation: self.way.is_simulated.then_some(self.seed), ..plan };
         let Some(packets) = self.way.move_every else { return Ok(plan) };
         let rebalancing = Some(Rebalancing { every: Every::Packets(packets), update_latency_ns: 0 });
         Ok(Plan { rebalancing, ..plan })
@@ -171,6 +179,9 @@ impl Setting {
             add("--loss", share.to_string());
             add("--loss-seed", self.seed.to_string());
         }
+        if self.way.is_simulated {
+            add("--simulate", self.seed.to_string());
+        }
         if let Tables::Of { flows, when_full } = self.tables {
             add("--flows", flows.to_string());
             add("--table-full", when_full.name().to_owned());
@@ -188,6 +199,9 @@ impl fmt::Display for Setting {
         }
         if let Some(share) = self.way.loss {
             write!(f, ", loss {share}")?;
+        }
+        if self.way.is_simulated {
+            write!(f, ", simulated with seed {}", self.seed)?;
         }
         match self.tables {
             Tables::AsWritten => Ok(()),

@@ -21,7 +21,8 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::Pace;
 use crate::executor::reload::{Reload, take_over};
 use crate::executor::seen::Seen;
-use crate::executor::threads::{Fed, FeedEnd, Job, Ran, Threads, conclude};
+use crate::executor::simulated::Executor;
+use crate::executor::threads::{Fed, FeedEnd, Job, Ran, conclude};
 use crate::path::core::ChainCore;
 use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, Team};
@@ -29,7 +30,7 @@ use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
 use crate::strategies::succession::Standing;
 
-/// Runs `chain` over a capture with one pinned thread per core, and shows every packet to `see` as it
+/// Runs `chain` over a capture with one pinned thread per core, or in a [simulation](Plan::simulation), and shows every packet to `see` as it
 /// comes out: in order of arrival, or as [`Plan::egress`] says.
 ///
 /// # Errors
@@ -141,8 +142,8 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let begin = *begin.get_or_insert_with(Instant::now);
         let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
-        let (ran, after) = Threads::with(chains.len(), |threads| {
-            let mut cores = Cores { chain, progress, threads, watch: &mut watch, see };
+        let (ran, after) = Executor::with(plan, chains.len(), |executor| {
+            let mut cores = Cores { chain, progress, executor, watch: &mut watch, see };
             match plan.strategy.changing(chain, plan) {
                 None => {
                     let (team, until) = (plan.team(chain), Until::packet(until));
@@ -180,7 +181,7 @@ type Passed<E> = (Ran<E>, Stream);
 struct Cores<'a, 'env, E> {
     chain: &'env Chain,
     progress: &'env Progress,
-    threads: &'a Threads<'env>,
+    executor: &'a Executor<'env>,
     watch: &'a mut Watch,
     see: &'a mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 }
@@ -200,7 +201,7 @@ impl<E: Send> Cores<'_, '_, E> {
         let job = Job { chains, intakes, ends, before, first };
         let (chain, progress) = (self.chain, self.progress);
         let feed = move |feeder| feed(chain, stream, feeder, dispatcher, &until, progress);
-        let (ran, stream) = self.threads.run_cores(job, feed, self.watch, self.see)?;
+        let (ran, stream) = self.executor.run_cores(job, feed, self.watch, self.see)?;
         Ok((Ran { worked: ran.worked.with_idle(idle), ..ran }, stream))
     }
 

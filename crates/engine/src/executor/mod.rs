@@ -7,6 +7,7 @@
 //! | `live`, `front` | a chain on the ports of a machine; the core that dispatches their packets to others |
 //! | `cores` | one core at its work, and what all of them leave behind |
 //! | `threads` | a thread for each core, and one that feeds them |
+//! | `simulated` | which of these: threads, or turns on one, in an order that a seed draws |
 //! | `reload`, `reloads` | one chain takes over from another between two packets; how that is asked for |
 //! | `collect`, `leaving`, `reordering` | packets as they leave, and in which order |
 //! | `input`, `seen`, `outcome` | what goes in, one packet as it comes out, what is left |
@@ -28,4 +29,5 @@ pub(crate) mod reload;
 pub(crate) mod reloads;
 pub(crate) mod reordering;
 pub(crate) mod seen;
+mod simulated;
 pub(crate) mod threads;

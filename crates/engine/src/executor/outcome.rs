@@ -108,6 +108,12 @@ pub enum RunError<E> {
         /// What the table takes that could not be had.
         bytes: u64,
     },
+    /// No memory for the stacks of cores that are simulated.
+    #[error("no memory for the stacks of {cores} simulated cores, 2 MiB each\nUse fewer cores.")]
+    NoStacks {
+        /// How many cores were asked for.
+        cores: usize,
+    },
     /// A core lagged so far behind that the history of others' packets was overwritten.
     #[error(
         "core {core} lagged behind the others, and the history of packet {seq} was overwritten before it had read it; this is a defect, please report it"

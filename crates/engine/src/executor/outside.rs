@@ -14,7 +14,8 @@ use crate::executor::leaving::Watch;
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::pace::{Pace, Speed};
 use crate::executor::seen::Seen;
-use crate::executor::threads::{Fed, FeedEnd, Job, Threads, conclude};
+use crate::executor::simulated::Executor;
+use crate::executor::threads::{Fed, FeedEnd, Job, conclude};
 use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::receive::Intake;
@@ -172,7 +173,7 @@ fn run<E: Send>(
     let job = Job { chains, intakes, ends, before: Before::all(cores, telemetry), first: 0 };
     let (mut watch, begin) = (Watch::of(egress), Instant::now());
     let feed = |feeder| feed(arrivals, feeder, cores, &line, speed, progress);
-    let (ran, lost) = Threads::with(cores, |threads| threads.run_cores(job, feed, &mut watch, see))?;
+    let (ran, lost) = Executor::with(plan, cores, |executor| executor.run_cores(job, feed, &mut watch, see))?;
     let mut outcome = conclude(chain, plan, ran, begin.elapsed(), &watch)?;
     outcome.is_replicated = true;
     if let Some(history) = &mut outcome.history {

@@ -55,7 +55,7 @@ type Task<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 impl<'env> Threads<'env> {
     /// Calls `run` with a pinned thread for each core, and one that feeds them. They end with it.
-    pub(crate) fn with<T>(cores: usize, run: impl FnOnce(&Threads<'env>) -> T) -> T {
+    pub(crate) fn with<T>(cores: usize, run: impl FnOnce(Threads<'env>) -> T) -> T {
         let _short = ShortNaps::begin();
         thread::scope(|scope| {
             let start = |core: Option<usize>| {
@@ -67,7 +67,7 @@ impl<'env> Threads<'env> {
                 sender
             };
             let cores = (0..cores).map(|core| start(Some(core))).collect();
-            run(&Threads { cores, feeding: start(None) })
+            run(Threads { cores, feeding: start(None) })
         })
     }
 

@@ -1,7 +1,5 @@
 //! Who sends packets to the cores.
 
-use std::thread;
-
 use io::{Closed, Feeder, Frame};
 use strategy::Assign;
 use wire::{Headers, Stamp};
@@ -134,7 +132,7 @@ pub(crate) fn wait_for_room(queues: &dyn Queues, mut has_room: impl FnMut() -> b
         if queues.is_closed() {
             return Err(Closed);
         }
-        thread::yield_now();
+        io::give_way();
     }
     Ok(())
 }

@@ -221,6 +221,9 @@ pub struct Plan {
     pub has_own_ports: bool,
     /// In which order packets leave.
     pub egress: Egress,
+    /// The seed of a simulation: cores over a capture take turns on one thread, in an order drawn from it. Without one each core
+    /// has a thread.
+    pub simulation: Option<u64>,
     /// The number of the first packet that comes; not 0 where the chain replaces another, which had those before.
     pub first: u64,
 }
@@ -251,6 +254,7 @@ impl Plan {
             pins: Pins::new(MOST_ENTRIES),
             has_own_ports: false,
             egress,
+            simulation: None,
             first: 0,
         };
         let need_bytes = match plan.shards {
@@ -325,10 +329,11 @@ impl Plan {
 
     /// As this one goes on where `self` follows upon `before`, in the same run: what others know of it stays theirs.
     pub fn following(self, before: &Plan) -> Plan {
-        let Plan { indirection_entries, egress, rebalancing, shards, .. } = *before;
+        let Plan { indirection_entries, egress, rebalancing, shards, simulation, .. } = *before;
         let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
         let (account, pins) = (Arc::clone(&before.account), before.pins.clone());
-        Plan { indirection_entries, egress, rebalancing, shards, active, updates, account, pins, ..self }
+        let passed_on = Plan { indirection_entries, egress, rebalancing, shards, simulation, ..self };
+        Plan { active, updates, account, pins, ..passed_on }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.

@@ -103,8 +103,10 @@ fn verify_beside(
         std::iter::once((0, chain, plan)).chain(reloads.iter().map(Reload::parts)).collect();
     let plans: Vec<Plan> =
         parts.iter().map(|(.., plan)| Plan { egress: Egress::Ordered, ..(*plan).clone() }).collect();
-    let singles: Vec<Plan> =
-        parts.iter().map(|(_, chain, _)| Plan::new(chain, SINGLE, 1)).collect::<Result<_, _>>()?;
+    let single = |(_, chain, plan): &(u64, &Chain, &Plan)| {
+        Plan::new(chain, SINGLE, 1).map(|single| Plan { simulation: plan.simulation, ..single })
+    };
+    let singles: Vec<Plan> = parts.iter().map(single).collect::<Result<_, _>>()?;
     let has_shared = plans.iter().any(|plan| !plan.shared.is_empty());
     let all = || parts.iter().zip(&plans).map(|((_, chain, _), plan)| (*chain, plan));
     let mask = all().map(|(chain, plan)| may_differ(chain, plan)).fold(Fields::empty(), Fields::union);

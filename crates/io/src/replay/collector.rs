@@ -6,6 +6,7 @@ use ring::Consumer;
 use wire::Stamp;
 
 use super::arena::{Arena, Returns};
+use crate::simulation::give_turn;
 use crate::{Done, Fate, Waiting};
 
 /// Where packets leave.
@@ -88,6 +89,7 @@ impl Collector {
     /// A queue that went away with packets in its hands ends the collection there, since its packets
     /// will never come: the count of packets tells.
     pub fn collect(&mut self) -> Option<Done> {
+        give_turn();
         let waiting = Waiting::default();
         loop {
             if let Some(done) = self.pop_next() {

@@ -10,6 +10,7 @@ use super::arena::{Arena, Taker};
 use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
 use crate::receive::Receive;
+use crate::simulation::give_turn;
 use crate::{Closed, Done, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 
 /// Bytes of all frames between feeder and collector.
@@ -183,6 +184,7 @@ impl Feeder {
     /// # Panics
     /// If there is no such queue.
     pub fn send(&mut self, queue: usize, frame: Frame) -> Result<(), Closed> {
+        give_turn();
         self.sent[queue] += 1;
         let (ring, waiting) = (&mut self.to_queues[queue], Waiting::default());
         let mut frame = frame;
@@ -238,6 +240,7 @@ pub struct ReplayPort {
 
 impl Port for ReplayPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        give_turn();
         // In this order: what was sent before the feeder left is seen after seeing it leave.
         let (last, waited, ready) = self.receive.with(|queue| {
             let (last, waited) = (queue.is_abandoned(), queue.len());
@@ -251,6 +254,11 @@ impl Port for ReplayPort {
             (0, false) => Received::Idle,
             _ => Received::Frames,
         }
+    }
+
+    /// In a simulation others are ahead with later packets of the same queue now and then.
+    fn fetch(&mut self, _: &mut [Frame]) {
+        give_turn();
     }
 
     fn consumed(&self) -> u64 {
@@ -267,6 +275,7 @@ impl Port for ReplayPort {
 
     fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
+        give_turn();
         if self.send.is_abandoned() {
             return Err(Closed);
         }

@@ -59,7 +59,10 @@ pub struct SweepArgs {
     /// The most packets of each capture
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub packets: u32,
-    /// What mutations, losses and tables' hashes are drawn from
+    /// Simulate the cores: they take turns on one thread, in an order that is the same each time, and need no processors
+    #[arg(long)]
+    pub simulate: bool,
+    /// What mutations, losses, tables' hashes and turns of simulated cores are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Comparisons at one time; with several, each keeps to one processor [default: all processors]

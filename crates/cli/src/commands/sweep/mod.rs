@@ -14,8 +14,8 @@ use std::time::Duration;
 use engine::Registry;
 use engine::strategies::{AUTO, DYSSECT, HYBRID, RSSPP, SCR};
 use sweep::{
-    Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Source, Summary, Tables,
-    Way, sweep,
+    Count, Finding, Journal, JournalError, Limits, Matrix, NamedChain, Question, Setting, Source, Summary,
+    Tables, Way, sweep,
 };
 use table::WhenFull;
 
@@ -148,11 +148,13 @@ fn question(args: &SweepArgs, registry: &Registry) -> Result<Question, Failure> 
     };
     let chains: Vec<NamedChain> = args.chains.iter().map(chain).collect::<Result<_, Failure>>()?;
     let matrix = Matrix { tables: tables(args), ways: ways(args), cores: args.cores.clone() };
+    let settings = matrix.settings(0).into_iter();
+    let simulated = |setting: Setting| if args.simulate { setting.simulated() } else { setting };
     Ok(Question {
         sources: sources.into_iter().map(Source::File).collect(),
         mutations: args.mutate,
         chains,
-        settings: matrix.settings(0),
+        settings: settings.map(simulated).collect(),
         most_packets: args.packets as usize,
         seed: args.seed,
     })

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use engine::{Registry, RunError, VerifyError, verify_external, verify_reloading};
+use engine::{Plan, Registry, RunError, VerifyError, verify_external, verify_reloading};
 use io::capture::CaptureReader;
 
 use self::outcome::Outcome;
@@ -32,6 +32,9 @@ pub struct VerifyArgs {
     /// Write the result as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Simulate the cores: they take turns on one thread, in an order that SEED draws and that is the same each time
+    #[arg(long, value_name = "SEED")]
+    pub simulate: Option<u64>,
     #[command(flatten)]
     pub tables: TableArgs,
     #[command(flatten)]
@@ -52,7 +55,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
             path.display()
         )));
     }
-    let plan = args.reload.cores(plan, &chain)?;
+    let plan = args.reload.cores(Plan { simulation: args.simulate, ..plan }, &chain)?;
     let reloads = args.reload.reloads(&plan, &args.card, &args.tables, registry)?;
     let inputs = [vec![args.chain.chain.as_path()], packets.paths()].concat();
     let reports = Reports::open(&inputs, None, args.json.as_deref())?;

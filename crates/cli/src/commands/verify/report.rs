@@ -19,6 +19,8 @@ pub struct VerifyReport {
     strategy: &'static str,
     /// Its cores.
     cores: usize,
+    /// The seed of a simulation, in which the cores took turns on one thread; null where each had a thread.
+    simulated: Option<u64>,
     /// How it ended. The exit status says the same.
     outcome: Outcome,
     /// Whether everything is the same, over the whole input, which has packets.
@@ -129,6 +131,7 @@ impl VerifyReport {
             chain: chain.name.clone(),
             strategy: plan.strategy.name(),
             cores: plan.cores,
+            simulated: plan.simulation,
             outcome: Outcome::of(verified),
             holds: Outcome::of(verified) == Outcome::Equal,
             reloads: verified.reloads.iter().map(ReloadReport::new).collect(),

@@ -10,7 +10,8 @@ use crate::output::{count, plural, table};
 /// The outcome, what differs, what is not promised, and each function's state.
 pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     let strategy = plan.strategy.name();
-    let on_cores = format!("{strategy} on {}", plural(plan.cores as u64, "core"));
+    let simulated = plan.simulation.map(|seed| format!(", simulated with seed {seed},")).unwrap_or_default();
+    let on_cores = format!("{strategy} on {}{simulated}", plural(plan.cores as u64, "core"));
     if verified.stopped {
         let compared = match verified.packets {
             0 => "no packet was compared".to_owned(),

@@ -13,7 +13,6 @@
 
 use std::hint;
 use std::sync::{Arc, Mutex, TryLockError};
-use std::thread;
 
 use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
 use ring::Tickets;
@@ -162,7 +161,7 @@ impl Taking {
             if looks < LOOKS {
                 hint::spin_loop()
             } else {
-                thread::yield_now()
+                io::give_way()
             }
             looks += 1;
         }
