@@ -1,10 +1,8 @@
 //! 99,223 packets of real applications: parsed as etherparse parses them, and edited without a
 //! checksum being better or worse than before.
 
-extern crate paceline_wire as wire;
-
-mod invariants;
-mod oracle;
+use crate::invariants;
+use crate::oracle;
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,9 +1,6 @@
 //! Verification: right checksums are right, any other byte makes them wrong, and etherparse's sum agrees.
 
-extern crate paceline_wire as wire;
-
-mod invariants;
-mod packets;
+use crate::packets;
 
 use etherparse::checksum::Sum16BitWords;
 use proptest::prelude::*;

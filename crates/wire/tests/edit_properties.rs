@@ -1,10 +1,8 @@
 //! Edits: packets whose checksums were right have right ones after, computed in full by etherparse;
 //! all others are as wrong as before; headers and frame agree.
 
-extern crate paceline_wire as wire;
-
-mod invariants;
-mod packets;
+use crate::invariants;
+use crate::packets;
 
 use invariants::PLAN_LEN;
 use proptest::collection::vec;

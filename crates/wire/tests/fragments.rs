@@ -1,9 +1,6 @@
 //! What a fragment says of its datagram.
 
-extern crate paceline_wire as wire;
-
-mod invariants;
-mod packets;
+use crate::packets;
 
 use proptest::prelude::*;
 use wire::{Addr, Datagram, Fragment, Headers, LinkType, Malformed, fragment, parse};

@@ -1,8 +1,6 @@
 //! Packets written out, checked by hand and by another dissector: what they read as, and what edits
 //! make of them.
 
-extern crate paceline_wire as wire;
-
 use wire::{
     Addr, ApplyError, Edits, Headers, LinkType, Malformed, Marks, VlanEdit, apply, parse, protocol, tcp_flags,
 };

@@ -1,8 +1,6 @@
 //! ICMP over IPv4: what has the place of ports, and messages edited with what they quote. What is expected is
 //! built in full by etherparse, checksums too.
 
-extern crate paceline_wire as wire;
-
 use etherparse::{Icmpv4Header, Icmpv4Type, IpNumber, Ipv4Header, PacketBuilder, TcpHeader};
 use proptest::prelude::*;
 use wire::{Addr, Edits, Headers, IcmpPorts, LinkType, apply, parse, protocol};

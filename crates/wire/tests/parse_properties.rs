@@ -1,11 +1,9 @@
 //! Parsing: packets read as they were made, mangled packets as etherparse reads them, and nothing
 //! whatever does harm.
 
-extern crate paceline_wire as wire;
-
-mod invariants;
-mod oracle;
-mod packets;
+use crate::invariants;
+use crate::oracle;
+use crate::packets;
 
 use proptest::collection::vec;
 use proptest::prelude::*;

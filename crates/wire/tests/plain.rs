@@ -1,9 +1,7 @@
 //! The short way through the parser: plain packets with every byte changed to every value, cut at
 //! every length, read as they do layer by layer.
 
-extern crate paceline_wire as wire;
-
-mod invariants;
+use crate::invariants;
 
 use invariants::parse_both_ways;
 use proptest::collection::vec;

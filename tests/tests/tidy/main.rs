@@ -254,6 +254,32 @@ fn each_file_of_tests_is_in_a_program() {
     assert_eq!(forgotten(&planted), ["b.rs"]);
 }
 
+/// `x` runs the program of tests that begins with a `p` beside all others, and one example. Others like these would never run.
+#[test]
+fn x_runs_each_program_of_tests() {
+    let mut with_p = Vec::new();
+    let mut examples = Vec::new();
+    let crates = fs::read_dir(root().join("crates")).expect("crates");
+    for folder in crates
+        .map(|entry| entry.expect("an entry").path())
+        .chain([root().join("tests"), root().join("bench")])
+    {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let named = manifest.split("[[test]]").skip(1).filter_map(|test| test.split("name = \"").nth(1));
+        with_p.extend(named.filter_map(|name| name.split('"').next().map(str::to_owned)));
+        if !manifest.contains("autotests = false") && folder.join("tests").is_dir() {
+            let files = fs::read_dir(folder.join("tests")).expect("tests");
+            with_p
+                .extend(files.map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned()));
+        }
+        let tested = manifest.split("[[example]]").skip(1).filter(|example| example.contains("test = true"));
+        let names = tested.filter_map(|example| example.split("name = \"").nth(1)?.split('"').next());
+        examples.extend(names.map(str::to_owned));
+    }
+    with_p.retain(|name| name.starts_with('p'));
+    assert_eq!((with_p, examples), (vec!["program".to_owned()], vec!["own_port".to_owned()]));
+}
+
 /// The rooms of the engine, from the bottom up. Each may use those before it.
 const ROOMS: [&str; 7] = ["path", "store", "chain", "strategies", "executor", "verify", "report"];
 

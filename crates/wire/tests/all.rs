@@ -1,0 +1,26 @@
+//! All tests of the parser, the edits and the checksums, as one program.
+//!
+//! A new file is named here.
+
+extern crate paceline_wire as wire;
+
+mod invariants;
+mod oracle;
+mod packets;
+
+#[path = "capture.rs"]
+mod capture;
+#[path = "checksums.rs"]
+mod checksums;
+#[path = "edit_properties.rs"]
+mod edit_properties;
+#[path = "fragments.rs"]
+mod fragments;
+#[path = "golden.rs"]
+mod golden;
+#[path = "icmp.rs"]
+mod icmp;
+#[path = "parse_properties.rs"]
+mod parse_properties;
+#[path = "plain.rs"]
+mod plain;
