@@ -42,7 +42,14 @@ pub fn give_way() {
 /// The same where nothing is waited for, and which is nothing outside of a [`Simulation`]. Says whether it was in one.
 #[inline]
 pub(crate) fn give_turn() -> bool {
-    let Some(yielder) = TURN.get() else { return false };
+    match TURN.get() {
+        Some(yielder) => give(yielder),
+        None => false,
+    }
+}
+
+#[cold]
+fn give(yielder: NonNull<Yielder<(), ()>>) -> bool {
     TURN.set(None);
     // SAFETY: `Turn` put it there, on the stack of this coroutine, and takes it away before that stack ends. Whenever another
     // coroutine or whoever resumes it runs it is not there: the line above, and `Simulation::run`.
