@@ -1,7 +1,7 @@
 //! Text for the terminal.
 
 pub use engine::text::{ALL_MALFORMED, count, heading, percent, plural, table};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// Columns of a line, the most.
 const COLUMNS: usize = 100;
@@ -46,12 +46,9 @@ pub fn wrapped(text: &str, first: &str, next: &str) -> String {
 
 /// How many bytes of a text's first characters take at most so many columns of a terminal.
 pub fn fitting(text: &str, columns: usize) -> usize {
-    let mut taken = 0;
-    let fits = |(_, c): &(usize, char)| {
-        taken += c.width().unwrap_or(0);
-        taken <= columns
-    };
-    text.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8())
+    // Characters that a terminal draws as one are not as wide as their widths together.
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    ends.take_while(|end| text[..*end].width() <= columns).last().unwrap_or(0)
 }
 
 /// What neither a page nor a terminal should be given: control characters, characters that turn the direction of
@@ -80,7 +77,7 @@ mod tests {
     /// Some characters take no column of a terminal, and others two.
     #[test]
     fn lines_are_as_wide_as_a_terminal_shows_them() {
-        for word in ["aa", "\u{1f300}", "e\u{301}"] {
+        for word in ["aa", "\u{1f300}", "e\u{301}", "\u{2764}\u{fe0f}"] {
             let lines = wrapped(&word.repeat(120), "", "");
             let widths: Vec<usize> = lines.lines().map(UnicodeWidthStr::width).collect();
             let all = word.repeat(120).width();

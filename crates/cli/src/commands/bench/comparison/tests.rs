@@ -395,6 +395,25 @@ fn believable(mut comparison: Comparison) -> Comparison {
     comparison
 }
 
+/// The widest that each column can be.
+#[test]
+fn the_widest_figures_fit_on_a_line() {
+    let mut comparison = sample();
+    for series in &mut comparison.series {
+        series.strategy = "a-strategy-of-a-long-name".to_owned();
+        for point in &mut series.points {
+            (point.cores, point.mpps, point.loss) = (4096, 123_456.0, 1e-6);
+            point.found_mpps = vec![123_456.0; 3];
+            point.notes = vec!["slow".to_owned()];
+        }
+    }
+    comparison.series[0].strategy = "single".to_owned();
+    comparison.series[0].points.iter_mut().for_each(|point| point.mpps = 0.999);
+    let text = render_text(&comparison);
+    let rules = text.lines().filter(|line| line.contains("--+--"));
+    assert_eq!(rules.map(UnicodeWidthStr::width).max(), Some(100), "{text}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

@@ -6,8 +6,8 @@ use super::figures::{limit, rate, ratio, spread};
 use crate::output::{count, heading, item, plural, plural_of, printable, table, wrapped};
 use crate::page::numbers::{percent, shorten};
 
-/// The longest name in a table.
-const NAME_CHARS: usize = 12;
+/// The longest name in a table: with the widest figures beside it, a line is 100 columns.
+const NAME_CHARS: usize = 11;
 
 /// A table of the rates, the findings, what was refused, and where it was measured.
 pub fn render_text(comparison: &Comparison) -> String {
