@@ -206,6 +206,8 @@ fn functions_do_in_place_what_they_would_step() {
         stepped_in_place::<crate::Nat>(
             "inside = [\"0.0.0.0/1\"]\nexternal = [\"203.0.113.1\", \"203.0.113.7\"]\nport_choice = \"preserve\"",
         ),
+        stepped_in_place::<crate::Conntrack>(""),
+        stepped_in_place::<crate::Conntrack>("gaps = \"strict\"\nestablished_timeout_s = 1"),
         balancer("maglev", "0.0.0.0/0", "tcp"),
         balancer("round-robin", "0.0.0.0/0", "udp"),
     ];

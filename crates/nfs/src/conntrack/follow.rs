@@ -3,7 +3,7 @@
 
 use super::counts::reason;
 use super::options::{Gaps, Settings};
-use super::segment::{Segment, Shape};
+use super::segment::{Meta, Segment, Shape};
 use super::state::{Flags, Half, Last, State};
 use super::tcp::{Kind, Side, TcpState};
 use super::transition::{Next, next};
@@ -51,7 +51,7 @@ impl Settings {
             Course::Straight(to) => self.move_on(state, to, segment.kind, side, now_ms),
             Course::IfInWindow(to) => match state.check_window(segment, side, self.options.liberal) {
                 Window::Inside => self.move_on(state, to, segment.kind, side, now_ms),
-                Window::Tolerated => Fate::Ignore,
+                Window::Tolerated | Window::Overrun => Fate::Ignore,
                 beyond if self.options.gaps != Gaps::Strict && state.resumes(segment, side) => {
                     debug_assert!(matches!(beyond, Window::SeqBeyond | Window::AckBeyond));
                     match self.move_on(state, to, segment.kind, side, now_ms) {
@@ -75,7 +75,27 @@ impl Settings {
         fate
     }
 
+    /// [`Settings::follow`] for most packets: an ACK on an open connection that its end was seen on before, and that passes.
+    /// If the packet is another nothing changes: `false`.
+    #[inline(always)]
+    pub(super) fn passes(&self, state: &mut State, meta: &Meta, now_ms: u32) -> bool {
+        if state.tcp != TcpState::Established || !meta.is_plain_ack() {
+            return false;
+        }
+        let (segment, side) = (Segment::new(meta, Kind::Ack), state.side(meta.is_from_low()));
+        if !state.takes_ack(&segment, side, self.options.liberal) {
+            return false;
+        }
+        let fate = self.move_on(state, TcpState::Established, Kind::Ack, side, now_ms);
+        debug_assert_eq!(fate, Fate::Pass);
+        if side == Side::Responder {
+            state.flags.insert(Flags::ANSWERED);
+        }
+        true
+    }
+
     /// Puts the connection into state `to`, and gives it that state's time.
+    #[inline(always)]
     fn move_on(&self, state: &mut State, to: TcpState, kind: Kind, side: Side, now_ms: u32) -> Fate {
         let from = state.tcp;
         state.tcp = to;
@@ -110,6 +130,7 @@ impl Settings {
     }
 
     /// How long a connection may now stay idle: the time-out of its state, less if it is stuck.
+    #[inline(always)]
     fn timeout_ms(&self, state: &State, kind: Kind) -> u32 {
         let timeout_ms = self.timeouts.of(state.tcp);
         let is_unacknowledged = state.halves.iter().any(|half| half.shape.contains(Shape::UNACKNOWLEDGED));

@@ -17,8 +17,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use nf::{
-    About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, NetworkFunction, OptionError,
-    Reload, Reports, StateValue, TwoSided, Verdict,
+    About, Connection, Cx, EndedOf, Extras, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    OptionError, Reload, Reports, StateValue, TwoSided, Verdict,
 };
 use wire::{Fields, Headers, Stamp};
 
@@ -95,6 +95,7 @@ impl NetworkFunction for Conntrack {
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },
         reload: Reload::ANY,
+        in_place: InPlace::Whole(Self::in_place),
         ..Extras::NONE
     };
 
@@ -116,40 +117,18 @@ impl NetworkFunction for Conntrack {
         meta.connection()
     }
 
+    #[inline(always)]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
-        let now_ms = (cx.stamp.time_ns / 1_000_000) as u32; // wraps; see `State::count_down`
-        if let Some(state) = flow {
-            state.count_down(now_ms);
+        let now_ms = now_ms(cx.stamp);
+        if let Some(state) = flow
+            && self.settings.passes(state, meta, now_ms)
+        {
+            return Verdict::Forward;
         }
-        let Some(kind) = Kind::of(meta.tcp_flags) else { return self.refuse(reason::FLAGS, cx) };
-        let segment = Segment::new(meta, kind);
-
-        let Some(state) = flow else { return self.open(flow, &segment, meta, now_ms, cx) };
-        let tcp = state.tcp();
-        let fate = self.settings.follow(state, &segment, meta.is_from_low(), now_ms);
-        count_transition(tcp, state.tcp(), cx);
-        match fate {
-            Fate::Pass => Verdict::Forward,
-            Fate::Ignore => {
-                cx.count(event::IGNORED);
-                Verdict::Forward
-            }
-            Fate::Resync => {
-                cx.count(event::RESYNCHRONISED);
-                Verdict::Forward
-            }
-            Fate::Refuse(reason) => self.refuse(reason, cx),
-            Fate::Remove => {
-                *flow = None;
-                Verdict::Forward
-            }
-            Fate::Reopen => {
-                cx.count(event::REOPENED);
-                self.open(flow, &segment, meta, now_ms, cx)
-            }
-        }
+        self.step_any(flow, meta, now_ms, &mut cx.reborrow())
     }
 
+    #[inline(always)]
     fn idle_timeout_ns(&self, state: &State) -> u64 {
         u64::from(state.remaining_ms()) * 1_000_000
     }
@@ -195,6 +174,60 @@ impl Conntrack {
         }]
     }
 
+    /// A step of a connection that exists, where its state is.
+    #[inline(always)]
+    fn in_place(&self, state: &mut State, meta: &Meta, cx: &mut Cx<'_, ()>) -> bool {
+        let now_ms = now_ms(cx.stamp);
+        self.settings.passes(state, meta, now_ms)
+            || self.passes_otherwise(state, meta, now_ms, &mut cx.reborrow())
+    }
+
+    /// The same for packets that pass in another way, such as those of handshakes.
+    #[inline(never)]
+    fn passes_otherwise(&self, state: &mut State, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> bool {
+        let Some(kind) = Kind::of(meta.tcp_flags) else { return false };
+        let mut after = *state;
+        after.count_down(now_ms);
+        let fate = self.settings.follow(&mut after, &Segment::new(meta, kind), meta.is_from_low(), now_ms);
+        let is_done = matches!(fate, Fate::Pass | Fate::Ignore | Fate::Resync);
+        if is_done {
+            count_transition(state.tcp(), after.tcp(), cx);
+            count_passed(fate, cx);
+            *state = after;
+        }
+        is_done
+    }
+
+    /// A step of any packet.
+    #[inline(never)]
+    fn step_any(&self, flow: &mut Option<State>, meta: &Meta, now_ms: u32, cx: &mut Cx<'_, ()>) -> Verdict {
+        if let Some(state) = flow {
+            state.count_down(now_ms);
+        }
+        let Some(kind) = Kind::of(meta.tcp_flags) else { return self.refuse(reason::FLAGS, cx) };
+        let segment = Segment::new(meta, kind);
+
+        let Some(state) = flow else { return self.open(flow, &segment, meta, now_ms, cx) };
+        let tcp = state.tcp();
+        let fate = self.settings.follow(state, &segment, meta.is_from_low(), now_ms);
+        count_transition(tcp, state.tcp(), cx);
+        match fate {
+            Fate::Pass | Fate::Ignore | Fate::Resync => {
+                count_passed(fate, cx);
+                Verdict::Forward
+            }
+            Fate::Refuse(reason) => self.refuse(reason, cx),
+            Fate::Remove => {
+                *flow = None;
+                Verdict::Forward
+            }
+            Fate::Reopen => {
+                cx.count(event::REOPENED);
+                self.open(flow, &segment, meta, now_ms, cx)
+            }
+        }
+    }
+
     /// Begins a connection with `segment`, if it may.
     fn open(
         &self,
@@ -232,6 +265,21 @@ impl Conntrack {
                 Verdict::Forward
             }
         }
+    }
+}
+
+/// When a packet came, ms. It wraps around: see [`State::count_down`].
+#[inline(always)]
+fn now_ms(stamp: Stamp) -> u32 {
+    (stamp.time_ns / 1_000_000) as u32
+}
+
+/// Counts what comes of a packet that passes.
+fn count_passed(fate: Fate, cx: &mut Cx<'_, ()>) {
+    match fate {
+        Fate::Ignore => cx.count(event::IGNORED),
+        Fate::Resync => cx.count(event::RESYNCHRONISED),
+        _ => {}
     }
 }
 

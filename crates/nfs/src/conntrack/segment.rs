@@ -84,6 +84,14 @@ impl Meta {
         self.tcp_flags & FROM_OUTSIDE != 0
     }
 
+    /// Whether its flags are those of [`Kind::Ack`].
+    #[inline(always)]
+    pub(super) fn is_plain_ack(&self) -> bool {
+        use tcp_flags::{ACK, FIN, RST, SYN};
+        self.tcp_flags & (ACK | FIN | RST | SYN) == ACK
+    }
+
+    #[inline(always)]
     pub(super) fn is_from_low(&self) -> bool {
         self.shape.contains(Shape::FROM_LOW)
     }
@@ -152,6 +160,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    #[inline(always)]
     pub(super) fn new(meta: &Meta, kind: Kind) -> Segment {
         let flag = |flag: u8| u32::from(meta.tcp_flags & flag != 0);
         let len = u32::from(meta.payload_len) + flag(tcp_flags::SYN) + flag(tcp_flags::FIN);

@@ -207,6 +207,12 @@ impl State {
         self.remaining_ms = timeout_ms;
     }
 
+    /// Lives as long as `before` did.
+    #[cfg(test)]
+    pub(super) fn keep_time_of(&mut self, before: &State) {
+        (self.deadline_ms, self.remaining_ms) = (before.deadline_ms, before.remaining_ms);
+    }
+
     pub(super) fn remaining_ms(&self) -> u32 {
         self.remaining_ms
     }

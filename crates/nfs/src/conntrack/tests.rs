@@ -13,6 +13,7 @@ use super::{Conntrack, Options, reason};
 
 mod exchanges;
 mod gaps;
+mod in_place;
 mod options;
 mod properties;
 

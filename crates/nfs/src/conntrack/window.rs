@@ -25,8 +25,10 @@ use super::tcp::{Kind, Side, TcpState};
 pub(super) enum Window {
     /// It is in the window.
     Inside,
-    /// It is late, or a little over: passes, and the connection does not move.
+    /// It is late: passes, and the connection does not move.
     Tolerated,
+    /// It is over by less than a window: passes, and the sender's end alone moves.
+    Overrun,
     /// Bound I does not hold.
     SeqBeyond,
     /// Bound III does not hold.
@@ -54,8 +56,14 @@ impl State {
         let numbers = Numbers::of(segment, sender, receiver, tcp);
         match numbers.bounds(sender, receiver) {
             Window::Inside => {}
-            _ if liberal => return Window::Inside,
-            outside => return outside,
+            outside => {
+                if outside == Window::Overrun {
+                    // If the receiver takes it, its acknowledgment must find it known.
+                    sender.end = numbers.end;
+                    sender.shape.insert(Shape::UNACKNOWLEDGED);
+                }
+                return if liberal { Window::Inside } else { outside };
+            }
         }
         numbers.learn(segment, sender, receiver);
         if segment.kind == Kind::Ack {
@@ -64,6 +72,32 @@ impl State {
         Window::Inside
     }
 
+    /// The same for an ACK of an end that was seen before, if it passes and is no [`Window::Overrun`]. If it is another
+    /// case nothing changes: `false`.
+    #[inline(always)]
+    pub(super) fn takes_ack(&mut self, segment: &Segment, side: Side, liberal: bool) -> bool {
+        let is_liberal = liberal || self.is_liberal(side);
+        // Copies, so that each is loaded once and stored once.
+        let (sender_half, receiver_half) = self.sender_and_receiver(side);
+        let (mut sender, mut receiver) = (*sender_half, *receiver_half);
+        if sender.max_window == 0 {
+            return false;
+        }
+        let Segment { seq, end, ack, .. } = *segment;
+        let numbers = Numbers { seq, end, ack, sack: receiver.sack_of(segment) };
+        match numbers.bounds(&sender, &receiver) {
+            Window::Inside => {
+                numbers.learn(segment, &mut sender, &mut receiver);
+                (*sender_half, *receiver_half) = (sender, receiver);
+                self.count_retransmission(segment, side);
+                true
+            }
+            Window::Overrun => false,
+            Window::Tolerated | Window::SeqBeyond | Window::AckBeyond => is_liberal,
+        }
+    }
+
+    #[inline(always)]
     fn count_retransmission(&mut self, segment: &Segment, side: Side) {
         let this = Last::of(segment);
         self.last_offer.remove(Shape::REFUSED);
@@ -165,7 +199,8 @@ impl Numbers {
         numbers
     }
 
-    fn bounds(&self, sender: &mut Half, receiver: &Half) -> Window {
+    #[inline(always)]
+    fn bounds(&self, sender: &Half, receiver: &Half) -> Window {
         let one_past_max_end = sender.max_end.wrapping_add(1);
         let acks_what_was_sent = before(self.sack, receiver.end.wrapping_add(1));
         let ack_is_recent = before(receiver.end.wrapping_sub(sender.ack_reach()).wrapping_sub(1), self.sack);
@@ -174,14 +209,10 @@ impl Numbers {
         if !before(self.seq, one_past_max_end) {
             let overrun = self.end.wrapping_sub(sender.max_end).wrapping_add(1);
             let by_a_window = receiver.max_window != 0 && overrun <= receiver.max_window;
-            if by_a_window && data_is_recent && ack_is_recent && acks_what_was_sent {
-                // A sender that runs over by less than a window: if the receiver takes it, its
-                // acknowledgment must find it known.
-                sender.end = self.end;
-                sender.shape.insert(Shape::UNACKNOWLEDGED);
-                return Window::Tolerated;
-            }
-            return Window::SeqBeyond;
+            return match by_a_window && data_is_recent && ack_is_recent && acks_what_was_sent {
+                true => Window::Overrun,
+                false => Window::SeqBeyond,
+            };
         }
         if !acks_what_was_sent {
             return Window::AckBeyond;
@@ -193,6 +224,7 @@ impl Numbers {
     }
 
     /// Moves both halves on by a segment in the window.
+    #[inline(always)]
     fn learn(&self, segment: &Segment, sender: &mut Half, receiver: &mut Half) {
         // RFC 7323 §2.2: the window of a SYN is never scaled.
         let scale = if segment.is_syn() { 0 } else { sender.shape.scale() };

@@ -6,7 +6,7 @@ use crate::conntrack::State;
 use crate::conntrack::state::Flags;
 
 /// Any packet between two ends, more often one that could belong.
-fn packet() -> impl Strategy<Value = (u64, bool, Headers)> {
+pub(super) fn packet() -> impl Strategy<Value = (u64, bool, Headers)> {
     let number = || {
         prop_oneof![
             4 => 0u32..4,
