@@ -174,6 +174,8 @@ fn turns(mut turning: Turning) -> Turning {
 #[bench::port_knock(args = (7, "port-knock", Spread::OneFlow), setup = Replicating::new)]
 #[bench::conntrack_single(args = (1, "conntrack", Spread::OneFlow), setup = Replicating::new)]
 #[bench::conntrack(args = (7, "conntrack", Spread::OneFlow), setup = Replicating::new)]
+#[bench::conntrack_both_ways_single(args = (1, "conntrack", Spread::BothWays), setup = Replicating::new)]
+#[bench::conntrack_both_ways(args = (7, "conntrack", Spread::BothWays), setup = Replicating::new)]
 #[bench::policer_flows_single(args = (1, "policer", Spread::ManyFlows), setup = Replicating::new)]
 #[bench::policer_flows(args = (7, "policer", Spread::ManyFlows), setup = Replicating::new)]
 #[bench::ddos_flows_single(args = (1, "ddos", Spread::ManyFlows), setup = Replicating::new)]
@@ -409,6 +411,8 @@ impl Turning {
 enum Spread {
     /// Of one connection, in one direction.
     OneFlow,
+    /// Of one connection, whose ends take turns: 18 bytes each, which the next packet acknowledges.
+    BothWays,
     /// Each of another.
     ManyFlows,
 }
@@ -422,6 +426,22 @@ impl Spread {
                 let mut frame = Kind::Tcp.frame(1);
                 // An acknowledgment of nothing new, with 18 more bytes.
                 frame[38..42].copy_from_slice(&(18 * number as u32).to_be_bytes());
+                frame
+            }
+            Spread::BothWays => {
+                let mut frame = Kind::Tcp.frame(1);
+                let sent = 18 * (number / 2) as u32;
+                let acknowledged = sent + 18 * (number % 2) as u32;
+                frame[38..42].copy_from_slice(&sent.to_be_bytes());
+                frame[42..46].copy_from_slice(&acknowledged.to_be_bytes());
+                // A window that holds a whole round, which then begins anew inside of it.
+                frame[48..50].copy_from_slice(&u16::MAX.to_be_bytes());
+                if number % 2 == 1 {
+                    let (src, dst) = frame[26..34].split_at_mut(4);
+                    src.swap_with_slice(dst);
+                    let (src_port, dst_port) = frame[34..38].split_at_mut(2);
+                    src_port.swap_with_slice(dst_port);
+                }
                 frame
             }
         }

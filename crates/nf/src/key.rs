@@ -369,15 +369,20 @@ impl FiveTuple {
 }
 
 impl Connection {
-    /// Of two IPv4 addresses, source and destination: each end is one number, and the ends are ordered as numbers.
+    /// Of two IPv4 addresses, source and destination: each end is one number, and the ends are ordered as numbers. What
+    /// stands for both is then one rotation of addresses and one of ports away from how the packet has them.
     #[inline]
     fn short_between(addrs: [[u8; 4]; 2], headers: &Headers) -> Short {
         let end = |addr, port| u64::from(u32::from_be_bytes(addr)) << 16 | u64::from(port);
         let [src, dst] = addrs;
-        let (src, dst) = (end(src, headers.src_port), end(dst, headers.dst_port));
-        let (low, high) = (src.min(dst), src.max(dst));
-        let [low, high] = [low, high].map(|end| (((end >> 16) as u32).to_be_bytes(), end as u16));
-        Short::of_ipv4_ends([low, high], headers.protocol)
+        let is_from_low = end(src, headers.src_port) <= end(dst, headers.dst_port);
+        let ends = [(src, headers.src_port), (dst, headers.dst_port)];
+        let Short { bits, is_exact } = Short::of_ipv4_ends(ends, 0);
+        let (addrs, ports) = (bits as u64, (bits >> 64) as u32);
+        let addrs = select_unpredictable(is_from_low, addrs, addrs.rotate_left(32));
+        let ports = select_unpredictable(is_from_low, ports, ports.rotate_left(16));
+        let rest = u64::from(ports) | Short::rest([0, 0], headers.protocol);
+        Short { bits: u128::from(addrs) | u128::from(rest) << 64, is_exact }
     }
 
     #[inline(never)]
@@ -388,9 +393,19 @@ impl Connection {
     /// Whether the packet goes from the key's `low` end to its `high` end.
     #[inline]
     pub fn is_from_low(headers: &Headers) -> bool {
-        // As numbers, and without a branch: half of the packets would take it.
-        let [src, dst] = [headers.src, headers.dst].map(|addr| u128::from_be_bytes(addr.0));
-        (src < dst) | (src == dst) & (headers.src_port <= headers.dst_port)
+        // As numbers. No branch but on what is alike: half of the packets would take one on which is less.
+        let halves = |addr: Addr| {
+            let bits = u128::from_be_bytes(addr.0);
+            [(bits >> 64) as u64, bits as u64]
+        };
+        let ([src_high, src], [dst_high, dst]) = (halves(headers.src), halves(headers.dst));
+        if src_high != dst_high {
+            return src_high < dst_high;
+        }
+        if src != dst {
+            return src < dst;
+        }
+        headers.src_port <= headers.dst_port
     }
 }
 
