@@ -9,7 +9,7 @@ fn choices(most: usize) -> Vec<Choice> {
     let single = Choice { spreading: Spreading::Single, cores: 1 };
     [single]
         .into_iter()
-        .chain([Spreading::Rss, Spreading::Rsspp, Spreading::Scr].into_iter().flat_map(of))
+        .chain([Spreading::Rss, Spreading::Rsspp, Spreading::Scr, Spreading::ScrTurns].into_iter().flat_map(of))
         .collect()
 }
 
@@ -30,7 +30,7 @@ impl Machine {
         }
         let all: u64 = self.loads.iter().sum();
         let packets = |core: usize| match spreading {
-            Spreading::Scr => all / cores as u64,
+            Spreading::Scr | Spreading::ScrTurns => all / cores as u64,
             _ => (0..ENTRIES)
                 .filter(|entry| usize::from(owners[*entry]) == core)
                 .map(|entry| self.loads[entry])
@@ -38,8 +38,13 @@ impl Machine {
         };
         let mut work = |core: usize| {
             let packets = packets(core);
-            let others = if spreading == Spreading::Scr { all - packets } else { 0 };
-            let busy_ns = packets as f64 * self.packet_ns + others as f64 * self.replay_ns;
+            let (others, writing_ns) = match spreading {
+                Spreading::Scr => (all - packets, 0.0),
+                Spreading::ScrTurns => (all - packets, self.costs().writing_ns()),
+                _ => (0, 0.0),
+            };
+            let own_ns = self.packet_ns + writing_ns;
+            let busy_ns = packets as f64 * own_ns + others as f64 * self.replay_ns;
             Work { packets, busy_ns: (busy_ns * noise()) as u64 }
         };
         (0..cores).map(&mut work).collect()
@@ -59,12 +64,15 @@ impl Machine {
         (0..epochs).filter_map(epoch).collect()
     }
 
+    fn costs(&self) -> Costs {
+        let Machine { packet_ns, replay_ns, .. } = *self;
+        let (dispatch_ns, sequencer_ns) = (packet_ns, SEQUENCER_NS);
+        Costs { dispatch_ns, compute_ns: 0.0, replay_ns, carry_ns: 0.0, sequencer_ns }
+    }
+
     /// What a choice is worth on it, as one who knows all would say.
     fn worth(&self, choice: Choice) -> f64 {
-        let Machine { packet_ns, replay_ns, ref loads } = *self;
-        let costs =
-            Costs { dispatch_ns: packet_ns, compute_ns: 0.0, replay_ns, carry_ns: 0.0, sequencer_ns: 0.0 };
-        Chooser::knowing(vec![choice], choice, &costs, loads.clone()).worth(choice)
+        Chooser::knowing(vec![choice], choice, &self.costs(), self.loads.clone()).worth(choice)
     }
 }
 
@@ -80,15 +88,17 @@ fn single() -> Choice {
 }
 
 /// By hand: at 126 ns a packet one core has 7.94 Mpps; of an elephant with 90% no number of cores makes more than 8.8 by a
-/// hash, and replicas on 7 at 13 ns a packet of others 34.3.
+/// hash. A sequencer passes 28.6 on; replicas on 7 that take turns, at 14 ns to write and 13 a packet of others, have 32.1.
 #[test]
 fn an_elephant_is_replicated_and_mice_are_spread() {
     let mut quiet = || 1.0;
     let machine = Machine { packet_ns: 126.0, replay_ns: 13.0, loads: elephant(0.9) };
     let mut chooser = Chooser::new(choices(7), single(), ENTRIES);
     let changes = machine.run(&mut chooser, 20, &mut quiet);
-    assert_eq!(chooser.now(), Choice { spreading: Spreading::Scr, cores: 7 }, "{changes:?}");
-    assert!((chooser.predict(chooser.now()) - 34.3).abs() < 0.1);
+    assert_eq!(chooser.now(), Choice { spreading: Spreading::ScrTurns, cores: 7 }, "{changes:?}");
+    assert!((chooser.predict(chooser.now()) - 32.1).abs() < 0.1);
+    let behind = Choice { spreading: Spreading::Scr, cores: 7 };
+    assert!((chooser.predict(behind) - 28.6).abs() < 0.1);
     assert_eq!(changes[0].0, LASTING as usize - 1, "not before it has lasted");
     // The elephant goes, and mice stay: while it is still remembered RSS++ is better than RSS, and then as good.
     let even = Machine { loads: elephant(0.0), ..machine };
@@ -165,7 +175,7 @@ proptest! {
     /// Whatever is measured, nothing is left for less than the gain, nor before it has lasted.
     #[test]
     fn nothing_is_left_for_less_than_the_gain(
-        machine in machines(), begin in 0usize..22, seed in any::<u64>(), amount in 0.0..0.5f64,
+        machine in machines(), begin in 0usize..29, seed in any::<u64>(), amount in 0.0..0.5f64,
     ) {
         let mut state = seed;
         let mut noise = move || {

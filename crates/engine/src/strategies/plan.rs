@@ -436,7 +436,7 @@ impl Plan {
             None if self.has_one_queue() => replay_one_queue,
             None => replay,
         };
-        Replayed { egress: self.egress, ordered }
+        Replayed { egress: self.egress, has_one_queue: self.has_one_queue(), ordered }
     }
 
     /// Whether all cores take packets from one queue.

@@ -4,10 +4,11 @@ use control::{Choice, Spreading};
 
 use crate::chain::Chain;
 use crate::strategies::hashing;
-use crate::strategies::plan::{Plan, Strategy};
+use crate::strategies::plan::{Plan, States, Strategy};
 use crate::strategies::rss::Rss;
 use crate::strategies::rsspp::Rsspp;
 use crate::strategies::scr::Scr;
+use crate::strategies::scr::turns::ScrTurns;
 use crate::strategies::single::Single;
 
 /// What can run a chain under `auto`.
@@ -24,7 +25,7 @@ impl Candidates {
     pub fn new(chain: &Chain, cores: usize) -> Candidates {
         let single = Choice { spreading: Spreading::Single, cores: 1 };
         let mut candidates = Candidates { all: vec![single], left_out: Vec::new() };
-        for spreading in [Spreading::Rss, Spreading::Rsspp, Spreading::Scr] {
+        for spreading in [Spreading::Rss, Spreading::Rsspp, Spreading::Scr, Spreading::ScrTurns] {
             let strategy = strategy_of(spreading);
             match why_not(chain, spreading) {
                 None => {
@@ -51,6 +52,7 @@ pub(super) fn strategy_of(spreading: Spreading) -> &'static dyn Strategy {
         Spreading::Rss => &Rss,
         Spreading::Rsspp => &Rsspp,
         Spreading::Scr => &Scr,
+        Spreading::ScrTurns => &ScrTurns,
     }
 }
 
@@ -66,7 +68,7 @@ fn why_not(chain: &Chain, spreading: Spreading) -> Option<String> {
     }
     // A pool is divided by entry, and of another core's packet a replica does not know the entry.
     let pooled = chain.functions.iter().find(|spec| spec.function.steps_in_order());
-    pooled.filter(|_| spreading == Spreading::Scr).map(|spec| {
+    pooled.filter(|_| layout.states == States::Replicated).map(|spec| {
         format!(
             "`{}` takes from a pool that is divided among cores, and a replica needs all of it",
             spec.name
