@@ -4,7 +4,7 @@
 usage: auto.py PACELINE [CAPTURE...]
 
 Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
-measures; where it tries `rsspp`, it learns from that how restless it is, as `control::Chooser` does.
+measures; where it tries a strategy that moves flows, it learns from that how restless it is, as `control::Chooser` does.
 """
 import json
 import subprocess
@@ -18,6 +18,8 @@ MODELS = ["uniform", "zipf", "elephant", "datacenter", "backbone", "university",
 COMMON = ["--dispatch-ns", "105"]
 # As in `control::Chooser`.
 GAIN, CORE = 1.05, 0.995
+# What may take part. No simulated card hands packets from core to core, so that `dyssect` cannot be compared.
+STRATEGIES = ["single", "rss", "rsspp", "scr", "scr-turns", "hybrid"]
 
 
 def ask(paceline, *arguments):
@@ -38,16 +40,16 @@ def row(paceline, name, packets):
     cores = ",".join(str(cores) for cores in range(1, CORES + 1))
     found = ask(
         paceline, "bench", "compare", CHAIN, *packets, *COMMON, "--virtual", "--cores", cores,
-        "--strategies", "single,rss,rsspp,scr", "--rebalance-ms", "1", "--packets", str(PACKETS),
+        "--strategies", ",".join(STRATEGIES), "--rebalance-ms", "1", "--packets", str(PACKETS),
         "--searches", "1", "--latency", "",
     )
     points = {(series["strategy"], point["cores"]): point for series in found["series"] for point in series["points"]}
-    single = plan["points"][0]["rss_mpps"]
-    predicted = {("single", 1): single}
-    for point in plan["points"][1:]:
-        for strategy in ["rss", "rsspp", "scr"]:
-            if point[strategy + "_mpps"]:
-                predicted[strategy, point["cores"]] = point[strategy + "_mpps"]
+    predicted = {
+        (choice["strategy"], choice["cores"]): choice["mpps"]
+        for choice in plan["choices"]
+        if choice["strategy"] in STRATEGIES
+    }
+    single = predicted["single", 1]
     now, restless, tried = ("rss", CORES), 1.0, []
     rate = lambda choice: predicted[choice] / (restless if choice[0] == "rsspp" else 1)
     worth = lambda choice: rate(choice) * CORE ** (choice[1] - 1)

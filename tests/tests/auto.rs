@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::strategies::{AUTO, Changes, Changing, Decided, Layout, Phase, Strategy};
+use engine::strategies::{AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy};
 use engine::{Chain, ChainCore, Plan, PlanError, Progress, Registry, verify};
 use paceline_conformance::chain;
 use paceline_conformance::migration::{
@@ -15,7 +15,7 @@ use paceline_conformance::migration::{
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, examples, generated, small};
 use paceline_conformance::{alone_in_all_ways, stock_functions};
-use strategy::Assign;
+use strategy::{Assign, Every, Rebalancing};
 use sweep::{Compared, Setting, Tables, Way, verify_each};
 use wire::Stamp;
 
@@ -30,8 +30,29 @@ fn assert_holds(compared: &Compared<'_>) {
     assert!(times < 20 || which.len() > 1 || which.contains(&("single", 1)), "{compared}: {which:?}");
 }
 
-fn assert_changes_leave_no_trace(chain: &Chain, inputs: &[(String, Pcap)], ways: &[(usize, u64)]) {
-    verify_forced(AUTO, chain, inputs, ways, assert_holds);
+/// Packets that are enough for many changes, where these are often: each makes the team of a strategy.
+const FEW_PACKETS: usize = 1_500;
+
+fn assert_changes_leave_no_trace(chain: &Chain, long: &[(String, Pcap)], ways: &[(usize, u64)]) {
+    let is_often = |(_, every): &(usize, u64)| (10 * every) < FEW_PACKETS as u64;
+    let (often, seldom): (Vec<_>, Vec<_>) = ways.iter().copied().partition(is_often);
+    assert_all_take_part(chain, &[(&inputs(FEW_PACKETS), &often), (long, &seldom)]);
+}
+
+/// Inputs, and in which ways.
+type InWays<'a> = (&'a [(String, Pcap)], &'a [(usize, u64)]);
+
+/// That nothing shows, and that each strategy that can run the chain ran it at some time.
+fn assert_all_take_part(chain: &Chain, runs: &[InWays<'_>]) {
+    let mut ran = BTreeSet::new();
+    for (inputs, ways) in runs {
+        verify_forced(AUTO, chain, inputs, ways, |compared| {
+            assert_holds(compared);
+            ran.extend(compared.verified.changes.phases.iter().map(|change| change.strategy));
+        });
+    }
+    let can_run = Candidates::new(chain, 2).all.into_iter().map(|choice| choice.spreading.name());
+    assert_eq!(ran, can_run.collect(), "what could take part did");
 }
 
 stock_functions!(alone_in_all_ways);
@@ -82,10 +103,18 @@ fn what_cannot_take_part_says_why() {
     };
     let options = ALONE.iter().find(|(name, _)| *name == "nat").expect("a stock function").1;
     let of_nat = left_out(&small(alone("nat", options)));
-    assert!(matches!(&of_nat[..], [("scr", why)] if why.contains("a replica needs all of it")), "{of_nat:?}");
+    let [("dyssect", parts), ("scr", why), ("scr-turns", as_well), ("hybrid", other)] = &of_nat[..] else {
+        panic!("{of_nat:?}");
+    };
+    assert!(why.contains("a replica needs all of it") && as_well == why, "{of_nat:?}");
+    assert!(parts.contains("parts of shards") && other.contains("a pool"), "{of_nat:?}");
     let mixed = "[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"ddos\"\n";
     let of_mixed = left_out(&small(chain(mixed, &Registry::stock())));
-    assert!(matches!(&of_mixed[..], [("rss", _), ("rsspp", _)]), "{of_mixed:?}");
+    let names: Vec<_> = of_mixed.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["rss", "rsspp", "dyssect", "hybrid"], "{of_mixed:?}");
+    let with_objective = format!("[slo]\np99_us = 500\n{mixed}").replace("ddos", "policer");
+    let of_objective = left_out(&small(chain(&with_objective, &Registry::stock())));
+    assert!(matches!(&of_objective[..], [("dyssect", why)] if why.contains("[slo]")), "{of_objective:?}");
     assert_eq!(left_out(&small(alone("conntrack", ""))), []);
 }
 
@@ -143,17 +172,16 @@ impl Changing for FaultyChanging {
     }
 }
 
-/// Whether `verify` finds that a strategy with a fault is not `single`: also beside what `single` made when it was compared
-/// with one without.
+/// Whether `verify` finds that a strategy with a fault is not `single`. A packet that comes to a core without its shard has the
+/// core panic, which ends the run.
 fn is_found(fault: &'static Faulty) -> bool {
     let chain = small(alone("flow-statistics", "idle_ms = 500"));
-    let setting = |way| Setting { tables: Tables::AsWritten, way, cores: 3, seed: 1 };
-    let settings = [setting(Way::plain(AUTO)), setting(Way::plain(fault).forced(200))];
-    let mut holds = Vec::new();
-    let inputs = [("uniform".to_owned(), generated("uniform:flows=40,packets=3000,gap-ns=1000000", 3_000))];
-    verify_each(&chain, &inputs, &settings, &mut |compared| holds.push(compared.verified.holds()));
-    assert!(holds[0], "without a fault");
-    !holds[1]
+    let pcap = generated("uniform:flows=40,packets=3000,gap-ns=1000000", 3_000);
+    let plan = Plan::new(&chain, fault, 3).expect("any chain runs");
+    let rebalancing = Some(Rebalancing { every: Every::Packets(200), update_latency_ns: 0 });
+    let plan = Plan { rebalancing, ..plan };
+    let verified = verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default());
+    !verified.is_ok_and(|verified| verified.holds())
 }
 
 /// Planted: flows that are not where their packets come to are found, on one core or on replicas. Without a fault
@@ -174,6 +202,6 @@ fn flows_left_behind_are_found() {
 fn longer_captures_and_changes_at_each_packet() {
     let inputs = inputs(12_000);
     for chain in ALONE.iter().map(|(name, options)| alone(name, options)).chain(examples()) {
-        assert_changes_leave_no_trace(&chain, &inputs, &LONG_WAYS);
+        assert_all_take_part(&chain, &[(&inputs, &LONG_WAYS)]);
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! The port here has a capture behind it instead of interfaces, and few frames, so that cores wait for each other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use engine::strategies::{AUTO, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
+use engine::strategies::{AUTO, Candidates, RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{Chain, Egress, Plan, Progress, Seen, guests, replay_capture, run_live};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
@@ -83,6 +84,17 @@ impl Port for Replayed {
 }
 
 fn live(chain: &Chain, plan: &Plan, capture: &Pcap, leaks: Option<u64>) -> (Left, usize) {
+    let (left, missing, _) = live_through(chain, plan, capture, leaks);
+    (left, missing)
+}
+
+/// The same with the strategies that ran.
+fn live_through(
+    chain: &Chain,
+    plan: &Plan,
+    capture: &Pcap,
+    leaks: Option<u64>,
+) -> (Left, usize, BTreeSet<&'static str>) {
     let (mut pool, guests) = Pool::chunks(1, 1 << 16, guests(plan));
     let frames = pool.free();
     let progress = Arc::new(Progress::default());
@@ -99,7 +111,8 @@ fn live(chain: &Chain, plan: &Plan, capture: &Pcap, leaks: Option<u64>) -> (Left
     };
     let outcome = run_live::<(), _>(chain, plan, &mut port, (guests, frames), &progress).expect("it runs");
     assert_eq!(outcome.packets, port.next);
-    (port.left, frames - port.pool.free())
+    let ran = outcome.changes.phases.iter().map(|change| change.strategy).collect();
+    (port.left, frames - port.pool.free(), ran)
 }
 
 /// The same with the capture replayed through one core.
@@ -130,17 +143,22 @@ fn example_ignoring(name: &str) -> Chain {
 fn strategies_that_take_over_answer_as_one_core_does() {
     for name in ["edge.toml", "mixed-keys.toml", "gateway.toml"] {
         let chain = example_ignoring(name);
+        let mut ran = BTreeSet::new();
         for (input, capture) in inputs() {
             let expected = expected(&chain, &capture);
             for (cores, every) in [(1, 100), (2, 500), (4, 97), (3, 13)] {
                 let plan = Plan::new(&chain, AUTO, cores).expect("a plan");
                 let rebalancing = Some(Rebalancing { every: Every::Packets(every), update_latency_ns: 0 });
-                let (left, missing) = live(&chain, &Plan { rebalancing, ..plan }, &capture, None);
+                let plan = Plan { rebalancing, ..plan };
+                let (left, missing, strategies) = live_through(&chain, &plan, &capture, None);
+                ran.extend(strategies);
                 assert_eq!(missing, 0, "{name} {input} {cores}: all frames are at home");
                 let different = (0..expected.len()).find(|packet| expected.get(*packet) != left.get(*packet));
                 assert_eq!((left.len(), different), (expected.len(), None), "{name} {input} {cores} {every}");
             }
         }
+        let can_run = Candidates::new(&chain, 2).all.into_iter().map(|choice| choice.spreading.name());
+        assert_eq!(ran, can_run.collect(), "{name}: what could take part did");
     }
 }
 

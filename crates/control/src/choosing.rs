@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use crate::throughput::{Costs, busiest_shares};
+use crate::throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 
 /// What spreads packets over cores, as far as the model tells ways apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,12 @@ pub enum Spreading {
     Rsspp,
     /// Packets go to cores in turn, and each steps all of them.
     Scr,
+    /// The same, and cores take packets from one queue.
+    ScrTurns,
+    /// A hash picks the core. Shards of flows follow the load, and cores have others step some of theirs.
+    Dyssect,
+    /// A hash picks the core, but packets of the largest flows go to cores in turn, and each steps all of those.
+    Hybrid,
 }
 
 /// A way to run a chain.
@@ -35,6 +41,27 @@ pub struct Choice {
 }
 
 impl Spreading {
+    /// All that spread packets over several cores.
+    pub const OF_SEVERAL: [Spreading; 6] = [
+        Spreading::Rss,
+        Spreading::Rsspp,
+        Spreading::Dyssect,
+        Spreading::Scr,
+        Spreading::ScrTurns,
+        Spreading::Hybrid,
+    ];
+
+    /// The number of what is learnt of it beside costs, where it moves flows as it decides itself.
+    fn excess(self) -> Option<usize> {
+        match self {
+            Spreading::Rsspp => Some(0),
+            Spreading::Dyssect => Some(1),
+            Spreading::Single | Spreading::Rss | Spreading::Scr | Spreading::ScrTurns | Spreading::Hybrid => {
+                None
+            }
+        }
+    }
+
     /// The strategy's name.
     pub fn name(self) -> &'static str {
         match self {
@@ -42,6 +69,9 @@ impl Spreading {
             Spreading::Rss => "rss",
             Spreading::Rsspp => "rsspp",
             Spreading::Scr => "scr",
+            Spreading::ScrTurns => "scr-turns",
+            Spreading::Dyssect => "dyssect",
+            Spreading::Hybrid => "hybrid",
         }
     }
 }
@@ -108,11 +138,23 @@ const PACKETS: u64 = 1_000;
 /// functions in the paper's Table 4 that cost most (SCR, NSDI'25).
 const REPLAY: f64 = 0.28;
 
+/// Packets of other cores that `hybrid` has cores step for each packet, from which on it is told what one costs.
+const REPLAYS: f64 = 0.25;
+
+/// A sequencer's time for a packet, ns, which nobody measures while a run goes on: in the table of `docs/scr.md` it is 27 to 41.
+const SEQUENCER_NS: f64 = 35.0;
+
 /// Costs that only those know who have measured them beforehand: see [`Costs`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Beside {
     carry_ns: f64,
     sequencer_ns: f64,
+}
+
+impl Default for Beside {
+    fn default() -> Beside {
+        Beside { carry_ns: 0.0, sequencer_ns: SEQUENCER_NS }
+    }
 }
 
 /// Decides.
@@ -124,11 +166,13 @@ pub struct Chooser {
     loads: Vec<u64>,
     packet_ns: Option<f64>,
     replay_ns: Option<f64>,
+    /// What one of a few flows costs it under `hybrid`, where it follows others of the same flow: less than one of any flow.
+    told_ns: Option<f64>,
     /// What nobody measures while a run goes on.
     beside: Beside,
-    /// How much longer the busiest core is busy under RSS++ than if entries were where the balancer wants them, and moving
-    /// them cost nothing: a factor.
-    restless: f64,
+    /// How much longer cores are busy under a strategy that moves flows than if these were where it wants them, and moving them cost
+    /// nothing: a factor for each.
+    excess: [f64; 2],
     /// What has promised more, and in how many epochs.
     ahead: Option<(Spreading, u32)>,
 }
@@ -145,8 +189,9 @@ impl Chooser {
             loads: vec![0; entries],
             packet_ns: None,
             replay_ns: None,
+            told_ns: None,
             beside: Beside::default(),
-            restless: 1.0,
+            excess: [1.0; 2],
             ahead: None,
         }
     }
@@ -166,6 +211,12 @@ impl Chooser {
     /// What runs.
     pub fn now(&self) -> Choice {
         self.now
+    }
+
+    /// Choices of this kind cannot be had after all; `now` runs instead.
+    pub fn leave_out(&mut self, spreading: Spreading, now: Choice) {
+        self.choices.retain(|choice| choice.spreading != spreading);
+        (self.now, self.ahead) = (now, None);
     }
 
     /// What there is to choose among.
@@ -210,26 +261,60 @@ impl Chooser {
         let of_core = |core: &Work| core.busy_ns as f64 / core.packets as f64;
         let each_ns = cores.iter().filter(had_work).map(of_core).fold(f64::INFINITY, f64::min);
         let others = self.now.cores.saturating_sub(1) as f64;
+        let writing_ns = match self.now.spreading {
+            Spreading::ScrTurns => self.costs().writing_ns(),
+            _ => 0.0,
+        };
         match (self.now.spreading, self.packet_ns) {
-            (Spreading::Scr, Some(packet_ns)) if others > 0.0 => {
-                let replay_ns = ((each_ns - packet_ns) / others).max(packet_ns / 100.0);
+            (Spreading::Scr | Spreading::ScrTurns, Some(packet_ns)) if others > 0.0 => {
+                let replay_ns = ((each_ns - writing_ns - packet_ns) / others).max(packet_ns / 100.0);
                 smooth(&mut self.replay_ns, replay_ns);
             }
-            (Spreading::Scr, None) if others > 0.0 => {
-                self.packet_ns = Some(each_ns / (1.0 + others * REPLAY))
+            (Spreading::Scr | Spreading::ScrTurns, None) if others > 0.0 => {
+                let packet_ns = (each_ns - writing_ns).max(each_ns / 2.0) / (1.0 + others * REPLAY);
+                self.packet_ns = Some(packet_ns);
             }
-            (Spreading::Rsspp, Some(packet_ns)) => {
+            (Spreading::Rsspp | Spreading::Dyssect, Some(packet_ns)) => {
                 let busiest = cores.iter().map(|core| core.packets).max().unwrap_or(0);
-                let (_, balanced) = self.shares(self.now.cores);
-                let aim_ns = packets as f64 * balanced * packet_ns;
-                let factor = (busiest as f64 * each_ns / aim_ns.max(1.0)).max(1.0);
-                self.restless += (factor - self.restless) / 4.0;
-                return;
+                let share = match self.now.spreading {
+                    Spreading::Rsspp => self.shares(self.now.cores).1,
+                    _ => shards_share(&self.loads, self.now.cores),
+                };
+                self.exceed(busiest as f64 * each_ns, packets as f64 * share * packet_ns);
             }
+            // What is told takes its time on all cores.
+            (Spreading::Hybrid, Some(packet_ns)) => {
+                let busy_ns: u64 = cores.iter().map(|core| core.busy_ns).sum();
+                let replays = others * self.promoted(self.now.cores).0;
+                if replays >= REPLAYS {
+                    let told_ns = (busy_ns as f64 / packets as f64 - packet_ns) / replays;
+                    smooth(&mut self.told_ns, told_ns.max(packet_ns / 100.0));
+                }
+            }
+            (Spreading::Hybrid, None) => {}
             _ => smooth(&mut self.packet_ns, each_ns),
         }
         // Traffic changes: some day it is worth another try.
-        self.restless += (1.0 - self.restless) / 100.0;
+        let now = self.now.spreading.excess();
+        let others = self.excess.iter_mut().enumerate().filter(|(of, _)| Some(*of) != now);
+        others.for_each(|(_, excess)| *excess += (1.0 - *excess) / 100.0);
+    }
+
+    /// What runs took so long, and was to take `aim_ns`.
+    fn exceed(&mut self, busy_ns: f64, aim_ns: f64) {
+        let factor = (busy_ns / aim_ns.max(1.0)).max(1.0);
+        let excess = self.now.spreading.excess().map(|of| &mut self.excess[of]);
+        excess.into_iter().for_each(|excess| *excess += (factor - *excess) / 4.0);
+    }
+
+    /// Which entry has which core as long as none moves.
+    fn owners(&self, cores: usize) -> Vec<u16> {
+        (0..self.loads.len()).map(|entry| (entry % cores) as u16).collect()
+    }
+
+    /// What would be promoted on so many cores: see [`promoted_shares`].
+    fn promoted(&self, cores: usize) -> (f64, f64) {
+        promoted_shares(&self.owners(cores), &self.loads, cores)
     }
 
     /// What the costs are taken for.
@@ -242,18 +327,24 @@ impl Chooser {
 
     /// Share of the busiest of so many cores, under RSS and under RSS++.
     fn shares(&self, cores: usize) -> (f64, f64) {
-        let mut owners: Vec<u16> = (0..self.loads.len()).map(|entry| (entry % cores) as u16).collect();
-        busiest_shares(&mut owners, &self.loads, cores)
+        busiest_shares(&mut self.owners(cores), &self.loads, cores)
     }
 
     /// The rate predicted for a choice, million packets per second.
     pub fn predict(&self, Choice { spreading, cores }: Choice) -> f64 {
         let costs = self.costs();
+        let excess = spreading.excess().map_or(1.0, |of| self.excess[of]);
         match spreading {
             Spreading::Single => costs.single_mpps(),
             Spreading::Rss => costs.sharded_mpps(self.shares(cores).0),
-            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1 * self.restless),
+            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1 * excess),
+            Spreading::Dyssect => costs.sharded_mpps(shards_share(&self.loads, cores) * excess),
             Spreading::Scr => costs.scr_mpps(cores),
+            Spreading::ScrTurns => costs.turns_mpps(cores),
+            Spreading::Hybrid => {
+                let replay_ns = self.told_ns.unwrap_or(costs.replay_ns);
+                Costs { replay_ns, ..costs }.hybrid_mpps(cores, self.promoted(cores))
+            }
         }
     }
 
@@ -262,10 +353,12 @@ impl Chooser {
         self.predict(choice) * (1.0 - CORE).powi(choice.cores as i32 - 1)
     }
 
-    /// The choice that is worth most; the first of equals.
+    /// The choice that is worth most; the first of those that are equal but for rounding.
     pub fn best(&self) -> Choice {
         let worths = self.choices.iter().map(|choice| (*choice, self.worth(*choice)));
-        let better = |best: (Choice, f64), other: (Choice, f64)| if other.1 > best.1 { other } else { best };
+        let better = |best: (Choice, f64), other: (Choice, f64)| {
+            if other.1 > best.1 * (1.0 + 1e-9) { other } else { best }
+        };
         worths.fold((self.now, self.worth(self.now)), better).0
     }
 
@@ -285,14 +378,18 @@ impl Chooser {
         }
         (self.now, self.ahead) = (to, None);
         let costs = self.costs();
+        let measured_ns = match to.spreading {
+            Spreading::Hybrid => self.told_ns,
+            _ => self.replay_ns,
+        };
         Some(Decision {
             from,
             to,
             from_mpps: self.predict(from),
             to_mpps: self.predict(to),
             packet_ns: costs.packet_ns(),
-            replay_ns: costs.replay_ns,
-            has_measured_replay: self.replay_ns.is_some(),
+            replay_ns: measured_ns.unwrap_or(costs.replay_ns),
+            has_measured_replay: measured_ns.is_some(),
             busiest_share: self.shares(to.cores).0,
         })
     }

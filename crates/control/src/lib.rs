@@ -36,7 +36,7 @@ pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
 pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
-pub use throughput::{Costs, busiest_shares};
+pub use throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 
 #[cfg(all(test, feature = "loom"))]
 mod model;

@@ -46,6 +46,9 @@ pub struct Forecast {
     /// below.
     #[serde(default)]
     pub auto: Option<Fastest>,
+    /// What `auto` expects of each strategy on each number of cores, by the same costs.
+    #[serde(default)]
+    pub choices: Vec<Fastest>,
     /// What to use.
     pub advice: Advice,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use control::{Chooser, Costs};
+use control::{Choice, Chooser, Costs};
 use engine::strategies::{Candidates, RSS, RSSPP, SCR};
 use engine::{Chain, Plan};
 use io::Trace;
@@ -65,7 +65,8 @@ pub fn forecast(
             replica_bytes: state_bytes * cores as u64,
         }
     };
-    let auto = rest_of_auto(chain, question.max_cores, &costs, skew.as_ref().map(|skew| skew.loads()));
+    let (auto, choices) =
+        rest_of_auto(chain, question.max_cores, &costs, skew.as_ref().map(|skew| skew.loads()));
     let refused = [(RSS, sharding_refused.clone()), (RSSPP, sharding_refused), (SCR, replication_refused)];
     let refused = refused.into_iter().filter_map(|(strategy, reason)| {
         Some(RefusedStrategy { strategy: strategy.name().to_owned(), reason: reason? })
@@ -88,19 +89,29 @@ pub fn forecast(
         refused: refused.collect(),
         shared,
         auto: Some(auto),
+        choices,
         advice: Advice::default(),
     };
     forecast.advice = advise(&forecast);
     Ok(forecast)
 }
 
-/// Where `auto` comes to rest, once it has measured these costs.
-fn rest_of_auto(chain: &Chain, max_cores: usize, costs: &Costs, loads: Option<&[u64]>) -> Fastest {
+/// Where `auto` comes to rest, once it has measured these costs; and what it expects of each choice.
+fn rest_of_auto(
+    chain: &Chain,
+    max_cores: usize,
+    costs: &Costs,
+    loads: Option<&[u64]>,
+) -> (Fastest, Vec<Fastest>) {
     let choices = Candidates::new(chain, max_cores).all;
     let loads = loads.map_or_else(|| vec![0; INDIRECTION_ENTRIES], <[u64]>::to_vec);
     let chooser = Chooser::knowing(choices.clone(), choices[0], costs, loads);
-    let best = chooser.best();
-    Fastest { strategy: best.spreading.name().to_owned(), cores: best.cores, mpps: chooser.predict(best) }
+    let of = |choice: &Choice| Fastest {
+        strategy: choice.spreading.name().to_owned(),
+        cores: choice.cores,
+        mpps: chooser.predict(*choice),
+    };
+    (of(&chooser.best()), choices.iter().map(of).collect())
 }
 
 /// What sharding does with a trace.

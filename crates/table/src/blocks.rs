@@ -304,6 +304,20 @@ impl<K: FlowKey> Blocks<K> {
         })
     }
 
+    /// As many empty blocks of the same shape, which the same parts read.
+    pub(crate) fn alike(&self, len: usize) -> Result<Blocks<K>, OutOfMemory> {
+        let out_of_memory = OutOfMemory { bytes: (len as u64).saturating_mul(self.bytes_each() as u64) };
+        let all_lines = len.checked_mul(self.lines).ok_or(out_of_memory)?;
+        let memory = Array::zeroed(all_lines).ok_or(out_of_memory)?;
+        let shape = Arc::clone(&self.shape);
+        Ok(Blocks { memory, len: len as u32, shape, ..*self })
+    }
+
+    /// Bytes of each block.
+    pub(crate) fn bytes_each(&self) -> usize {
+        self.lines * LINE_BYTES
+    }
+
     /// Bytes of one block.
     pub(crate) fn block_bytes(layout: &Layout) -> usize {
         Shape::of::<K>(layout).lines * LINE_BYTES
@@ -636,6 +650,16 @@ mod tests {
         blocks.cell_mut(0, part).set(7, 5);
         blocks.come_to(&Blocks::new(&other, 1).expect("memory"));
         assert_eq!(blocks.cell(0, part_there).state(), Some(&7));
+    }
+
+    #[test]
+    fn blocks_that_are_made_alike_are_read_by_the_same_parts() {
+        let mut layout = Layout::new();
+        let part = layout.add::<u64>();
+        let mut blocks = Blocks::<SrcAddr>::new(&layout, 1).expect("memory").alike(3).expect("memory");
+        blocks.cell_mut(2, part).set(7, 5);
+        assert_eq!((blocks.cell(2, part).state(), blocks.cell(1, part).state()), (Some(&7), None));
+        assert_eq!(blocks.bytes_each(), Blocks::<SrcAddr>::block_bytes(&layout));
     }
 
     #[test]

@@ -114,14 +114,39 @@ impl<K: FlowKey> FlowTable<K> {
         when_full: WhenFull,
         seed: u64,
     ) -> Result<Self, OutOfMemory> {
+        let bytes = Self::bytes(layout, capacity);
+        Self::with(capacity, bytes, || Blocks::new(layout, capacity), when_full, Hasher::new(seed))
+    }
+
+    /// An empty table for `capacity` flows that is made as this one was: the same parts read it, and flows go from one to the
+    /// other.
+    ///
+    /// # Errors
+    /// As [`FlowTable::new`].
+    ///
+    /// # Panics
+    /// As [`FlowTable::new`].
+    pub fn alike(&self, capacity: usize) -> Result<Self, OutOfMemory> {
+        let bytes = Self::bytes_of(self.blocks.bytes_each(), capacity);
+        let Self { blocks, when_full, hasher, .. } = self;
+        Self::with(capacity, bytes, || blocks.alike(capacity), *when_full, *hasher)
+    }
+
+    fn with(
+        capacity: usize,
+        bytes: u64,
+        blocks: impl FnOnce() -> Result<Blocks<K>, OutOfMemory>,
+        when_full: WhenFull,
+        hasher: Hasher,
+    ) -> Result<Self, OutOfMemory> {
         assert!((1..=MAX_FLOWS).contains(&capacity), "capacity {capacity} not in 1..={MAX_FLOWS}");
-        let out_of_memory = OutOfMemory { bytes: Self::bytes(layout, capacity) };
+        let out_of_memory = OutOfMemory { bytes };
         let mut free = Vec::new();
         free.try_reserve_exact(capacity).map_err(|_| out_of_memory)?;
         free.extend((0..capacity as u32).rev());
         Ok(FlowTable {
             buckets: Array::filled(Bucket::EMPTY, buckets(capacity)).ok_or(out_of_memory)?,
-            blocks: Blocks::new(layout, capacity).map_err(|_| out_of_memory)?,
+            blocks: blocks().map_err(|_| out_of_memory)?,
             free,
             idle: Vec::with_capacity(2 * STEPS_PER_EPOCH),
             hand: 0,
@@ -129,13 +154,17 @@ impl<K: FlowKey> FlowTable<K> {
             steps: 0,
             maintained_ns: 0,
             when_full,
-            hasher: Hasher::new(seed),
+            hasher,
         })
     }
 
     /// Bytes of memory that a table for `capacity` flows takes.
     pub fn bytes(layout: &Layout, capacity: usize) -> u64 {
-        let block = (Blocks::<K>::block_bytes(layout) + size_of::<u32>()) as u64;
+        Self::bytes_of(Blocks::<K>::block_bytes(layout), capacity)
+    }
+
+    fn bytes_of(block: usize, capacity: usize) -> u64 {
+        let block = (block + size_of::<u32>()) as u64;
         buckets(capacity) as u64 * size_of::<Bucket>() as u64 + capacity as u64 * block
     }
 

@@ -140,12 +140,11 @@ fn run<E, P: Port>(
     let worked = loop {
         let (next, last) = ways.at();
         plan.first = next;
-        let (team, until) = match &mut changing {
-            None => (plan.team(&chain), Until::packet(u64::MAX)),
-            Some(changing) => {
-                let Phase { team, until, .. } = changing.begin(&mut chains, next, last);
-                (team, until)
+        let Phase { team, queues, until } = match &mut changing {
+            None => {
+                Phase { team: plan.team(&chain), queues: plan.replayed(), until: Until::packet(u64::MAX) }
             }
+            Some(changing) => changing.begin(&mut chains, next, last),
         };
         ways.begin(until);
         let Team { dispatcher, intakes } = team;
@@ -189,7 +188,7 @@ fn run<E, P: Port>(
                 let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
                 let idle_guests = guests.split_off(cores.len());
                 let worked = thread::scope(|scope| {
-                    let relay_of = if plan.has_one_queue() { Relay::one_queue } else { Relay::new };
+                    let relay_of = if queues.has_one_queue { Relay::one_queue } else { Relay::new };
                     let (relay, ports) = relay_of(mem::take(guests), frames);
                     let workers =
                         cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {

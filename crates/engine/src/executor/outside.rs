@@ -167,7 +167,7 @@ fn run<E: Send>(
         Box::new(external.without_answers(unanswered.clone()))
     };
     let intakes = steps.into_iter().enumerate().map(intake).collect();
-    let ends = Replayed { egress, ordered: io::replay_restamped }.ends(cores);
+    let ends = Replayed { egress, has_one_queue: false, ordered: io::replay_restamped }.ends(cores);
     let telemetry = progress.telemetry.as_deref();
     telemetry.inspect(|telemetry| telemetry.begin());
     let job = Job { chains, intakes, ends, before: Before::all(cores, telemetry), first: 0 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use io::Port;
-use table::Horizon;
+use table::{Horizon, OutOfMemory};
 use wire::{Marks, Stamp};
 
 use crate::path::batch::Batch;
@@ -12,7 +12,7 @@ use crate::path::group::{Group, Stage};
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::{below_first, bits};
-use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardsHere, Shelves};
 use crate::path::tracing::Tracer;
 
 /// A chain on one core: the functions with this core's flows.
@@ -144,6 +144,16 @@ impl ChainCore {
     /// Takes in flows that this group packed on another core: see [`Group::unpack`].
     pub(crate) fn unpack(&mut self, group: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64) {
         self.groups[group].unpack(flows, horizon, now_ns);
+    }
+
+    /// Each group has tables by shard from here on: see [`Group::shelve`].
+    pub(crate) fn shelve(&mut self, here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
+        self.groups.iter_mut().try_for_each(|group| group.shelve(here))
+    }
+
+    /// Each group has one table again: see [`Group::unshelve`].
+    pub(crate) fn unshelve(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.unshelve());
     }
 
     /// The tables by shard of each group that has such, with the group's number.

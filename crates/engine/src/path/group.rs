@@ -1,7 +1,7 @@
 use std::any::Any;
 
 use io::Port;
-use table::Horizon;
+use table::{Horizon, OutOfMemory};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
@@ -9,7 +9,7 @@ use crate::path::counters::StageCounters;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
-use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardsHere, Shelves};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
 pub(crate) trait Group: Send {
@@ -56,6 +56,18 @@ pub(crate) trait Group: Send {
 
     /// The same where it has come.
     fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
+
+    /// Has tables by shard from here on, which are empty: flows are packed and unpacked into them. The table that it had stays,
+    /// and is to be empty while packets come. O(capacity).
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; then all is as before.
+    fn shelve(&mut self, _here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
+        Ok(())
+    }
+
+    /// Has one table again. Flows that nobody has taken out of the others are gone.
+    fn unshelve(&mut self) {}
 
     /// Its tables by shard, if it has such.
     fn shelves(&mut self) -> Option<&mut dyn Shelves> {

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use control::BUCKETS;
 use table::Horizon;
 
 /// A function's pool, whatever its type.
@@ -33,7 +34,8 @@ pub(crate) struct PackedFlows {
 
 /// Which flows are to go.
 pub(crate) struct Leaving<'a> {
-    /// The core that gets an entry's flows, or [`NOBODY`].
+    /// The core that gets an entry's flows, or [`NOBODY`]. A power of two: where flows are kept by more bits of the hash, the
+    /// lowest count.
     pub(crate) to: &'a [u16],
     /// Blocks that may still be looked at.
     pub(crate) blocks_left: usize,
@@ -47,6 +49,12 @@ impl<'a> Leaving<'a> {
     /// All flows of entries that have a core to go to, however many there are.
     pub(crate) fn all(to: &'a [u16]) -> Leaving<'a> {
         Leaving { to, blocks_left: usize::MAX, flows_left: usize::MAX, only: None }
+    }
+
+    /// The core that gets the flows of an entry, or [`NOBODY`].
+    #[inline]
+    pub(crate) fn core_of(&self, entry: u16) -> u16 {
+        self.to[usize::from(entry) & (self.to.len() - 1)]
     }
 
     /// Whether it is known that none of these blocks, which have these entries, is to go.
@@ -90,14 +98,23 @@ impl ShardsHere<'_> {
 const SMALL_TABLE: usize = 8192;
 
 /// Which table a packet's flow is in, where `splits` says by shard how many buckets are in the offloaded part: twice the
-/// shard's number, and 1 more for the offloaded part. The lowest bits of an entry are the shard's number, the others the
-/// bucket's.
+/// shard's number, and 1 more for the offloaded part. The lowest bits of an entry are the shard's number, the next the
+/// bucket's; where there is one shard, all others.
 #[inline]
 pub(crate) fn part_of(entry: u16, splits: &[u8]) -> usize {
     let entry = usize::from(entry);
     let shard = entry & (splits.len() - 1);
-    let bucket = entry / splits.len();
+    let bucket = match splits.len() {
+        1 => entry,
+        shards => bucket_of(entry, shards),
+    };
     2 * shard + usize::from(bucket < usize::from(splits[shard]))
+}
+
+/// The bucket of an entry in its shard, one of several.
+#[inline]
+pub(crate) fn bucket_of(entry: usize, shards: usize) -> usize {
+    entry / shards % usize::from(BUCKETS)
 }
 
 /// A group's table of one part of a shard, with all flows in it.
@@ -140,6 +157,9 @@ pub(crate) trait Shelves {
 
     /// Takes flows into a part, as [`Group::unpack`](crate::path::group::Group::unpack).
     fn unpack_into(&mut self, part: usize, flows: PackedFlows, horizon: Horizon, now_ns: u64);
+
+    /// The parts that this core has.
+    fn here(&self) -> Vec<usize>;
 
     /// From here on what happens to flows of this part is not counted: it is a replica, and another core counts.
     fn silence(&mut self, part: usize);

@@ -5,7 +5,8 @@
 pub(crate) enum Pools<P> {
     /// The same for all entries.
     One(P),
-    /// By entry of the indirection table, of which those are here whose entry is.
+    /// By entry of the indirection table, of which those are here whose entry is. A power of two: where packets come with more
+    /// bits of the hash, the lowest count.
     ByEntry(Box<[Option<P>]>),
 }
 
@@ -30,7 +31,7 @@ impl<P> Pools<P> {
     pub(crate) fn peek(&self, entry: u16) -> Option<&P> {
         match self {
             Pools::One(pool) => Some(pool),
-            Pools::ByEntry(pools) => pools[usize::from(entry)].as_ref(),
+            Pools::ByEntry(pools) => pools[usize::from(entry) & (pools.len() - 1)].as_ref(),
         }
     }
 
@@ -39,7 +40,7 @@ impl<P> Pools<P> {
     pub(crate) fn get_mut(&mut self, entry: u16) -> Option<&mut P> {
         match self {
             Pools::One(pool) => Some(pool),
-            Pools::ByEntry(pools) => pools[usize::from(entry)].as_mut(),
+            Pools::ByEntry(pools) => pools[usize::from(entry) & (pools.len() - 1)].as_mut(),
         }
     }
 

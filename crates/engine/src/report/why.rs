@@ -1,6 +1,6 @@
 //! What a strategy decided last and why, and where one flow's packets go: for people and for programs.
 
-use control::REGULAR_BUCKETS;
+use control::{BUCKETS, REGULAR_BUCKETS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Headers;
@@ -80,8 +80,9 @@ impl WhyReport {
         let Told { unit, places, offloaders, promotion, .. } = &self.told;
         match unit.as_str() {
             "shard" => {
+                // Under `auto` an entry is more bits of the hash than a strategy tells apart.
                 let shards = places.len().max(1) as u16;
-                let (shard, bucket) = (entry % shards, entry / shards);
+                let (shard, bucket) = (entry % shards, entry / shards % u16::from(BUCKETS));
                 let Place { core, offloaded, since_packet, since_ns, .. } = places[usize::from(shard)];
                 let offloader = offloaders.get(usize::from(core)).copied().flatten();
                 let stepped_by = offloader.filter(|_| bucket < u16::from(offloaded)).or(Some(core));
@@ -94,12 +95,13 @@ impl WhyReport {
                     let (since_packet, since_ns) = (promoted.since_packet, promoted.since_ns);
                     return FlowPlace { entry: Some(entry), promoted: true, since_packet, since_ns, ..place };
                 }
-                let core = plan.owners().and_then(|owners| owners.get(usize::from(entry)).copied());
+                let owner = usize::from(entry) % plan.indirection_entries % self.told.cores.max(1);
+                let core = Some(owner as u16);
                 FlowPlace { entry: Some(entry), core, stepped_by: core, ..place }
             }
-            _ => match places.get(usize::from(entry)) {
+            _ => match places.get(usize::from(entry) % places.len().max(1)) {
                 Some(Place { core, since_packet, since_ns, .. }) => FlowPlace {
-                    entry: Some(entry),
+                    entry: Some(entry % places.len() as u16),
                     core: Some(*core),
                     stepped_by: Some(*core),
                     since_packet: *since_packet,

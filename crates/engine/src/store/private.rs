@@ -64,7 +64,8 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
         let (at_hand, shelf) = match mobility {
             Mobility::ByShard(here) => {
                 let each = ShardsHere::flows_of_each(here.shards, flows);
-                let shelf = Shelf::new(&layout, each, (when_full, table_seed), members.len(), &here)?;
+                let make = || FlowTable::new(&layout, each, when_full, table_seed);
+                let shelf = Shelf::new(make, members.len(), &here)?;
                 (1, Some(Box::new(shelf)))
             }
             Mobility::Fixed | Mobility::ByEntry => (flows, None),
@@ -324,6 +325,14 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         for (member, other) in self.members.iter_mut().zip(&mut other.members) {
             member.take_over(&mut **other);
         }
+    }
+
+    fn shelve(&mut self, here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
+        self.add_shelf(here)
+    }
+
+    fn unshelve(&mut self) {
+        self.shelf = None;
     }
 
     fn shelves(&mut self) -> Option<&mut dyn Shelves> {

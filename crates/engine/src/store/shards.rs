@@ -4,7 +4,7 @@ use std::mem;
 
 use io::{Frame, Port};
 use nf::FlowKey;
-use table::{FlowTable, Horizon};
+use table::{FlowTable, Horizon, OutOfMemory};
 
 use crate::path::batch::Batch;
 use crate::path::counters::FlowCounters;
@@ -12,7 +12,7 @@ use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::{BATCH_PACKETS, bits};
-use crate::path::parcel::{Leaving, PackedFlows, Shelves, Table, part_of};
+use crate::path::parcel::{Leaving, PackedFlows, ShardsHere, Shelves, Table, part_of};
 use crate::store::member::Way;
 use crate::store::private::KeyGroup;
 use crate::store::shelf::{Shelf, Shelved};
@@ -24,6 +24,14 @@ fn live(flows: FlowCounters) -> i64 {
 }
 
 impl<K: FlowKey> KeyGroup<K> {
+    /// See [`Group::shelve`].
+    pub(super) fn add_shelf(&mut self, here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
+        let flows = ShardsHere::flows_of_each(here.shards, self.table.capacity());
+        let shelf = Shelf::new(|| self.table.alike(flows), self.members.len(), here)?;
+        self.shelf = Some(Box::new(shelf));
+        Ok(())
+    }
+
     /// Takes every live packet through the functions, shard by shard.
     #[inline(never)]
     pub(super) fn process_shards(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
@@ -183,6 +191,10 @@ impl<K: FlowKey> Shelves for KeyGroup<K> {
         let Some(mut shelf) = self.shelf.take() else { return };
         self.with(&mut shelf, part, |group| group.unpack(flows, horizon, now_ns));
         self.shelf = Some(shelf);
+    }
+
+    fn here(&self) -> Vec<usize> {
+        self.shelf.as_ref().map_or_else(Vec::new, |shelf| shelf.here())
     }
 
     fn silence(&mut self, part: usize) {

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! A group steps with one table at hand. For packets of several shards it takes one table after the other into its hand.
-//! Between two batches the table at hand is a small empty one.
+//! Between two batches the table at hand is an empty one: a small one, or where tables by shard are there for a while only
+//! (`auto`) that which has all flows before and afterwards.
 
 use nf::FlowKey;
-use table::{FlowTable, Layout, OutOfMemory, WhenFull};
+use table::{FlowTable, OutOfMemory};
 
 use crate::path::parcel::ShardsHere;
 
@@ -33,11 +34,9 @@ pub(super) struct Shelved<K> {
 }
 
 impl<K: FlowKey> Shelf<K> {
-    /// Empty tables of `flows` flows each, for all parts of the shards that are here.
+    /// Empty tables, as `make` makes them, for all parts of the shards that are here.
     pub(super) fn new(
-        layout: &Layout,
-        flows: usize,
-        (when_full, table_seed): (WhenFull, u64),
+        make: impl Fn() -> Result<FlowTable<K>, OutOfMemory>,
         members: usize,
         here: &ShardsHere<'_>,
     ) -> Result<Shelf<K>, OutOfMemory> {
@@ -45,9 +44,9 @@ impl<K: FlowKey> Shelf<K> {
             if !(here.is_here)(part / 2) {
                 return Ok(None);
             }
-            let table = FlowTable::new(layout, flows, when_full, table_seed)?;
-            let live = vec![0; members].into();
-            Ok(Some(Box::new(Shelved { table, entries: vec![0; flows], live })))
+            let table = make()?;
+            let (entries, live) = (vec![0; table.capacity()], vec![0; members].into());
+            Ok(Some(Box::new(Shelved { table, entries, live })))
         };
         let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
         Ok(Shelf { tables: tables?.into(), splits: vec![0; here.shards].into(), silent: None })

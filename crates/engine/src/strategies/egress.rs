@@ -42,6 +42,8 @@ impl Egress {
 #[derive(Clone, Copy)]
 pub struct Replayed {
     pub(crate) egress: Egress,
+    /// Whether all cores take packets from one queue, as on a live port.
+    pub(crate) has_one_queue: bool,
     /// Makes a port out of which packets come as they came.
     pub(crate) ordered: fn(usize) -> Ends,
 }

@@ -257,16 +257,21 @@ impl Plan {
             simulation: None,
             first: 0,
         };
-        let need_bytes = match plan.shards {
-            _ if plan.is_striped() => chain.striped_bytes(),
-            Some(shards) => shards.chain(chain).table_bytes(2 * shards.count(), &plan.shared),
-            None if plan.is_partly_replicated() => chain.table_bytes(2 * cores, &plan.shared),
-            None => chain.table_bytes(cores, &plan.shared),
-        };
+        let need_bytes = plan.need_bytes(chain);
         match free_bytes().filter(|free_bytes| need_bytes > *free_bytes) {
             None => Ok(plan),
             Some(free_bytes) if plan.is_striped() => Err(PlanError::SharedMemory { need_bytes, free_bytes }),
             Some(free_bytes) => Err(PlanError::Memory { cores, need_bytes, free_bytes }),
+        }
+    }
+
+    /// What all tables take.
+    pub(crate) fn need_bytes(&self, chain: &Chain) -> u64 {
+        match self.shards {
+            _ if self.is_striped() => chain.striped_bytes(),
+            Some(shards) => shards.chain(chain).table_bytes(2 * shards.count(), &self.shared),
+            None if self.is_partly_replicated() => chain.table_bytes(2 * self.cores, &self.shared),
+            None => chain.table_bytes(self.cores, &self.shared),
         }
     }
 
@@ -380,7 +385,7 @@ impl Plan {
     /// How many entries a packet's hash may point to.
     pub fn entries(&self) -> usize {
         match self.shards {
-            _ if self.is_partly_replicated() => HASH_VALUES,
+            _ if matches!(self.states, States::PartlyReplicated | States::Changing) => HASH_VALUES,
             Some(shards) => shards.entries(),
             None => self.indirection_entries,
         }
@@ -436,7 +441,7 @@ impl Plan {
             None if self.has_one_queue() => replay_one_queue,
             None => replay,
         };
-        Replayed { egress: self.egress, ordered }
+        Replayed { egress: self.egress, has_one_queue: self.has_one_queue(), ordered }
     }
 
     /// Whether all cores take packets from one queue.
@@ -471,8 +476,10 @@ impl Plan {
             let entry = assign.borrow().entry(&marked(headers));
             assign.borrow_mut().core(entry)
         };
-        let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(&marked(headers)));
         let owners = self.owners();
+        // Of more bits of the hash the lowest are the entry.
+        let lowest = owners.as_ref().map_or(0, |owners| owners.len() - 1);
+        let entry_of = |headers: &Headers| usize::from(assign.borrow().entry(&marked(headers))) & lowest;
         let is_everywhere = self.is_partly_replicated();
         // One shard on every core, whose offloaded part has what is replicated.
         let shards = if is_everywhere { Some(1) } else { self.shards.map(Shards::count) };

@@ -72,6 +72,7 @@ fn forecast(costs: Costs, max_cores: usize, heaviest: f64, shares: impl Fn(usize
         points: (1..=max_cores).map(point).collect(),
         checks: [1, 2, 4, 7].map(check).into(),
         auto: None,
+        choices: Vec::new(),
         advice: Advice::default(),
     }
 }

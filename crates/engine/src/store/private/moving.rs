@@ -46,7 +46,7 @@ impl<K: FlowKey> KeyGroup<K> {
                 }
                 leaving.blocks_left -= 1;
                 let Block { entry, .. } = block(&self.entries, slot);
-                let to = leaving.to[usize::from(entry)];
+                let to = leaving.core_of(entry);
                 if to != NOBODY && self.table.is_taken(slot) {
                     self.pack_one(slot, entry, to, &mut packed);
                     leaving.flows_left -= 1;
@@ -79,6 +79,7 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Puts a flow that is to go to another core into the parcel for it.
     fn pack_one(&mut self, slot: Slot, entry: u16, to: u16, packed: &mut Vec<(u16, Packing<K>)>) {
+        debug_assert_ne!(entry, UNKNOWN_ENTRY, "some replica knows it");
         let Self { table, members, .. } = self;
         let index = packed.iter().position(|(core, _)| *core == to).unwrap_or_else(|| {
             packed.push((to, Packing { entries: Vec::new(), parcel: table.parcel(0) }));

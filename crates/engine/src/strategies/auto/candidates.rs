@@ -3,11 +3,14 @@
 use control::{Choice, Spreading};
 
 use crate::chain::Chain;
+use crate::strategies::dyssect::Dyssect;
 use crate::strategies::hashing;
-use crate::strategies::plan::{Plan, Strategy};
+use crate::strategies::hybrid::Hybrid;
+use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::rss::Rss;
 use crate::strategies::rsspp::Rsspp;
 use crate::strategies::scr::Scr;
+use crate::strategies::scr::turns::ScrTurns;
 use crate::strategies::single::Single;
 
 /// What can run a chain under `auto`.
@@ -24,7 +27,7 @@ impl Candidates {
     pub fn new(chain: &Chain, cores: usize) -> Candidates {
         let single = Choice { spreading: Spreading::Single, cores: 1 };
         let mut candidates = Candidates { all: vec![single], left_out: Vec::new() };
-        for spreading in [Spreading::Rss, Spreading::Rsspp, Spreading::Scr] {
+        for spreading in Spreading::OF_SEVERAL {
             let strategy = strategy_of(spreading);
             match why_not(chain, spreading) {
                 None => {
@@ -35,6 +38,13 @@ impl Candidates {
             }
         }
         candidates
+    }
+
+    /// Without choices of this kind, for want of memory.
+    pub(super) fn leave_out(&mut self, spreading: Spreading) {
+        self.all.retain(|choice| choice.spreading != spreading);
+        let why = "there is no memory for tables beside those of each core".to_owned();
+        self.left_out.push((spreading.name(), why));
     }
 
     /// What a run begins with: what most chains do well under, on all cores.
@@ -51,6 +61,9 @@ pub(super) fn strategy_of(spreading: Spreading) -> &'static dyn Strategy {
         Spreading::Rss => &Rss,
         Spreading::Rsspp => &Rsspp,
         Spreading::Scr => &Scr,
+        Spreading::ScrTurns => &ScrTurns,
+        Spreading::Dyssect => &Dyssect,
+        Spreading::Hybrid => &Hybrid,
     }
 }
 
@@ -64,14 +77,22 @@ fn why_not(chain: &Chain, spreading: Spreading) -> Option<String> {
     if let Some(index) = layout.shared.first() {
         return Some(format!("all cores would share the states of `{}`", chain.functions[*index].name));
     }
-    // A pool is divided by entry, and of another core's packet a replica does not know the entry.
+    if layout.shards.is_some() && chain.slo.is_some() {
+        return Some("its objective, `[slo]`, says how many cores are used".to_owned());
+    }
+    if layout.shards.is_some() && !chain.classes.is_empty() {
+        return Some("it keeps flows of classes apart, which no other strategy does".to_owned());
+    }
     let pooled = chain.functions.iter().find(|spec| spec.function.steps_in_order());
-    pooled.filter(|_| spreading == Spreading::Scr).map(|spec| {
-        format!(
-            "`{}` takes from a pool that is divided among cores, and a replica needs all of it",
-            spec.name
-        )
-    })
+    // A pool is divided by entry.
+    let why = match layout {
+        // Of another core's packet a replica does not know the entry.
+        Layout { states: States::Replicated, .. } => "a replica needs all of it",
+        // An entry is several buckets.
+        Layout { shards: Some(_), .. } => "parts of shards need more parts of it",
+        _ => return None,
+    };
+    pooled.map(|spec| format!("`{}` takes from a pool that is divided among cores, and {why}", spec.name))
 }
 
 /// Which core has each entry where `cores` cores share flows out.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Choice, Chooser, Decision, Epoch, Work};
+use control::{Choice, Chooser, Decision, Epoch, Spreading, Work};
 use telemetry::Telemetry;
 
 use crate::strategies::account::{Account, CandidateTold};
@@ -59,6 +59,11 @@ impl Deciding {
         self.decision = epoch.decision;
         self.tell(&epoch);
         epoch.decision.is_some()
+    }
+
+    /// Choices of this kind cannot be had; `now` runs.
+    pub(super) fn leave_out(&mut self, spreading: Spreading, now: Choice) {
+        self.chooser.leave_out(spreading, now);
     }
 
     /// Tells whoever asks what choices are predicted to do.

@@ -12,6 +12,8 @@ pub(crate) mod candidates;
 mod deciding;
 mod noting;
 mod phases;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use strategy::{Assign, Every, Rebalancing};
@@ -20,9 +22,9 @@ use crate::chain::Chain;
 use crate::strategies::auto::phases::Phases;
 use crate::strategies::changing::Changing;
 use crate::strategies::hashing;
+use crate::strategies::hybrid;
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::refusal::PlanError;
-use crate::strategies::two_cards::on_both_sides;
 
 /// How often is decided, by the packets' own time, where nothing else is said.
 const EPOCH: Every = Every::Period(100_000_000);
@@ -39,7 +41,8 @@ impl Strategy for Auto {
         "strategy and number of cores change on the way, as what is measured asks for"
     }
 
-    /// Flows of a chain that no hash keeps on one core are all of one entry.
+    /// Flows of a chain that no hash keeps on one core are all of one entry. Where there is a hash they are kept by 16 bits of it, under
+    /// every strategy, and each strategy takes as many of the lowest as it tells apart.
     fn layout(&self, chain: &Chain, _: usize) -> Result<Layout, PlanError> {
         let hash_fields = hashing::layout(chain, self.name()).ok().filter(|layout| layout.shared.is_empty());
         let hash_fields = hash_fields.and_then(|layout| layout.hash_fields);
@@ -49,7 +52,7 @@ impl Strategy for Auto {
 
     fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
         match plan.hash_fields {
-            Some(_) => on_both_sides(hashing::rss(plan), chain),
+            Some(_) => hybrid::values(chain, plan, hybrid::owners_of_values(plan)),
             None => Box::new(strategy::Single),
         }
     }

@@ -1,4 +1,5 @@
-//! Notes in each frame the entry of its packet, whatever strategy dispatches it; counts packets by entry, and ends epochs.
+//! Notes in each frame its packet's value of the hash, whatever strategy dispatches it; counts packets by entry of the indirection
+//! table, and ends epochs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,10 @@ use crate::strategies::dispatch::{Dispatcher, Queues};
 /// Between packets and the dispatcher of a phase.
 pub(super) struct Noting {
     pub(super) inner: Box<dyn Dispatcher>,
-    pub(super) entries: Box<dyn Assign>,
+    /// Values of the hash: their lowest bits are entries.
+    pub(super) values: Box<dyn Assign>,
+    /// Whether frames are to have them, and not what the strategy notes.
+    pub(super) notes: bool,
     /// Of a phase that ends when it is decided so.
     pub(super) epochs: Option<Epochs>,
 }
@@ -21,7 +25,7 @@ pub(super) struct Noting {
 /// Ends epochs.
 pub(super) struct Epochs {
     pub(super) schedule: Schedule,
-    /// Packets of this epoch, by entry.
+    /// Packets of this epoch, by entry: a power of two.
     pub(super) loads: Vec<u64>,
     pub(super) deciding: Arc<Mutex<Deciding>>,
     pub(super) until: Until,
@@ -29,12 +33,13 @@ pub(super) struct Epochs {
 
 impl Epochs {
     #[inline]
-    fn count(&mut self, entry: u16, stamp: Stamp) {
+    fn count(&mut self, value: u16, stamp: Stamp) {
         if self.schedule.is_due(stamp.time_ns) {
             self.end(stamp.seq);
         }
         self.schedule.count();
-        self.loads[usize::from(entry)] += 1;
+        let entry = usize::from(value) & (self.loads.len() - 1);
+        self.loads[entry] += 1;
     }
 
     /// The packet with this number is the first of the next epoch.
@@ -66,9 +71,12 @@ impl Dispatcher for Noting {
         queues: &dyn Queues,
     ) -> Result<usize, Closed> {
         let core = self.inner.dispatch(headers, frame, queues)?;
-        frame.entry = self.entries.entry(headers);
+        let value = self.values.entry(headers);
+        if self.notes {
+            frame.entry = value;
+        }
         if let Some(epochs) = &mut self.epochs {
-            epochs.count(frame.entry, frame.stamp);
+            epochs.count(value, frame.stamp);
         }
         Ok(core)
     }

@@ -4,9 +4,10 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use control::{Choice, Chooser};
+use control::{Choice, Chooser, Spreading};
 use nf::hash_bytes;
-use strategy::{ActiveCores, Every, Rebalancing, Schedule};
+use strategy::{ActiveCores, Assign, Every, Rebalancing, Schedule};
+use table::OutOfMemory;
 use telemetry::Telemetry;
 use wire::Stamp;
 
@@ -15,10 +16,12 @@ use crate::path::core::ChainCore;
 use crate::strategies::auto::candidates::{Candidates, owners, strategy_of};
 use crate::strategies::auto::deciding::Deciding;
 use crate::strategies::auto::noting::{Epochs, Noting};
-use crate::strategies::auto::transfer::{Flows, divide, replicate};
+use crate::strategies::auto::transfer::{Flows, divide, replicate, shelve};
 use crate::strategies::changing::{Change, Changes, Changing, Decided, Phase, Until};
 use crate::strategies::dispatch::Team;
-use crate::strategies::plan::{Layout, Plan};
+use crate::strategies::hybrid;
+use crate::strategies::limits::free_bytes;
+use crate::strategies::plan::{HASH_VALUES, Layout, Plan, Shards};
 
 /// Has candidates run a chain.
 pub(super) struct Phases {
@@ -95,13 +98,49 @@ impl Phases {
     }
 
     /// Has flows be where the plan wants them.
-    fn transfer(&mut self, to: &Plan, cores: &mut [ChainCore], last: Stamp) {
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where that takes other tables than cores have; then each flow is on one core.
+    fn transfer(&mut self, to: &Plan, cores: &mut [ChainCore], last: Stamp) -> Result<(), OutOfMemory> {
         if to.is_replicated() {
             replicate(cores, self.flows, (to.cores, to.indirection_entries), last);
             self.flows = Flows::Replicated(to.cores);
-        } else {
-            divide(cores, self.flows, &owners(&self.plan, to.cores), last);
-            self.flows = Flows::Apart;
+            return Ok(());
+        }
+        let is_partly_replicated = to.is_partly_replicated();
+        let is_shelved = is_partly_replicated || to.shards.is_some();
+        // A value that `hybrid` promotes has the owner of its entry.
+        let of_shards = to.shards.and_then(|_| to.owners());
+        let owners = of_shards.unwrap_or_else(|| owners(&self.plan, to.cores));
+        divide(cores, self.flows, &owners, last);
+        self.flows = Flows::Apart;
+        if !is_shelved {
+            return Ok(());
+        }
+        let bytes = to.need_bytes(&self.chain);
+        // A system that overcommits would refuse too late.
+        if free_bytes().is_some_and(|free_bytes| bytes > free_bytes) {
+            return Err(OutOfMemory { bytes });
+        }
+        let shards = to.shards.map_or(1, Shards::count);
+        shelve(&mut cores[..to.cores], &owners, (shards, is_partly_replicated), last)?;
+        self.flows = Flows::Shelved { cores: to.cores, is_partly_replicated };
+        Ok(())
+    }
+
+    /// What was chosen finds no memory for its tables: a hash picks cores from now on, as many.
+    fn do_without(&mut self) {
+        let refused = self.now.spreading;
+        self.now.spreading = Spreading::Rss;
+        self.candidates.leave_out(refused);
+        self.deciding().leave_out(refused, self.now);
+    }
+
+    /// Values of the hash, whichever core they are of.
+    fn values(&self) -> Box<dyn Assign> {
+        match self.plan.hash_fields {
+            Some(_) => hybrid::values(&self.chain, &self.plan, vec![0; HASH_VALUES]),
+            None => Box::new(strategy::Single),
         }
     }
 
@@ -153,16 +192,23 @@ impl Changing for Phases {
         let since = Instant::now();
         self.close(first);
         let why = self.choose(first);
-        let plan = self.plan_of(self.now, first);
-        self.transfer(&plan, cores, last);
+        let mut plan = self.plan_of(self.now, first);
+        if self.transfer(&plan, cores, last).is_err() {
+            self.do_without();
+            plan = self.plan_of(self.now, first);
+            let transferred = self.transfer(&plan, cores, last);
+            debug_assert!(transferred.is_ok(), "it takes no other tables");
+        }
         let until = Until::packet(match self.every() {
             Every::Packets(packets) => (first / packets + 1).saturating_mul(packets),
             Every::Period(_) | Every::Never => u64::MAX,
         });
         self.tell(&plan, &why, first);
         let Team { dispatcher, intakes } = plan.team(&self.chain);
-        let (entries, epochs) = (self.plan.assign(&self.chain), self.epochs(&until));
-        let dispatcher = Box::new(Noting { inner: dispatcher, entries, epochs });
+        let (values, epochs) = (self.values(), self.epochs(&until));
+        // Under `hybrid` a packet has its value, or is told.
+        let notes = !plan.is_partly_replicated();
+        let dispatcher = Box::new(Noting { inner: dispatcher, values, notes, epochs });
         let is_first = self.changes.is_empty();
         self.changes.push(Change {
             after: first,

@@ -19,7 +19,7 @@ use table::Horizon;
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
-use crate::path::parcel::{Leaving, NOBODY};
+use crate::path::parcel::{Leaving, NOBODY, bucket_of};
 use crate::path::receive::{Intake, IntakeCounters, Moves};
 use crate::strategies::dyssect::unit::{Unit, Which, WholeShard};
 
@@ -355,7 +355,8 @@ impl Core {
     #[inline]
     fn route(&mut self, frame: Frame, port: &mut dyn Port, batch: &mut Batch) {
         let shards = self.shards();
-        let (shard, bucket) = (frame.entry & (shards - 1) as u16, (usize::from(frame.entry) / shards) as u8);
+        let (shard, bucket) =
+            (frame.entry & (shards - 1) as u16, bucket_of(frame.entry.into(), shards) as u8);
         match self.offloading.route(shard, bucket) {
             Route::Here => batch.frames.push(frame),
             Route::Offloader(core) if self.offloading.has_room(core) => {

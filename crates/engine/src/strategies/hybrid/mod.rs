@@ -34,6 +34,7 @@ use wire::Headers;
 
 use crate::chain::Chain;
 use crate::path::packets::BATCH_PACKETS;
+use crate::path::parcel::UNKNOWN_ENTRY;
 use crate::path::receive::Intake;
 use crate::strategies::dispatch::{SteeredTeam, Team};
 use crate::strategies::hashing;
@@ -85,17 +86,13 @@ impl Strategy for Hybrid {
     fn assign(&self, chain: &Chain, plan: &Plan) -> Box<dyn Assign> {
         match self.owners(plan) {
             None => on_both_sides(hashing::rss(plan), chain),
-            Some(owners) => {
-                let fields = plan.hash_fields.expect("a layout of `hashing`");
-                on_both_sides(BesideSlots(Rss::through(fields, owners)), chain)
-            }
+            Some(owners) => values(chain, plan, owners),
         }
     }
 
     /// As an indirection table has it that `rss` would use.
     fn owners(&self, plan: &Plan) -> Option<Vec<u16>> {
-        let owner = |value: usize| (value % plan.indirection_entries % plan.cores) as u16;
-        plan.is_partly_replicated().then(|| (0..HASH_VALUES).map(owner).collect())
+        plan.is_partly_replicated().then(|| owners_of_values(plan))
     }
 
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
@@ -143,14 +140,32 @@ fn parts(chain: &Chain, plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }
 }
 
-/// Leaves entries below [`SLOTS`] to flows that are promoted. Two values of the hash may have one entry, as two flows may.
+/// The core of each value of the hash: that of its entry under `rss`.
+pub(super) fn owners_of_values(plan: &Plan) -> Vec<u16> {
+    let owner = |value: usize| (value % plan.indirection_entries % plan.cores) as u16;
+    (0..HASH_VALUES).map(owner).collect()
+}
+
+/// The value of the hash of each packet of a chain that is hashed: its lowest bits are the packet's entry in any indirection table.
+/// `owners` has the core of each value.
+pub(super) fn values(chain: &Chain, plan: &Plan, owners: Vec<u16>) -> Box<dyn Assign> {
+    let fields = plan.hash_fields.expect("a layout of `hashing`");
+    on_both_sides(BesideSlots(Rss::through(fields, owners)), chain)
+}
+
+/// Leaves entries below [`SLOTS`] to flows that are promoted, and [`UNKNOWN_ENTRY`] to nobody. Two values of the hash may have one
+/// entry, as two flows may. They differ in the highest bit, which no smaller indirection table takes.
 struct BesideSlots(Rss);
+
+/// Tells values apart whose other bits are the same.
+const HIGHEST: u16 = 1 << 15;
 
 impl Assign for BesideSlots {
     #[inline]
     fn entry(&self, headers: &Headers) -> u16 {
         match self.0.entry(headers) {
-            value if value < SLOTS => value + SLOTS,
+            value if value < SLOTS => value | HIGHEST,
+            UNKNOWN_ENTRY => UNKNOWN_ENTRY & !HIGHEST,
             value => value,
         }
     }

@@ -176,17 +176,20 @@ impl Mover {
     fn sort(&mut self, batch: &mut Batch, from: usize) {
         // An order that was given before one of these packets was sent is here, too.
         self.protocol.look();
-        let is_here = |frame: &Frame| self.protocol.has(frame.entry, frame.stamp.seq);
+        // A frame may have more bits of the hash.
+        let lowest = (self.entries - 1) as u16;
+        let is_here = |frame: &Frame| self.protocol.has(frame.entry & lowest, frame.stamp.seq);
         if batch.frames[from..].iter().all(is_here) {
             return;
         }
         self.arrived.extend(batch.frames.drain(from..));
         for frame in self.arrived.drain(..) {
-            if self.protocol.has(frame.entry, frame.stamp.seq) {
+            let entry = frame.entry & lowest;
+            if self.protocol.has(entry, frame.stamp.seq) {
                 batch.frames.push(frame);
             } else {
                 self.moves.waited_packets += 1;
-                self.protocol.hold(frame.entry, frame.stamp.seq, frame);
+                self.protocol.hold(entry, frame.stamp.seq, frame);
             }
         }
     }
