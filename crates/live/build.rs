@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-const PROGRAMS: [&str; 3] = ["steer", "source", "sink"];
+const PROGRAMS: [&str; 4] = ["steer", "source", "sink", "slow"];
 
 fn main() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");

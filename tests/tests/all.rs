@@ -40,6 +40,8 @@ mod mixed_keys;
 mod nat;
 #[path = "nat_deadlines.rs"]
 mod nat_deadlines;
+#[path = "own_ports.rs"]
+mod own_ports;
 #[path = "pins.rs"]
 mod pins;
 #[path = "reload.rs"]

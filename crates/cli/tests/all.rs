@@ -52,6 +52,8 @@ mod mice;
 mod oddities;
 #[path = "on_death.rs"]
 mod on_death;
+#[path = "own_moves.rs"]
+mod own_moves;
 #[path = "own_sockets.rs"]
 mod own_sockets;
 #[path = "p4.rs"]

@@ -30,7 +30,7 @@ fn start(lan: &Lan, cores: &str, more: &[&str]) -> Run {
 }
 
 /// Neighbours that need no asking: nothing but the test's packets travels.
-fn know_each_other(lan: &Lan) {
+pub fn know_each_other(lan: &Lan) {
     let address_of = |host: &crate::lab::Namespace| {
         host.ip("link show dev eth0").split("link/ether ").nth(1).expect("an address")[..17].to_owned()
     };
@@ -301,7 +301,8 @@ fn a_front_says_why_it_is_there() {
         (&track, "rss", &["--record", &record], "--record and --out"),
         (&track, "rss", &["--socket", "packet"], "AF_PACKET has no sockets that a hash picks"),
         (&track, "rss", &["--poll", "driver"], "one thread do the driver's work"),
-        (&track, "rsspp", &[], "strategy `rsspp` decides as packets come"),
+        (&track, "rsspp", &["--front"], "--front was given"),
+        (&track, "dyssect", &[], "strategy `dyssect` decides as packets come"),
         (&tracks, "rss", &[], "one thread follows all datagrams"),
     ] {
         let run = lan.start(&[&[chain, "--strategy", strategy, "--cores", "2"], more].concat(), &[]);

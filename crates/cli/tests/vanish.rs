@@ -91,6 +91,13 @@ fn a_bridge_on_two_cores_goes_on() {
     bridged("cores", &["--socket", "xdp", "--strategy", "rss", "--cores", "2"]);
 }
 
+/// The program at an interface that is back has the table that is in force.
+#[test]
+fn a_bridge_on_two_cores_whose_entries_move_goes_on() {
+    let moving = ["--socket", "xdp", "--strategy", "rsspp", "--cores", "2", "--move-every", "5"];
+    bridged("moves", &moving);
+}
+
 /// The host's own addresses come back later than the interface, and are the host's again.
 #[test]
 fn a_router_goes_on() {

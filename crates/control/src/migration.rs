@@ -18,6 +18,23 @@
 //! packets alone. Of the packets in flight, the earliest can always be stepped, or its entry's flows are in flight.
 //! That holds as long as a core can hold as many packets as there are.
 //!
+//! **Where a table outside steers**, such as one that a card or an XDP program looks up, nobody sees all packets in one
+//! order, and no number says which of them come before a move. So the dispatcher changes the table first, waits until
+//! all packets that were steered by the table before are in A's queues, and gives the order then ([`Order::UNMARKED`]).
+//! A [marks](Migration::mark) how far its queues have come, and sends the flows when it has stepped all up to there:
+//!
+//! ```text
+//!  dispatcher                         core A                               core B
+//!  table: e is B's                    packets of e, in its queues          gets packets of e, holds them
+//!  waits for a grace period
+//!    ── order: e to B ────────────►   marks how far its queues have come
+//!                                     steps all up to there
+//!                                     sends the flows of e ───────────►    as above
+//! ```
+//!
+//! A gets no packet of e behind its mark before the entry comes back, and the dispatcher moves no entry that is on its way
+//! ([`Orders::are_carried_out`]). So whatever A has of e when the flows are gone is of its return.
+//!
 //! **Nothing is shared** but the rings and one counter, which changes when an entry moves. Each core keeps its own list
 //! of the entries that it has. So a packet costs one look into an array, and a batch one look at each ring.
 
@@ -37,12 +54,18 @@ pub struct Order {
     pub entry: u16,
     /// The core that gets them.
     pub to: u16,
-    /// How many of the packets of this core's queue, from the first ever, come before.
+    /// How many of the packets of this core's queue, from the first ever, come before; or a mark of the core's own
+    /// queues, which is [`Order::UNMARKED`] until the core has [made](Migration::mark) it.
     pub after: u64,
     /// The number, over all queues, from which on packets of the entry go to the other core.
     pub since_seq: u64,
     /// The time of that packet, ns: none of the entry's later packets is older.
     pub since_ns: u64,
+}
+
+impl Order {
+    /// Which packets come before is for the old core to say: those that are in its queues when it sees the order.
+    pub const UNMARKED: u64 = u64::MAX;
 }
 
 /// What one core sends another.
@@ -71,10 +94,31 @@ impl Orders {
     /// # Panics
     /// If there is no such core.
     pub fn give(&mut self, from: usize, order: Order) -> Result<(), Order> {
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
-        self.to_cores[from].push(order).inspect_err(|_| {
+        self.announce(1);
+        self.give_announced(from, order).inspect_err(|_| {
             self.outstanding.fetch_sub(1, Ordering::Relaxed);
         })
+    }
+
+    /// Says that so many orders will come. Nothing is settled before they are carried out.
+    pub fn announce(&mut self, orders: usize) {
+        self.outstanding.fetch_add(orders, Ordering::Relaxed);
+    }
+
+    /// Gives one of the orders announced, as [`Orders::give`].
+    ///
+    /// # Errors
+    /// The order.
+    ///
+    /// # Panics
+    /// If there is no such core.
+    pub fn give_announced(&mut self, from: usize, order: Order) -> Result<(), Order> {
+        self.to_cores[from].push(order)
+    }
+
+    /// Whether each entry is on the core to which it was given last, with all its flows.
+    pub fn are_carried_out(&self) -> bool {
+        self.outstanding.load(Ordering::Acquire) == 0
     }
 }
 
@@ -207,6 +251,29 @@ impl<T, P> Migration<T, P> {
         }
     }
 
+    /// Looks, and says whether orders are there whose core has to say which packets come before: see [`Migration::mark`].
+    #[inline]
+    pub fn has_unmarked(&mut self) -> bool {
+        self.look();
+        self.pending.iter().any(|order| self.is_unmarked(order))
+    }
+
+    /// Packets that are held are received already: a mark stands for those behind them.
+    fn is_unmarked(&self, order: &Order) -> bool {
+        let entry = &self.entries[usize::from(order.entry)];
+        order.after == Order::UNMARKED && entry.is_here && entry.held == 0
+    }
+
+    /// Orders that are [there](Migration::has_unmarked) wait for the packets that this core's queues have up to this
+    /// mark, made after that. [`next_order`](Migration::next_order) is told of the last mark that was come to.
+    pub fn mark(&mut self, mark: u64) {
+        for at in 0..self.pending.len() {
+            if self.is_unmarked(&self.pending[at]) {
+                self.pending[at].after = mark;
+            }
+        }
+    }
+
     /// Orders that cannot be carried out yet, as of the last [`look`](Migration::look).
     pub fn pending(&self) -> impl Iterator<Item = &Order> {
         self.pending.iter()
@@ -287,6 +354,12 @@ impl<T, P> Migration<T, P> {
     /// be handed over by any core.
     pub fn is_settled(&self) -> bool {
         self.held.is_empty() && self.outstanding.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether some entry is on its way, or about to go, wherever it is.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.outstanding.load(Ordering::Relaxed) > 0
     }
 
     /// Whether some core went away before everything was settled: what it had will not come.

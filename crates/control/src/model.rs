@@ -9,6 +9,8 @@
 //! go on at most `BOUND` times; each core takes `TURNS` turns beside the others, and the rest when these have ended.
 //! With a turn more it takes minutes: `cargo test -p paceline-control-model -- --ignored`.
 
+mod table;
+
 use loom::thread;
 use ring::{Consumer, Producer, ring};
 

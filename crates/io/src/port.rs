@@ -42,6 +42,18 @@ pub trait Port: Send {
     /// How many packets of this queue have been received so far, or were dropped before they could be.
     fn consumed(&self) -> u64;
 
+    /// Notes how far this port's queues have come: to what is in them now. Says the number of the mark. For ports that
+    /// [several](crate::Pool::peers) cores have beside each other, of a run in which flows go from one to another.
+    fn mark(&mut self) -> u64 {
+        1
+    }
+
+    /// The last [mark](Port::mark) up to which all packets were received, and left if they were to. Asked between two
+    /// batches. A port that has no marks never comes to one.
+    fn passed(&mut self) -> u64 {
+        0
+    }
+
     /// The bytes of a packet that the port holds.
     ///
     /// # Panics

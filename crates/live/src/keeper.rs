@@ -29,6 +29,7 @@ use crate::interface::{Presence, host_addresses};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
 use crate::rights;
+use crate::table::{InForce, SpreadTable};
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{Steering, Umem, XdpProgram};
@@ -142,7 +143,14 @@ pub(crate) enum State {
 
 impl Kept {
     /// Opens sockets, from whatever thread; packets come by them at once, and are lost until the port has them.
-    fn open(&mut self, interface: &Interface) -> Result<Vec<Box<dyn Link>>, LiveError> {
+    fn open(
+        &mut self,
+        interface: &Interface,
+        in_force: Option<&mut InForce>,
+    ) -> Result<Vec<Box<dyn Link>>, LiveError> {
+        if let (Some(spread), Some(in_force)) = (&mut self.steering.spread, in_force) {
+            spread.owners.clone_from(&in_force.owners);
+        }
         Ok(match &mut self.kind {
             Kind::Packet => vec![Box::new(PacketSocket::open(interface, self.sees_all)?)],
             Kind::Tap => vec![Box::new(TapLink::new(TapDevice::open(&interface.name)?.0))],
@@ -159,7 +167,7 @@ impl Kept {
     }
 
     /// What is to be done about what there is now, and what there is to say.
-    fn look(&mut self, found: Presence) -> (Option<Orders>, Option<String>) {
+    fn look(&mut self, found: Presence, in_force: Option<&mut InForce>) -> (Option<Orders>, Option<String>) {
         let name = &self.name;
         match (&self.state, found) {
             (State::Held { index, is_up }, Presence::Up(now)) if *index == now.index => {
@@ -188,7 +196,7 @@ impl Kept {
             }
             (State::Gone(before), Presence::Up(now)) => {
                 let before = before.clone();
-                match self.open(&now) {
+                match self.open(&now, in_force) {
                     Ok(links) => {
                         self.state = State::Held { index: now.index, is_up: true };
                         let said = format!("{}: back, {}", now.name, links[0].describe());
@@ -214,11 +222,16 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Looks after these interfaces, by number. `tell` gets what happened, in sentences for people.
+    /// Looks after these interfaces, by number, whose programs go by the table. `tell` gets what happened, in sentences for people.
     ///
     /// # Errors
     /// [`LiveError`] if the kernel tells nothing, or there is no thread.
-    pub(crate) fn start(kept: Vec<Kept>, desks: Vec<Arc<Desk>>, tell: fn(&str)) -> Result<Keeper, LiveError> {
+    pub(crate) fn start(
+        kept: Vec<Kept>,
+        desks: Vec<Arc<Desk>>,
+        table: Option<SpreadTable>,
+        tell: fn(&str),
+    ) -> Result<Keeper, LiveError> {
         let socket =
             listen().map_err(|error| LiveError::of("cannot hear of changes of interfaces", error))?;
         let is_over = Arc::new(AtomicBool::new(false));
@@ -226,7 +239,7 @@ impl Keeper {
         let thread = thread::Builder::new().name("interfaces".to_owned()).spawn(move || {
             // Where that fails the thread has what the process has.
             let _ = rights::keep(&rights::FOR_INTERFACES);
-            keep(kept, &desks, &socket, &over, tell);
+            keep(kept, (&desks, table.as_ref()), &socket, &over, tell);
         });
         let thread = thread.map_err(|error| LiveError::of("cannot start a thread for interfaces", error))?;
         Ok(Keeper { is_over, thread: Some(thread) })
@@ -250,7 +263,13 @@ fn listen() -> std::io::Result<Socket> {
     Ok(socket)
 }
 
-fn keep(mut kept: Vec<Kept>, desks: &[Arc<Desk>], socket: &Socket, is_over: &AtomicBool, tell: fn(&str)) {
+fn keep(
+    mut kept: Vec<Kept>,
+    (desks, table): (&[Arc<Desk>], Option<&SpreadTable>),
+    socket: &Socket,
+    is_over: &AtomicBool,
+    tell: fn(&str),
+) {
     let (mut looked, mut addresses) = (Instant::now(), host_addresses().unwrap_or_default());
     while !is_over.load(Ordering::Relaxed) {
         let has_changed = hears(socket);
@@ -265,9 +284,15 @@ fn keep(mut kept: Vec<Kept>, desks: &[Arc<Desk>], socket: &Socket, is_over: &Ato
         looked = Instant::now();
         for (number, kept) in kept.iter_mut().enumerate() {
             let found = Interface::look(&kept.name);
-            let (orders, said) = kept.look(found);
-            said.iter().for_each(|said| tell(said));
+            // The table changes before the interface has it, or when the cores know of the interface.
+            let mut in_force = table.map(SpreadTable::lock);
+            let (orders, said) = kept.look(found, in_force.as_deref_mut());
+            if let Some(in_force) = &mut in_force {
+                in_force.programs[number].clone_from(&kept.program);
+            }
             orders.into_iter().for_each(|orders| orders.put(number, desks));
+            drop(in_force);
+            said.iter().for_each(|said| tell(said));
         }
         if let Ok(now) = host_addresses()
             && now != addresses
@@ -341,7 +366,7 @@ mod tests {
             state: State::Held { index: 7, is_up: true },
         };
         let mut look = |found| {
-            let (orders, said) = kept.look(found);
+            let (orders, said) = kept.look(found, None);
             (matches!(orders, Some(Orders::Leave)), said.unwrap_or_default())
         };
         assert_eq!(look(up(7)), (false, String::new()));

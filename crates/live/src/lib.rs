@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Interface`] | an interface of this machine: what the kernel says of it |
 //! | [`LivePort`] | one or two interfaces as a port |
+//! | [`SpreadTable`] | by which table packets are spread over the ports of several cores, while entries of it move |
 //! | [`TapDevice`] | an interface whose wire is this program |
 //! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`CardHash`] | how a card is to pick the queue of a packet |
@@ -27,6 +28,7 @@ mod host;
 mod interface;
 mod keeper;
 mod link;
+mod marks;
 mod packet_socket;
 mod parts;
 mod port;
@@ -35,6 +37,7 @@ pub mod route;
 mod routes;
 mod segment;
 mod side;
+mod table;
 mod tags;
 mod tap_link;
 pub mod xdp;
@@ -48,4 +51,5 @@ pub use heap::give_back_heap;
 pub use interface::{Interface, host_addresses};
 pub use port::{LivePort, Mode, Poll, PortOptions, Sockets};
 pub use routes::Routes;
+pub use table::SpreadTable;
 pub use tap_link::TapDevice;

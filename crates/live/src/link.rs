@@ -18,6 +18,19 @@ pub(crate) trait Link: Send {
     /// What is to be done when a batch is through: buffers that were sent come back.
     fn turn(&mut self, _pool: &mut Pool) {}
 
+    /// Notes how far its rings have come.
+    fn mark(&mut self) {}
+
+    /// Whether all packets up to there were received.
+    fn is_past_mark(&self) -> bool {
+        true
+    }
+
+    /// Frames that were sent and that the kernel has not looked at yet.
+    fn unsent(&mut self) -> usize {
+        0
+    }
+
     /// What becomes readable when a packet arrives.
     fn descriptors(&self) -> Vec<RawFd>;
 

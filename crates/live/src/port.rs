@@ -14,9 +14,11 @@ use crate::counters::{InterfaceCounters, Lost};
 use crate::host::HostDoor;
 use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
 use crate::link::{Absent, Link, wait_for};
+use crate::marks::{Marks, Stage};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
-use crate::side::Side;
+use crate::side::{STALL, Side};
+use crate::table::SpreadTable;
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
 use crate::xdp::{HOLDS_TAGS, Steering, XdpProgram};
@@ -99,6 +101,11 @@ pub struct LivePort {
     next: usize,
     /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
     inward: Vec<Frame>,
+    marks: Marks,
+    /// Since when packets up to a mark wait to leave.
+    leaving_since_ns: u64,
+    /// By which packets are spread over the ports of several cores.
+    table: Option<SpreadTable>,
     remarks: Vec<String>,
     tap: Arc<Tap>,
     poll: Poll,
@@ -237,7 +244,10 @@ impl LivePort {
             false => None,
         };
         let desks: Vec<Arc<Desk>> = (0..cores).map(|_| Arc::default()).collect();
-        let keeper = Keeper::start(kept, desks.clone(), options.tell.unwrap_or(|_| {}))?;
+        let spread = options.steering.first().and_then(|steering| steering.spread.as_ref());
+        let programs = || kept.iter().map(|kept| kept.program.clone()).collect();
+        let table = spread.map(|spread| SpreadTable::new(spread.owners.clone(), programs())).transpose()?;
+        let keeper = Keeper::start(kept, desks.clone(), table.clone(), options.tell.unwrap_or(|_| {}))?;
         let tap = Arc::<Tap>::default();
         let port =
             |(pool, mode, sides, desk, board, clock): (Pool, Mode, Vec<Side>, Arc<Desk>, Board, Clock)| {
@@ -256,6 +266,9 @@ impl LivePort {
                     _keeper: None,
                     next: 0,
                     inward: Vec::with_capacity(INWARD),
+                    marks: Marks::default(),
+                    leaving_since_ns: 0,
+                    table: table.clone(),
                     remarks: Vec::new(),
                     poll: options.poll,
                     pulse: Arc::default(),
@@ -310,6 +323,11 @@ impl LivePort {
     /// What the interfaces count, for other threads.
     pub fn board(&self) -> Board {
         self.board.clone()
+    }
+
+    /// The table by which packets are [spread](Steering::spread) over the ports of several cores.
+    pub fn table(&self) -> Option<SpreadTable> {
+        self.table.clone()
     }
 
     /// Why sockets are not of the best kind, and what they do not see, in sentences for people.
@@ -373,6 +391,30 @@ impl LivePort {
     pub fn interfaces(&mut self) -> Vec<(Interface, String, InterfaceCounters)> {
         let of = |side: &mut Side| (side.interface.clone(), side.link.describe(), side.counters());
         self.sides.iter_mut().map(of).collect()
+    }
+
+    /// Notes how far rings have come.
+    fn note_rings(&mut self) {
+        self.sides.iter_mut().for_each(|side| side.link.mark());
+    }
+
+    /// Goes on with the mark under way, as far as it has come.
+    fn follow_mark(&mut self) {
+        let are_received =
+            || self.inward.is_empty() && self.sides.iter().all(|side| side.link.is_past_mark());
+        if self.marks.stage() == Some(Stage::Receiving) && are_received() {
+            self.sides.iter_mut().for_each(Side::mark);
+            self.leaving_since_ns = self.clock.now_ns();
+            self.marks.received();
+        }
+        if self.marks.stage() == Some(Stage::Leaving) {
+            let have_left = self.sides.iter_mut().all(Side::is_past_mark);
+            // What waits for an interface that takes nothing is lost soon, or late: nobody waits for it.
+            let is_stalled = self.clock.now_ns() - self.leaving_since_ns > STALL.as_nanos() as u64;
+            if (have_left || is_stalled) && self.marks.left() {
+                self.note_rings();
+            }
+        }
     }
 
     /// All frames of the pool.
@@ -553,6 +595,26 @@ impl Port for LivePort {
 
     fn consumed(&self) -> u64 {
         self.clock.stamped()
+    }
+
+    fn mark(&mut self) -> u64 {
+        // What an interface that is back has in its rings counts as well.
+        if self.desk.is_due() {
+            self.obey();
+        }
+        let (mark, begins) = self.marks.ask();
+        if begins {
+            self.note_rings();
+        }
+        mark
+    }
+
+    #[inline]
+    fn passed(&mut self) -> u64 {
+        if self.marks.stage().is_some() {
+            self.follow_mark();
+        }
+        self.marks.passed()
     }
 
     #[inline]

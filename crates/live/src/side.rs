@@ -9,13 +9,17 @@ use crate::link::Link;
 /// Frames that wait for an interface, at most. More of them keep the port from taking any.
 pub(crate) const STAGED: usize = 256;
 /// How long an interface may take no packet before those that wait for it are dropped.
-const STALL: Duration = Duration::from_millis(10);
+pub(crate) const STALL: Duration = Duration::from_millis(10);
 
 /// An interface of a port, and what waits for it.
 pub(crate) struct Side {
     pub(crate) interface: Interface,
     pub(crate) link: Box<dyn Link>,
     staged: Vec<Frame>,
+    /// How many frames were ever put there.
+    put: u64,
+    /// What that was when it was noted last.
+    mark: u64,
     /// Since when it has taken nothing, though something waits.
     stalled: Option<Instant>,
     /// What the port counts beside the link, and what links before this one counted.
@@ -25,7 +29,7 @@ pub(crate) struct Side {
 impl Side {
     pub(crate) fn new(interface: &Interface, link: Box<dyn Link>) -> Side {
         let (interface, staged) = (interface.clone(), Vec::with_capacity(STAGED));
-        Side { interface, link, staged, stalled: None, lost: InterfaceCounters::default() }
+        Side { interface, link, staged, put: 0, mark: 0, stalled: None, lost: InterfaceCounters::default() }
     }
 
     /// Everything that it counts.
@@ -53,11 +57,23 @@ impl Side {
     #[inline]
     pub(crate) fn stage(&mut self, frame: Frame) {
         self.staged.push(frame);
+        self.put += 1;
     }
 
     /// Whether no frame waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.staged.is_empty()
+    }
+
+    /// Notes which frames are to leave, or wait to.
+    pub(crate) fn mark(&mut self) {
+        self.mark = self.put;
+    }
+
+    /// Whether all of those are with the interface, or lost: none waits here, or where the interface takes them from.
+    pub(crate) fn is_past_mark(&mut self) -> bool {
+        let waiting = self.staged.len() + self.link.unsent();
+        self.put.saturating_sub(waiting as u64) >= self.mark
     }
 
     /// Frames that may still come to wait.

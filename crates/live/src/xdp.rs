@@ -48,6 +48,7 @@
 //! ```
 
 mod bound;
+mod grace;
 mod link;
 mod mapping;
 mod options;
@@ -60,6 +61,7 @@ mod spread;
 mod steering;
 mod umem;
 
+pub use grace::GracePeriod;
 pub use link::AttachMode;
 pub use options::{BusyPoll, Mode, SocketOptions};
 pub use pins::Pins;

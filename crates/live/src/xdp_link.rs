@@ -62,6 +62,8 @@ pub(crate) struct XdpLink {
     completes: bool,
     /// Where frames may be longer than a page.
     parts: Option<Parts>,
+    /// By socket, how far its receive ring had come when that was noted last.
+    marks: Box<[u32]>,
     /// Which queue is received from next.
     next: usize,
     is_down: bool,
@@ -149,8 +151,9 @@ impl XdpLink {
         let others = (1..cores).map(beside).collect::<Result<Vec<_>, _>>()?;
         let program = Arc::new(Mutex::new(program));
         let holders = Arc::new(AtomicUsize::new(cores));
-        let link = |(core, sockets)| XdpLink {
+        let link = |(core, sockets): (usize, Vec<XdpSocket>)| XdpLink {
             program: Arc::clone(&program),
+            marks: sockets.iter().map(XdpSocket::mark).collect(),
             sockets,
             core,
             holders: Arc::clone(&holders),
@@ -333,6 +336,20 @@ impl Link for XdpLink {
             is_tended &= self.tend(pool, queue);
         }
         self.misses = if is_tended { 0 } else { self.misses + 1 };
+    }
+
+    fn mark(&mut self) {
+        self.sockets.iter().zip(&mut self.marks).for_each(|(socket, mark)| *mark = socket.mark());
+    }
+
+    fn is_past_mark(&self) -> bool {
+        self.sockets.iter().zip(&self.marks).all(|(socket, mark)| socket.is_past(*mark))
+    }
+
+    fn unsent(&mut self) -> usize {
+        // All leave by the first queue's; none any more where the interface is down.
+        let sends = self.sockets.first_mut().filter(|_| !self.is_down);
+        sends.map_or(0, XdpSocket::unsent)
     }
 
     fn descriptors(&self) -> Vec<RawFd> {

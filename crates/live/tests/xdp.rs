@@ -6,6 +6,8 @@
 mod forward;
 #[path = "xdp/frames.rs"]
 mod frames;
+#[path = "xdp/grace.rs"]
+mod grace;
 mod lab;
 #[path = "xdp/own.rs"]
 mod own;

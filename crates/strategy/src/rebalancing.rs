@@ -31,6 +31,8 @@ impl Default for Rebalancing {
 pub struct Schedule {
     every: Every,
     packets: u64,
+    /// So many times as many packets had come when it was time last.
+    turns: u64,
     /// When the period ends; 0 before the first packet.
     ends_ns: u64,
 }
@@ -38,14 +40,18 @@ pub struct Schedule {
 impl Schedule {
     /// From the first packet on.
     pub fn new(every: Every) -> Schedule {
-        Schedule { every, packets: 0, ends_ns: 0 }
+        Schedule { every, packets: 0, turns: 0, ends_ns: 0 }
     }
 
     /// Whether it is time to decide, ahead of a packet that comes now.
     #[inline]
     pub fn is_due(&mut self, now_ns: u64) -> bool {
         match self.every {
-            Every::Packets(packets) => self.packets > 0 && self.packets.is_multiple_of(packets),
+            Every::Packets(packets) => {
+                let turns = self.packets.checked_div(packets).unwrap_or(0);
+                let before = std::mem::replace(&mut self.turns, turns);
+                self.turns > before
+            }
             Every::Never => false,
             Every::Period(_) if now_ns < self.ends_ns => false,
             Every::Period(period_ns) => {
@@ -54,6 +60,11 @@ impl Schedule {
                 !is_first
             }
         }
+    }
+
+    /// Counts packets.
+    pub fn count_all(&mut self, packets: u64) {
+        self.packets += packets;
     }
 
     /// Counts a packet.

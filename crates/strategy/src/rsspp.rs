@@ -76,6 +76,20 @@ impl RssPlusPlus {
         RssPlusPlus { watcher: Some(watcher), ..self }
     }
 
+    /// Counts packets of an entry that were received where nobody asks for the [core](Assign::core) of each.
+    pub fn count(&mut self, entry: u16, packets: u64) {
+        self.loads[usize::from(entry)] += packets;
+        self.schedule.count_all(packets);
+    }
+
+    /// Gives entries to these owners, at once. What was decided before is forgotten.
+    pub fn give(&mut self, owners: &[u16]) -> &[Move] {
+        self.moves.clear();
+        self.decided = None;
+        self.put_in_force(owners);
+        &self.moves
+    }
+
     fn tell(&self, stamp: Stamp, every: Every, after: &[u16]) {
         if let Some(watcher) = &self.watcher {
             let (loads, before) = (&*self.loads, self.rss.indirection());

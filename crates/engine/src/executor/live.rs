@@ -5,6 +5,7 @@
 //! of its own, and whoever is before all ports sends each packet to the port of its core.
 
 use std::mem;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -12,6 +13,7 @@ use std::time::Instant;
 
 use io::capture::Remarks;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay, RelayPort, Waiting};
+use strategy::Single;
 use telemetry::Telemetry;
 use wire::{RanBack, Stamp};
 
@@ -22,13 +24,14 @@ use crate::executor::cores::{AllWorked, Before, Settled, join, pin, work};
 use crate::executor::front::{Room, front};
 use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
+use crate::executor::moving::{Moving, move_entries};
 use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::reloads::{Reloads, Told, as_live};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
 use crate::strategies::changing::{Changes, Changing, Phase, Until};
-use crate::strategies::dispatch::{Dispatcher, Queues, Team};
+use crate::strategies::dispatch::{Dispatcher, OwnTeam, Queues, Table, Team};
 use crate::strategies::egress::Egress;
 use crate::strategies::ingress::Ingress;
 use crate::strategies::plan::Plan;
@@ -42,15 +45,15 @@ pub fn guests(plan: &Plan) -> usize {
 enum Ways<'a, P> {
     /// By one port. Several cores behind it have guests of its pool, which has so many frames.
     One { port: UntilStopped<'a, P>, guests: Vec<Pool>, frames: usize },
-    /// By a port for each core.
-    Each(Vec<UntilStopped<'a, P>>),
+    /// By a port for each core, as a table says of which entries may move.
+    Each { ports: Vec<UntilStopped<'a, P>>, table: Option<Box<dyn Table>>, moving: &'a Moving },
 }
 
 impl<'a, P> Ways<'a, P> {
     fn ports(&mut self) -> &mut [UntilStopped<'a, P>] {
         match self {
             Ways::One { port, .. } => std::slice::from_mut(port),
-            Ways::Each(ports) => ports,
+            Ways::Each { ports, .. } => ports,
         }
     }
 
@@ -93,29 +96,35 @@ pub fn run_live<E, P: Port>(
     progress: &Progress,
 ) -> Result<RunOutcome, RunError<E>> {
     assert_eq!(guests.len(), self::guests(plan), "a guest for each core behind a front");
-    let is_broken = AtomicBool::new(false);
-    let port = UntilStopped::new(port, progress, &is_broken);
+    let (is_broken, moving) = (AtomicBool::new(false), Moving::default());
+    let port = UntilStopped::new(port, progress, (&is_broken, &moving));
     run(chain, plan, Ways::One { port, guests, frames }, progress)
 }
 
 /// The same on a port for each core, where each of them receives the packets of its core, as
-/// [`Plan::with_own_ports`] says. Stamps have numbers of which no two packets have the same.
+/// [`Plan::with_own_ports`] says. Stamps have numbers of which no two packets have the same. Where entries move, `table` is
+/// that by which packets come to the ports, with the entries at first where [`Plan::indirection`] has them, as it is at the end
+/// of a run that another one follows; the ports know of [marks](Port::mark) then.
 ///
 /// # Errors
-/// As [`run_live`].
+/// As [`run_live`], and if the table could not be changed.
 ///
 /// # Panics
-/// If the plan is not one of [`Plan::with_own_ports`], or there are not as many ports as cores.
+/// If the plan is not one of [`Plan::with_own_ports`], there are not as many ports as cores, or entries are to move and there
+/// is no table.
 pub fn run_live_each<E, P: Port>(
     chain: &Chain,
     plan: &Plan,
     ports: &mut [P],
+    table: Option<Box<dyn Table>>,
     progress: &Progress,
 ) -> Result<RunOutcome, RunError<E>> {
     assert!(plan.has_own_ports && ports.len() == plan.cores, "a port for each core");
-    let is_broken = AtomicBool::new(false);
-    let ports = ports.iter_mut().map(|port| UntilStopped::new(port, progress, &is_broken)).collect();
-    run(chain, plan, Ways::Each(ports), progress)
+    assert!(plan.rebalancing.is_none() || table.is_some(), "a table of which entries can move");
+    let (is_broken, moving) = (AtomicBool::new(false), Moving::default());
+    let port = |port| UntilStopped::new(port, progress, (&is_broken, &moving));
+    let ports = ports.iter_mut().map(port).collect();
+    run(chain, plan, Ways::Each { ports, table, moving: &moving }, progress)
 }
 
 fn run<E, P: Port>(
@@ -140,19 +149,29 @@ fn run<E, P: Port>(
     let worked = loop {
         let (next, last) = ways.at();
         plan.first = next;
-        let Phase { team, queues, until } = match &mut changing {
-            None => {
-                Phase { team: plan.team(&chain), queues: plan.replayed(), until: Until::packet(u64::MAX) }
-            }
-            Some(changing) => changing.begin(&mut chains, next, last),
-        };
+        let mut rebalancer = None;
+        let phase = |team| Phase { team, queues: plan.replayed(), until: Until::packet(u64::MAX) };
+        let Phase { team: Team { dispatcher, intakes }, queues, until } =
+            match (&mut changing, plan.own_team(&chain)) {
+                (None, Some(OwnTeam { rebalancer: moves, intakes })) => {
+                    rebalancer = Some(moves);
+                    phase(Team { intakes, ..Team::plain(Box::new(Single), 0) })
+                }
+                (None, None) => phase(plan.team(&chain)),
+                (Some(changing), _) => changing.begin(&mut chains, next, last),
+            };
         ways.begin(until);
-        let Team { dispatcher, intakes } = team;
         let idle = (chains.split_off(intakes.len()), before.split_off(intakes.len()));
         let mut cores = chains.into_iter().zip(intakes).zip(before).enumerate();
         let mut tell = || taken_over.extend(told.take().map(Told::tell));
         let worked = match &mut ways {
-            Ways::Each(ports) => thread::scope(|scope| {
+            Ways::Each { ports, table, moving } => thread::scope(|scope| {
+                moving.begin(rebalancer.is_some());
+                let moving = *moving;
+                let is_broken = ports[0].is_broken;
+                let moves = rebalancer.zip(table.as_deref_mut()).map(|(rebalancer, table)| {
+                    scope.spawn(move || move_entries(rebalancer, table, moving, (progress, is_broken)))
+                });
                 let workers = cores.zip(ports).map(|((core, ((chain, mut intake), before)), port)| {
                     scope.spawn(move || {
                         pin(core);
@@ -164,7 +183,12 @@ fn run<E, P: Port>(
                 });
                 let workers: Vec<_> = workers.collect();
                 tell();
-                join(workers.into_iter().map(ScopedJoinHandle::join), next).map(|(worked, _)| worked)
+                let worked = join(workers.into_iter().map(ScopedJoinHandle::join), next);
+                moving.is_over.store(true, Ordering::Relaxed);
+                let moved = moves.map_or(Ok(Ok(())), ScopedJoinHandle::join);
+                let worked = worked.map(|(worked, _)| worked)?;
+                moved.unwrap_or_else(|panic| panic::resume_unwind(panic)).map_err(RunError::Table)?;
+                Ok::<_, RunError<E>>(worked)
             })?,
             Ways::One { port, guests, .. } if guests.is_empty() => {
                 let mut ingress = Ingress::new(&chain, &*dispatcher).going_on(ingress_before.take());
@@ -276,6 +300,8 @@ struct UntilStopped<'a, P> {
     reloads: &'a Reloads,
     /// Whether a core panicked: the others end.
     is_broken: &'a AtomicBool,
+    /// Whether entries move, which is not to be left half done.
+    moving: &'a Moving,
     /// Where the phase ends, or a few packets later.
     until: Until,
     /// Of the last packet that came in.
@@ -298,15 +324,19 @@ impl Drop for Alarm<'_> {
 }
 
 impl<'a, P> UntilStopped<'a, P> {
-    fn new(port: &'a mut P, progress: &'a Progress, is_broken: &'a AtomicBool) -> UntilStopped<'a, P> {
+    fn new(
+        port: &'a mut P,
+        progress: &'a Progress,
+        (is_broken, moving): (&'a AtomicBool, &'a Moving),
+    ) -> UntilStopped<'a, P> {
         let Progress { stop, reloads, .. } = progress;
         let (until, last) = (Until::packet(u64::MAX), Stamp::default());
-        UntilStopped { port, stop, reloads, is_broken, until, last, next: 0, ended: None }
+        UntilStopped { port, stop, reloads, is_broken, moving, until, last, next: 0, ended: None }
     }
 
     fn is_over(&self) -> bool {
         let [stop, is_broken] = [self.stop, self.is_broken].map(|flag| flag.load(Ordering::Relaxed));
-        stop || is_broken || self.reloads.is_due()
+        is_broken || (stop || self.reloads.is_due()) && !self.moving.goes_on.load(Ordering::Acquire)
     }
 
     /// Whether the phase is over, and nothing else.
@@ -332,6 +362,15 @@ impl<P: Port> Port for UntilStopped<'_, P> {
 
     fn consumed(&self) -> u64 {
         self.port.consumed()
+    }
+
+    fn mark(&mut self) -> u64 {
+        self.port.mark()
+    }
+
+    #[inline]
+    fn passed(&mut self) -> u64 {
+        self.port.passed()
     }
 
     #[inline]

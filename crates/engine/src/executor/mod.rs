@@ -5,6 +5,7 @@
 //! | `capture` | a chain over a capture |
 //! | `outside` | a chain over packets that come with their history |
 //! | `live`, `front` | a chain on the ports of a machine; the core that dispatches their packets to others |
+//! | `moving` | the thread that moves entries of the table in front of cores' own ports |
 //! | `cores` | one core at its work, and what all of them leave behind |
 //! | `threads` | a thread for each core, and one that feeds them |
 //! | `simulated` | which of these: threads, or turns on one, in an order that a seed draws |
@@ -20,6 +21,7 @@ mod front;
 pub(crate) mod input;
 pub(crate) mod leaving;
 pub(crate) mod live;
+mod moving;
 pub(crate) mod oddities;
 pub(crate) mod outcome;
 pub(crate) mod outside;

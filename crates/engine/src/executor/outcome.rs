@@ -16,6 +16,7 @@ use crate::path::core::ChainCore;
 use crate::path::counters::CoreCounters;
 use crate::path::receive::{HistoryCounters, Moves};
 use crate::strategies::changing::Changes;
+use crate::strategies::dispatch::TableError;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::InputError;
 
@@ -124,6 +125,9 @@ pub enum RunError<E> {
         /// The packet's number, from 0.
         seq: u64,
     },
+    /// The table by which packets come to the ports of cores could not be changed.
+    #[error(transparent)]
+    Table(TableError),
     /// A function used a number that it does not declare.
     #[error(transparent)]
     Undeclared(UndeclaredError),

@@ -1,7 +1,7 @@
 //! Who sends packets to the cores.
 
 use io::{Closed, Feeder, Frame};
-use strategy::Assign;
+use strategy::{Assign, Move};
 use wire::{Headers, Stamp};
 
 use crate::path::receive::Intake;
@@ -21,6 +21,50 @@ impl Team {
         Team { dispatcher: Box::new(assign), intakes }
     }
 }
+
+/// Those beside and before the chains of cores that have ports of their own, where somebody in front of the ports spreads
+/// packets by a table of which entries move.
+pub struct OwnTeam {
+    /// Moves entries.
+    pub rebalancer: Box<dyn Rebalancer>,
+    /// By core, what stands before its chain.
+    pub intakes: Vec<Box<dyn Intake>>,
+}
+
+/// Moves entries of a table, and has their flows follow. Called on a thread beside the cores.
+pub trait Rebalancer: Send {
+    /// Whether no entry is on its way.
+    fn is_settled(&self) -> bool;
+
+    /// Looks at the loads, and begins to move entries if it is time to. Called when all is settled. `time_ns` is the time,
+    /// ns since 1970.
+    ///
+    /// # Errors
+    /// [`TableError`] if the table could not be changed.
+    fn look(&mut self, time_ns: u64, table: &mut dyn Table) -> Result<(), TableError>;
+
+    /// Begins to move all entries to the cores that they had at first, and says whether there are any to move. Called when
+    /// all is settled.
+    ///
+    /// # Errors
+    /// As [`Rebalancer::look`].
+    fn go_home(&mut self, time_ns: u64, table: &mut dyn Table) -> Result<bool, TableError>;
+}
+
+/// The table by which somebody in front of the ports of cores spreads packets.
+pub trait Table: Send {
+    /// Gives entries to other cores. When it returns, all packets that went by the table before are in the queues of their
+    /// core's port, and no more will come there.
+    ///
+    /// # Errors
+    /// [`TableError`] says why the table could not be changed.
+    fn give(&mut self, moves: &[Move]) -> Result<(), TableError>;
+}
+
+/// Why a table could not be changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entries of the indirection table could not be moved: {0}")]
+pub struct TableError(pub String);
 
 /// Those behind a card that steers: it sends packets that all cores are told of to a sequencer, and all others to their core.
 /// A core has two queues then (see [`io::Port::receive_beside`]), and the sequencer's dispatcher sees no other packets.

@@ -38,7 +38,9 @@ mod two_cards;
 
 pub use auto::candidates::Candidates;
 pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
-pub use dispatch::{Dispatcher, Queues, Steer, Steered, SteeredTeam, Team};
+pub use dispatch::{
+    Dispatcher, OwnTeam, Queues, Rebalancer, Steer, Steered, SteeredTeam, Table, TableError, Team,
+};
 pub use dyssect::controller::ShardController;
 pub use egress::Replayed;
 pub use hashing::layout as sharded;

@@ -21,7 +21,7 @@ use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
 use crate::strategies::account::Account;
 use crate::strategies::changing::Changing;
-use crate::strategies::dispatch::{SteeredTeam, Team};
+use crate::strategies::dispatch::{OwnTeam, SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::limits::{MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
@@ -70,8 +70,8 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// The core of each entry of the indirection table, if a packet's core follows from that and its hash alone, and the table
-    /// stays as it is: then whoever knows both can spread packets.
+    /// The core of each entry of the indirection table at first, if a packet's core follows from that and its hash alone, and
+    /// the table stays as it is, or changes as [`Strategy::own_team`] has it: then whoever knows both can spread packets.
     fn table(&self, _plan: &Plan) -> Option<Vec<u16>> {
         None
     }
@@ -85,6 +85,11 @@ pub trait Strategy: Send + Sync {
     /// of nothing but their own packets needs no team of its own.
     fn team(&self, chain: &Chain, plan: &Plan) -> Team {
         Team::plain(self.assign(chain, plan), plan.cores)
+    }
+
+    /// The same for cores that have ports of their own, where entries of the table move by which packets come to them.
+    fn own_team(&self, _chain: &Chain, _plan: &Plan) -> Option<OwnTeam> {
+        None
     }
 
     /// The same behind a card that steers, where the strategy sends some packets past its sequencer.
@@ -297,7 +302,7 @@ impl Plan {
             () if !(1..=cores).contains(&active) => Err(NoParking::Number { asked: active, cores }),
             () if !self.strategy.parks() => Err(NoParking::Strategy { strategy }),
             () if !self.shared.is_empty() => Err(NoParking::Shared { functions: self.shared_names(chain) }),
-            () if self.has_own_ports => Err(NoParking::OwnPorts),
+            () if self.has_own_ports && self.rebalancing.is_none() => Err(NoParking::OwnPorts),
             () if self.rebalancing.is_none() => Err(NoParking::Began),
             () => Ok(()),
         }
@@ -353,7 +358,8 @@ impl Plan {
 
     /// As this one runs where each core has a port of its own, and somebody before all ports sends each packet to the one of
     /// its core: the core that [`Plan::indirection`] has for the entry to which the hash of [`Plan::hash_fields`] points, of
-    /// the packet as it looks from inside where there are [`Chain::side_prefixes`]. No entry moves.
+    /// the packet as it looks from inside where there are [`Chain::side_prefixes`]. Entries move as loads ask for, where they
+    /// do, and not for a change of cores alone.
     ///
     /// # Errors
     /// [`NoOwnPorts`] says why one thread has to see all packets.
@@ -363,11 +369,14 @@ impl Plan {
             () if self.cores == 1 => Err(NoOwnPorts::OneCore),
             () if self.indirection().is_none() => Err(NoOwnPorts::Strategy { strategy }),
             () if chain.checks().fragments == Fragments::Track => Err(NoOwnPorts::Fragments),
-            () => Ok(Plan { rebalancing: None, has_own_ports: true, ..self }),
+            () => {
+                let rebalancing = self.rebalancing.filter(|rebalancing| rebalancing.every != Every::Never);
+                Ok(Plan { rebalancing, has_own_ports: true, ..self })
+            }
         }
     }
 
-    /// The core of each entry of the indirection table, where that never changes: see [`Strategy::table`].
+    /// The core of each entry of the indirection table at first: see [`Strategy::table`].
     pub fn indirection(&self) -> Option<Vec<u16>> {
         self.strategy.table(self)
     }
@@ -375,6 +384,12 @@ impl Plan {
     /// Who sends packets of `chain` to the cores, and what stands before each core's chain.
     pub fn team(&self, chain: &Chain) -> Team {
         self.strategy.team(chain, self)
+    }
+
+    /// The same where cores have ports of their own and entries move.
+    pub fn own_team(&self, chain: &Chain) -> Option<OwnTeam> {
+        let moves = self.has_own_ports && self.rebalancing.is_some();
+        if moves { self.strategy.own_team(chain, self) } else { None }
     }
 
     /// The same behind a card that steers, where the strategy sends some packets past its sequencer.

@@ -152,7 +152,7 @@ pub enum NoParking {
     Began,
     /// Whoever spreads packets over cores that have ports of their own does not move entries.
     #[error(
-        "no core can be parked: each has sockets of its own, and the XDP program spreads packets over all of them\nStart the run with --front to park some of them."
+        "no core can be parked: each has sockets of its own, and the XDP program spreads packets over all of them\nStart the run with --strategy rsspp, or with --front, to park some of them."
     )]
     OwnPorts,
     /// Fewer than one, or more than there are.
@@ -209,7 +209,7 @@ pub enum NoOwnPorts {
     /// There is one.
     #[error("one core has the port to itself")]
     OneCore,
-    /// Packets' cores follow from more than a hash and a table that stay as they are.
+    /// Packets' cores follow from more than a hash and a table.
     #[error("strategy `{strategy}` decides as packets come")]
     Strategy {
         /// The strategy.

@@ -175,6 +175,18 @@ impl<T: Copy> Consumer<T> {
         count as usize
     }
 
+    /// How far the other side has written, as a count that wraps: for [`Consumer::is_past`].
+    pub(crate) fn mark(&self) -> u32 {
+        self.read.wrapping_add(self.waiting())
+    }
+
+    /// Whether all entries up to a mark are read.
+    #[inline]
+    pub(crate) fn is_past(&self, mark: u32) -> bool {
+        // No mark is ahead by more than the ring has entries.
+        mark.wrapping_sub(self.read) as i32 <= 0
+    }
+
     /// Entries that wait to be read.
     #[inline]
     pub(crate) fn waiting(&self) -> u32 {

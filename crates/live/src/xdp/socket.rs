@@ -412,6 +412,22 @@ impl XdpSocket {
         self.receive.waiting() as usize
     }
 
+    /// How far the kernel has put packets into the receive ring: for [`XdpSocket::is_past`].
+    pub(crate) fn mark(&self) -> u32 {
+        self.receive.mark()
+    }
+
+    /// Whether all packets up to a mark were received.
+    #[inline]
+    pub(crate) fn is_past(&self, mark: u32) -> bool {
+        self.receive.is_past(mark)
+    }
+
+    /// Descriptors that were transmitted and that the kernel has not taken yet.
+    pub(crate) fn unsent(&mut self) -> usize {
+        self.transmit.unread() as usize
+    }
+
     /// Whether the driver writes packets straight into the memory.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy

@@ -161,7 +161,10 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     ports.iter_mut().for_each(|port| port.outlive(true));
     let guests = (mem::take(&mut opened.guests), ports[0].frames());
     let outcome = match (came_in, left) {
-        (None, None) if plan.has_own_ports => run_live_each(&chain, plan, ports, &progress),
+        (None, None) if plan.has_own_ports => {
+            let table = opening::table(ports);
+            run_live_each(&chain, plan, ports, table, &progress)
+        }
         (None, None) => run_live(&chain, plan, &mut ports[0], guests, &progress),
         _ => {
             let mut recorded = Recorded::new(&mut ports[0], came_in, left)?;

@@ -1,10 +1,11 @@
 //! The ports of a run on interfaces: one, behind which cores stand, or one for each core.
 
+use engine::strategies::{Table, TableError};
 use engine::{Chain, Plan, guests};
 use io::Pool;
 use live::xdp::{Spread, Steering};
-use live::{Interface, LiveError, LivePort, Mode, PortOptions, Routes, Sockets};
-use strategy::{HashFields, Toeplitz};
+use live::{Interface, LiveError, LivePort, Mode, PortOptions, Routes, Sockets, SpreadTable};
+use strategy::{HashFields, Move, Toeplitz};
 use wire::Fields;
 
 use super::options::{Place, PollArg, RunArgs, Way};
@@ -42,8 +43,10 @@ pub fn open(
             Ok((ports, routes)) => {
                 let fields = own.hash_fields.map_or_else(String::new, |fields| fields.to_string());
                 tell_remarks(&ports, routes.as_ref());
-                let line =
-                    format!("{cores} cores, each with sockets of its own: XDP picks the core by {fields}");
+                let moves = own.rebalancing.map_or("", |_| "; entries of its table move");
+                let line = format!(
+                    "{cores} cores, each with sockets of its own: XDP picks the core by {fields}{moves}"
+                );
                 return Ok(Opened {
                     plan: own,
                     ports,
@@ -66,6 +69,22 @@ pub fn open(
     let line =
         (cores > 1).then(|| format!("{cores} cores, and one thread that receives and sends for them: {why}"));
     Ok(Opened { plan, ports, guests, cores: line, _routes: routes })
+}
+
+/// The table by which the XDP programs of ports spread packets, as the engine changes it.
+struct Spreading(SpreadTable);
+
+impl Table for Spreading {
+    fn give(&mut self, moves: &[Move]) -> Result<(), TableError> {
+        let given = self.0.give(moves.iter().map(|moved| (moved.entry, moved.to)));
+        given.map_err(|error| TableError(error.to_string()))
+    }
+}
+
+/// The table in front of ports that cores have of their own.
+pub fn table(ports: &[LivePort]) -> Option<Box<dyn Table>> {
+    let table = ports.first()?.table()?;
+    Some(Box::new(Spreading(table)))
 }
 
 fn tell_remarks(ports: &[LivePort], routes: Option<&Routes>) {

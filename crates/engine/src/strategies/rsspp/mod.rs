@@ -4,14 +4,19 @@
 //! | file | what it is |
 //! |---|---|
 //! | `mover` | a core's side: which packets wait, and flows as they are packed, sent and taken in |
+//! | `own` | the same for cores with ports of their own: to which entry packets belong, and how many |
+//! | `balancing` | who moves entries of the table in front of such cores |
 //! | `updates` | how long it takes until a change of the table acts |
 //!
 //! Who gets which entry is decided in [`strategy::RssPlusPlus`]; the protocol of a migration is [`control`]'s.
 
+mod balancing;
 pub(crate) mod mover;
+mod own;
 pub(crate) mod updates;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use control::Orders;
 use io::{Closed, Frame};
@@ -21,12 +26,14 @@ use wire::{Headers, Stamp};
 use crate::chain::Chain;
 use crate::path::receive::Intake;
 use crate::strategies::account::Account;
-use crate::strategies::dispatch::{Dispatcher, Queues, Team};
+use crate::strategies::dispatch::{Dispatcher, OwnTeam, Queues, Team};
 use crate::strategies::hashing;
 use crate::strategies::orders::give_order;
 use crate::strategies::plan::{Layout, Plan, Strategy};
 use crate::strategies::refusal::PlanError;
+use crate::strategies::rsspp::balancing::Balancing;
 use crate::strategies::rsspp::mover::Mover;
+use crate::strategies::rsspp::own::{Loads, Own};
 use crate::strategies::rsspp::updates::Updates;
 use crate::strategies::two_cards::on_both_sides;
 
@@ -59,6 +66,14 @@ impl Strategy for Rsspp {
         team(chain, plan)
     }
 
+    fn table(&self, plan: &Plan) -> Option<Vec<u16>> {
+        self.owners(plan)
+    }
+
+    fn own_team(&self, chain: &Chain, plan: &Plan) -> Option<OwnTeam> {
+        Some(own_team(chain, plan))
+    }
+
     fn parks(&self) -> bool {
         true
     }
@@ -85,6 +100,25 @@ pub(crate) fn team(chain: &Chain, plan: &Plan) -> Team {
     let timed = |mover: Mover| -> Box<dyn Intake> { Box::new(mover.timed(Arc::clone(&plan.updates))) };
     let intakes = movers.into_iter().map(timed);
     Team { dispatcher, intakes: intakes.collect() }
+}
+
+/// Who moves entries of a table in front of cores' own ports, and what stands before each core's chain for it.
+fn own_team(chain: &Chain, plan: &Plan) -> OwnTeam {
+    let at_first = hashing::rss(plan);
+    let home = at_first.indirection();
+    plan.account.begin(plan.strategy.name(), plan.cores, "entry", home);
+    let rsspp = moving(plan).with_pins(plan.pins.clone()).with_watcher(plan.account.watcher());
+    let (orders, movers) = Mover::for_cores(home, plan.cores);
+    let counts = |_| -> Loads { home.iter().map(|_| AtomicU64::new(0)).collect() };
+    let counts: Vec<Loads> = (0..plan.cores).map(counts).collect();
+    let intakes = movers.into_iter().zip(&counts).map(|(mover, counts)| -> Box<dyn Intake> {
+        let own = Own::new(on_both_sides(hashing::rss(plan), chain), Arc::clone(counts));
+        Box::new(mover.timed(Arc::clone(&plan.updates)).at_own_port(own))
+    });
+    let intakes = intakes.collect();
+    let (updates, account) = (Arc::clone(&plan.updates), Arc::clone(&plan.account));
+    let rebalancer = Box::new(Balancing::new(rsspp, home, (orders, counts, plan.first), updates, account));
+    OwnTeam { rebalancer, intakes }
 }
 
 /// Sends the old core of an entry a move order, ahead of the first packet that goes to the new one.

@@ -12,6 +12,7 @@ use crate::path::core::ChainCore;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, PackedFlows, Pool};
 use crate::path::receive::{Intake, IntakeCounters, Moves};
+use crate::strategies::rsspp::own::Own;
 use crate::strategies::rsspp::updates::Updates;
 
 /// Blocks that are looked at between two batches for flows that go: 8 KiB of entries.
@@ -27,6 +28,8 @@ pub(crate) struct Parcel {
     flows: Option<(usize, PackedFlows)>,
     /// With the function's number in the chain.
     pools: Vec<(usize, Pool)>,
+    /// The latest time that the core has seen.
+    now_ns: u64,
 }
 
 /// Handing over, as far as it has come.
@@ -50,6 +53,8 @@ pub struct Mover {
     entries: usize,
     moves: Moves,
     updates: Option<Arc<Updates>>,
+    /// Where the core has a port of its own.
+    own: Option<Own>,
 }
 
 /// Held packets for which there is room from the beginning.
@@ -70,6 +75,7 @@ impl Mover {
                 entries: owners.len(),
                 moves: Moves::default(),
                 updates: None,
+                own: None,
             }
         };
         (orders, protocols.into_iter().map(mover).collect())
@@ -83,6 +89,11 @@ impl Mover {
     /// Says that so many orders will come: see [`control::Migration::announce`].
     pub fn announce(&mut self, orders: usize) {
         self.protocol.announce(orders);
+    }
+
+    /// For a core that has a port of its own.
+    pub(crate) fn at_own_port(self, own: Own) -> Mover {
+        Mover { own: Some(own), ..self }
     }
 
     /// One of the orders announced: see [`control::Migration::order`].
@@ -101,6 +112,21 @@ impl Mover {
         true
     }
 
+    /// How far this core has come with the packets that came to it.
+    fn worked_off(&mut self, port: &mut dyn Port) -> u64 {
+        match &self.own {
+            None => port.consumed(),
+            // Whatever was in its queues.
+            Some(own) if own.has_ended => u64::MAX,
+            Some(_) => {
+                if self.protocol.has_unmarked() {
+                    self.protocol.mark(port.mark());
+                }
+                port.passed()
+            }
+        }
+    }
+
     /// Packs and sends some of the flows that are to migrate.
     fn hand_over(&mut self, chain: &mut ChainCore, worked_off: u64) {
         if !self.flush() {
@@ -116,7 +142,10 @@ impl Mover {
             let (next, packed) = chain.pack(round.group, round.block, &mut leaving);
             for (to, flows) in packed {
                 let flows = Some((round.group, flows));
-                self.outgoing.push_back((to, Message::Flows(Parcel { flows, pools: Vec::new() })));
+                self.outgoing.push_back((
+                    to,
+                    Message::Flows(Parcel { flows, pools: Vec::new(), now_ns: self.now_ns }),
+                ));
             }
             (round.group, round.block) = match next {
                 Some(block) => (round.group, block),
@@ -128,7 +157,10 @@ impl Mover {
         } else {
             for Order { entry, to, .. } in round.orders {
                 let pools = chain.take_pools(entry);
-                self.outgoing.push_back((to, Message::Last(entry, Parcel { flows: None, pools })));
+                self.outgoing.push_back((
+                    to,
+                    Message::Last(entry, Parcel { flows: None, pools, now_ns: self.now_ns }),
+                ));
                 self.moves.entries_out += 1;
             }
         }
@@ -150,7 +182,11 @@ impl Mover {
 
     /// Takes in what other cores have sent.
     fn take_in(&mut self, chain: &mut ChainCore) {
-        if let Some((entry, Parcel { flows, pools })) = self.protocol.receive() {
+        if let Some((entry, Parcel { flows, pools, now_ns })) = self.protocol.receive() {
+            if self.own.is_some() {
+                // What waits for these flows is stepped as of then, or later.
+                self.now_ns = self.now_ns.max(now_ns);
+            }
             if let Some((group, flows)) = flows {
                 // Packets that wait for these flows, and for others, are older than the newest that came.
                 let horizon = Horizon::claim(self.now_ns.min(self.oldest_ns()));
@@ -167,6 +203,10 @@ impl Mover {
     /// No packet of any flow that is here, or that waits here for its flow, will come that is older than this and
     /// than those of the batch. A flow that has to go may still be stepped elsewhere, as of then.
     fn oldest_ns(&self) -> u64 {
+        if self.own.is_some() {
+            // What waits has the time at which it is let go on, and so have packets of flows that go.
+            return u64::MAX;
+        }
         let going = self.round.iter().flat_map(|round| &round.orders).chain(self.protocol.pending());
         let held = self.protocol.held().map(|frame| frame.stamp.time_ns);
         going.map(|order| order.since_ns).chain(held).min().unwrap_or(u64::MAX)
@@ -182,6 +222,7 @@ impl Mover {
         if batch.frames[from..].iter().all(is_here) {
             return;
         }
+        batch.parsed = 0;
         self.arrived.extend(batch.frames.drain(from..));
         for frame in self.arrived.drain(..) {
             let entry = frame.entry & lowest;
@@ -199,10 +240,16 @@ impl Intake for Mover {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
         // What comes in first: an entry may have to go on at once.
         self.take_in(chain);
-        self.hand_over(chain, port.consumed());
+        let worked_off = self.worked_off(port);
+        self.hand_over(chain, worked_off);
         self.protocol.release(BATCH_PACKETS, &mut batch.frames);
         let released = batch.frames.len();
         let received = port.receive(&mut batch.frames, BATCH_PACKETS - released);
+        if let Some(own) = &mut self.own {
+            own.has_ended |= received == Received::End;
+            Own::have_come_now(&mut batch.frames[..released], self.now_ns);
+            own.note(port, &chain.checks, batch, released);
+        }
         if let Some(last) = batch.frames.get(released..).and_then(<[Frame]>::last) {
             self.now_ns = last.stamp.time_ns;
         }
@@ -223,6 +270,8 @@ impl Intake for Mover {
     }
 
     fn is_busy(&self) -> bool {
-        self.round.is_some() || !self.outgoing.is_empty() || self.protocol.held().len() > 0
+        // An order comes soon, and nobody wakes a core for it: none goes to sleep meanwhile.
+        let is_awake = self.own.is_some() && self.protocol.is_under_way();
+        is_awake || self.round.is_some() || !self.outgoing.is_empty() || self.protocol.held().len() > 0
     }
 }
