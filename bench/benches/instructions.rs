@@ -7,12 +7,12 @@
 
 use std::hint::black_box;
 
+use engine::strategies::{DYSSECT, RSS, RSSPP, SCR, SHARED, SINGLE, Shards, Strategy};
 use engine::strategies::{Dispatcher, Ingress, Queues, Team};
-use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
-use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Trace};
+use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Reference, Trace};
 use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
@@ -159,6 +159,18 @@ fn chain_shared(mut running: Running) -> Running {
 fn turns(mut turning: Turning) -> Turning {
     turning.turns();
     turning
+}
+
+// What stands between a core's port and its chain takes batches through the chain, under `dyssect` with one shard and with sixteen: flows are
+// looked up, or a card says where they are.
+#[library_benchmark]
+#[bench::looked_up(args = (1, 0), setup = Referred::new)]
+#[bench::said(args = (1, 1_000), setup = Referred::new)]
+#[bench::looked_up_of_16(args = (16, 0), setup = Referred::new)]
+#[bench::said_of_16(args = (16, 1_000), setup = Referred::new)]
+fn card(mut referred: Referred) -> Referred {
+    referred.process();
+    referred
 }
 
 // The same on one of seven cores that replicate state: for each packet of its own it steps six of others. Less what one
@@ -406,6 +418,66 @@ impl Turning {
     }
 }
 
+/// One core under `dyssect`, with batches that were received once; in their buffers is what a card says of them.
+struct Referred {
+    core: ChainCore,
+    intake: Box<dyn Intake>,
+    port: MemoryPort,
+    batches: Vec<engine::Batch>,
+    /// The card is its.
+    _dispatcher: Box<dyn Dispatcher>,
+}
+
+impl Referred {
+    fn new(shards: usize, card_flows: usize) -> Referred {
+        let chain = Chain::parse("bench", STATISTICS, &Registry::stock()).expect("a chain");
+        let plan = Plan::new(&chain, DYSSECT, 1).expect("a plan");
+        let plan = Plan { shards: Shards::new(shards), card_flows, ..plan };
+        let Team { mut dispatcher, mut intakes } = plan.team(&chain);
+        let (core, intake) = (plan.cores_of(&chain).expect("memory").remove(0), intakes.remove(0));
+        let mut port = port();
+        let batches = (0..2).map(|_| {
+            let mut batch = engine::Batch::new();
+            port.receive(&mut batch.frames, PACKETS / 2);
+            for (frame, headers) in batch.frames.iter_mut().zip(&mut *batch.headers) {
+                wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+                dispatcher.dispatch(headers, frame, &Sink).expect("open");
+            }
+            batch
+        });
+        let batches = batches.collect();
+        let mut referred = Referred { core, intake, port, batches, _dispatcher: dispatcher };
+        // A core tells the card of one packet in a batch.
+        for _ in 0..2_000 {
+            referred.process();
+            referred.refer();
+        }
+        referred
+    }
+
+    /// What the card does.
+    fn refer(&mut self) {
+        let Self { port, batches, _dispatcher: dispatcher, .. } = self;
+        for batch in batches {
+            for (frame, headers) in batch.frames.iter_mut().zip(&*batch.headers) {
+                let (reference, start) = (dispatcher.refer(headers), frame.data().start);
+                let before = &mut port.buffer_mut(frame)[..start];
+                before[start - Reference::LEN..].copy_from_slice(&reference.0.to_le_bytes());
+            }
+        }
+    }
+
+    fn process(&mut self) {
+        let Self { core, intake, port, batches, .. } = self;
+        for batch in batches {
+            batch.live = u64::MAX >> (64 - batch.frames.len());
+            batch.plain = batch.live;
+            intake.step(core, batch, port, &mut ());
+            batch.edits.iter_mut().for_each(Edits::clear);
+        }
+    }
+}
+
 /// Whose packets cores take in turn.
 #[derive(Clone, Copy)]
 enum Spread {
@@ -634,6 +706,6 @@ library_benchmark_group!(
     benchmarks = [dispatch, history_next, history_prefix, history_parse, history_items]
 );
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
-library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, turns, replicas]);
+library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, card, turns, replicas]);
 
 main!(library_benchmark_groups = parsing, edits, keys, histories, tables, chains);

@@ -10,6 +10,8 @@ mod balancer;
 mod batches;
 #[path = "capture.rs"]
 mod capture;
+#[path = "card.rs"]
+mod card;
 #[path = "checksums.rs"]
 mod checksums;
 #[path = "classes.rs"]

@@ -24,6 +24,7 @@ mod packets;
 mod pool;
 mod port;
 mod receive;
+mod reference;
 mod relay;
 mod replay;
 mod simulation;
@@ -36,6 +37,7 @@ pub use memory_port::MemoryPort;
 pub use packets::Packets;
 pub use pool::{Lent, Pool};
 pub use port::{Closed, Done, EngineDrop, Fate, Foreign, Port, Queue, Received};
+pub use reference::Reference;
 pub use relay::{Relay, RelayPort};
 pub use replay::{
     Collector, Feeder, QUEUE_FRAMES_MAX, REPLAY_FRAMES_MAX, ReplayPort, as_ready, replay, replay_as_ready,

@@ -7,7 +7,7 @@ use wire::Stamp;
 
 use crate::packets::Packets;
 use crate::pool::Pool;
-use crate::{Closed, Fate, Foreign, Frame, Port, Received, Trace};
+use crate::{Closed, Fate, Foreign, Frame, Port, Received, Reference, Trace};
 
 /// A port that replays packets of a [`Trace`] until it is told to stop. Each packet is copied into a
 /// frame of the port's pool, in whole cache lines, as a card's DMA would leave it; a frame that comes back
@@ -109,6 +109,11 @@ impl Port for MemoryPort {
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.pool.bytes(frame)
+    }
+
+    #[inline]
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        self.pool.references(frames, references);
     }
 
     #[inline]

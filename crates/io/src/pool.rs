@@ -18,7 +18,7 @@ use wire::{LinkType, Stamp};
 
 use crate::frame::{HEADROOM_BYTES, Place, new_pool_id};
 use crate::packets::{Arrival, Packets};
-use crate::{Foreign, Frame};
+use crate::{Foreign, Frame, Reference};
 
 pub use chunks::Lent;
 
@@ -138,6 +138,14 @@ impl Pool {
         Pool::new(frames, packets.longest_lines() * LINE_BYTES)
     }
 
+    /// Pools for packets of a trace, for ports that take over each other's frames.
+    ///
+    /// # Panics
+    /// As [`Pool::shared`].
+    pub fn shared_for(packets: &Packets, pools: usize, frames: usize) -> Vec<Pool> {
+        Pool::shared(pools, frames, packets.longest_lines() * LINE_BYTES)
+    }
+
     /// # Panics
     /// If a packet is longer than a frame.
     pub(crate) fn assert_fits(&self, packets: &Packets) {
@@ -211,6 +219,27 @@ impl Pool {
     #[inline]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         &self.buffer(&frame.place)[frame.data()]
+    }
+
+    /// See [`Port::references`](crate::Port::references).
+    ///
+    /// # Panics
+    /// As [`Pool::bytes`].
+    #[inline]
+    pub fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        for (frame, reference) in frames.iter().zip(references) {
+            *reference = Reference::read(self.buffer(&frame.place), frame.place.data().start);
+        }
+    }
+
+    /// Puts a card's reference before a packet that was just received.
+    ///
+    /// # Panics
+    /// As [`Pool::bytes`].
+    #[inline]
+    pub fn refer(&mut self, frame: &mut Frame, reference: Reference) {
+        let start = frame.place.data().start;
+        reference.write(self.buffer_mut(frame), start);
     }
 
     /// The whole buffer around the packet.

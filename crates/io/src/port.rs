@@ -1,4 +1,4 @@
-use crate::{Frame, Waiting};
+use crate::{Frame, Reference, Waiting};
 
 /// One receive and transmit queue of something packets come from: one core's, and nobody else's.
 ///
@@ -59,6 +59,15 @@ pub trait Port: Send {
     /// # Panics
     /// If the port cannot reach them: see [`Port::take_over`].
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8];
+
+    /// What a card said of the flows of packets that the port holds, as they were received: `references[i]` is of `frames[i]`. Asked
+    /// only where there may be such a card. Any answer does no harm; what a port says that has no room for it is none.
+    ///
+    /// # Panics
+    /// As [`Port::bytes`].
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        references[..frames.len()].fill(Reference::NONE);
+    }
 
     /// The buffer around the packet, with room for headers to grow; the packet is at
     /// [`Frame::data`].

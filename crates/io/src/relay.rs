@@ -20,7 +20,9 @@ use crossbeam_utils::CachePadded;
 use ring::{Consumer, Producer, ring};
 
 use crate::receive::Receive;
-use crate::{Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received, Waiting};
+use crate::{
+    Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received, Reference, Waiting,
+};
 
 /// Frames on their way to one core, at most: as in a run over a capture.
 const RING_FRAMES: usize = QUEUE_FRAMES_MAX / 2;
@@ -259,6 +261,11 @@ impl Port for RelayPort {
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.pool.bytes(frame)
+    }
+
+    #[inline]
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        self.pool.references(frames, references);
     }
 
     #[inline]

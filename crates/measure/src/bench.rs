@@ -367,16 +367,16 @@ impl Bench {
 }
 
 /// What a sequencer needs to know of its trial.
-struct Lead<'a> {
-    chain: &'a Chain,
-    terms: &'a Terms,
-    count: u32,
-    cores: usize,
+pub(crate) struct Lead<'a> {
+    pub(crate) chain: &'a Chain,
+    pub(crate) terms: &'a Terms,
+    pub(crate) count: u32,
+    pub(crate) cores: usize,
 }
 
 impl Lead<'_> {
     /// The sequencer, and the queues behind it.
-    fn sequencer<C: NicClock>(
+    pub(crate) fn sequencer<C: NicClock>(
         &self,
         dispatcher: Box<dyn Dispatcher>,
         clock: C,
@@ -402,7 +402,7 @@ impl Lead<'_> {
 }
 
 /// On one pinned thread of its own, so that the caller's stays free to run anywhere. The last meter is the sequencer's.
-fn virtually<M: Meter>(
+pub(crate) fn virtually<M: Meter>(
     terms: &Terms,
     seats: Vec<Seat<'_>>,
     first: Option<(SequencerCore<VirtualClock>, VirtualClock)>,
@@ -450,6 +450,6 @@ mod behind_a_card;
 #[cfg(test)]
 mod sequenced;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod turns;

@@ -272,6 +272,7 @@ impl<M: Meter> VirtualCore<'_, M> {
                     let spent = self.meter.end(self.station.steps() - steps);
                     let busy_ns = spent.ns + self.station.dispatch(packets).as_nanos() as u64;
                     let station = &mut self.station;
+                    station.intake.took(busy_ns, station.counters.packets - packets);
                     station.busy_ns += busy_ns;
                     station.slow_batches += u64::from(spent.is_slow);
                     station.elapsed_ns = now_ns + busy_ns;
@@ -301,7 +302,10 @@ impl<M: Meter> VirtualSequencer<'_, M> {
                     self.clock.advance_to(self.core.front.next_arrival_ns().unwrap_or(now_ns + LOOK_NS));
                 }
                 Sequenced::Packets(packets) => {
-                    let spent = self.meter.end(packets);
+                    let mut spent = self.meter.end(packets);
+                    if self.core.is_card {
+                        spent.ns = 0;
+                    }
                     self.core.busy_ns += spent.ns;
                     self.core.slow_batches += u64::from(spent.is_slow);
                     self.core.elapsed_ns = now_ns + spent.ns;

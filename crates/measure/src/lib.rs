@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Bench`] | a chain on its cores behind a simulated card, for trial after trial |
 //! | [`packets_with_history`], [`history_costs`] | history that packets bring along, and what it costs there and in a log |
+//! | [`once()`] | one trial on cores that begin without flows, and may hand packets to each other |
 //! | [`Schedule`] | what comes to which queue in a trial, told ahead |
 //! | [`search()`](search::search) | the search for the highest rate with little loss |
 //! | [`Conditions`], [`ThreadClock`] | what else the system ran meanwhile, and when a rate is not to be relied on |
@@ -26,6 +27,7 @@ mod forecast;
 mod mlffr;
 mod model;
 mod offered;
+mod once;
 mod predict;
 mod schedule;
 pub mod search;
@@ -53,6 +55,7 @@ pub use forecast::{Advice, Check, Fastest, Forecast, ForecastPoint, RefusedStrat
 pub use mlffr::{Mlffr, Question, Totals, mlffr};
 pub use model::Skew;
 pub use offered::{BenchError, InPackets, Offered, packets, packets_with_history};
+pub use once::{Once, OnceError, once};
 pub use predict::{ForecastQuestion, forecast};
 pub use schedule::{QueueSchedule, Schedule};
 pub use trial::{CoreTrial, Trial, TrialError, Unaccounted};

@@ -11,7 +11,7 @@
 use engine::strategies::{Dispatcher, Ingress, Queues};
 use engine::{BATCH_PACKETS, Chain};
 use io::nic::{Clock, Front, Full};
-use io::{Frame, Received};
+use io::{Frame, Received, Reference};
 use wire::Stamp;
 
 use crate::trial::CoreTrial;
@@ -24,6 +24,8 @@ pub(crate) struct SequencerCore<C> {
     dispatcher: Option<Box<dyn Dispatcher>>,
     /// Whether a card steers, which the dispatcher is told of.
     is_steered: bool,
+    /// Whether it is the card itself, what it does takes no core's time.
+    pub(crate) is_card: bool,
     /// Between the card and the dispatcher.
     arrived: Vec<Frame>,
     arrivals: u64,
@@ -81,6 +83,7 @@ impl<C: Clock> SequencerCore<C> {
             ingress: Ingress::new(chain, &*dispatcher),
             dispatcher: Some(dispatcher),
             is_steered: false,
+            is_card: false,
             arrived: Vec::with_capacity(BATCH_PACKETS),
             arrivals: arrivals.into(),
             busy_ns: 0,
@@ -92,6 +95,11 @@ impl<C: Clock> SequencerCore<C> {
     /// Behind a card that steers.
     pub(crate) fn steered(self) -> SequencerCore<C> {
         SequencerCore { is_steered: true, ..self }
+    }
+
+    /// As a part of the card, which takes no core's time, and says where flows are.
+    pub(crate) fn card(self) -> SequencerCore<C> {
+        SequencerCore { is_card: true, ..self }
     }
 
     /// Passes on what was received last, and receives.
@@ -115,15 +123,16 @@ impl<C: Clock> SequencerCore<C> {
     /// Tells of what was received, and picks the cores.
     #[inline]
     fn dispatch(&mut self) -> Sequenced {
-        let SequencerCore { front, ingress, dispatcher, arrived, .. } = self;
+        let SequencerCore { front, ingress, dispatcher, arrived, is_card, .. } = self;
         let Some(dispatcher) = dispatcher else { return Sequenced::End };
         let packets = arrived.len() as u64;
         let headers = ingress.batch(arrived, front, Front::bytes);
         // A queue that is gone is found when packets are passed on; that there was no room for history, by the cores.
         let _ = dispatcher.tell(headers, arrived, &Sent::of(front));
         for (mut frame, headers) in arrived.drain(..).zip(headers) {
+            let reference = if *is_card { dispatcher.refer(headers) } else { Reference::NONE };
             let core = dispatcher.dispatch(headers, &mut frame, &Sent::of(front)).unwrap_or(0);
-            front.stage(core, frame);
+            front.stage_referred(core, frame, reference);
         }
         Sequenced::Packets(packets)
     }

@@ -7,7 +7,7 @@ use engine::{
 };
 use hdrhistogram::Histogram;
 use io::nic::{Behind, Clock, Common, NicPort, Offer};
-use io::{Port, Received};
+use io::{Pool, Port, Received};
 
 use crate::trial::CoreTrial;
 
@@ -27,6 +27,8 @@ pub(crate) enum Coming {
     Scheduled(Vec<u32>),
     /// What the core in front passes on.
     Passed(Behind),
+    /// The same into a pool that shares its memory with other cores', to which packets may be handed on.
+    Shared(Behind, Pool),
     /// Both, by two queues.
     Both(Vec<u32>, Behind),
     /// What the core takes from a queue that all have; one of them counts what the card drops.
@@ -78,6 +80,7 @@ impl<'a, C: Clock> Station<'a, C> {
                 (Some(count), port.beside(behind))
             }
             Coming::Passed(behind) => (None, NicPort::behind(offer, behind, terms.frames, clock)),
+            Coming::Shared(behind, pool) => (None, NicPort::behind_in_pool(offer, behind, pool, clock)),
             Coming::Taken { common, counts } => {
                 (None, NicPort::common(offer, common, counts, terms.frames, clock))
             }

@@ -384,6 +384,17 @@ impl<K: FlowKey> Blocks<K> {
         head.short == short && head.identity == identity
     }
 
+    /// What a block has of its flow's hash, with [`TAKEN`], if that flow has this key; there need be no such block.
+    #[inline(always)]
+    pub(crate) fn identity_of(&self, block: u32, short: Short, key: impl FnOnce() -> K) -> Option<u64> {
+        if block >= self.len {
+            return None;
+        }
+        let head = self.head(block);
+        let is_its = head.short == halves(short) && head.identity & TAKEN != 0;
+        (is_its && (short.is_exact || *self.key(block) == key())).then_some(head.identity)
+    }
+
     /// The key of the flow in `block`.
     #[inline]
     pub(crate) fn key(&self, block: u32) -> &K {

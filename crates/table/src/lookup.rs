@@ -146,6 +146,21 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
+    /// In place of the first pass, for a packet of which somebody says which block its flow has: asks for that block. There need be
+    /// no such block.
+    #[inline(always)]
+    pub fn prefetch_block(&self, said: Slot) {
+        self.blocks.prefetch(said.0);
+    }
+
+    /// In place of the second pass: if the block that somebody spoke of has the flow with this key, what it is looked up by. Neither a
+    /// hash nor a bucket is needed then.
+    #[inline(always)]
+    pub fn wanted_at(&self, said: Slot, short: Short, key: impl FnOnce() -> K) -> Option<Wanted> {
+        let identity = self.blocks.identity_of(said.0, short, key)?;
+        Some(Wanted::new(short, identity as u32))
+    }
+
     /// Whether the candidate is certainly the packet's block.
     #[inline(always)]
     fn is_at(&self, candidate: Slot, wanted: &Wanted) -> bool {

@@ -10,6 +10,13 @@ impl Slot {
     /// No block.
     pub const NONE: Slot = Slot(u32::MAX);
 
+    /// The block with this number, if there is one: for whoever was told of it, and checks. No table has so many that
+    /// `u32::MAX` is one.
+    #[inline]
+    pub fn of_number(number: u32) -> Slot {
+        Slot(number)
+    }
+
     /// Whether this is a block.
     #[inline]
     pub fn is_some(self) -> bool {
@@ -22,8 +29,9 @@ impl Slot {
         self.0 as usize
     }
 
+    /// The same as it is told on.
     #[inline]
-    pub(crate) fn number(self) -> u32 {
+    pub fn number(self) -> u32 {
         self.0
     }
 }

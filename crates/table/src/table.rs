@@ -370,6 +370,17 @@ impl<K: FlowKey> FlowTable<K> {
         self.idle.push(slot.0);
     }
 
+    /// Blocks that have lost a state since the last maintenance, as often as that was told.
+    #[inline]
+    pub fn lost_states(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Whether the block has a flow with some state, dead or alive. There need be no such block.
+    pub fn has_state(&self, slot: Slot) -> bool {
+        slot.0 < self.blocks.len() && self.is_taken(slot) && self.blocks.lives_until(slot.0) != 0
+    }
+
     /// Steps from here to the next maintenance.
     #[inline]
     pub fn steps_left(&self) -> usize {

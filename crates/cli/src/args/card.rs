@@ -5,6 +5,7 @@ use engine::strategies::{Shards, Strategy};
 use engine::{Chain, Plan};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
+use crate::args::number;
 use crate::failure::Failure;
 
 /// How a card spreads packets over cores, and how often that changes.
@@ -29,6 +30,9 @@ pub struct CardArgs {
     /// Shards of dyssect, a power of two up to 1024 [default: 16]
     #[arg(long, value_name = "N", value_parser = shards)]
     pub shards: Option<Shards>,
+    /// Flows that dyssect's card looks up for its cores in a run over a capture, the largest ones; 0 for none [default: 10000]
+    #[arg(long, value_name = "N", value_parser = number(0..=10_000_000))]
+    pub card_flows: Option<usize>,
 }
 
 impl CardArgs {
@@ -58,6 +62,14 @@ impl CardArgs {
                 strategy.name()
             )));
         }
+        if self.card_flows.is_some() && plan.shards.is_none() {
+            return Err(Failure::usage(format!(
+                "strategy `{}` has no cores that a card tells where flows are\n\
+                 Leave out --card-flows, or use `--strategy dyssect`.",
+                strategy.name()
+            )));
+        }
+        plan.card_flows = self.card_flows.unwrap_or(plan.card_flows);
         plan.shards = self.shards.or(plan.shards);
         plan.indirection_entries = self.indirection_entries;
         Ok(plan)

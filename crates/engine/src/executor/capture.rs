@@ -242,7 +242,8 @@ fn feed(
     progress: &Progress,
 ) -> (Fed, Stream) {
     let mut ingress = Ingress::new(chain, &*dispatcher).going_on(stream.ingress.take());
-    let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder };
+    let refers = dispatcher.refers();
+    let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder, refers };
     let end = feed_all(&mut stream.input, &mut lane, until, progress);
     // The history ends before the cores see that their queues do.
     drop(dispatcher);
@@ -257,16 +258,21 @@ struct Lane<'a> {
     ingress: &'a mut Ingress,
     dispatcher: &'a mut dyn Dispatcher,
     feeder: &'a mut Feeder,
+    /// Whether a card looks flows up.
+    refers: bool,
 }
 
 impl Lane<'_> {
     fn send(&mut self, record: &Record<'_>) -> Result<(), Closed> {
-        let Lane { ingress, dispatcher, feeder } = self;
+        let Lane { ingress, dispatcher, feeder, refers } = self;
         let mut frame = feeder.take(record)?;
         // What a card does in hardware: parse and hash, to pick the queue.
         let frames = slice::from_mut(&mut frame);
         let headers = ingress.batch(frames, &**feeder, Feeder::bytes);
         dispatcher.tell(headers, frames, &**feeder)?;
+        if *refers {
+            feeder.refer(&mut frame, dispatcher.refer(&headers[0]));
+        }
         let core = dispatcher.dispatch(&headers[0], &mut frame, &**feeder)?;
         feeder.send(core, frame)
     }

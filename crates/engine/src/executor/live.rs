@@ -134,7 +134,8 @@ fn run<E, P: Port>(
     progress: &Progress,
 ) -> Result<RunOutcome, RunError<E>> {
     let mut chain = as_live(chain);
-    let mut plan = plan.clone();
+    // A simulated card is before captures alone.
+    let mut plan = Plan { card_flows: 0, ..plan.clone() };
     let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let telemetry = progress.telemetry_of(&chain, &plan);
     telemetry.iter().for_each(|telemetry| telemetry.begin());

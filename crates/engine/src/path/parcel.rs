@@ -4,7 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use control::BUCKETS;
-use table::Horizon;
+use io::{Frame, Reference};
+use table::{Horizon, Slot};
 
 /// A function's pool, whatever its type.
 pub struct Pool(pub(crate) Box<dyn Any + Send>);
@@ -160,6 +161,17 @@ pub(crate) trait Shelves {
 
     /// The parts that this core has.
     fn here(&self) -> Vec<usize>;
+
+    /// A card says this of the packets in these frames, which the next batch has, in the first place of a reference or in the second.
+    fn refer(&mut self, frames: &[Frame], references: &[Reference], place: usize);
+
+    /// Of which packets of the last batch a card said something, and of which it should say something else from now on: it was wrong,
+    /// or their flows have ended.
+    fn said(&self) -> (u64, u64);
+
+    /// The block in which a packet of the last batch, which has this entry, found its flow or was given one, if the flow has not ended. Of a
+    /// packet that did not come here it is any block or none.
+    fn found(&self, packet: usize, entry: u16) -> Slot;
 
     /// From here on what happens to flows of this part is not counted: it is a replica, and another core counts.
     fn silence(&mut self, part: usize);

@@ -20,6 +20,11 @@ pub trait Intake: Send {
         chain.process(batch, port, laps);
     }
 
+    /// The batch that was received last took so long, ns, by a clock that is not this thread's: that of a virtual core.
+    fn took(&mut self, busy_ns: u64, packets: u64) {
+        let _ = (busy_ns, packets);
+    }
+
     /// What it did so far.
     fn counters(&self) -> IntakeCounters {
         IntakeCounters::default()
@@ -45,6 +50,10 @@ impl<I: Intake + ?Sized> Intake for &mut I {
     #[inline]
     fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         (**self).step(chain, batch, port, laps);
+    }
+
+    fn took(&mut self, busy_ns: u64, packets: u64) {
+        (**self).took(busy_ns, packets);
     }
 
     fn counters(&self) -> IntakeCounters {
@@ -105,6 +114,10 @@ pub struct Moves {
     pub parts_lent: u64,
     /// How often the queue to the core that steps this one's offloaded flows was full: packets waited then.
     pub blocked: u64,
+    /// Packets that found their flow where a card had said.
+    pub referred_packets: u64,
+    /// Packets that did not, or whose flow ended: their flow was looked up, and the card told.
+    pub wrong_references: u64,
 }
 
 impl Moves {
@@ -118,6 +131,8 @@ impl Moves {
             offloaded_packets: self.offloaded_packets + other.offloaded_packets,
             parts_lent: self.parts_lent + other.parts_lent,
             blocked: self.blocked + other.blocked,
+            referred_packets: self.referred_packets + other.referred_packets,
+            wrong_references: self.wrong_references + other.wrong_references,
         }
     }
 }

@@ -21,6 +21,10 @@ pub struct MovesReport {
     pub offloaded_packets: u64,
     /// How often there was no room to hand packets on to such a core: they waited.
     pub blocked: u64,
+    /// Packets that found their flow where the card had said, without a look-up.
+    pub referred_packets: u64,
+    /// Packets of which the card said something else than it should from then on: their flow was elsewhere, or ended.
+    pub wrong_references: u64,
     /// Packets with priority, which the core of their shard stepped; null where the chain has no classes.
     pub priority_packets: Option<u64>,
 }
@@ -29,6 +33,7 @@ impl MovesReport {
     /// Of a run under this plan; nothing where no flow goes from core to core.
     pub fn new(plan: &Plan, moves: &Moves) -> Option<MovesReport> {
         let Moves { entries_out, waited_packets, offloaded_packets, parts_lent, blocked, .. } = *moves;
+        let Moves { referred_packets, wrong_references, .. } = *moves;
         let what = if plan.is_partly_replicated() { "hash" } else { "entry" };
         plan.rebalancing.is_some().then(|| MovesReport {
             what: what.to_owned(),
@@ -37,6 +42,8 @@ impl MovesReport {
             parts_lent,
             offloaded_packets,
             blocked,
+            referred_packets,
+            wrong_references,
             priority_packets: plan.account.told().priority.map(|told| told.with_priority),
         })
     }
@@ -63,6 +70,13 @@ impl MovesReport {
                     0 => "there was always room to hand them on".to_owned(),
                     blocked => format!("the way was full {}", plural(blocked, "time")),
                 }
+            );
+        }
+        if self.referred_packets > 0 {
+            text += &format!(
+                "\nthe card knew the flows of {}; of {} it was wrong, and their flows were looked up",
+                plural(self.referred_packets, "packet"),
+                self.wrong_references
             );
         }
         if let Some(packets) = self.priority_packets {

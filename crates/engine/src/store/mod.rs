@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `private` | a group of functions with one key: a table on each core; `private/moving`: its flows leave for another core |
 //! | `shelf`, `shards` | the same with a table for each shard of packets, and for each part of a shard |
+//! | `referred` | the same where a card says which block a packet's flow has |
 //! | `function`, `member` | one function of a group: its part of each flow's block; `function/hits`: steps of packets of known flows |
 //! | `replay`, `replay_function` | the same for packets of other cores, from what is told of them |
 //! | `history` | what is told of a packet: its keys, and what functions read |
@@ -22,6 +23,7 @@ pub(crate) mod history;
 pub(crate) mod member;
 pub(crate) mod passed;
 pub(crate) mod private;
+pub(crate) mod referred;
 mod replay;
 mod replay_function;
 mod shards;

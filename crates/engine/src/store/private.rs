@@ -105,7 +105,7 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Finds the keys, asks for their buckets.
     #[inline]
-    fn hash(&mut self, packets: u64, batch: &Batch) {
+    pub(super) fn hash(&mut self, packets: u64, batch: &Batch) {
         let Self { table, located, .. } = self;
         located.find_keys::<K>(packets, batch, |short, headers| {
             let hash = table.hash(short, || K::of(headers));
@@ -160,6 +160,25 @@ impl<K: FlowKey> KeyGroup<K> {
         }
     }
 
+    /// Steps packets whose blocks are on their way, as many at a time as come before a maintenance.
+    #[inline]
+    pub(super) fn step_all(
+        &mut self,
+        mut rest: u64,
+        batch: &mut Batch,
+        port: &dyn Port,
+        laps: &mut dyn Laps,
+    ) {
+        while rest != 0 {
+            // Not past a maintenance, which comes between two packets wherever batches were cut.
+            let packets = first_bits(rest, self.table.steps_left());
+            rest &= !packets;
+            let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
+            self.step(packets, batch, port, laps);
+            self.count_steps(packets, horizon, batch, laps);
+        }
+    }
+
     /// Counts the steps of packets, and does the maintenance that is due then.
     pub(super) fn count_steps(&mut self, packets: u64, horizon: Horizon, batch: &Batch, laps: &mut dyn Laps) {
         let Self { table, members, entries, .. } = self;
@@ -211,21 +230,14 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         if self.shelf.is_some() {
             return self.process_shards(batch, port, laps);
         }
-        let mut rest = batch.live;
+        let rest = batch.live;
         if rest == 0 {
             return;
         }
         self.hash(rest, batch);
         let Located { wanted, slots } = &mut *self.located;
         self.table.candidates(rest, wanted, slots);
-        while rest != 0 {
-            // Not past a maintenance, which comes between two packets wherever batches were cut.
-            let packets = first_bits(rest, self.table.steps_left());
-            rest &= !packets;
-            let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
-            self.step(packets, batch, port, laps);
-            self.count_steps(packets, horizon, batch, laps);
-        }
+        self.step_all(rest, batch, port, laps);
     }
 
     fn replay(&mut self, items: &mut Items<'_>, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {

@@ -2,9 +2,9 @@
 
 use std::mem;
 
-use io::{Frame, Port};
+use io::{Frame, Port, Reference};
 use nf::FlowKey;
-use table::{FlowTable, Horizon, OutOfMemory};
+use table::{FlowTable, Horizon, OutOfMemory, Slot};
 
 use crate::path::batch::Batch;
 use crate::path::counters::FlowCounters;
@@ -79,7 +79,14 @@ impl<K: FlowKey> KeyGroup<K> {
         }
         let aside = batch.live & !packets;
         batch.live &= packets;
-        self.with(shelf, part, |group| group.process(batch, port, laps));
+        match packets & shelf.said.packets {
+            0 => self.with(shelf, part, |group| group.process(batch, port, laps)),
+            said => {
+                bits(said).for_each(|packet| self.located.slots[packet] = shelf.said.slots[packet]);
+                let process = |group: &mut Self| group.process_referred(said, batch, port, laps);
+                shelf.said.wrong |= self.with(shelf, part, process);
+            }
+        }
         batch.live |= aside;
     }
 
@@ -195,6 +202,25 @@ impl<K: FlowKey> Shelves for KeyGroup<K> {
 
     fn here(&self) -> Vec<usize> {
         self.shelf.as_ref().map_or_else(Vec::new, |shelf| shelf.here())
+    }
+
+    fn refer(&mut self, frames: &[Frame], references: &[Reference], place: usize) {
+        if let Some(shelf) = &mut self.shelf {
+            shelf.note_said(frames, references, place);
+        }
+    }
+
+    fn said(&self) -> (u64, u64) {
+        self.shelf.as_ref().map_or((0, 0), |shelf| (shelf.said.packets, shelf.said.wrong))
+    }
+
+    fn found(&self, packet: usize, entry: u16) -> Slot {
+        let slot = self.located.slot(packet);
+        let table = |shelf: &Shelf<K>| {
+            let shelved = shelf.tables[part_of(entry, &shelf.splits)].as_ref()?;
+            shelved.table.has_state(slot).then_some(slot)
+        };
+        self.shelf.as_deref().and_then(table).unwrap_or(Slot::NONE)
     }
 
     fn silence(&mut self, part: usize) {

@@ -14,6 +14,7 @@ use nf::FlowKey;
 use table::{FlowTable, OutOfMemory};
 
 use crate::path::parcel::ShardsHere;
+use crate::path::referred::Said;
 
 /// A group's tables by part, of which those are here that this core has.
 pub(crate) struct Shelf<K> {
@@ -22,6 +23,8 @@ pub(crate) struct Shelf<K> {
     pub(super) splits: Box<[u8]>,
     /// A part of which another core counts what happens to flows.
     pub(super) silent: Option<usize>,
+    /// What a card says of the packets at hand.
+    pub(super) said: Said,
 }
 
 /// A table that is not at hand.
@@ -49,7 +52,12 @@ impl<K: FlowKey> Shelf<K> {
             Ok(Some(Box::new(Shelved { table, entries, live })))
         };
         let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
-        Ok(Shelf { tables: tables?.into(), splits: vec![0; here.shards].into(), silent: None })
+        Ok(Shelf {
+            tables: tables?.into(),
+            splits: vec![0; here.shards].into(),
+            silent: None,
+            said: Said::NOTHING,
+        })
     }
 
     /// All tables that are here.

@@ -1,6 +1,6 @@
 //! Who sends packets to the cores.
 
-use io::{Closed, Feeder, Frame};
+use io::{Closed, Feeder, Frame, Reference};
 use strategy::{Assign, Move};
 use wire::{Headers, Stamp};
 
@@ -110,6 +110,17 @@ pub trait Dispatcher: Send {
     /// Whether it tells other cores what the headers are, so that it must know of wrong checksums.
     fn tells_headers(&self) -> bool {
         false
+    }
+
+    /// Whether a card looks up the flows of packets ahead of it.
+    fn refers(&self) -> bool {
+        false
+    }
+
+    /// What that card says of the next packet's flow. `headers` are of the packet as it was received.
+    fn refer(&mut self, headers: &Headers) -> Reference {
+        let _ = headers;
+        Reference::NONE
     }
 
     /// Carries out what a card that [steers](Steer) was told of. All packets with lower numbers than this stamp's, which is no later

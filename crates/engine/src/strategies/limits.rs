@@ -7,6 +7,9 @@ use strategy::INDIRECTION_ENTRIES;
 /// The most cores that a chain can be spread over: one entry of the smallest indirection table each.
 pub const MAX_CORES: usize = INDIRECTION_ENTRIES;
 
+/// Flows that a card looks up where nobody says how many: as many as the paper's (Dyssect §IV-C).
+pub(crate) const CARD_FLOWS: usize = 10_000;
+
 /// Memory that can be had without swapping; `None` where the system does not say. Asked beforehand,
 /// because a system that overcommits grants what it does not have and ends the program later.
 pub fn free_bytes() -> Option<u64> {

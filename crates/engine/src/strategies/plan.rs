@@ -23,7 +23,7 @@ use crate::strategies::account::Account;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::{OwnTeam, SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
-use crate::strategies::limits::{MAX_CORES, free_bytes};
+use crate::strategies::limits::{CARD_FLOWS, MAX_CORES, free_bytes};
 use crate::strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
 use crate::strategies::rsspp::updates::Updates;
 
@@ -214,6 +214,8 @@ pub struct Plan {
     pub rebalancing: Option<Rebalancing>,
     /// Shards that go from core to core whole, where the strategy has such.
     pub shards: Option<Shards>,
+    /// Flows that the simulated card of a run over a capture looks up for cores, where they have shards: the largest ones, 0 for none.
+    pub card_flows: usize,
     /// How many cores get packets, where that may change.
     pub active: ActiveCores,
     /// How long it takes until entries that move are on their new core.
@@ -253,6 +255,7 @@ impl Plan {
             indirection_entries,
             rebalancing,
             shards,
+            card_flows: if shards.is_some() { CARD_FLOWS } else { 0 },
             active: ActiveCores::new(cores),
             updates: Arc::new(Updates::new(MOST_ENTRIES)),
             account: Arc::default(),
@@ -339,10 +342,11 @@ impl Plan {
 
     /// As this one goes on where `self` follows upon `before`, in the same run: what others know of it stays theirs.
     pub fn following(self, before: &Plan) -> Plan {
-        let Plan { indirection_entries, egress, rebalancing, shards, simulation, .. } = *before;
+        let Plan { indirection_entries, egress, rebalancing, shards, card_flows, simulation, .. } = *before;
         let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
         let (account, pins) = (Arc::clone(&before.account), before.pins.clone());
-        let passed_on = Plan { indirection_entries, egress, rebalancing, shards, simulation, ..self };
+        let passed_on =
+            Plan { indirection_entries, egress, rebalancing, shards, card_flows, simulation, ..self };
         Plan { active, updates, account, pins, ..passed_on }
     }
 

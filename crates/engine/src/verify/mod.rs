@@ -12,6 +12,8 @@ mod capture;
 mod compare;
 mod mask;
 mod outside;
+#[cfg(test)]
+mod planted;
 mod promises;
 mod verified;
 

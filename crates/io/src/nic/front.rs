@@ -21,7 +21,7 @@ use super::offer::{AHEAD_PACKETS, Offer};
 use super::queue::Queue;
 use crate::frame::Place;
 use crate::packets::Arrival;
-use crate::{Frame, Packets, Received};
+use crate::{Frame, Packets, Received, Reference};
 
 /// Packets between the front and one core behind it: as many as in a run over a capture.
 pub const BEHIND_PACKETS: usize = crate::QUEUE_FRAMES_MAX / 2;
@@ -39,6 +39,8 @@ pub(super) struct Passed {
     pub(super) number: u32,
     pub(super) entry: u16,
     pub(super) refused: Option<Malformed>,
+    /// What a card that looks flows up said.
+    pub(super) reference: Reference,
 }
 
 /// The queue of a core in front of others.
@@ -160,9 +162,18 @@ impl<C: Clock> Front<C> {
     /// If there is no such core.
     #[inline]
     pub fn stage(&mut self, core: usize, frame: Frame) {
+        self.stage_referred(core, frame, Reference::NONE);
+    }
+
+    /// The same with what a card said of the packet's flow.
+    ///
+    /// # Panics
+    /// If there is no such core.
+    #[inline]
+    pub fn stage_referred(&mut self, core: usize, frame: Frame, reference: Reference) {
         let Frame { stamp, entry, refused, place: Place { first_line: number, .. }, .. } = frame;
         self.sent[core] += 1;
-        self.staged[core].push(Passed { ready_ns: 0, stamp, number, entry, refused });
+        self.staged[core].push(Passed { ready_ns: 0, stamp, number, entry, refused, reference });
     }
 
     /// Passes on what was received, to each core in order.

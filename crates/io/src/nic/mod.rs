@@ -37,7 +37,7 @@ pub use self::offer::Offer;
 pub use self::pace::{Pace, Shape};
 use self::queue::Queue;
 use crate::pool::Pool;
-use crate::{Closed, Fate, Foreign, Frame, Packets, Port, Received};
+use crate::{Closed, Fate, Foreign, Frame, Packets, Port, Received, Reference};
 
 /// One queue of a simulated card.
 pub struct NicPort<C> {
@@ -46,6 +46,8 @@ pub struct NicPort<C> {
     source: Source,
     /// What a front passes on beside what comes from the card, where there are both.
     beside: Option<(Behind, Vec<Passed>)>,
+    /// Whether packets get the references that a front passes on with them.
+    has_references: bool,
     pool: Pool,
     received: u64,
     latency: Option<Latency>,
@@ -103,6 +105,18 @@ impl<C: Clock> NicPort<C> {
         NicPort::from(Source::Front(behind, Vec::with_capacity(frames)), offer, pool, clock)
     }
 
+    /// The same with a pool of its own choice, which may share its memory with those of other queues, and with the references that the
+    /// front puts before packets.
+    ///
+    /// # Panics
+    /// If a packet is longer than the frames of the pool.
+    pub fn behind_in_pool(offer: Offer, behind: Behind, pool: Pool, clock: C) -> NicPort<C> {
+        pool.assert_fits(&offer.packets);
+        let passed = Vec::with_capacity(pool.frames_of_all());
+        let port = NicPort::from(Source::Front(behind, passed), offer, pool, clock);
+        NicPort { has_references: true, ..port }
+    }
+
     /// A queue that other ports have as well; `offer` and `frames` as above. What the card drops is counted where `counts`.
     ///
     /// # Panics
@@ -113,7 +127,8 @@ impl<C: Clock> NicPort<C> {
     }
 
     fn from(source: Source, offer: Offer, pool: Pool, clock: C) -> NicPort<C> {
-        NicPort { offer, clock, source, beside: None, pool, received: 0, latency: None }
+        let (beside, has_references, received, latency) = (None, false, 0, None);
+        NicPort { offer, clock, source, beside, has_references, pool, received, latency }
     }
 
     /// With a second queue, which [`Port::receive_beside`] takes from: what a core in front passes on.
@@ -202,7 +217,7 @@ impl<C: Clock> NicPort<C> {
 
     /// Takes up to `max` of those that wait, as far as there are frames; says whether more may come.
     fn take(&mut self, frames: &mut Vec<Frame>, max: usize, now_ns: u64) -> bool {
-        let NicPort { offer, source, pool, .. } = self;
+        let NicPort { offer, source, pool, has_references, .. } = self;
         let mut wanted = max.min(pool.free());
         match source {
             Source::Card(queue) => {
@@ -220,16 +235,16 @@ impl<C: Clock> NicPort<C> {
                 })
             }
             Source::Front(behind, passed) => {
-                take_passed(offer, pool, (behind, passed), frames, wanted, now_ns)
+                take_passed(offer, (pool, *has_references), (behind, passed), frames, wanted, now_ns)
             }
         }
     }
 }
 
-/// Takes up to `max` of those that a front has passed on; says whether more may come.
+/// Takes up to `max` of those that a front has passed on, with references or without; says whether more may come.
 fn take_passed(
     offer: &Offer,
-    pool: &mut Pool,
+    (pool, has_references): (&mut Pool, bool),
     (behind, passed): (&mut Behind, &mut Vec<Passed>),
     frames: &mut Vec<Frame>,
     max: usize,
@@ -238,7 +253,14 @@ fn take_passed(
     // Asked before: a front that is gone has passed on all that it will.
     let may_come = !behind.end.is_abandoned();
     behind.take(passed, max, now_ns);
+    let before = frames.len();
     fill_passed(offer, pool, passed, frames);
+    if has_references {
+        for (frame, passed) in frames[before..].iter_mut().zip(&*passed) {
+            pool.refer(frame, passed.reference);
+        }
+    }
+    passed.clear();
     may_come || !behind.end.is_empty()
 }
 
@@ -264,19 +286,14 @@ fn fill(
 }
 
 /// Packets that a front has passed on, for which there are frames.
-fn fill_passed(
-    Offer { packets, .. }: &Offer,
-    pool: &mut Pool,
-    passed: &mut Vec<Passed>,
-    frames: &mut Vec<Frame>,
-) {
+fn fill_passed(Offer { packets, .. }: &Offer, pool: &mut Pool, passed: &[Passed], frames: &mut Vec<Frame>) {
     // The front's core has them in its cache, not this one.
     passed.iter().for_each(|passed| packets.prefetch_bytes(packets.of_number(passed.number), 0));
     let mut taken = pool.take(passed.len());
-    frames.extend(passed.drain(..).map(|Passed { stamp, number, entry, refused, .. }| Frame {
-        entry,
-        refused,
-        ..taken.fill(packets, packets.of_number(number), stamp)
+    frames.extend(passed.iter().map(|Passed { stamp, number, entry, refused, .. }| Frame {
+        entry: *entry,
+        refused: *refused,
+        ..taken.fill(packets, packets.of_number(*number), *stamp)
     }));
 }
 
@@ -305,7 +322,8 @@ impl<C: Clock> Port for NicPort<C> {
         let before = frames.len();
         let Some((behind, passed)) = &mut self.beside else { return Received::End };
         let max = max.min(self.pool.free());
-        let may_come = take_passed(&self.offer, &mut self.pool, (behind, passed), frames, max, now_ns);
+        let may_come =
+            take_passed(&self.offer, (&mut self.pool, false), (behind, passed), frames, max, now_ns);
         self.count(frames.len() - before, may_come)
     }
 
@@ -334,6 +352,11 @@ impl<C: Clock> Port for NicPort<C> {
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.pool.bytes(frame)
+    }
+
+    #[inline]
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        self.pool.references(frames, references);
     }
 
     #[inline]

@@ -48,20 +48,25 @@ impl Arena {
     /// The bytes of a packet.
     #[inline]
     pub(super) fn bytes<'a>(&'a self, place: &'a Place) -> &'a [u8] {
+        &self.buffer(place)[place.data()]
+    }
+
+    /// The whole buffer around a packet, to be read.
+    #[inline]
+    pub(super) fn buffer<'a>(&'a self, place: &'a Place) -> &'a [u8] {
         let region = self.region(place);
         // SAFETY: the region lies in `memory` (checked), and the shared borrow of the only place
         // that names it keeps everyone from writing to it for as long as `'a`: there is one for each region
         // between being taken and being given back, and those of live places do not overlap (`take` and
         // `give_back` see to it). A place moves between threads through channels that synchronise.
-        let buffer = unsafe { std::slice::from_raw_parts(region.cast_const(), place.buffer_bytes()) };
-        &buffer[place.data()]
+        unsafe { std::slice::from_raw_parts(region.cast_const(), place.buffer_bytes()) }
     }
 
     /// The whole buffer around a packet.
     #[inline]
     pub(super) fn buffer_mut<'a>(&'a self, place: &'a mut Place) -> &'a mut [u8] {
         let region = self.region(place);
-        // SAFETY: as in `bytes`; the exclusive borrow of the only place keeps everyone else away.
+        // SAFETY: as in `buffer`; the exclusive borrow of the only place keeps everyone else away.
         unsafe { std::slice::from_raw_parts_mut(region, place.buffer_bytes()) }
     }
 

@@ -11,7 +11,7 @@ use super::collector::{Collector, Order};
 use crate::capture::{MAX_PACKET_BYTES, Record};
 use crate::receive::Receive;
 use crate::simulation::give_turn;
-use crate::{Closed, Done, Fate, Foreign, Frame, Port, Queue, Received, Waiting};
+use crate::{Closed, Done, Fate, Foreign, Frame, Port, Queue, Received, Reference, Waiting};
 
 /// Bytes of all frames between feeder and collector.
 const ARENA_BYTES: usize = 8 << 20;
@@ -170,6 +170,12 @@ impl Feeder {
         self.arena.bytes(&frame.place)
     }
 
+    /// Puts a card's reference before a packet that was just taken in.
+    pub fn refer(&mut self, frame: &mut Frame, reference: Reference) {
+        let start = frame.place.data().start;
+        reference.write(self.arena.buffer_mut(&mut frame.place), start);
+    }
+
     /// How far the packets' times ran back.
     pub fn ran_back(&self) -> RanBack {
         self.stamper.ran_back()
@@ -267,6 +273,12 @@ impl Port for ReplayPort {
 
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.arena.bytes(&frame.place)
+    }
+
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        for (frame, reference) in frames.iter().zip(references) {
+            *reference = Reference::read(self.arena.buffer(&frame.place), frame.place.data().start);
+        }
     }
 
     fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {

@@ -23,11 +23,11 @@ impl Meter for Fixed {
     }
 }
 
-pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
+pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 
 const PACKET_NS: u64 = 100;
 
-pub(super) fn trace(model: &str) -> Trace {
+pub(crate) fn trace(model: &str) -> Trace {
     let mut trace = Trace::default();
     Model::parse(model).expect("a model").generate(|time_ns, data| {
         trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });

@@ -1,7 +1,8 @@
-//! `paceline bench dyssect`: what more shards cost on one core, what skew leaves of several cores, and how long packets with and
-//! without priority wait there (`waits`). The shapes stand beside Fig. 1, 4, 5 and 6 and Table V of Dyssect (INFOCOM'22).
+//! `paceline bench dyssect`: what more shards cost on one core, what skew leaves of several cores, how long packets with and without priority
+//! wait there (`waits`), what of an offered load they take (`throughput`), and what a card that looks flows up saves. The shapes stand beside Fig. 1, 4, 5 and 6 and Table V of Dyssect (INFOCOM'22).
 
 mod steps;
+mod throughput;
 mod waits;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use traffic::Model;
 
 use self::steps::{PASSES, Steps, WINDOW_NS};
+use self::throughput::{LookUps, Throughput};
 use self::waits::{CardShare, Waits};
 use crate::args::{generate, number};
 use crate::failure::{Failure, INTERRUPTED};
@@ -28,6 +30,9 @@ use crate::progress::interruptible;
 
 /// From packet to packet, ns: about what 36 Gbit/s are in packets of 1001 bytes, as in the paper.
 const GAP_NS: u64 = 250;
+
+/// How long 99 in 100 packets with priority may wait where throughput is measured, µs: about the paper's p99.5.
+const THROUGHPUT_SLO_US: f64 = 500.0;
 
 #[derive(Args)]
 pub struct BenchDyssectArgs {
@@ -45,6 +50,9 @@ pub struct BenchDyssectArgs {
     /// Runs with each number of shards, of which the fastest counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub rounds: usize,
+    /// How long packets are offered in each trial of Fig. 4a, in their own time: the controller decides every 100 ms
+    #[arg(long, value_name = "MS", default_value_t = 1_200, value_parser = number(1..=60_000))]
+    pub trial_ms: usize,
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -73,8 +81,12 @@ pub struct DyssectBench {
     skew: Vec<Skew>,
     /// More and more packets on virtual cores: Fig. 4.
     waits: Vec<Waits>,
+    /// More and more packets on virtual cores, in the time that the chain takes: Fig. 4a.
+    throughput: Vec<Throughput>,
     /// Look-ups that a card could take over: Fig. 6.
     card: CardShare,
+    /// One core whose card takes them over: Fig. 6.
+    look_ups: Vec<LookUps>,
 }
 
 /// One core with so many shards.
@@ -135,6 +147,11 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
             return Ok(ExitCode::from(INTERRUPTED));
         }
     }
+    let (chain_of_4, stop) = (waits::prioritised(&chain, &trace, THROUGHPUT_SLO_US), &progress.stop);
+    let one_pps = shards.first().map_or(1.0, |one| one.mpps) * 1e6;
+    let trials = (one_pps, args.trial_ms as f64 / 1e3);
+    let throughput = throughput::throughputs(&chain_of_4, args.cores, &trace, trials, stop)?;
+    let look_ups = throughput::look_ups(&chain, &trace, args.rounds, stop)?;
     let bench = DyssectBench {
         paceline: env!("CARGO_PKG_VERSION"),
         command: command_line(),
@@ -146,7 +163,9 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
         cores: args.cores,
         skew,
         waits: waits::waits(&chain, args.cores, &trace)?,
+        throughput,
         card: waits::card_share(&chain, &trace),
+        look_ups,
     };
     reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
@@ -230,6 +249,15 @@ fn render(bench: &DyssectBench) -> String {
     text += &table(&head, &rows, 3);
     text += "virtual: packets wait for their core's queue alone, and rsspp has as many cores as dyssect used. The paper, with a NAT and an IDS: p99.5 of 495 us with priority where RSS++ has \
              728, on as many cores or fewer, with 67 moves of shards where RSS++ has 758\n";
-    text += &heading("Fig. 6: look-ups in the card, by loads alone");
-    text + &bench.card.text()
+    text += &heading(&format!(
+        "Fig. 4a: what {cores} virtual cores take, 99 in 100 with priority wait no longer than {THROUGHPUT_SLO_US} us"
+    ));
+    let rows: Vec<_> = bench.throughput.iter().map(Throughput::row).collect();
+    text += &table(&["offered Gbit/s", "strategy", "Gbit/s", "lost", "cores busy"], &rows, 2);
+    text += "the chain's own time on virtual cores; flows are new at first. The paper: as much as RSS++ or more\n";
+    text += &heading("Fig. 6: look-ups in the card");
+    text += &bench.card.text();
+    let without = bench.look_ups.first().map_or(0.0, |look_ups| look_ups.mpps);
+    let rows: Vec<_> = bench.look_ups.iter().map(|look_ups| look_ups.row(without)).collect();
+    text + &table(&["flows in the card", "Mpps", "to none"], &rows, 1)
 }

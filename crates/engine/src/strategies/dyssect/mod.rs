@@ -3,6 +3,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `card` | a card that tells cores where the states of the largest flows are |
 //! | `classified` | which bucket a packet with priority is in, where the chain has classes of traffic |
 //! | `controller` | who steps what from period to period, by their packets |
 //! | `objective` | how much a core may have to do so that packets wait no longer than they may |
@@ -13,6 +14,7 @@
 //! The protocols are [`control`]'s: [`control::Migration`] for shards, [`control::Offloading`] for their parts. What the
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
+mod card;
 mod classified;
 pub(super) mod controller;
 mod objective;
@@ -94,7 +96,8 @@ impl Strategy for Dyssect {
         owners.truncate(shards);
         let controller = ShardController::new(chain, plan);
         let meter = controller.objective.as_ref().map(Objective::meter);
-        let (orders, signals, cores) = Core::all(&owners, plan.cores, meter);
+        let (card, links) = card::card(plan.card_flows, plan.cores);
+        let (orders, signals, cores) = Core::all(&owners, plan.cores, meter, links);
         let rebalancing = plan.rebalancing.unwrap_or_default();
         let (assign, active) = (self.assign(chain, plan), plan.active.clone());
         plan.account.begin(self.name(), plan.cores, "shard", &owners);
@@ -104,7 +107,8 @@ impl Strategy for Dyssect {
             told.priority = has_classes.then(|| told.priority.take().unwrap_or_default());
         });
         let account = Arc::clone(&plan.account);
-        let steering = Steering::new(assign, controller, rebalancing, active, (orders, signals), account);
+        let steering =
+            Steering::new(assign, controller, rebalancing, active, (orders, signals), account, card);
         let intakes = cores.into_iter().map(|core| -> Box<dyn Intake> { Box::new(core) });
         Team { dispatcher: Box::new(steering), intakes: intakes.collect() }
     }

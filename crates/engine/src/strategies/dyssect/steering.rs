@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use control::{Buckets, Orders, Placement};
-use io::{Closed, Frame};
+use io::{Closed, Frame, Reference};
 use ring::Producer;
 use strategy::{ActiveCores, Assign, Move, Rebalancing, Schedule};
 use wire::{Headers, Stamp};
 
 use crate::strategies::account::{Account, Decision, RatioChange, why};
 use crate::strategies::dispatch::{Dispatcher, Queues};
+use crate::strategies::dyssect::card::FlowCard;
 use crate::strategies::dyssect::controller::ShardController;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::dyssect::worker::{Says, Signal};
@@ -31,6 +32,8 @@ pub(super) struct Steering {
     orders: Orders,
     signals: Vec<Producer<Signal>>,
     account: Arc<Account>,
+    /// Where a card looks flows up.
+    card: Option<FlowCard>,
 }
 
 impl Steering {
@@ -42,6 +45,7 @@ impl Steering {
         active: ActiveCores,
         (orders, signals): (Orders, Vec<Producer<Signal>>),
         account: Arc<Account>,
+        card: Option<FlowCard>,
     ) -> Steering {
         Steering {
             hash,
@@ -55,6 +59,7 @@ impl Steering {
             orders,
             signals,
             account,
+            card,
         }
     }
 
@@ -157,6 +162,14 @@ impl Drop for Steering {
 }
 
 impl Dispatcher for Steering {
+    fn refers(&self) -> bool {
+        self.card.is_some()
+    }
+
+    fn refer(&mut self, headers: &Headers) -> Reference {
+        self.card.as_mut().map_or(Reference::NONE, |card| card.refer(headers))
+    }
+
     #[inline]
     fn dispatch(
         &mut self,

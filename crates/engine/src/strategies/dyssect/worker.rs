@@ -18,9 +18,11 @@ use table::Horizon;
 
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
+use crate::path::laps::Laps;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, bucket_of};
 use crate::path::receive::{Intake, IntakeCounters, Moves};
+use crate::strategies::dyssect::card::Referring;
 use crate::strategies::dyssect::unit::{Unit, Which, WholeShard};
 
 /// What the controller tells a core, when so many packets of the core's queue, from the first ever, have been worked off.
@@ -123,6 +125,8 @@ pub(super) struct Core {
     meter: Option<Arc<Meter>>,
     /// When the last batch was begun, and how many packets it has.
     begun: Option<(Instant, usize)>,
+    /// Where a card looks flows up.
+    card: Option<Referring>,
 }
 
 impl Core {
@@ -131,12 +135,14 @@ impl Core {
         owners: &[u16],
         cores: usize,
         meter: Option<&Arc<Meter>>,
+        links: Vec<Option<Referring>>,
     ) -> (Orders, Vec<Producer<Signal>>, Vec<Core>) {
         let (orders, migrations) = migration(owners, cores, IN_HAND * owners.len());
         let offloadings = offloading(owners, cores, OFFLOADING_PACKETS);
         let mut signals = Vec::new();
         let mut all = Vec::new();
-        for (number, (mut migration, mut offloading)) in migrations.into_iter().zip(offloadings).enumerate() {
+        let protocols = migrations.into_iter().zip(offloadings).zip(links);
+        for (number, ((mut migration, mut offloading), card)) in protocols.enumerate() {
             migration.reserve(HELD_PACKETS);
             offloading.reserve(WAITING_PACKETS + BATCH_PACKETS);
             let (to_core, of_controller) = ring(IN_HAND * owners.len());
@@ -160,6 +166,7 @@ impl Core {
                 moves: Moves::default(),
                 meter: meter.cloned(),
                 begun: None,
+                card,
             });
         }
         (orders, signals, all)
@@ -428,9 +435,26 @@ impl Intake for Core {
         }
     }
 
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        match &mut self.card {
+            None => chain.process(batch, port, laps),
+            Some(card) => card.step(chain, batch, port, laps),
+        }
+    }
+
+    fn took(&mut self, busy_ns: u64, packets: u64) {
+        self.begun = None;
+        if let Some(meter) = &self.meter {
+            meter.add(busy_ns, packets);
+        }
+    }
+
     fn counters(&self) -> IntakeCounters {
+        let (referred_packets, wrong_references) =
+            self.card.as_ref().map_or((0, 0), |card| (card.right, card.wrong));
         let held = self.migration.held().len() + self.offloading.waiting().len();
-        let moves = Moves { held_packets: held as u64, blocked: self.offloading.blocked(), ..self.moves };
+        let (held_packets, blocked) = (held as u64, self.offloading.blocked());
+        let moves = Moves { held_packets, blocked, referred_packets, wrong_references, ..self.moves };
         IntakeCounters { moves, ..IntakeCounters::default() }
     }
 

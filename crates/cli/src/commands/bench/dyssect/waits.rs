@@ -57,14 +57,7 @@ pub struct CardShare {
 
 /// All objectives and rates under both strategies.
 pub fn waits(chain: &Chain, cores: usize, trace: &Trace) -> Result<Vec<Waits>, Failure> {
-    let (flows, sizes) = flows_of(chain, trace);
-    let priority = short_flows(&sizes);
-    let hosts = (0..trace.len()).filter(|number| priority[flows[*number]]).map(|number| {
-        let record = trace.packet(number);
-        chain.headers(record.link, record.data, record.wire_len).src
-    });
-    let classes = Classes::of_hosts(hosts);
-    let has_priority: Vec<bool> = flows.iter().map(|flow| priority[*flow]).collect();
+    let (classes, has_priority) = classes_of(chain, trace);
     let mut all = Vec::new();
     for slo_us in SLOS_US {
         let slo = Some(Slo { p99_us: slo_us });
@@ -80,6 +73,23 @@ pub fn waits(chain: &Chain, cores: usize, trace: &Trace) -> Result<Vec<Waits>, F
         }
     }
     Ok(all)
+}
+
+/// Classes in which the shortest flows have priority, and which packets then have it.
+fn classes_of(chain: &Chain, trace: &Trace) -> (Classes, Vec<bool>) {
+    let (flows, sizes) = flows_of(chain, trace);
+    let priority = short_flows(&sizes);
+    let hosts = (0..trace.len()).filter(|number| priority[flows[*number]]).map(|number| {
+        let record = trace.packet(number);
+        chain.headers(record.link, record.data, record.wire_len).src
+    });
+    let classes = Classes::of_hosts(hosts);
+    (classes, flows.iter().map(|flow| priority[*flow]).collect())
+}
+
+/// A chain in which the shortest flows have priority, and an objective for them.
+pub fn prioritised(chain: &Chain, trace: &Trace, slo_us: f64) -> Chain {
+    Chain { slo: Some(Slo { p99_us: slo_us }), classes: classes_of(chain, trace).0, ..chain.clone() }
 }
 
 /// Exponential times between packets, ns: the one ahead of this packet.
@@ -211,8 +221,8 @@ impl CardShare {
     /// The figure, for people.
     pub fn text(&self) -> String {
         format!(
-            "a card that does the look-ups of the largest {} flows, one in 100, does them for {:.1}% of packets; what that saves a core is \
-             not measured, since no card here does it\n",
+            "a card that does the look-ups of the largest {} flows, one in 100, does them for {:.1}% of packets; below, the \
+             time of one virtual core with a simulated card that does\n",
             self.flows,
             self.packets * 100.0
         )

@@ -1,0 +1,68 @@
+use wire::{Addr, Headers};
+
+use super::*;
+
+fn packet(host: u16) -> Headers {
+    let [a, b] = host.to_be_bytes();
+    Headers { src: Addr::v4([10, 0, a, b]), ..Headers::default() }
+}
+
+fn update(host: u16, reference: u64) -> Update {
+    Update { key: FiveTuple::of(&packet(host)), reference: Reference(reference) }
+}
+
+fn card_of(flows: usize) -> FlowCard {
+    card(flows, 2).0.expect("a card with rules")
+}
+
+#[test]
+fn a_flow_has_the_reference_that_was_told_last_until_it_is_taken_back() {
+    let mut card = card_of(100);
+    assert_eq!(card.refer(&packet(1)), Reference::NONE);
+    for reference in [5, 9, 0, 7] {
+        card.update(update(1, reference));
+        assert_eq!(card.refer(&packet(1)), Reference(reference));
+        assert_eq!(card.refer(&packet(2)), Reference::NONE);
+    }
+}
+
+#[test]
+fn there_are_no_more_rules_than_it_has_and_the_largest_flows_keep_theirs() {
+    for flows in [1, 3, 8, 100] {
+        let mut card = card_of(flows);
+        let large = |host: u16| host < 4;
+        for round in 0..200u16 {
+            for host in 0..1_000u16 {
+                card.update(update(host, u64::from(host) + 1));
+                let packets = if large(host) { 1_000 } else { u16::from(round % 7 == host % 7) };
+                (0..packets).for_each(|_| {
+                    card.refer(&packet(host));
+                });
+            }
+        }
+        let has = (0..1_000u16).filter(|host| card.refer(&packet(*host)) != Reference::NONE);
+        assert!(has.count() <= flows);
+        if flows == 100 {
+            assert!((0..4).all(|host| card.refer(&packet(host)) != Reference::NONE), "of {flows}");
+        }
+    }
+}
+
+#[test]
+fn what_a_core_tells_is_seen_and_what_finds_no_room_is_lost() {
+    let (card, mut cores) = card(100, 2);
+    let (mut card, mut core) = (card.expect("rules"), cores.remove(1).expect("a link"));
+    let told = (0..1_000).filter(|host| core.updates.push(update(*host, 1)).is_ok()).count();
+    assert_eq!(told, UPDATES);
+    let first = card.refer(&packet(0));
+    let all = (0..1_000).filter(|host| card.refer(&packet(*host)) != Reference::NONE).count();
+    assert!(first != Reference::NONE && (50..=100).contains(&all), "{first:?}, {all}");
+    drop(card);
+    assert!(core.updates.is_abandoned());
+}
+
+#[test]
+fn a_card_without_rules_is_none() {
+    let (card, cores) = card(0, 3);
+    assert!(card.is_none() && cores.iter().all(Option::is_none) && cores.len() == 3);
+}
