@@ -78,7 +78,9 @@ impl<K: FlowKey> Walk<'_, K> {
         (&mut *members[member], Steps { batch, table, located, port: *port })
     }
 
-    /// A block for the packet's new flow.
+    /// A block for the packet's new flow. Not inlined: what it needs would be loaded and put by ahead of each packet's steps.
+    #[cold]
+    #[inline(never)]
     fn insert(&mut self, packet: usize) {
         let Frame { stamp, entry, .. } = self.batch.frames[packet];
         let now_ns = stamp.time_ns;

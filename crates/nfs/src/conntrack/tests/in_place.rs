@@ -149,7 +149,7 @@ fn exchange((first_seqs, scales, turns): ([u32; 2], [u8; 2], Vec<Turn>)) -> Vec<
         headers.l3_len += len;
         if letters.contains('S') {
             headers.tcp_shape = (5 << 4) | sender.scale;
-            headers.marks.set(Marks::SACK_PERMITTED, sender.scale % 2 == 0);
+            headers.marks.set(Marks::SACK_PERMITTED, sender.scale.is_multiple_of(2));
         }
         headers.marks.set(Marks::FIRST_FRAGMENT, wrong & 8 != 0);
         packets.push((u64::from(wrong % 1_000) * 1_000_000, headers));
@@ -225,7 +225,7 @@ proptest! {
 
 /// A whole connection: handshake, data both ways, a close; then a packet that no connection has.
 fn whole() -> Vec<(u64, Headers)> {
-    let turn = |number: u32| (number % 3 == 0, 9, 100 * (number % 2) as u16, 500, 9, 0);
+    let turn = |number: u32| (number.is_multiple_of(3), 9, 100 * (number % 2) as u16, 500, 9, 0);
     let data = (0..20).map(turn);
     let close = [(true, 0, 0, 500, 9, 0), (false, 9, 0, 500, 9, 0), (false, 0, 0, 500, 9, 0)];
     let forged = [(true, 9, 10, 500, 0, (1 << 30) | 1)];
