@@ -244,7 +244,7 @@ fn own_ports(chain: &Chain, plan: &Plan, packets: Vec<Packet>, reloads: usize) -
         });
         let table = Some(Box::new(Entries(Arc::clone(&steering))) as Box<dyn Table>);
         let outcome = run_live_each::<(), _>(chain, plan, &mut ports, table, &progress);
-        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        let outcome = outcome.expect("it runs");
         assert_eq!(outcome.packets as usize, lock(&steering.left).0);
         assert_eq!(outcome.moves.entries_in, outcome.moves.entries_out, "no entry is on its way");
     });
