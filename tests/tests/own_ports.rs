@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::strategies::{RSSPP, SINGLE, Table, TableError};
 use engine::{Chain, Plan, Progress, Seen, replay_capture, run_live_each};
@@ -25,6 +25,9 @@ const TIME_NS: u64 = 1_700_000_000_000_000_000;
 const QUEUES: usize = 2;
 /// Frames of each core.
 const FRAMES: usize = 512;
+/// Room for a packet that its sender left to a card to be segmented.
+const LONGEST: usize = 1 << 16;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// By number, what became of a packet, and its bytes as it left.
 type Left = Vec<Option<(Fate, Vec<u8>)>>;
@@ -99,6 +102,7 @@ impl Table for Entries {
 struct OwnPort {
     core: usize,
     pool: Pool,
+    begin: Instant,
     steering: Arc<Steering>,
     progress: Arc<Progress>,
     next: usize,
@@ -111,6 +115,7 @@ struct OwnPort {
 
 impl Port for OwnPort {
     fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        assert!(self.begin.elapsed() < PATIENCE, "some packet waits for ever");
         self.next = (self.next + 1) % QUEUES;
         let mut queue = lock(&self.steering.queues[self.core][self.next]);
         let before = frames.len();
@@ -119,7 +124,8 @@ impl Port for OwnPort {
             queue.taken += 1;
             self.received += 1;
             let stamp = Stamp { seq: packet.seq, time_ns: TIME_NS };
-            frames.extend(self.pool.fill(stamp, packet.link, packet.wire_len, &packet.data));
+            let frame = self.pool.fill(stamp, packet.link, packet.wire_len, &packet.data);
+            frames.push(frame.expect("a frame is free, and no packet is longer"));
         }
         if frames.len() > before { Received::Frames } else { Received::Idle }
     }
@@ -219,7 +225,8 @@ fn own_ports(chain: &Chain, plan: &Plan, packets: Vec<Packet>, reloads: usize) -
     let progress = Arc::new(Progress::default());
     let port = |core| OwnPort {
         core,
-        pool: Pool::new(FRAMES, 2_048),
+        pool: Pool::chunks(FRAMES, LONGEST, 0).0,
+        begin: Instant::now(),
         steering: Arc::clone(&steering),
         progress: Arc::clone(&progress),
         next: 0,
@@ -229,6 +236,7 @@ fn own_ports(chain: &Chain, plan: &Plan, packets: Vec<Packet>, reloads: usize) -
         passed: 0,
     };
     let mut ports: Vec<OwnPort> = (0..plan.cores).map(port).collect();
+    let frames: Vec<usize> = ports.iter_mut().map(|port| port.pool.free()).collect();
     thread::scope(|scope| {
         scope.spawn(|| steering.run(chain, plan, packets));
         scope.spawn(|| {
@@ -244,11 +252,12 @@ fn own_ports(chain: &Chain, plan: &Plan, packets: Vec<Packet>, reloads: usize) -
         });
         let table = Some(Box::new(Entries(Arc::clone(&steering))) as Box<dyn Table>);
         let outcome = run_live_each::<(), _>(chain, plan, &mut ports, table, &progress);
-        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        let outcome = outcome.expect("it runs");
         assert_eq!(outcome.packets as usize, lock(&steering.left).0);
         assert_eq!(outcome.moves.entries_in, outcome.moves.entries_out, "no entry is on its way");
     });
-    assert!(ports.iter_mut().all(|port| port.pool.free() == FRAMES), "all frames are at home");
+    let at_home: Vec<usize> = ports.iter_mut().map(|port| port.pool.free()).collect();
+    assert_eq!(at_home, frames, "all frames are at home");
     let left = std::mem::take(&mut lock(&steering.left).1);
     (left, steering.moves.load(Ordering::Relaxed))
 }

@@ -260,6 +260,8 @@ impl Intake for Mover {
         match received {
             _ if !batch.frames.is_empty() => Received::Frames,
             Received::End if self.protocol.is_settled() || self.protocol.is_broken() => Received::End,
+            // What waits now waits for ever: it came to a core that nobody had told of its entry.
+            Received::End if self.own.is_some() && !self.protocol.is_under_way() => Received::End,
             _ => Received::Idle,
         }
     }
