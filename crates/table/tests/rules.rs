@@ -94,6 +94,35 @@ fn a_full_table_rejects_or_evicts_the_flow_nearest_to_its_deadline() {
     assert_eq!(reject.holds([1, 2, 3, 4]), [true, false, true, true]);
 }
 
+/// What somebody says of a block holds of no key but that of the flow that has it now.
+#[test]
+fn a_block_is_its_flows_alone() {
+    let mut table = Table::new(4, Reject, 3);
+    assert!([1, 2, 3].iter().all(|number| table.set(*number, 0, 10)));
+    let wanted = |table: &Table, slot: Slot, number: u32| {
+        let key = key(number);
+        table.table.wanted_at(slot, key.short(), || key)
+    };
+    let slots = [1, 2, 3].map(|number| table.find(number));
+    for (number, slot) in (1..).zip(slots) {
+        let key = key(number);
+        let expected = Wanted::new(key.short(), table.table.hash(key.short(), || key));
+        assert_eq!(wanted(&table, slot, number), Some(expected));
+        assert!((1..=9).all(|other| other == number || wanted(&table, slot, other).is_none()));
+    }
+    let others = [3, 4, 1_000, u32::MAX].map(Slot::of_number);
+    assert!(others.iter().all(|slot| (0..=9).all(|number| wanted(&table, *slot, number).is_none())));
+    // Flow 2 ends: its block keeps its bytes until another has it.
+    let part = table.part;
+    table.table.cell_mut(slots[1], part).clear();
+    table.table.has_lost_a_state(slots[1]);
+    assert!(!table.table.has_state(slots[1]) && wanted(&table, slots[1], 2).is_some(), "until maintenance");
+    table.table.maintain(Horizon::claim(0), |_, _| ());
+    assert!(wanted(&table, slots[1], 2).is_none());
+    assert!(table.set(8, 0, 10) && table.set(9, 0, 10));
+    assert!(slots.iter().all(|slot| wanted(&table, *slot, 2).is_none()));
+}
+
 /// A flood of half-open flows fills the table many times over: no established flow goes.
 #[test]
 fn under_a_flood_the_flows_with_the_short_time_outs_go() {

@@ -5,7 +5,6 @@ use engine::strategies::{Shards, Strategy};
 use engine::{Chain, Plan};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
-use crate::args::number;
 use crate::failure::Failure;
 
 /// How a card spreads packets over cores, and how often that changes.
@@ -31,8 +30,8 @@ pub struct CardArgs {
     #[arg(long, value_name = "N", value_parser = shards)]
     pub shards: Option<Shards>,
     /// Flows that dyssect's card looks up for its cores in a run over a capture, the largest ones; 0 for none [default: 10000]
-    #[arg(long, value_name = "N", value_parser = number(0..=10_000_000))]
-    pub card_flows: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    pub card_flows: Option<u64>,
 }
 
 impl CardArgs {
@@ -69,7 +68,7 @@ impl CardArgs {
                 strategy.name()
             )));
         }
-        plan.card_flows = self.card_flows.unwrap_or(plan.card_flows);
+        plan.card_flows = self.card_flows.map_or(plan.card_flows, |flows| flows as usize);
         plan.shards = self.shards.or(plan.shards);
         plan.indirection_entries = self.indirection_entries;
         Ok(plan)

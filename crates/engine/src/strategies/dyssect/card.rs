@@ -136,7 +136,7 @@ impl FlowCard {
 
     fn set(&mut self, key: &FiveTuple) -> &mut [Rule] {
         let sets = self.rules.len() / self.ways;
-        let set = (u128::from(hash_bytes(key.as_bytes(), 0)) * sets as u128 >> 64) as usize;
+        let set = ((u128::from(hash_bytes(key.as_bytes(), 0)) * sets as u128) >> 64) as usize;
         &mut self.rules[set * self.ways..(set + 1) * self.ways]
     }
 }
