@@ -7,8 +7,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use sequencer::{
-    Form, HEADER_LEN, History, ItemLayout, Kind, Layout, Part, Receiver, Rejected, Sequencer, TypedLayout, outer_ethernet,
-    write_key,
+    Form, HEADER_LEN, History, ItemLayout, Kind, Layout, Part, Receiver, Rejected, Sequencer, TypedLayout,
+    outer_ethernet, write_key,
 };
 use wire::{Headers, LinkType};
 
@@ -39,7 +39,10 @@ impl Run<'_> {
     fn over<L: Layout + Clone>(&self, layout: &L, check: impl Fn(&[u8])) {
         let Run { cores, flags, len, rest } = *self;
         let frames = match flags & 1 == 0 {
-            true => rest.chunks(usize::from(len) * 4 + 1).map(|bytes| dressed(bytes, layout.form(), flags)).collect(),
+            true => rest
+                .chunks(usize::from(len) * 4 + 1)
+                .map(|bytes| dressed(bytes, layout.form(), flags))
+                .collect(),
             false => sequenced(layout, cores, flags, rest),
         };
         let mut receiver = Receiver::starting_at(0);
