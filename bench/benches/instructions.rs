@@ -9,7 +9,10 @@ use std::hint::black_box;
 
 use engine::strategies::{DYSSECT, RSS, RSSPP, SCR, SHARED, SINGLE, Shards, Strategy};
 use engine::strategies::{Dispatcher, Ingress, Queues, Team};
-use engine::{BATCH_PACKETS, Chain, ChainCore, CoreCounters, Intake, Mover, Plan, Registry, turn};
+use engine::{
+    BATCH_PACKETS, Chain, ChainCore, CoreCounters, External, Intake, Mover, Plan, Recovery, Registry,
+};
+use engine::{SequencedAs, Sequencing, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Reference, Trace};
@@ -195,6 +198,36 @@ fn card(mut referred: Referred) -> Referred {
 fn replicas(mut replicating: Replicating) -> Replicating {
     replicating.turns();
     replicating
+}
+
+// The same where packets bring their history along: version 1 of the format, whose items hold headers, and version 2, whose
+// items hold what functions read.
+#[library_benchmark]
+#[bench::ddos_single(args = (1, SequencedAs::Newest, "ddos", Spread::OneFlow), setup = Bringing::new)]
+#[bench::ddos_headers(args = (7, SequencedAs::Headers, "ddos", Spread::OneFlow), setup = Bringing::new)]
+#[bench::ddos_typed(args = (7, SequencedAs::Newest, "ddos", Spread::OneFlow), setup = Bringing::new)]
+#[bench::policer_single(args = (1, SequencedAs::Newest, "policer", Spread::ManyFlows), setup = Bringing::new)]
+#[bench::policer_headers(args = (7, SequencedAs::Headers, "policer", Spread::ManyFlows), setup = Bringing::new)]
+#[bench::policer_typed(args = (7, SequencedAs::Newest, "policer", Spread::ManyFlows), setup = Bringing::new)]
+#[bench::conntrack_single(args = (1, SequencedAs::Newest, "conntrack", Spread::OneFlow), setup = Bringing::new)]
+#[bench::conntrack_headers(args = (7, SequencedAs::Headers, "conntrack", Spread::OneFlow), setup = Bringing::new)]
+#[bench::conntrack_typed(args = (7, SequencedAs::Newest, "conntrack", Spread::OneFlow), setup = Bringing::new)]
+fn history_replayed(mut bringing: Bringing) -> Bringing {
+    bringing.turns();
+    bringing
+}
+
+// What a sequencer outside does for a packet, parsing included: all bytes that it puts before it.
+#[library_benchmark]
+#[bench::ddos_headers(args = (SequencedAs::Headers, "ddos"), setup = outside)]
+#[bench::ddos_typed(args = (SequencedAs::Newest, "ddos"), setup = outside)]
+#[bench::conntrack_headers(args = (SequencedAs::Headers, "conntrack"), setup = outside)]
+#[bench::conntrack_typed(args = (SequencedAs::Newest, "conntrack"), setup = outside)]
+fn history_sequenced((mut sequencing, trace): (Sequencing, Trace)) -> (Sequencing, Trace) {
+    for index in 0..trace.len() {
+        black_box(sequencing.next(&trace.packet(index)));
+    }
+    (sequencing, trace)
 }
 
 // What the engine's sequencer does for a packet: parse, pick a core, write the history.
@@ -567,6 +600,80 @@ impl Replicating {
     }
 }
 
+/// The first of some cores whose packets bring their history along.
+struct Bringing {
+    core: ChainCore,
+    port: MemoryPort,
+    batch: engine::Batch,
+    external: External,
+}
+
+impl Bringing {
+    fn new(cores: usize, version: SequencedAs, function: &str, spread: Spread) -> Bringing {
+        let (chain, mut sequencing) = sequencing(cores, version, function);
+        let plan = Plan::new(&chain, SCR, cores).expect("a plan");
+        let packets = (PACKETS * cores) as u64;
+        let mut own = Vec::new();
+        for number in 0..packets {
+            let data = spread.packet(number);
+            let sequenced = sequencing.next(&record(&data));
+            if sequenced.core == 0 {
+                own.push(sequenced.record.data.to_vec());
+            }
+        }
+        // Numbers go on in the round that is counted.
+        let external = |round: u64| {
+            let origin = Stamp { seq: round * packets, time_ns: 0 };
+            let all = External::for_cores(
+                &chain,
+                version.of(&chain),
+                cores,
+                Recovery::Off,
+                (1 + round) * packets,
+                origin,
+            );
+            all.into_iter().next().expect("a core")
+        };
+        let core = plan.cores_of(&chain).expect("memory").remove(0);
+        let (port, batch) = (port_of(own.iter()), engine::Batch::new());
+        let mut bringing = Bringing { core, port, batch, external: external(0) };
+        bringing.turns();
+        Bringing { external: external(1), ..bringing }
+    }
+
+    /// As many as take each own packet once.
+    fn turns(&mut self) {
+        let Self { core, port, batch, external } = self;
+        let mut counters = CoreCounters::default();
+        while counters.packets < PACKETS as u64 {
+            let received = turn(port, core, batch, &mut (), external, &mut counters);
+            assert_eq!(received.expect("the port is open"), Received::Frames, "each has its history");
+        }
+    }
+}
+
+fn sequencing(cores: usize, version: SequencedAs, function: &str) -> (Chain, Sequencing) {
+    let toml = format!("[[function]]\nuse = \"{function}\"\nflows = 4096");
+    let chain = Chain::parse("bench", &toml, &Registry::stock()).expect("a chain");
+    let sequencing = Sequencing::with_version(&chain, version.of(&chain), cores, false);
+    (chain, sequencing.expect("few cores"))
+}
+
+/// A sequencer for seven cores that has seen a packet, and packets.
+fn outside(version: SequencedAs, function: &str) -> (Sequencing, Trace) {
+    let (_, mut sequencing) = sequencing(7, version, function);
+    let mut trace = Trace::default();
+    for number in 0..PACKETS as u64 {
+        trace.push(&record(&Spread::ManyFlows.packet(number)));
+    }
+    sequencing.next(&trace.packet(0));
+    (sequencing, trace)
+}
+
+fn record(data: &[u8]) -> Record<'_> {
+    Record { time_ns: 1, wire_len: data.len() as u32, link: LinkType::Ethernet, data }
+}
+
 /// Packets that have every so many numbers.
 struct Numbered {
     port: MemoryPort,
@@ -679,9 +786,7 @@ fn port() -> MemoryPort {
 
 fn port_of<'a>(frames: impl Iterator<Item = &'a Vec<u8>>) -> MemoryPort {
     let mut trace = Trace::default();
-    for data in frames {
-        trace.push(&Record { time_ns: 1, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
-    }
+    frames.for_each(|data| trace.push(&record(data)));
     let all: Vec<u32> = (0..trace.len() as u32).collect();
     MemoryPort::new(&trace, &all, 2 * PACKETS, Default::default())
 }
@@ -703,7 +808,15 @@ library_benchmark_group!(
 
 library_benchmark_group!(
     name = histories,
-    benchmarks = [dispatch, history_next, history_prefix, history_parse, history_items]
+    benchmarks = [
+        dispatch,
+        history_next,
+        history_prefix,
+        history_parse,
+        history_items,
+        history_replayed,
+        history_sequenced
+    ]
 );
 library_benchmark_group!(name = tables, benchmarks = [table_locate]);
 library_benchmark_group!(name = chains, benchmarks = [chain, chain_shared, card, turns, replicas]);

@@ -43,7 +43,7 @@ pub struct Bucket {
 }
 
 /// What is read of a packet.
-#[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable)]
+#[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     flow: FiveTuple,

@@ -1,5 +1,6 @@
 //! Packets with their history, as frames that a test can change before cores get them.
 
+use engine::SequencedAs;
 use engine::{Chain, ExternalInput, ExternalPackets, InputError, Loss, Recovery, Sequenced, Sequencing};
 use io::capture::{CaptureReader, Record};
 
@@ -19,8 +20,12 @@ pub mod at {
     pub const COUNT: Range<usize> = 36..38;
     /// Index of the oldest.
     pub const OLDEST: Range<usize> = 38..40;
-    /// The ring.
+    /// The ring of version 1; in version 2, the seed of the hashes.
     pub const RING: usize = 40;
+    /// The seed of the hashes in version 2.
+    pub const TABLE_SEED: Range<usize> = 40..48;
+    /// The ring of version 2.
+    pub const TYPED_RING: usize = 48;
 }
 
 /// A packet behind its history.
@@ -57,9 +62,15 @@ impl Frame {
     }
 }
 
-/// What each core gets of a capture, a flush at the end included.
-pub fn sequenced(chain: &Chain, mut capture: CaptureReader, cores: usize) -> Vec<Vec<Frame>> {
-    let mut sequencing = Sequencing::new(chain, cores, false).expect("so many cores");
+/// What each core gets of a capture with history of this version, a flush at the end included.
+pub fn sequenced(
+    chain: &Chain,
+    mut capture: CaptureReader,
+    cores: usize,
+    version: SequencedAs,
+) -> Vec<Vec<Frame>> {
+    let sequencing = Sequencing::with_version(chain, version.of(chain), cores, false);
+    let mut sequencing = sequencing.expect("so many cores");
     let mut frames = vec![Vec::new(); cores];
     while let Some(record) = capture.next().expect("whole") {
         let Sequenced { core, record, .. } = sequencing.next(&record);

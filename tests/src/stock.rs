@@ -69,6 +69,13 @@ pub fn examples() -> Vec<Chain> {
     names.iter().map(|name| example_with_few_ports(name)).collect()
 }
 
+/// Three keys, and history that can hold what the functions read.
+pub fn three_typed() -> Chain {
+    let uses = ["ddos", "conntrack", "flow-statistics"]
+        .map(|name| format!("[[function]]\nuse = \"{name}\"\nflows = 2048\n"));
+    chain(&uses.concat(), &Registry::stock())
+}
+
 /// Functions with large tables take smaller ones, so that many cores find memory.
 pub fn small(mut chain: Chain) -> Chain {
     chain.functions.iter_mut().for_each(|spec| spec.flows = spec.flows.min(2_048));

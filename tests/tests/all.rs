@@ -72,6 +72,8 @@ mod sweep;
 mod telemetry;
 #[path = "trace.rs"]
 mod trace;
+#[path = "typed_history.rs"]
+mod typed_history;
 #[path = "undeclared.rs"]
 mod undeclared;
 #[path = "verify.rs"]

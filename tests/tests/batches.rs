@@ -10,7 +10,7 @@ use paceline_conformance::crowded::{ONE_TABLE, SEVERAL_KEYS, filled_in, traffic}
 use paceline_conformance::{Packet, chain, office, run_in_batches, tcp, udp6};
 use proptest::prelude::*;
 use wire::{Fields, Headers, LinkType, Stamp, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 fn packet() -> impl Strategy<Value = (u64, Packet)> {
     let ports = prop_oneof![Just((4000, 80)), Just((80, 4000)), Just((4001, 7000)), Just((4001, 8000))];
@@ -288,7 +288,7 @@ const LEASES: u8 = 24;
 #[serde(deny_unknown_fields)]
 struct NoOptions {}
 
-#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[derive(Clone, Copy, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 struct LeaseMeta {
     flow: FiveTuple,

@@ -2,7 +2,9 @@
 //! whether that is so.
 
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
-use engine::{Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Registry, RunOutcome};
+use engine::{
+    Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Registry, RunOutcome, SequencedAs,
+};
 use engine::{replay_capture, replay_external, verify, verify_external};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
@@ -120,7 +122,7 @@ fn every_strategy_finds_the_same() {
         }
         let plan = Plan::new(&chain, SCR, 3).expect("a plan");
         let input = || ExternalInput {
-            packets: ExternalPackets::Capture(capture.open()),
+            packets: ExternalPackets::Capture(capture.open(), SequencedAs::Newest),
             speed: None,
             loss: None,
             recovery: Recovery::On,

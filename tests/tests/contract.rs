@@ -5,7 +5,7 @@ use io::{EngineDrop, Fate};
 use nf::{About, Cx, Extras, FlowKey, FullTable, NetworkFunction, OptionError, Pooled, SrcAddr, Verdict};
 use paceline_conformance::{Packet, Ran, chain, run_in_batches, tcp, udp6};
 use wire::{Fields, Headers};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,7 +14,7 @@ struct NoOptions {}
 /// Marks what it forwards with TOS 7; the destination port says what becomes of a packet.
 struct Marker<const REJECTED_PASSES: bool>;
 
-#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[derive(Clone, Copy, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 struct Meta {
     src: SrcAddr,
@@ -102,7 +102,7 @@ impl<const REJECTED_PASSES: bool> Marker<REJECTED_PASSES> {
 /// Drops what is not marked with TOS 7.
 struct Watcher;
 
-#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[derive(Clone, Copy, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 struct Tos {
     src: SrcAddr,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{
     Chain, Egress, EgressOutcome, ExternalInput, ExternalPackets, MAX_N, Plan, Progress, Recovery, Reordered,
-    RunError, RunOutcome, Seen, replay_capture, replay_external,
+    RunError, RunOutcome, Seen, SequencedAs, replay_capture, replay_external,
 };
 use io::Fate;
 use nf::{FiveTuple, FlowKey};
@@ -66,7 +66,7 @@ fn run(chain: &Chain, strategy: &'static dyn Strategy, cores: usize, egress: Egr
 /// With history from outside.
 fn run_external(chain: &Chain, cores: usize, egress: Egress, capture: &Pcap) -> Ran {
     let plan = Plan { egress, ..Plan::new(chain, SCR, cores).expect("a plan") };
-    let packets = ExternalPackets::Capture(capture.open());
+    let packets = ExternalPackets::Capture(capture.open(), SequencedAs::Newest);
     let input = ExternalInput { packets, speed: None, loss: None, recovery: Recovery::On };
     ran(|see| replay_external(chain, &plan, input, &Progress::default(), see))
 }

@@ -3,15 +3,17 @@
 
 use engine::strategies::SCR;
 use engine::{
-    Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Progress, Recovery, Verified, verify,
-    verify_external,
+    Chain, ExternalInput, ExternalPackets, InputError, Loss, Plan, Progress, Recovery, SequencedAs, Verified,
+    verify, verify_external,
 };
 use io::capture::CaptureReader;
 use paceline_conformance::pcap::Pcap;
 use paceline_conformance::sequenced::{Frame, at, files, sequenced};
-use paceline_conformance::stock::{ALONE, alone, beginnings, every_model, examples, small as small_chain};
+use paceline_conformance::stock::{
+    ALONE, alone, beginnings, every_model, examples, small as small_chain, three_typed,
+};
 use paceline_conformance::{example, root};
-use sequencer::Rejected;
+use sequencer::{Rejected, Version};
 
 fn edge() -> CaptureReader {
     CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture")
@@ -31,9 +33,21 @@ fn check(chain: &Chain, cores: usize, open: &dyn Fn() -> Result<ExternalInput, I
     verify_external(chain, &plan, open, &Progress::default()).expect("runs")
 }
 
+const VERSIONS: [SequencedAs; 2] = [SequencedAs::Newest, SequencedAs::Headers];
+
 /// Of the capture, sequenced on the way.
 fn check_edge(chain: &Chain, cores: usize, loss: Option<Loss>, recovery: Recovery) -> Verified {
-    let packets = || ExternalPackets::Capture(edge());
+    check_edge_as(SequencedAs::Newest, chain, cores, loss, recovery)
+}
+
+fn check_edge_as(
+    version: SequencedAs,
+    chain: &Chain,
+    cores: usize,
+    loss: Option<Loss>,
+    recovery: Recovery,
+) -> Verified {
+    let packets = || ExternalPackets::Capture(edge(), version);
     check(chain, cores, &|| Ok(ExternalInput { packets: packets(), speed: None, loss, recovery }))
 }
 
@@ -59,8 +73,10 @@ fn without_losses_replicas_equal_single() {
         let single = verify(&chain, &single, &open, &Progress::default()).expect("runs");
         assert!(single.holds(), "{name}: {single:#?}");
         for cores in [1, 2, 3, 7, 14] {
-            for recovery in [Recovery::On, Recovery::Off] {
-                let verified = check_edge(&chain, cores, None, recovery);
+            for (version, recovery) in
+                VERSIONS.into_iter().flat_map(|version| [(version, Recovery::On), (version, Recovery::Off)])
+            {
+                let verified = check_edge_as(version, &chain, cores, None, recovery);
                 assert!(verified.holds(), "{name} on {cores}: {verified:#?}");
                 assert_eq!((verified.packets, &verified.digests), (single.packets, &single.digests));
                 let replayed = sum(&verified, |core| core.replayed);
@@ -96,7 +112,7 @@ fn assert_recovers(chain: &Chain, inputs: &[(String, Pcap)]) {
     for (name, capture) in inputs {
         for cores in [2, 3, 7, 14] {
             for share in ["0", "0.001", "0.01", "0.1"] {
-                let packets = || ExternalPackets::Capture(capture.open());
+                let packets = || ExternalPackets::Capture(capture.open(), SequencedAs::Newest);
                 let (loss, recovery) = (loss(share, 11), Recovery::On);
                 let open = || Ok(ExternalInput { packets: packets(), speed: None, loss, recovery });
                 let verified = check(chain, cores, &open);
@@ -165,7 +181,7 @@ fn without_recovery_divergence_is_noticed() {
 #[test]
 fn files_lose_what_the_capture_loses() {
     let chain = small("perimeter.toml");
-    let frames = sequenced(&chain, edge(), 3);
+    let frames = sequenced(&chain, edge(), 3, SequencedAs::Newest);
     let lost = |verified: &Verified| {
         assert!(verified.holds(), "{verified:#?}");
         let check = verified.history.as_ref().expect("history");
@@ -182,13 +198,14 @@ fn spoil(frame: &mut Frame, reason: Rejected) {
     match reason {
         Rejected::NotHistory => frame.bytes[0] = 0,
         Rejected::HeaderTruncated => frame.cut(30),
-        Rejected::Version => frame.bytes[4] = 2,
+        Rejected::Version => frame.bytes[4] ^= 3,
         Rejected::Flags => frame.bytes[5] = 2,
         Rejected::LinkType => frame.set(6..8, 7_777),
         Rejected::OtherLayout => frame.bytes[31] ^= 1,
         Rejected::ItemLength => frame.bytes[33] += 1,
+        Rejected::OtherSeed => frame.bytes[at::TABLE_SEED.end - 1] ^= 1,
         Rejected::RingTooLarge => frame.set(at::RING_ITEMS, 64),
-        Rejected::RingTruncated => frame.cut(at::RING + 5),
+        Rejected::RingTruncated => frame.cut(at::TYPED_RING + 5),
         Rejected::CountBeyondRing => frame.set(at::COUNT, ring_items + 1),
         Rejected::CountBeyondSequence => frame.set(at::SEQ, 0),
         Rejected::OldestBeyondRing => frame.set(at::OLDEST, ring_items),
@@ -200,14 +217,28 @@ fn spoil(frame: &mut Frame, reason: Rejected) {
     }
 }
 
+/// The reasons that there are in a version.
+fn reasons(version: SequencedAs) -> impl Iterator<Item = (usize, Rejected)> {
+    let has_seed = version == SequencedAs::Newest;
+    let all = Rejected::ALL.into_iter().enumerate();
+    all.filter(move |(_, reason)| has_seed || *reason != Rejected::OtherSeed)
+}
+
 #[test]
 fn bad_histories_are_dropped_and_counted_by_reason() {
-    let chain = small("perimeter.toml");
-    let mut frames = sequenced(&chain, edge(), 3);
+    for version in VERSIONS {
+        bad_histories_are_dropped_and_counted(version);
+    }
+}
+
+fn bad_histories_are_dropped_and_counted(version: SequencedAs) {
+    let chain = three_typed();
+    assert_eq!(chain.history_version(), Version::Typed);
+    let mut frames = sequenced(&chain, edge(), 3, version);
     let whole = check_frames(&chain, &frames, None, Recovery::On);
     let mut expected = [0; Rejected::ALL.len()];
     // Behind the packet that each is made of, a different number of each.
-    for (index, reason) in Rejected::ALL.into_iter().enumerate() {
+    for (index, reason) in reasons(version) {
         for copy in 0..=index {
             let frames = &mut frames[copy % 3];
             let at = 100 + 37 * index + 5 * copy;
@@ -230,9 +261,11 @@ fn bad_histories_are_dropped_and_counted_by_reason() {
 /// A packet that is spoilt is lost to its core; its item is in others' histories.
 #[test]
 fn a_spoilt_packet_is_a_loss() {
-    let chain = small("perimeter.toml");
-    for reason in Rejected::ALL.into_iter().filter(|reason| *reason != Rejected::SequenceGoesBack) {
-        let mut frames = sequenced(&chain, edge(), 3);
+    let chain = three_typed();
+    let all =
+        VERSIONS.into_iter().flat_map(|version| reasons(version).map(move |(_, reason)| (version, reason)));
+    for (version, reason) in all.filter(|(_, reason)| *reason != Rejected::SequenceGoesBack) {
+        let mut frames = sequenced(&chain, edge(), 3, version);
         spoil(&mut frames[1][200], reason);
         let verified = check_frames(&chain, &frames, None, Recovery::On);
         assert!(verified.holds(), "{}: {verified:#?}", reason.name());
@@ -249,11 +282,11 @@ fn a_spoilt_packet_is_a_loss() {
 fn nobody_waits_for_a_core_whose_packets_end_or_stay_away() {
     let chain = small("perimeter.toml");
     for cores in [2, 3] {
-        let mut ended = sequenced(&chain, edge(), cores);
+        let mut ended = sequenced(&chain, edge(), cores, SequencedAs::Newest);
         ended[1].truncate(100);
-        let mut silent = sequenced(&chain, edge(), cores);
+        let mut silent = sequenced(&chain, edge(), cores, SequencedAs::Newest);
         silent[0].drain(50..1_750);
-        let mut empty = sequenced(&chain, edge(), cores);
+        let mut empty = sequenced(&chain, edge(), cores, SequencedAs::Newest);
         empty[cores - 1].clear();
         for (what, frames) in [("ended", &ended), ("silent", &silent), ("empty", &empty)] {
             for share in ["0", "0.02"] {
@@ -275,7 +308,7 @@ fn replicas_that_lag_by_more_than_the_logs_are_rebuilt() {
         let chain = small(name);
         let mut rebuilt = 0;
         for (cores, records) in [(2, 2), (3, 8), (7, 64)] {
-            let mut silent = sequenced(&chain, edge(), cores);
+            let mut silent = sequenced(&chain, edge(), cores, SequencedAs::Newest);
             let away = silent[0].len();
             silent[0].drain(50..away - 50);
             let sent = silent.iter().flatten().count() - cores;
@@ -300,7 +333,7 @@ fn replicas_that_lag_by_more_than_the_logs_are_rebuilt() {
 #[test]
 fn the_first_packets_may_be_missing() {
     let chain = small("perimeter.toml");
-    let mut frames = sequenced(&chain, edge(), 3);
+    let mut frames = sequenced(&chain, edge(), 3, SequencedAs::Newest);
     frames.iter_mut().for_each(|frames| drop(frames.drain(..700)));
     let verified = check_frames(&chain, &frames, None, Recovery::On);
     assert!(verified.holds(), "{verified:#?}");
@@ -318,7 +351,7 @@ fn files_that_do_not_belong_together_are_told() {
         assert!(!verified.holds());
         verified.input_error.expect("an error").to_string()
     };
-    let frames = sequenced(&chain, edge(), 3);
+    let frames = sequenced(&chain, edge(), 3, SequencedAs::Newest);
     assert!(told(&frames[..2]).contains("sequenced for 3 cores, and there are files for 2"));
     let mut twice = frames.clone();
     twice[2] = twice[1].clone();
@@ -337,7 +370,7 @@ fn files_that_do_not_belong_together_are_told() {
 #[test]
 fn planted_wrong_histories_are_found() {
     let chain = small("ddos.toml");
-    let frames = sequenced(&chain, edge(), 3);
+    let frames = sequenced(&chain, edge(), 3, SequencedAs::Headers);
     let item_len = 8 + 16 + 1 + 1;
     assert_eq!(frames[0][100].number(32..34), item_len as u64, "source address, marks, malformed");
     let newest = |frame: &Frame| {

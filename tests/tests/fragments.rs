@@ -4,7 +4,7 @@
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SHARED, SINGLE, Strategy};
 use engine::{
     Chain, Checksums, CoreCounters, ExternalInput, ExternalPackets, FragmentTracker, Plan, Progress,
-    Recovery, Registry, Seen,
+    Recovery, Registry, Seen, SequencedAs,
 };
 use engine::{replay_capture, replay_external, verify_external};
 use io::capture::CaptureReader;
@@ -239,10 +239,10 @@ fn verdicts_do_not_depend_on_strategies() {
             }
             let plan = Plan::new(&chain, SCR, 3).expect("a plan");
             let decided = as_decided(&chain, &capture);
-            let frames = sequenced(&decided, capture.open(), 3);
+            let frames = sequenced(&decided, capture.open(), 3, SequencedAs::Newest);
             let open_files = files(&frames);
             let of_capture = || ExternalInput {
-                packets: ExternalPackets::Capture(capture.open()),
+                packets: ExternalPackets::Capture(capture.open(), SequencedAs::Newest),
                 speed: None,
                 loss: None,
                 recovery: Recovery::On,
@@ -319,7 +319,7 @@ fn a_core_that_is_not_told_answers_otherwise() {
     let chain = as_decided(&with("track", "[[function]]\nuse = \"flow-statistics\"\nflows = 8192"), &capture);
     let plan = Plan::new(&chain, SCR, 3).expect("a plan");
     let holds = |forget: bool| {
-        let mut frames = sequenced(&chain, capture.open(), 3);
+        let mut frames = sequenced(&chain, capture.open(), 3, SequencedAs::Newest);
         if forget {
             // The flags, but for the flush.
             frames.iter_mut().flatten().for_each(|frame| frame.bytes[5] &= 1);

@@ -5,7 +5,7 @@ use std::slice;
 
 use engine::strategies::{DYSSECT, RSS, SCR, SCR_TURNS, SHARED, SINGLE};
 use engine::{Batch, Chain, CoreCounters, External, HistoryCounters, Intake, Plan, Publisher, Recovery};
-use engine::{Sequencing, history, run, turn};
+use engine::{SequencedAs, Sequencing, history, run, turn};
 use io::capture::CaptureReader;
 use io::{Collector, Received, ReplayPort, replay, replay_one_queue, replay_restamped};
 use paceline_conformance::counting::{Counting, allocations};
@@ -258,12 +258,16 @@ fn replicas_with_history_in_their_packets_do_not_allocate() {
     let names = ["edge.toml", "perimeter.toml", "mixed-keys.toml", "stats-limiter.toml"];
     for chain in alone.into_iter().chain(names.map(example)) {
         for capture in captures() {
-            let without = assert_external_allocates_nothing(&chain, &capture, Recovery::Off);
-            assert!(without.iter().any(|core| core.missed > 0), "{without:?}");
-            let with = assert_external_allocates_nothing(&chain, &capture, Recovery::On);
-            assert!(with.iter().any(|core| core.recovered > 0), "{with:?}");
-            let short = assert_external_allocates_nothing(&chain, &capture, Recovery::Records(8));
-            assert!(short.iter().any(|core| core.rebuilt > 0 && core.overtaken > 0), "{short:?}");
+            for version in [SequencedAs::Newest, SequencedAs::Headers] {
+                let counted =
+                    |recovery| assert_external_allocates_nothing(&chain, &capture, version, recovery);
+                let without = counted(Recovery::Off);
+                assert!(without.iter().any(|core| core.missed > 0), "{without:?}");
+                let with = counted(Recovery::On);
+                assert!(with.iter().any(|core| core.recovered > 0), "{with:?}");
+                let short = counted(Recovery::Records(8));
+                assert!(short.iter().any(|core| core.rebuilt > 0 && core.overtaken > 0), "{short:?}");
+            }
         }
     }
 }
@@ -272,6 +276,7 @@ fn replicas_with_history_in_their_packets_do_not_allocate() {
 fn assert_external_allocates_nothing(
     chain: &Chain,
     capture: &Path,
+    version: SequencedAs,
     recovery: Recovery,
 ) -> Vec<HistoryCounters> {
     let plan = Plan::new(chain, SCR, REPLICAS).expect("a plan");
@@ -280,10 +285,11 @@ fn assert_external_allocates_nothing(
     let mut publishers: Vec<_> = (0..REPLICAS).map(|core| Publisher::new(&telemetry, core)).collect();
     let mut batches: Vec<_> = (0..REPLICAS).map(|_| Batch::new()).collect();
     let mut counters = vec![CoreCounters::default(); REPLICAS];
-    let mut ports =
-        sequenced(chain, capture, |core, seq| core == 1 && (seq % 7 == 0 || (300..500).contains(&seq)));
+    let is_lost = |core, seq| core == 1 && (seq % 7 == 0 || (300..500).contains(&seq));
+    let mut ports = sequenced(chain, capture, version, is_lost);
     let origin = Stamp::default();
-    let mut externals = External::for_cores(chain, REPLICAS, recovery, SPRAYED as u64, origin);
+    let mut externals =
+        External::for_cores(chain, version.of(chain), REPLICAS, recovery, SPRAYED as u64, origin);
     let mut has_ended = [false; REPLICAS];
     // Core 0 is ahead of the others, so that these may come too late.
     let order = [0, 0, 0, 0, 0, 0, 0, 0, 1, 2];
@@ -310,10 +316,12 @@ fn assert_external_allocates_nothing(
 fn sequenced(
     chain: &Chain,
     capture: &Path,
+    version: SequencedAs,
     is_lost: impl Fn(usize, usize) -> bool,
 ) -> (Vec<ReplayPort>, Collector) {
     let mut reader = CaptureReader::open(capture).expect("a capture");
-    let mut sequencing = Sequencing::new(chain, REPLICAS, false).expect("cores");
+    let sequencing = Sequencing::with_version(chain, version.of(chain), REPLICAS, false);
+    let mut sequencing = sequencing.expect("cores");
     let (mut feeder, ports, collector) = replay_restamped(REPLICAS);
     for seq in 0..SPRAYED {
         let record = reader.next().expect("whole").expect("packets enough");

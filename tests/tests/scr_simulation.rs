@@ -23,7 +23,7 @@ use paceline_conformance::pcap;
 use paceline_conformance::replicas::{Ask, Compared, History, Memory, Pace, Sprayed, Told, faithful};
 use paceline_conformance::{Packet, chain};
 use wire::{Fields, Headers};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// Runs of a test that is given no other number.
 const RUNS: u64 = 2_000;
@@ -368,7 +368,7 @@ const DRAWS_LOCALLY: u8 = 1;
 /// Reads the TTL and does not say so.
 const HIDES_A_FIELD: u8 = 2;
 
-#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[derive(Clone, Copy, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 struct CounterMeta {
     flow: FiveTuple,

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionDoc, OptionError, SrcAddr, Verdict};
 use paceline::Registry;
 use wire::{Fields, Headers};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 fn main() -> ExitCode {
     paceline::main(&registry())
@@ -42,7 +42,7 @@ struct Quota {
 
 /// What a step reads of a packet, and no more: these bytes are what a strategy may have to carry.
 /// Plain bytes, without padding.
-#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[derive(Clone, Copy, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 struct Meta {
     src: SrcAddr,

@@ -10,12 +10,20 @@ const CHAIN: &str = "examples/perimeter.toml";
 const CAPTURE: &str = "captures/edge.pcap";
 
 fn sequence(folder: &Folder, cores: &str, more: &[&str]) -> Output {
-    let args = ["sequence", CHAIN, "--pcap", CAPTURE, "--cores", cores, "--out-dir", folder.path()];
+    sequence_for(CHAIN, folder, cores, more)
+}
+
+fn sequence_for(chain: &str, folder: &Folder, cores: &str, more: &[&str]) -> Output {
+    let args = ["sequence", chain, "--pcap", CAPTURE, "--cores", cores, "--out-dir", folder.path()];
     paceline(&[&args, more].concat())
 }
 
 fn external(command: &str, folder: &Folder, more: &[&str]) -> Output {
-    let args = [command, CHAIN, "--pcap-dir", folder.path(), "--strategy", "scr", "--sequencer", "external"];
+    external_with(CHAIN, command, folder, more)
+}
+
+fn external_with(chain: &str, command: &str, folder: &Folder, more: &[&str]) -> Output {
+    let args = [command, chain, "--pcap-dir", folder.path(), "--strategy", "scr", "--sequencer", "external"];
     paceline(&[&args, more].concat())
 }
 
@@ -26,23 +34,33 @@ fn packets(path: &str) -> u64 {
 
 #[test]
 fn a_capture_is_sequenced_and_runs_as_on_one_core() {
-    let folder = Folder::absent("runs");
-    let written = json(&sequence(&folder, "3", &["--json", "-"]));
+    // In the first a function edits what a later one reads.
+    a_capture_is_sequenced_and_runs(CHAIN, &[], 1);
+    a_capture_is_sequenced_and_runs("examples/stats-limiter.toml", &[], 2);
+    a_capture_is_sequenced_and_runs("examples/stats-limiter.toml", &["--history-version", "1"], 1);
+}
+
+/// With history of this version.
+fn a_capture_is_sequenced_and_runs(chain: &str, asked: &[&str], version: u64) {
+    let folder = Folder::absent(&format!("runs-{version}"));
+    let written = json(&sequence_for(chain, &folder, "3", &[&["--json", "-"], asked].concat()));
+    assert_eq!(written["history_version"], version);
     assert_eq!(
         (&written["packets"], &written["ring_items"], &written["complete"]),
         (&5_432.into(), &2.into(), &true.into())
     );
-    let prefix = 40 + 2 * written["item_bytes"].as_u64().expect("a number");
+    let header = if version == 2 { 48 } else { 40 };
+    let prefix = header + 2 * written["item_bytes"].as_u64().expect("a number");
     assert_eq!(written["prefix_bytes"], prefix);
     assert_eq!(folder.names(), ["core-00.pcap", "core-01.pcap", "core-02.pcap"]);
     // A flush behind each core's packets.
     assert_eq!(packets(&folder.file("core-02.pcap")), 1_810 + 1);
 
-    let outs = Folder::absent("runs-out");
+    let outs = Folder::absent(&format!("runs-out-{version}"));
     fs::create_dir(outs.path()).expect("a folder");
     let [single, many] = ["single.pcap", "many.pcap"].map(|name| outs.file(name));
-    let single_run = paceline(&["run", CHAIN, "--pcap", CAPTURE, "--out", &single, "--json", "-"]);
-    let many_run = external("run", &folder, &["--out", &many, "--json", "-"]);
+    let single_run = paceline(&["run", chain, "--pcap", CAPTURE, "--out", &single, "--json", "-"]);
+    let many_run = external_with(chain, "run", &folder, &["--out", &many, "--json", "-"]);
     assert!(many_run.status.success(), "{}", stderr(&many_run));
     assert_eq!(
         fs::read(single).expect("written"),
@@ -56,7 +74,7 @@ fn a_capture_is_sequenced_and_runs_as_on_one_core() {
     assert_eq!(many_run["history"]["cores"].as_array().map(Vec::len), Some(3));
     assert!(single_run["history"].is_null());
 
-    let verify = external("verify", &folder, &[]);
+    let verify = external_with(chain, "verify", &folder, &[]);
     assert!(
         verify.status.success() && stdout(&verify).contains("scr on 3 cores EQUALS single"),
         "{}",
@@ -67,8 +85,10 @@ fn a_capture_is_sequenced_and_runs_as_on_one_core() {
 #[test]
 fn an_ethernet_header_may_go_before() {
     let (plain, ethernet) = (Folder::absent("plain"), Folder::absent("ethernet"));
+    // One seed, so that the files are alike.
+    let seed = ["--json", "-", "--table-seed", "7"];
     let [without, with] =
-        [sequence(&plain, "2", &["--json", "-"]), sequence(&ethernet, "2", &["--ethernet", "--json", "-"])];
+        [sequence(&plain, "2", &seed), sequence(&ethernet, "2", &[&seed[..], &["--ethernet"]].concat())];
     let prefix = |output| json(output)["prefix_bytes"].as_u64().expect("a number");
     assert_eq!(prefix(&with), prefix(&without) + 14);
     let first = |folder: &Folder| fs::read(folder.file("core-01.pcap")).expect("written")[24 + 16..].to_vec();
@@ -209,4 +229,14 @@ fn wrong_usage_is_explained() {
         "a share of packets is a number from 0 to 1",
     );
     told(paceline(&["verify", CHAIN, "--strategy", "scr"]), "--pcap");
+    told(external("verify", &folder, &["--history-version", "1"]), "files say themselves");
+    // Behind a NAT nobody but the NAT knows what is read.
+    let nat = ["examples/nat.toml", "--pcap", CAPTURE, "--cores", "2", "--history-version", "2"];
+    let folder = Folder::absent("usage-nat");
+    told(
+        paceline(&[&["sequence"], &nat[..], &["--out-dir", folder.path()]].concat()),
+        "no history of version 2",
+    );
+    let external = ["--strategy", "scr", "--sequencer", "external"];
+    told(paceline(&[&["verify"], &nat[..], &external[..]].concat()), "no history of version 2");
 }

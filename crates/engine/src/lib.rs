@@ -33,7 +33,7 @@ pub use executor::leaving::{EgressOutcome, Watch};
 pub use executor::live::{guests, run_live, run_live_each};
 pub use executor::oddities::Oddities;
 pub use executor::outcome::{HistoryOutcome, RunError, RunOutcome};
-pub use executor::outside::{ExternalInput, ExternalPackets, replay_external};
+pub use executor::outside::{ExternalInput, ExternalPackets, SequencedAs, replay_external};
 pub use executor::pace::{Speed, SpeedError};
 pub use executor::publish::Publisher;
 pub use executor::reload::{Reload, Reloaded};
@@ -76,7 +76,7 @@ pub use strategies::scr::outside::files::{core_file, core_files};
 pub use strategies::scr::outside::intake::External;
 pub use strategies::scr::outside::loss::{Loss, LossShare, LossShareError};
 pub use strategies::scr::outside::on_loss::Recovery;
-pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing};
+pub use strategies::scr::outside::sequencing::{Sequenced, Sequencing, SequencingError};
 pub use verify::{
     Answer, Beside, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError, verify,
     verify_external, verify_reloading,

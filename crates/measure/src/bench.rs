@@ -340,14 +340,15 @@ impl Bench {
 
     /// Cores that get history with their packets, if they do.
     fn externals(&self, origin: Stamp, count: u32) -> Vec<External> {
-        let Some(InPackets { has_recovery, .. }) = self.history else { return Vec::new() };
+        let Some(InPackets { has_recovery, version, .. }) = self.history else { return Vec::new() };
         // As many as packets can be on their way to all cores, as where these are real.
         let records = self.cores.len() * (self.settings.descriptors + 2 * BATCH_PACKETS);
         let recovery = if has_recovery { Recovery::Records(records) } else { Recovery::Off };
         // Histories say when packets came by the trace.
         let time_ns = origin.time_ns - self.packets.time_ns(0);
         let origin = Stamp { time_ns, ..origin };
-        External::for_cores(&self.chain, self.cores.len(), recovery, count.into(), origin)
+        let version = version.of(&self.chain);
+        External::for_cores(&self.chain, version, self.cores.len(), recovery, count.into(), origin)
     }
 
     /// Whether packets that bring their history may get lost, so that cores may wait for what others have received. Also

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use engine::strategies::{SCR, SINGLE, Strategy};
-use engine::{Chain, Plan, PlanError};
+use engine::{Chain, Plan, PlanError, SequencedAs};
 use io::Trace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -174,11 +174,14 @@ pub enum Placement {
     Packets,
     /// The same, and recorded, so that losses can be recovered; there are none.
     PacketsRecovered,
+    /// Before each packet in version 1 of the format, whose items hold headers and not what functions read of them.
+    PacketsOfHeaders,
 }
 
 impl Placement {
     /// All, in this order.
-    pub const ALL: [Placement; 3] = [Placement::Log, Placement::Packets, Placement::PacketsRecovered];
+    pub const ALL: [Placement; 4] =
+        [Placement::Log, Placement::Packets, Placement::PacketsRecovered, Placement::PacketsOfHeaders];
 
     /// In words.
     pub fn name(self) -> &'static str {
@@ -186,6 +189,7 @@ impl Placement {
             Placement::Log => "log",
             Placement::Packets => "packets",
             Placement::PacketsRecovered => "packets, recovery on",
+            Placement::PacketsOfHeaders => "packets, version 1",
         }
     }
 }
@@ -217,9 +221,14 @@ pub fn history_costs(
         let plan = Plan::new(chain, SCR, *cores)?;
         for placement in Placement::ALL {
             let has_recovery = placement == Placement::PacketsRecovered;
+            let version = match placement {
+                Placement::PacketsOfHeaders => SequencedAs::Headers,
+                _ => SequencedAs::Newest,
+            };
+            let how = InPackets { version, has_recovery, loss: None };
             let offered = match placement {
                 Placement::Log => packets(chain, &plan, trace),
-                _ => packets_with_history(chain, &plan, trace, InPackets { has_recovery, loss: None }),
+                _ => packets_with_history(chain, &plan, trace, how),
             };
             runners.push((placement, *cores, Runner::over(chain, &plan, offered?, stop)?));
         }
@@ -456,6 +465,6 @@ mod tests {
         assert_eq!(shape, Placement::ALL.map(|placement| (placement, 2)));
         assert!(costs.iter().flat_map(|cost| &cost.packet_ns).all(|time| time.ns.lowest > 0.0));
         let sequenced = costs.iter().map(|cost| cost.packet_ns[1].sequencer_ns.is_some());
-        assert!(sequenced.eq([true, false, false]), "only the log is written meanwhile");
+        assert!(sequenced.eq([true, false, false, false]), "only the log is written meanwhile");
     }
 }

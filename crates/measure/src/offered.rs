@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Chain, Loss, Plan, Sequencing};
+use engine::{Chain, Loss, Plan, SequencedAs, Sequencing};
 use io::capture::Record;
 use io::{Packets, Trace};
 use thiserror::Error;
@@ -25,6 +25,8 @@ impl Offered {
 /// How packets bring their history along, before each, in the format of `docs/history-format.md`.
 #[derive(Clone, Copy, Debug)]
 pub struct InPackets {
+    /// What its items hold.
+    pub version: SequencedAs,
     /// Whether cores get from each other what they lost.
     pub has_recovery: bool,
     /// What gets lost between sequencer and cores, beside what a card drops.
@@ -117,7 +119,8 @@ pub fn packets_with_history(
 ) -> Result<Offered, BenchError> {
     // That there is anything to work on is seen in the packets as they are.
     packets(chain, plan, trace)?;
-    let mut sequencing = Sequencing::new(chain, plan.cores, false).expect("a plan for replicas");
+    let sequencing = Sequencing::with_version(chain, how.version.of(chain), plan.cores, false);
+    let mut sequencing = sequencing.expect("a plan for replicas");
     let mut sequenced = Trace::default();
     for index in 0..trace.len() {
         let Record { time_ns, wire_len, link, data } = trace.packet(index);

@@ -4,9 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use control::{Choice, Chooser, Costs};
 use engine::strategies::{Candidates, RSS, RSSPP, SCR};
-use engine::{Chain, Plan};
+use engine::{Chain, Plan, Sequencing};
 use io::Trace;
-use sequencer::{HEADER_LEN, ItemLayout};
 use strategy::INDIRECTION_ENTRIES;
 
 use crate::advice::advise;
@@ -52,8 +51,9 @@ pub fn forecast(
     let replicates = measured.replay_ns.is_some();
     let replication_refused = (!replicates).then(|| why_not_replicated(chain));
     let trace = summary(chain, trace, question.indirection_entries, labels.source)?;
-    let (item_bytes, state_bytes) =
-        (ItemLayout::new(chain.history_bytes()).item_len(), state_bytes(chain, trace.flows));
+    let before = |cores: usize| Sequencing::new(chain, cores, false).ok();
+    let item_bytes = before(1).map_or(0, |sequencing| sequencing.item_bytes());
+    let state_bytes = state_bytes(chain, trace.flows);
     let point = |cores: usize| {
         let shares = skew.as_ref().map(|skew| skew.busiest_shares(cores));
         ForecastPoint {
@@ -61,7 +61,9 @@ pub fn forecast(
             scr_mpps: (replicates && cores <= sequencer::MAX_CORES).then(|| costs.scr_mpps(cores)),
             rss_mpps: shares.map(|(fixed, _)| costs.sharded_mpps(fixed)),
             rsspp_mpps: shares.map(|(_, balanced)| costs.sharded_mpps(balanced)),
-            history_bytes: if cores > 1 { HEADER_LEN + (cores - 1) * item_bytes } else { 0 },
+            history_bytes: before(cores)
+                .filter(|_| cores > 1)
+                .map_or(0, |sequencing| sequencing.prefix_bytes()),
             replica_bytes: state_bytes * cores as u64,
         }
     };

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use serde::de::DeserializeOwned;
 use wire::{Edits, Fields, Headers, Stamp};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::{Cx, Ended, FlowKey, FunctionReport, OptionDoc, OptionError, Sides, StateValue, Verdict};
 
@@ -47,8 +47,10 @@ pub trait NetworkFunction: Sized + Send + Sync + 'static {
 
     /// Selects the state; [`Stateless`](crate::Stateless) for a function that has none.
     type Key: FlowKey;
-    /// The header fields that key and step read (SCR §3.1, *f(p)*): plain bytes without padding.
-    type Meta: Copy + IntoBytes + Immutable + Send + Sync + 'static;
+    /// The header fields that key and step read (SCR §3.1, *f(p)*): plain bytes without padding, which go over wires to
+    /// replicas as they are in memory. A step panics on none of its values, also where no headers would give it: frames
+    /// may be damaged.
+    type Meta: Copy + IntoBytes + TryFromBytes + Immutable + Send + Sync + 'static;
     /// One flow's state: plain bytes without padding, so that replicas can be compared bit by bit.
     type State: Copy + IntoBytes + Immutable + Send + 'static;
     /// State that no key owns, such as a NAT's free ports; `()` for nearly all. See [`Pooled`].

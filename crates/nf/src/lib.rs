@@ -16,7 +16,7 @@
 //! /// Lets each source send one packet in a second.
 //! struct OneASecond;
 //!
-//! #[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable)]
+//! #[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::TryFromBytes)]
 //! #[repr(C)]
 //! struct Meta { src: SrcAddr }
 //!

@@ -142,7 +142,7 @@ mod tests {
     /// something, and whether a packet is IP.
     struct Reader<const READS: u32, K = SrcAddr>(PhantomData<fn() -> K>);
 
-    #[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable)]
+    #[derive(Clone, Copy, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::TryFromBytes)]
     #[repr(C)]
     struct Meta {
         src: Addr,

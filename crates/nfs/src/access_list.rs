@@ -82,7 +82,7 @@ use nf::{
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Marks, Stamp, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::PassOrDrop;
 
@@ -157,7 +157,7 @@ impl Default for Options {
 }
 
 /// The header fields that rules and connections are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     low: Addr,

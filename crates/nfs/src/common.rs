@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use nf::{DstAddr, FiveTuple, FlowKey, SrcAddr, Verdict};
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// How many rows a report has where no option says otherwise.
 pub(crate) const REPORT_ROWS: usize = 20;
@@ -39,7 +39,7 @@ impl PassOrDrop {
 /// its fields have.
 pub trait CompactKey: FlowKey {
     /// The key's fields: a [`FiveTuple`] without its zeros.
-    type Fields: Copy + Debug + PartialEq + IntoBytes + Immutable + Send + Sync + 'static;
+    type Fields: Copy + Debug + PartialEq + IntoBytes + TryFromBytes + Immutable + Send + Sync + 'static;
 
     /// The fields of a packet.
     fn fields(headers: &Headers) -> Self::Fields;
@@ -49,7 +49,7 @@ pub trait CompactKey: FlowKey {
 }
 
 /// The fields of a [`FiveTuple`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C, packed)]
 pub struct FiveTupleFields {
     src: Addr,
@@ -104,7 +104,7 @@ impl CompactKey for DstAddr {
 }
 
 /// The header fields that functions which meter flows read: key, length, type of service.
-#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C, packed)]
 pub struct Metered<K: CompactKey = FiveTuple> {
     fields: K::Fields,

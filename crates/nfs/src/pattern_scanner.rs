@@ -84,7 +84,7 @@ use nf::{
     Stateless, Verdict,
 };
 use wire::{Fields, Headers, Stamp, protocol};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 mod content;
 mod options;
@@ -156,7 +156,7 @@ struct Pattern {
 }
 
 /// The header fields that say which patterns matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     dst_port: u16,

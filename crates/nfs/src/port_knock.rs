@@ -67,7 +67,7 @@ use nf::{
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp, protocol};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms_or_never};
 use crate::prefix::PrefixSet;
@@ -140,7 +140,7 @@ impl Default for Options {
 }
 
 /// The header fields that a knock consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     src: SrcAddr,

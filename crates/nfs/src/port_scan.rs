@@ -70,7 +70,7 @@ use nf::{
 };
 use serde::Deserialize;
 use wire::{Addr, Fields, Headers, Stamp, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::common::{PassOrDrop, REPORT_ROWS, keep_top, ms_text, ns_from_ms};
 use crate::prefix::PrefixSet;
@@ -147,7 +147,7 @@ impl Default for Options {
 }
 
 /// The header fields that a try consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     src: SrcAddr,

@@ -64,7 +64,7 @@ use nf::{
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::common::{CompactKey, ms_text, ns_from_ms, ns_from_ms_or_never, percent_text};
 
@@ -147,7 +147,7 @@ impl Default for Options {
 }
 
 /// The header fields that a record needs: key, length, TCP flags.
-#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C, packed)]
 pub struct Meta<K: CompactKey> {
     fields: K::Fields,

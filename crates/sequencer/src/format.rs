@@ -10,10 +10,33 @@ pub const MAX_RING_ITEMS: usize = MAX_CORES - 1;
 /// What a prefix begins with: `PLHI`.
 pub const MAGIC: [u8; 4] = *b"PLHI";
 
-/// The version of the format, and of the `Headers` that its items hold bytes of.
-pub const VERSION: u8 = 1;
+/// A version of the format, by the number that its header has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Version {
+    /// Items hold bytes of `Headers`. The number stands for the layout of these, too.
+    Headers = 1,
+    /// Items hold what the functions of a chain read of a packet, key and hash included.
+    Typed = 2,
+}
 
-/// Bytes of the fixed header.
+impl Version {
+    /// Bytes of the fixed header.
+    #[inline]
+    pub const fn header_len(self) -> usize {
+        match self {
+            Version::Headers => HEADER_LEN,
+            Version::Typed => HEADER_LEN + size_of::<TableSeed>(),
+        }
+    }
+
+    #[inline]
+    fn of(number: u8) -> Option<Version> {
+        [Version::Headers, Version::Typed].into_iter().find(|version| *version as u8 == number)
+    }
+}
+
+/// Bytes of the fixed header of version 1, with which that of version 2 begins.
 pub const HEADER_LEN: usize = size_of::<PrefixHeader>();
 
 /// Bytes of the outer Ethernet header.
@@ -47,7 +70,7 @@ pub(crate) struct PrefixHeader {
     pub link: U16,
     pub seq: U64,
     pub time_ns: U64,
-    /// [`ItemLayout::header_bytes`](crate::ItemLayout::header_bytes).
+    /// [`Form::layout`](crate::Form::layout).
     pub layout: U64,
     pub item_len: U16,
     pub ring_items: U16,
@@ -56,6 +79,37 @@ pub(crate) struct PrefixHeader {
 }
 
 const _: () = assert!(HEADER_LEN == 40);
+
+/// What follows in version 2: the seed of the hashes in the items.
+///
+/// ```text
+///  40           48
+///  | table_seed |
+/// ```
+pub(crate) type TableSeed = U64;
+
+/// What a frame says of itself before anything in it is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The version of its history.
+    pub version: Version,
+    /// The seed of the hashes in its items; 0 where these have none.
+    pub table_seed: u64,
+}
+
+impl Kind {
+    /// Of a frame that begins with history of a version that is read here, or with an outer Ethernet header and then
+    /// that. For whoever sets a receiver up for what comes.
+    pub fn of(frame: &[u8]) -> Option<Kind> {
+        let (header, rest) = PrefixHeader::ref_from_prefix(&frame[header_offset(frame)?..]).ok()?;
+        let version = Version::of(header.version)?;
+        let table_seed = match version {
+            Version::Headers => 0,
+            Version::Typed => TableSeed::read_from_prefix(rest).ok()?.0.get(),
+        };
+        Some(Kind { version, table_seed })
+    }
+}
 
 /// The outer Ethernet header of a packet for `core`, for sequencers outside of the card (SCR §3.3.1).
 ///

@@ -4,16 +4,18 @@ use wire::{Headers, LinkType, Malformed, Stamp};
 use zerocopy::FromBytes;
 use zerocopy::big_endian::U16;
 
+use crate::form::{Form, Layout, time_ns};
 use crate::format::{
-    FLUSH, HEADER_LEN, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, VERSION, header_offset,
+    FLUSH, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version, header_offset,
 };
 use crate::layout::ItemLayout;
 use crate::rejected::Rejected;
 
 /// The history that a packet came with, checked, and read where it lies.
 #[derive(Clone, Copy, Debug)]
-pub struct History<'a> {
-    layout: &'a ItemLayout,
+pub struct History<'a, L = ItemLayout> {
+    layout: &'a L,
+    item_len: usize,
     stamp: Stamp,
     /// Of the packet; of a flush, any.
     link: LinkType,
@@ -25,26 +27,31 @@ pub struct History<'a> {
     packet_offset: usize,
 }
 
-impl<'a> History<'a> {
+impl<'a, L: Layout> History<'a, L> {
     /// Reads what [`Sequencer::prefix`](crate::Sequencer::prefix) wrote, behind an outer Ethernet header or
-    /// without one. Every item's time is looked at, nothing is copied.
+    /// without one. Every item's time is looked at, nothing is copied. Of the versions it takes that of the layout.
     ///
     /// # Errors
     /// [`Rejected`], for the first thing that is wrong in the order of its variants. What is not wrong may
     /// still be false: the format has no checksum of its own, Ethernet's is around it.
-    pub fn parse(bytes: &'a [u8], layout: &'a ItemLayout) -> Result<History<'a>, Rejected> {
+    pub fn parse(bytes: &'a [u8], layout: &'a L) -> Result<History<'a, L>, Rejected> {
         let Some(start) = header_offset(bytes) else {
             let is_cut = bytes.len() < MAGIC.len() && MAGIC.starts_with(bytes);
             return Err(if is_cut { Rejected::HeaderTruncated } else { Rejected::NotHistory });
         };
         let (header, rest) =
             PrefixHeader::ref_from_prefix(&bytes[start..]).map_err(|_| Rejected::HeaderTruncated)?;
+        let form = layout.form();
+        check_version(header, rest, &form)?;
         let (link, refused) = check_kind(header)?;
-        let ring_len = check_ring(header, layout)?;
+        check_items(header, &form)?;
+        let rest = check_seed(rest, &form)?;
+        let ring_len = check_ring(header, &form)?;
         let (ring, behind) = rest.split_at_checked(ring_len).ok_or(Rejected::RingTruncated)?;
         check_place(header)?;
         let history = History {
             layout,
+            item_len: form.item_len,
             stamp: Stamp { seq: header.seq.get(), time_ns: header.time_ns.get() },
             link,
             refused,
@@ -52,7 +59,7 @@ impl<'a> History<'a> {
             ring,
             count: header.count.get().into(),
             oldest: header.oldest.get().into(),
-            packet_offset: start + HEADER_LEN + ring_len,
+            packet_offset: start + form.version.header_len() + ring_len,
         };
         history.check_times()?;
         // Ethernet pads short frames with zeros.
@@ -104,29 +111,44 @@ impl<'a> History<'a> {
         self.stamp.seq - self.count as u64
     }
 
-    /// The items, oldest first.
-    #[inline]
-    pub fn items(&self) -> Items<'a> {
-        self.items_after(0)
-    }
-
-    /// The bytes of an item, counted from the oldest, as [`ItemLayout::read_into`] takes them.
+    /// The bytes of an item, counted from the oldest, as its layout wrote them.
     ///
     /// # Panics
     /// If there are not so many.
     #[inline]
     pub fn item_bytes(&self, index: usize) -> &'a [u8] {
         assert!(index < self.count, "item {index} of {}", self.count);
-        let item_len = self.layout.item_len();
-        let at = (self.oldest + index) * item_len;
+        let at = (self.oldest + index) * self.item_len;
         let at = if at >= self.ring.len() { at - self.ring.len() } else { at };
-        &self.ring[at..at + item_len]
+        &self.ring[at..at + self.item_len]
     }
 
     /// How many items the ring has room for: one less than the cores that the sequencer serves.
     #[inline]
     pub fn ring_items(&self) -> usize {
-        self.ring.len() / self.layout.item_len()
+        self.ring.len() / self.item_len
+    }
+
+    fn check_times(&self) -> Result<(), Rejected> {
+        let mut latest_ns = 0;
+        let mut runs_back = false;
+        let mut at = self.oldest * self.item_len;
+        for _ in 0..self.count {
+            let time_ns = time_ns(&self.ring[at..]);
+            runs_back |= time_ns < latest_ns;
+            latest_ns = time_ns;
+            at += self.item_len;
+            at = if at == self.ring.len() { 0 } else { at };
+        }
+        if runs_back || self.stamp.time_ns < latest_ns { Err(Rejected::TimeRunsBack) } else { Ok(()) }
+    }
+}
+
+impl<'a> History<'a> {
+    /// The items, oldest first.
+    #[inline]
+    pub fn items(&self) -> Items<'a> {
+        self.items_after(0)
     }
 
     /// The items without the oldest `known`, which a core has seen: see
@@ -134,37 +156,28 @@ impl<'a> History<'a> {
     #[inline]
     pub fn items_after(&self, known: usize) -> Items<'a> {
         let known = known.min(self.count);
-        let item_len = self.layout.item_len();
         // Known items may go over the ring's end.
-        let first = (self.oldest + known) * item_len;
+        let first = (self.oldest + known) * self.item_len;
         let at = if first >= self.ring.len() { first - self.ring.len() } else { first };
         let (before, after) = self.ring.split_at(at);
         let seq = self.first_seq() + known as u64;
         Items { layout: self.layout, seq, left: self.count - known, now: after, then: before }
     }
-
-    fn check_times(&self) -> Result<(), Rejected> {
-        let item_len = self.layout.item_len();
-        let mut latest_ns = 0;
-        let mut runs_back = false;
-        let mut at = self.oldest * item_len;
-        for _ in 0..self.count {
-            let time_ns = ItemLayout::time_ns(&self.ring[at..]);
-            runs_back |= time_ns < latest_ns;
-            latest_ns = time_ns;
-            at += item_len;
-            at = if at == self.ring.len() { 0 } else { at };
-        }
-        if runs_back || self.stamp.time_ns < latest_ns { Err(Rejected::TimeRunsBack) } else { Ok(()) }
-    }
 }
 
-/// Whether this version reads such a header, what the packet begins with, and why it was refused.
+/// The header is of the version that is read here, and its rest is there.
 #[inline]
-fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>), Rejected> {
-    if header.version != VERSION {
+fn check_version(header: &PrefixHeader, rest: &[u8], form: &Form) -> Result<(), Rejected> {
+    if header.version != form.version as u8 {
         return Err(Rejected::Version);
     }
+    let missing = form.version.header_len() - size_of::<PrefixHeader>();
+    if rest.len() < missing { Err(Rejected::HeaderTruncated) } else { Ok(()) }
+}
+
+/// What the packet begins with, and why it was refused.
+#[inline]
+fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>), Rejected> {
     let refused = match header.flags {
         0 | FLUSH => None,
         flags => {
@@ -176,17 +189,33 @@ fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>), Re
     Ok((link, refused))
 }
 
-/// Bytes of the ring.
+/// Items hold what the receiver expects.
 #[inline]
-fn check_ring(header: &PrefixHeader, layout: &ItemLayout) -> Result<usize, Rejected> {
-    if header.layout.get() != layout.header_bytes() {
+fn check_items(header: &PrefixHeader, form: &Form) -> Result<(), Rejected> {
+    if header.layout.get() != form.layout {
         return Err(Rejected::OtherLayout);
     }
-    if usize::from(header.item_len.get()) != layout.item_len() {
+    if usize::from(header.item_len.get()) != form.item_len {
         return Err(Rejected::ItemLength);
     }
+    Ok(())
+}
+
+/// What is behind the fixed header, if the hashes in the items, where there are any, have the receiver's seed.
+#[inline]
+fn check_seed<'a>(rest: &'a [u8], form: &Form) -> Result<&'a [u8], Rejected> {
+    if form.version == Version::Headers {
+        return Ok(rest);
+    }
+    let (table_seed, rest) = TableSeed::ref_from_prefix(rest).map_err(|_| Rejected::HeaderTruncated)?;
+    if table_seed.get() == form.table_seed { Ok(rest) } else { Err(Rejected::OtherSeed) }
+}
+
+/// Bytes of the ring.
+#[inline]
+fn check_ring(header: &PrefixHeader, form: &Form) -> Result<usize, Rejected> {
     let items = usize::from(header.ring_items.get());
-    if items > MAX_RING_ITEMS { Err(Rejected::RingTooLarge) } else { Ok(items * layout.item_len()) }
+    if items > MAX_RING_ITEMS { Err(Rejected::RingTooLarge) } else { Ok(items * form.item_len) }
 }
 
 /// The items that are said to be in the ring are in it, and where their numbers put them.

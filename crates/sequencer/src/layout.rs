@@ -3,6 +3,9 @@ use core::fmt;
 use wire::Headers;
 use zerocopy::{transmute_mut, transmute_ref};
 
+use crate::form::{Form, Layout, TIME_LEN, load};
+use crate::format::Version;
+
 /// Bytes of [`Headers`] in 8-byte words.
 const WORDS: usize = size_of::<Headers>() / 8;
 
@@ -51,9 +54,7 @@ struct Run {
 
 impl ItemLayout {
     /// Bytes of the longest item.
-    pub const MAX_ITEM_LEN: usize = Self::TIME_LEN + size_of::<Headers>();
-
-    const TIME_LEN: usize = 8;
+    pub const MAX_ITEM_LEN: usize = TIME_LEN + size_of::<Headers>();
 
     /// The layout of items with these bytes of [`Headers`]: bit *i* of the mask stands for byte *i*.
     ///
@@ -61,9 +62,9 @@ impl ItemLayout {
     /// to know that no function saw a packet.
     pub fn new(header_bytes: u64) -> ItemLayout {
         let mask = header_bytes | MALFORMED_CODE;
-        let item_len = Self::TIME_LEN + mask.count_ones() as usize;
+        let item_len = TIME_LEN + mask.count_ones() as usize;
         let mut layout = ItemLayout { mask, item_len, runs: [Run::default(); MAX_RUNS], run_count: 0 };
-        let mut end = Self::TIME_LEN as u32;
+        let mut end = TIME_LEN as u32;
         for word in 0..WORDS as u8 {
             let mut left = mask.to_le_bytes()[usize::from(word)];
             while left != 0 {
@@ -139,24 +140,22 @@ impl ItemLayout {
         load(item, 0)
     }
 
-    /// An item's time alone.
-    ///
-    /// # Panics
-    /// If `item` is shorter than a time.
-    #[inline]
-    pub fn time_ns(item: &[u8]) -> u64 {
-        load(item, 0)
-    }
-
     #[inline]
     fn runs(&self) -> &[Run] {
         &self.runs[..self.run_count]
     }
 }
 
-#[inline]
-fn load(item: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(item[at..at + 8].try_into().expect("8 bytes"))
+impl Layout for ItemLayout {
+    #[inline]
+    fn form(&self) -> Form {
+        Form { version: Version::Headers, layout: self.mask, item_len: self.item_len, table_seed: 0 }
+    }
+
+    #[inline]
+    fn write(&self, headers: &Headers, time_ns: u64, item: &mut [u8]) {
+        ItemLayout::write(self, headers, time_ns, item);
+    }
 }
 
 impl PartialEq for ItemLayout {

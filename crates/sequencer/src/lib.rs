@@ -28,28 +28,36 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`ItemLayout`] | which bytes of [`wire::Headers`] an item of history holds, and how they are packed |
+//! | [`Layout`] | what items hold, which the [`Version`] of the format says |
+//! | [`ItemLayout`] | version 1: which bytes of [`wire::Headers`] an item of history holds, and how they are packed |
+//! | [`TypedLayout`] | version 2: where an item has the keys of a chain, and what its functions read |
 //! | [`Sequencer`] | stamps, the ring of the last items, round robin; writes prefixes |
 //! | [`History`] | a prefix as it was received: checked once, then read in place |
 //! | [`Receiver`] | follows the packets of one core: what is new, what is lost, what goes back |
 //! | [`Rejected`] | why a packet is not taken |
 //!
-//! The format is drawn in `docs/history-format.md`, which C, P4 and RTL cite. Nothing here allocates, and
+//! The format is drawn in `docs/history-format.md`, which C, P4 and RTL cite. Nothing here allocates once it is made, and
 //! nothing panics on bytes that were received. This crate is `no_std`.
 #![no_std]
 
+extern crate alloc;
+
+mod form;
 mod format;
 mod history;
 mod layout;
 mod receiver;
 mod rejected;
 mod sequencer;
+mod typed;
 
+pub use form::{Form, Layout, time_ns};
 pub use format::{
-    ETHERNET_LEN, ETHERTYPE, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, VERSION, outer_ethernet,
+    ETHERNET_LEN, ETHERTYPE, HEADER_LEN, Kind, MAGIC, MAX_CORES, MAX_RING_ITEMS, Version, outer_ethernet,
 };
 pub use history::{History, Items};
 pub use layout::ItemLayout;
 pub use receiver::{Arrival, Receiver};
 pub use rejected::Rejected;
 pub use sequencer::{CoresOutOfRange, Placed, Sequencer};
+pub use typed::{Part, Place, TooLong, TypedLayout, write_key};

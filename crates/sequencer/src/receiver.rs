@@ -1,5 +1,6 @@
 use core::ops::Range;
 
+use crate::form::Layout;
 use crate::history::History;
 use crate::rejected::Rejected;
 
@@ -20,7 +21,7 @@ pub struct Arrival {
     /// elsewhere before it goes on (SCR §3.4). Empty as a rule.
     pub lost: Range<u64>,
     /// How many items, from the oldest, the core has seen: to be left out by
-    /// [`History::items_after`].
+    /// [`History::items_after`], or the first of [`History::item_bytes`].
     pub known: usize,
 }
 
@@ -36,7 +37,7 @@ impl Receiver {
     /// [`Rejected::SequenceGoesBack`] for a number that is not above every number before, where nothing
     /// changes. A flush may come again before the next packet does: it tells nothing new.
     #[inline]
-    pub fn accept(&mut self, history: &History<'_>) -> Result<Arrival, Rejected> {
+    pub fn accept<L: Layout>(&mut self, history: &History<'_, L>) -> Result<Arrival, Rejected> {
         let seq = history.stamp().seq;
         if self.newest.is_some_and(|newest| seq <= newest) {
             return Err(Rejected::SequenceGoesBack);

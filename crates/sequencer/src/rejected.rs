@@ -2,7 +2,7 @@ use thiserror::Error;
 
 /// Why a packet with history is not taken.
 ///
-/// The order is stable: counters index by it.
+/// The order is that in which a receiver looks, and counters index by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[repr(u8)]
 pub enum Rejected {
@@ -12,8 +12,8 @@ pub enum Rejected {
     /// The bytes end inside the fixed header.
     #[error("the packet ends inside the header of its history")]
     HeaderTruncated,
-    /// A version that is not read here.
-    #[error("the history is of a version that this program does not read; bring both ends to one version")]
+    /// Another version than this receiver is set up for.
+    #[error("the history is of another version than is read here; bring both ends to one version")]
     Version,
     /// A flag that this version does not have, or a reason to refuse the packet that only its receiver gives.
     #[error("the history has a flag that its version does not have")]
@@ -21,12 +21,15 @@ pub enum Rejected {
     /// A link type of the packet that cannot be parsed.
     #[error("the packet behind the history is of a link type that cannot be parsed")]
     LinkType,
-    /// Items hold other bytes: the sequencer was set up for another chain.
-    #[error("items hold other header bytes than this chain reads; set the sequencer up for this chain")]
+    /// Items hold something else: the sequencer was set up for another chain.
+    #[error("items hold something else than this chain reads; set the sequencer up for this chain")]
     OtherLayout,
     /// The length of items is not that of the layout.
     #[error("items are not as long as their layout says")]
     ItemLength,
+    /// Hashes are made with another seed than the receiver's tables have.
+    #[error("the items' hashes are made with another seed than this receiver's tables have")]
+    OtherSeed,
     /// More items in the ring than any sequencer has.
     #[error("the ring has more items than any sequencer keeps")]
     RingTooLarge,
@@ -58,7 +61,7 @@ pub enum Rejected {
 
 impl Rejected {
     /// Every reason, in order.
-    pub const ALL: [Rejected; 16] = [
+    pub const ALL: [Rejected; 17] = [
         Rejected::NotHistory,
         Rejected::HeaderTruncated,
         Rejected::Version,
@@ -66,6 +69,7 @@ impl Rejected {
         Rejected::LinkType,
         Rejected::OtherLayout,
         Rejected::ItemLength,
+        Rejected::OtherSeed,
         Rejected::RingTooLarge,
         Rejected::RingTruncated,
         Rejected::CountBeyondRing,
@@ -87,6 +91,7 @@ impl Rejected {
             Rejected::LinkType => "link-type",
             Rejected::OtherLayout => "other-layout",
             Rejected::ItemLength => "item-length",
+            Rejected::OtherSeed => "other-seed",
             Rejected::RingTooLarge => "ring-too-large",
             Rejected::RingTruncated => "ring-truncated",
             Rejected::CountBeyondRing => "count-beyond-ring",

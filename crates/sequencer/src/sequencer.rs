@@ -1,13 +1,15 @@
+use alloc::boxed::Box;
+use alloc::vec;
+
 use thiserror::Error;
 use wire::{Headers, LinkType, Stamp, Stamper};
 use zerocopy::IntoBytes;
 
+use crate::form::Layout;
 use crate::format::{
-    FLUSH, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, VERSION,
+    FLUSH, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version,
 };
 use crate::layout::ItemLayout;
-
-const MAX_RING_BYTES: usize = MAX_RING_ITEMS * ItemLayout::MAX_ITEM_LEN;
 
 /// Gives packets their stamps and their cores, and keeps the last of them as history.
 ///
@@ -18,15 +20,15 @@ const MAX_RING_BYTES: usize = MAX_RING_ITEMS * ItemLayout::MAX_ITEM_LEN;
 /// The ring stays in place: an item overwrites the oldest one and nothing moves, so that hardware changes
 /// one row for each packet (SCR §3.3.2).
 #[derive(Clone, Debug)]
-pub struct Sequencer {
-    layout: ItemLayout,
+pub struct Sequencer<L = ItemLayout> {
+    layout: L,
     cores: usize,
     stamper: Stamper,
     /// What the prefix is for: the packet that came last, or a flush.
     front: Front,
     /// The core of the next packet.
     next_core: usize,
-    ring: [u8; MAX_RING_BYTES],
+    ring: Box<[u8]>,
     /// Items in the ring that are there.
     count: usize,
     /// The slot of the next item: that of the oldest one in a full ring.
@@ -53,30 +55,31 @@ pub struct Placed {
 #[error("a sequencer serves 1 to {MAX_CORES} cores, not {0}")]
 pub struct CoresOutOfRange(pub usize);
 
-impl Sequencer {
+impl<L: Layout> Sequencer<L> {
     /// A sequencer for `cores` cores, 1 to [`MAX_CORES`], that has seen no packet. Its history is one item
-    /// less than there are cores.
+    /// less than there are cores. Takes all memory that it will need.
     ///
     /// # Errors
     /// [`CoresOutOfRange`].
-    pub fn new(layout: ItemLayout, cores: usize) -> Result<Sequencer, CoresOutOfRange> {
+    pub fn new(layout: L, cores: usize) -> Result<Sequencer<L>, CoresOutOfRange> {
         if !(1..=MAX_CORES).contains(&cores) {
             return Err(CoresOutOfRange(cores));
         }
+        let item_len = layout.form().item_len;
         Ok(Sequencer {
             layout,
             cores,
             stamper: Stamper::default(),
             front: Front::Flush(Stamp::default()),
             next_core: 0,
-            ring: [0; MAX_RING_BYTES],
+            ring: vec![0; (cores - 1) * item_len].into(),
             count: 0,
             next_slot: 0,
         })
     }
 
     /// How items are packed.
-    pub fn layout(&self) -> &ItemLayout {
+    pub fn layout(&self) -> &L {
         &self.layout
     }
 
@@ -88,7 +91,7 @@ impl Sequencer {
     /// Bytes of a prefix, the same for every packet.
     #[inline]
     pub fn prefix_len(&self) -> usize {
-        HEADER_LEN + self.ring_items() * self.layout.item_len()
+        self.layout.form().version.header_len() + self.ring.len()
     }
 
     /// Takes the next packet, which arrived at `time_ns`: a stamp that never runs back, and a core. If it is malformed for
@@ -124,6 +127,7 @@ impl Sequencer {
     /// # Panics
     /// If `out` is shorter.
     pub fn prefix(&self, link: LinkType, out: &mut [u8]) -> usize {
+        let form = self.layout.form();
         let (stamp, flags, link) = match self.front {
             Front::Packet(stamp, headers) => {
                 // What its receiver finds out itself it is not told.
@@ -134,20 +138,24 @@ impl Sequencer {
         };
         let header = PrefixHeader {
             magic: MAGIC,
-            version: VERSION,
+            version: form.version as u8,
             flags,
             link: (link as u16).into(),
             seq: stamp.seq.into(),
             time_ns: stamp.time_ns.into(),
-            layout: self.layout.header_bytes().into(),
-            item_len: (self.layout.item_len() as u16).into(),
+            layout: form.layout.into(),
+            item_len: (form.item_len as u16).into(),
             ring_items: (self.ring_items() as u16).into(),
             count: (self.count as u16).into(),
             oldest: (self.oldest() as u16).into(),
         };
-        let (head, ring) = out[..self.prefix_len()].split_at_mut(HEADER_LEN);
+        let (head, rest) = out[..self.prefix_len()].split_at_mut(HEADER_LEN);
         head.copy_from_slice(header.as_bytes());
-        ring.copy_from_slice(&self.ring[..ring.len()]);
+        let (table_seed, ring) = rest.split_at_mut(form.version.header_len() - HEADER_LEN);
+        if form.version == Version::Typed {
+            table_seed.copy_from_slice(TableSeed::new(form.table_seed).as_bytes());
+        }
+        ring.copy_from_slice(&self.ring);
         self.prefix_len()
     }
 
@@ -173,8 +181,9 @@ impl Sequencer {
         if self.ring_items() == 0 {
             return;
         }
-        let at = self.next_slot * self.layout.item_len();
-        self.layout.write(headers, stamp.time_ns, &mut self.ring[at..at + self.layout.item_len()]);
+        let item_len = self.layout.form().item_len;
+        let at = self.next_slot * item_len;
+        self.layout.write(headers, stamp.time_ns, &mut self.ring[at..at + item_len]);
         self.count = (self.count + 1).min(self.ring_items());
         self.next_slot = if self.next_slot + 1 == self.ring_items() { 0 } else { self.next_slot + 1 };
     }

@@ -102,6 +102,7 @@ fn check(sent: &Sent, cores: usize) -> Result<Vec<Core>, String> {
 
 fn take(core: &mut Core, bytes: &[u8], sent: &Sent) -> Result<(), String> {
     invariants::check_bytes(bytes, &sent.layout)?;
+    invariants::check_items(bytes, &sent.layout)?;
     let history = History::parse(bytes, &sent.layout).map_err(|rejected| rejected.to_string())?;
     let arrival = core.receiver.accept(&history).map_err(|rejected| rejected.to_string())?;
     let expected = core.knows.len() as u64;

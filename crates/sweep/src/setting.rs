@@ -3,7 +3,7 @@ use std::fmt;
 use engine::strategies::{RSSPP, SCR, Strategy};
 use engine::{
     Beside, Chain, ExternalInput, ExternalPackets, Loss, LossShare, Plan, PlanError, Progress, Recovery,
-    Verified, VerifyError, verify_external,
+    SequencedAs, Verified, VerifyError, verify_external,
 };
 use strategy::{Every, Rebalancing};
 use table::WhenFull;
@@ -157,7 +157,7 @@ impl Setting {
         };
         let open = || {
             Ok(ExternalInput {
-                packets: ExternalPackets::Capture(capture.open()),
+                packets: ExternalPackets::Capture(capture.open(), SequencedAs::Newest),
                 speed: None,
                 loss: Some(Loss::new(share, self.seed)),
                 recovery: Recovery::On,

@@ -16,7 +16,7 @@ use clap::builder::RangedU64ValueParser;
 
 pub use self::address::Address;
 pub use self::card::{CardArgs, indirection_size};
-pub use self::packets::{ChainArgs, HistoryArgs, Packets, Setting, prepare, size_bytes};
+pub use self::packets::{ChainArgs, HistoryArgs, HistoryVersionArg, Packets, Setting, prepare, size_bytes};
 pub use self::ports::{PortOf, Ports};
 pub use self::program::{ProgramArgs, read_program, run_test};
 pub use self::reloads::ReloadArgs;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use engine::strategies::{SCR, Strategy};
 use engine::{
-    Chain, ExternalInput, ExternalPackets, InputError, Loss, LossShare, Plan, Recovery, Registry, Speed,
+    Chain, ExternalInput, ExternalPackets, InputError, Loss, LossShare, Plan, Recovery, Registry,
+    SequencedAs, SequencingError, Speed,
 };
 use io::capture::CaptureReader;
 
@@ -40,6 +41,10 @@ pub struct HistoryArgs {
     /// is sequenced on the way
     #[arg(long, value_name = "DIR")]
     pub pcap_dir: Option<PathBuf>,
+    /// What items of history hold where the capture is sequenced on the way; files say it themselves [default: 2 where
+    /// the chain can have it]
+    #[arg(long, value_enum, value_name = "VERSION")]
+    pub history_version: Option<HistoryVersionArg>,
     /// Lose this share of the packets between an external sequencer and the cores; 0.01 is 1%
     #[arg(long, value_name = "SHARE")]
     pub loss: Option<LossShare>,
@@ -54,9 +59,10 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     /// Whether any of them was given.
     pub fn is_given(&self) -> bool {
-        let HistoryArgs { sequencer, pcap_dir, loss, loss_seed, recovery } = self;
+        let HistoryArgs { sequencer, pcap_dir, history_version, loss, loss_seed, recovery } = self;
         let is_external = *sequencer == Some(SequencerArg::External);
-        is_external || pcap_dir.is_some() || loss.is_some() || loss_seed.is_some() || recovery.is_some()
+        let is_of_packets = pcap_dir.is_some() || history_version.is_some();
+        is_external || is_of_packets || loss.is_some() || loss_seed.is_some() || recovery.is_some()
     }
 }
 
@@ -67,6 +73,27 @@ pub enum SequencerArg {
     Core,
     /// Before the cards: packets come with their history
     External,
+}
+
+/// A version of the history that packets carry, `docs/history-format.md`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HistoryVersionArg {
+    /// Items hold header bytes, which each core projects and hashes again
+    #[value(name = "1")]
+    Headers,
+    /// Items hold what functions read, with keys and their hashes
+    #[value(name = "2")]
+    Typed,
+}
+
+impl HistoryVersionArg {
+    /// The version itself.
+    pub fn version(self) -> sequencer::Version {
+        match self {
+            HistoryVersionArg::Headers => sequencer::Version::Headers,
+            HistoryVersionArg::Typed => sequencer::Version::Typed,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -98,7 +125,7 @@ pub struct External {
 }
 
 enum Source {
-    Capture(PathBuf),
+    Capture(PathBuf, SequencedAs),
     /// By core.
     Files(Vec<PathBuf>),
 }
@@ -114,6 +141,11 @@ pub fn prepare(
 ) -> Result<Setting, Failure> {
     let packets = find(args, history, strategy)?;
     let chain = tables.apply(read_chain(&args.chain, registry)?);
+    if history.history_version == Some(HistoryVersionArg::Typed)
+        && chain.history_version() != sequencer::Version::Typed
+    {
+        return Err(Failure::usage(SequencingError::NotTyped));
+    }
     packets.paths().into_iter().try_for_each(check_capture)?;
     let files = match &packets {
         Packets::External(External { source: Source::Files(files), .. }) => Some(files.len()),
@@ -141,11 +173,11 @@ fn find(
     history: &HistoryArgs,
     strategy: &'static dyn Strategy,
 ) -> Result<Packets, Failure> {
-    let HistoryArgs { sequencer, pcap_dir, loss, loss_seed, recovery } = history;
+    let HistoryArgs { sequencer, pcap_dir, history_version, loss, loss_seed, recovery } = history;
     if *sequencer != Some(SequencerArg::External) {
-        if pcap_dir.is_some() || loss.is_some() || recovery.is_some() {
+        if pcap_dir.is_some() || history_version.is_some() || loss.is_some() || recovery.is_some() {
             return Err(Failure::usage(
-                "--pcap-dir, --loss and --recovery are for packets that come with their history\n\
+                "--pcap-dir, --history-version, --loss and --recovery are for packets that come with their history\n\
                  Add `--strategy scr --sequencer external`, or leave them out.",
             ));
         }
@@ -157,9 +189,19 @@ fn find(
     if strategy != SCR {
         return Err(no_history(strategy));
     }
+    if pcap_dir.is_some() && history_version.is_some() {
+        return Err(Failure::usage(
+            "files say themselves of which version their history is\nLeave out --history-version, or sequence the \
+             capture anew.",
+        ));
+    }
+    let version = match history_version {
+        Some(HistoryVersionArg::Headers) => SequencedAs::Headers,
+        _ => SequencedAs::Newest,
+    };
     let source = match (&args.pcap, pcap_dir) {
         (_, Some(folder)) => Source::Files(core_files(folder)?),
-        (pcap, None) => Source::Capture(pcap.clone().unwrap_or_default()),
+        (pcap, None) => Source::Capture(pcap.clone().unwrap_or_default(), version),
     };
     let loss = loss.map(|share| Loss::new(share, loss_seed.unwrap_or(1)));
     let recovery = if *recovery == Some(OnOff::Off) { Recovery::Off } else { Recovery::On };
@@ -197,7 +239,7 @@ impl Packets {
     /// All files that are read.
     pub fn paths(&self) -> Vec<&Path> {
         match self {
-            Packets::Capture(path) | Packets::External(External { source: Source::Capture(path), .. }) => {
+            Packets::Capture(path) | Packets::External(External { source: Source::Capture(path, _), .. }) => {
                 vec![path]
             }
             Packets::External(External { source: Source::Files(paths), .. }) => {
@@ -211,7 +253,7 @@ impl External {
     /// Opens the files.
     pub fn open(&self, speed: Option<Speed>) -> Result<ExternalInput, InputError> {
         let packets = match &self.source {
-            Source::Capture(path) => ExternalPackets::Capture(CaptureReader::open(path)?),
+            Source::Capture(path, version) => ExternalPackets::Capture(CaptureReader::open(path)?, *version),
             Source::Files(paths) => {
                 ExternalPackets::Files(paths.iter().map(CaptureReader::open).collect::<Result<_, _>>()?)
             }
@@ -223,7 +265,7 @@ impl External {
 /// Bytes of all files together, where they are known.
 pub fn size_bytes(input: &ExternalInput) -> Option<u64> {
     match &input.packets {
-        ExternalPackets::Capture(reader) => reader.size_bytes(),
+        ExternalPackets::Capture(reader, _) => reader.size_bytes(),
         ExternalPackets::Files(readers) => readers.iter().map(CaptureReader::size_bytes).sum(),
     }
 }

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use wire::LinkType;
 
+use crate::args::HistoryVersionArg;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::{open_capture, read_chain, tell_remarks};
 use crate::output::{self, Reports, count, plural};
@@ -34,6 +35,12 @@ pub struct SequenceArgs {
     /// early, packets are left in core-00.pcap.partial and so on
     #[arg(long, value_name = "DIR")]
     pub out_dir: PathBuf,
+    /// What items of history hold [default: 2 where the chain can have it, else 1]
+    #[arg(long, value_enum, value_name = "VERSION")]
+    pub history_version: Option<HistoryVersionArg>,
+    /// What the hashes in the items are seeded with, version 2, so that files can be written again [default: drawn]
+    #[arg(long, value_name = "N")]
+    pub table_seed: Option<u64>,
     /// Put an Ethernet header before the history, for cards and tools that look for one
     #[arg(long)]
     pub ethernet: bool,
@@ -53,6 +60,8 @@ pub struct Sequence {
     packets: u64,
     /// Their bytes on the wire, without history.
     bytes: u64,
+    /// Version of the history format, `docs/history-format.md`: 1 holds headers, 2 what functions read of them.
+    history_version: u8,
     /// Bytes of an item of history, its time stamp included.
     item_bytes: usize,
     /// Items before each packet: one less than cores.
@@ -83,10 +92,13 @@ struct SequenceFile {
 }
 
 pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
-    let chain = read_chain(&args.chain, registry)?;
+    let mut chain = read_chain(&args.chain, registry)?;
+    chain.table_seed = args.table_seed.unwrap_or(chain.table_seed);
     // What cannot be replicated needs no history.
     Plan::new(&chain, SCR, args.cores).map_err(Failure::usage)?;
-    let sequencing = Sequencing::new(&chain, args.cores, args.ethernet).map_err(Failure::usage)?;
+    let version = args.history_version.map_or(chain.history_version(), HistoryVersionArg::version);
+    let sequencing =
+        Sequencing::with_version(&chain, version, args.cores, args.ethernet).map_err(Failure::usage)?;
     let mut reader = open_capture(&args.pcap)?;
     let paths = paths(args)?;
     let reports = Reports::open(&[], None, args.json.as_deref())?;
@@ -195,7 +207,7 @@ impl Job {
     fn finish(self, chain: &Chain, ethernet: bool, end: &End) -> Result<Sequence, Failure> {
         let ran_back = self.sequencing.ran_back();
         let (item_bytes, prefix_bytes) = (self.sequencing.item_bytes(), self.sequencing.prefix_bytes());
-        let ring_items = self.sequencing.cores() - 1;
+        let (version, ring_items) = (self.sequencing.version(), self.sequencing.cores() - 1);
         let complete = matches!(end, End::Complete);
         let mut files = Vec::new();
         for (core, CoreFile { path, mut writer, packets }) in self.files.into_iter().enumerate() {
@@ -223,6 +235,7 @@ impl Job {
             chain: chain.name.clone(),
             packets: self.packets,
             bytes: self.bytes,
+            history_version: version as u8,
             item_bytes,
             ring_items,
             prefix_bytes,
@@ -237,12 +250,13 @@ impl Job {
 
 fn render(sequence: &Sequence) -> String {
     let mut text = format!(
-        "{}: {} ({} bytes) sequenced for {}, each behind {} bytes: {} of {} bytes{}\n",
+        "{}: {} ({} bytes) sequenced for {}, each behind {} bytes of history version {}: {} of {} bytes{}\n",
         sequence.chain,
         plural(sequence.packets, "packet"),
         count(sequence.bytes),
         plural(sequence.files.len() as u64, "core"),
         count(sequence.prefix_bytes as u64),
+        sequence.history_version,
         plural(sequence.ring_items as u64, "item"),
         sequence.item_bytes,
         if sequence.ethernet { ", and an Ethernet header" } else { "" },

@@ -25,6 +25,7 @@ use crate::store::shared_member::SharedMember;
 use crate::store::shared_states::SharedStates;
 use crate::store::stateless::StatelessGroup;
 use crate::store::striped::{KeyedBuilder, StripedBuilder, StripedGroup};
+use crate::store::typed::{self, TypedPart};
 use crate::store::watched_member::WatchedMember;
 
 /// The functions that chain files may name.
@@ -167,6 +168,12 @@ pub trait Function: Send + Sync {
     /// How packets are told to other cores as far as it reads them: a column of a log, for so many that write and that read.
     fn meta_history(&self, tickets: &Tickets, ends: (usize, usize)) -> NewColumn;
 
+    /// [`Function::key_history`] over a wire.
+    fn typed_key(&self, table_seed: u64) -> Option<TypedPart>;
+
+    /// [`Function::meta_history`] over a wire.
+    fn typed_meta(&self) -> TypedPart;
+
     /// [`nf::Reports::hint`].
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String>;
 
@@ -300,6 +307,14 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn meta_history(&self, tickets: &Tickets, ends: (usize, usize)) -> NewColumn {
         history::metas::<F>(tickets, ends)
+    }
+
+    fn typed_key(&self, table_seed: u64) -> Option<TypedPart> {
+        (!F::Key::SHARDING.is_stateless()).then(|| typed::keys::<F::Key>(table_seed))
+    }
+
+    fn typed_meta(&self) -> TypedPart {
+        typed::metas::<F>()
     }
 
     fn hint(&self, packets: u64, drops: &BTreeMap<String, u64>) -> Option<String> {

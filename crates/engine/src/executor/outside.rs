@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use io::Feeder;
 use io::capture::CaptureReader;
-use sequencer::ItemLayout;
+use sequencer::{Kind, Version};
 
 use crate::chain::Chain;
 use crate::chain::checksums::{ChecksumSample, Checksums};
@@ -23,6 +23,7 @@ use crate::strategies::egress::{Egress, Replayed};
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::{Arrivals, InputError};
 use crate::strategies::scr::outside::intake::External;
+use crate::strategies::scr::outside::items::HistoryItems;
 use crate::strategies::scr::outside::line::Line;
 use crate::strategies::scr::outside::loss::Loss;
 use crate::strategies::scr::outside::on_loss::{OnLoss, Recovery};
@@ -45,15 +46,59 @@ pub enum ExternalPackets {
     /// A file for each core.
     Files(Vec<CaptureReader>),
     /// A capture, to be sequenced on the way.
-    Capture(CaptureReader),
+    Capture(CaptureReader, SequencedAs),
 }
 
+/// The version of the history that a capture is sequenced with on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SequencedAs {
+    /// The newest that the chain can have: see [`Chain::history_version`].
+    #[default]
+    Newest,
+    /// Version 1: items hold bytes of headers.
+    Headers,
+}
+
+impl SequencedAs {
+    /// The version that a chain's history has then.
+    pub fn of(self, chain: &Chain) -> Version {
+        match self {
+            SequencedAs::Newest => chain.history_version(),
+            SequencedAs::Headers => Version::Headers,
+        }
+    }
+}
+
+/// Frames of each file that are looked at ahead, for one that says what is in all of them: some may be damaged.
+const LOOKED_AT: usize = 16;
+
 impl ExternalPackets {
+    /// What the first frame says that is read here. Files that are none of a sequencer have none.
+    fn kind(&mut self, chain: &Chain) -> Option<Kind> {
+        let (version, table_seed) = match self {
+            ExternalPackets::Capture(_, version) => (version.of(chain), chain.table_seed),
+            ExternalPackets::Files(readers) => {
+                let mut found = None;
+                for reader in readers {
+                    reader.look_ahead(LOOKED_AT, usize::MAX, &mut |record| {
+                        found = found.or_else(|| Kind::of(record.data));
+                    });
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+                return None;
+            }
+        };
+        Some(Kind { version, table_seed })
+    }
+
     /// The chain as cores run it on these packets, with what was decided about checksums. Files say nothing of what their
-    /// sequencer verified: with `auto`, neither it nor the cores do.
-    fn decided(&mut self, chain: &Chain) -> (Chain, ChecksumSample) {
+    /// sequencer verified: with `auto`, neither it nor the cores do. The seed of tables is that of the hashes in the
+    /// files, if there are any: who sends them can fill tables as he likes anyway.
+    pub(crate) fn decided(&mut self, chain: &Chain) -> (Chain, ChecksumSample) {
         let sample = match self {
-            ExternalPackets::Capture(reader) => chain.checksums.decide(reader),
+            ExternalPackets::Capture(reader, _) => chain.checksums.decide(reader),
             ExternalPackets::Files(_) => {
                 ChecksumSample { verified: chain.checksums == Checksums::Verify, ..ChecksumSample::default() }
             }
@@ -64,7 +109,11 @@ impl ExternalPackets {
             (_, fragments) => fragments,
         };
         let checksums = Checksums::decided(&sample);
-        (Chain { checksums, fragments, ..chain.clone() }, sample)
+        let table_seed = match self.kind(chain) {
+            Some(Kind { version: Version::Typed, table_seed }) => table_seed,
+            _ => chain.table_seed,
+        };
+        (Chain { checksums, fragments, table_seed, ..chain.clone() }, sample)
     }
 }
 
@@ -84,15 +133,15 @@ pub fn replay_external<E: Send>(
     let ExternalInput { mut packets, speed, loss, recovery } = input;
     let (chain, checksums) = packets.decided(chain);
     let chain = &chain;
-    let arrivals = match open(chain, plan, packets, loss) {
-        Ok(arrivals) => arrivals,
+    let opened = match open(chain, plan, packets, loss) {
+        Ok(opened) => opened,
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let chains = (0..plan.cores).map(|_| chain.core()).collect::<Result<Vec<_>, _>>();
     let mut chains = chains.map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     chain.trace_on(&mut chains, &progress.tracing);
     let manner = Manner { recovery, speed, egress: plan.egress, unanswered: Vec::new() };
-    let outcome = run((chain, plan), arrivals, chains, manner, progress, see)?;
+    let outcome = run((chain, plan), opened, chains, manner, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })
 }
 
@@ -109,33 +158,39 @@ pub(crate) fn replay_all<E: Send>(
     let ExternalInput { mut packets, loss, .. } = input;
     let (chain, checksums) = packets.decided(chain);
     let chain = &chain;
-    let arrivals = match open(chain, plan, packets, loss) {
-        Ok(arrivals) => arrivals,
+    let opened = match open(chain, plan, packets, loss) {
+        Ok(opened) => opened,
         Err(error) => return Ok(RunOutcome::nothing(error)),
     };
     let core = chain.core().map_err(|error| RunError::out_of_memory(1, error))?;
     let unanswered = unanswered.to_vec();
     let manner = Manner { recovery: Recovery::Off, speed: None, egress: plan.egress, unanswered };
-    let outcome = run((chain, plan), arrivals, vec![core], manner, progress, see)?;
+    let outcome = run((chain, plan), opened, vec![core], manner, progress, see)?;
     Ok(RunOutcome { checksums, ..outcome })
 }
 
+/// Opens packets for a chain as [`ExternalPackets::decided`] has it. Says what their items hold: where files are of a
+/// version that the chain cannot have, headers, and every packet is rejected.
 pub(crate) fn open(
     chain: &Chain,
     plan: &Plan,
-    packets: ExternalPackets,
+    mut packets: ExternalPackets,
     loss: Option<Loss>,
-) -> Result<Arrivals, InputError> {
-    match packets {
+) -> Result<(Arrivals, HistoryItems), InputError> {
+    let version = packets.kind(chain).map_or(Version::Headers, |kind| kind.version);
+    let version = version.min(chain.history_version());
+    let items = chain.history_items(version).expect("a version that the chain has");
+    let arrivals = match packets {
         ExternalPackets::Files(readers) => {
             assert_eq!(readers.len(), plan.cores, "a file for each core");
-            Arrivals::from_files(readers, ItemLayout::new(chain.history_bytes()), loss)
+            Arrivals::from_files(readers, items.clone(), loss)?
         }
-        ExternalPackets::Capture(reader) => {
-            let sequencing = Sequencing::new(chain, plan.cores, false).expect("a plan for replicas");
-            Ok(Arrivals::from_capture(reader, sequencing, loss))
+        ExternalPackets::Capture(reader, _) => {
+            let sequencing = Sequencing::with_version(chain, version, plan.cores, false);
+            Arrivals::from_capture(reader, sequencing.expect("a plan for replicas"), loss)
         }
-    }
+    };
+    Ok((arrivals, items))
 }
 
 /// How cores go about what they get.
@@ -150,19 +205,18 @@ struct Manner {
 /// On as many cores as there are chains: either each gets its own packets, or one gets all.
 fn run<E: Send>(
     (chain, plan): (&Chain, &Plan),
-    arrivals: Arrivals,
+    (arrivals, items): (Arrivals, HistoryItems),
     chains: Vec<ChainCore>,
     Manner { recovery, speed, egress, unanswered }: Manner,
     progress: &Progress,
     see: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
 ) -> Result<RunOutcome, RunError<E>> {
     let (cores, senders) = (chains.len(), arrivals.cores());
-    let layout = ItemLayout::new(chain.history_bytes());
     let line = Arc::new(Line::new(senders));
-    let steps = OnLoss::for_cores(recovery, cores, layout.item_len());
+    let steps = OnLoss::for_cores(recovery, cores, items.item_len());
     let base = arrivals.base();
     let intake = |(core, steps)| -> Box<dyn Intake> {
-        let external = External::new(core, senders, layout.clone(), base, steps, Arc::clone(&line));
+        let external = External::new(chain, core, senders, items.clone(), base, steps, Arc::clone(&line));
         let external = external.seeing_as(chain);
         Box::new(external.without_answers(unanswered.clone()))
     };

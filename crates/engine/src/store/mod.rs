@@ -8,6 +8,7 @@
 //! | `function`, `member` | one function of a group: its part of each flow's block; `function/hits`: steps of packets of known flows |
 //! | `replay`, `replay_function` | the same for packets of other cores, from what is told of them |
 //! | `history` | what is told of a packet: its keys, and what functions read |
+//! | `typed` | the same as bytes, for a wire |
 //! | `walk` | one packet through all functions of a group: new flows, and full tables |
 //! | `stateless` | a function without states |
 //! | `striped`, `clocks` | one table for all cores, in stripes with a lock each |
@@ -32,5 +33,6 @@ pub(crate) mod shared_states;
 pub(crate) mod shelf;
 pub(crate) mod stateless;
 pub(crate) mod striped;
+pub(crate) mod typed;
 pub(crate) mod walk;
 pub(crate) mod watched_member;

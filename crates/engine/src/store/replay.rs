@@ -33,9 +33,20 @@ fn runs_of(some: u64, leaders: u64) -> u64 {
     bits(leaders & !some).fold(!0, without)
 }
 
-/// The key of an item; of one that is no function's business, for which there is no step, any.
+/// The key of an item; of one that is no function's business, for which there is no step, any. A short key is taken from
+/// what stands for it, so that the two agree whatever a wire has brought.
 #[cold]
-fn key_of<K: FlowKey>(members: &[Box<dyn Member<K>>], item: usize, items: &Items<'_>) -> K {
+fn key_of<K: FlowKey>(
+    members: &[Box<dyn Member<K>>],
+    wanted: &[Wanted],
+    item: usize,
+    items: &Items<'_>,
+) -> K {
+    if size_of::<K>() <= size_of::<u128>()
+        && let Ok((key, _)) = K::read_from_prefix(&wanted[item].short().bits.to_le_bytes())
+    {
+        return key;
+    }
     members.iter().find_map(|member| member.replay_key(item, items)).unwrap_or_else(K::new_zeroed)
 }
 
@@ -94,7 +105,8 @@ impl<K: FlowKey> KeyGroup<K> {
         laps: &mut dyn Laps,
     ) {
         let Self { table, members, slots, .. } = self;
-        let leaders = table.find_all(self.leaders, wanted, slots, |item| key_of(members, item, items));
+        let leaders =
+            table.find_all(self.leaders, wanted, slots, |item| key_of(members, wanted, item, items));
         let hits = packets & runs_of(leaders, self.leaders);
         let misses = packets & !hits;
         if self.table.free() < misses.count_ones() as usize {
@@ -119,7 +131,7 @@ impl<K: FlowKey> KeyGroup<K> {
     /// The block of an item's flow, or [`Slot::NONE`].
     fn find(&self, item: usize, wanted: &[Wanted], items: &Items<'_>) -> Slot {
         let (hash, short) = (wanted[item].hash(), wanted[item].short());
-        self.table.find(hash, short, || key_of(&self.members, item, items))
+        self.table.find(hash, short, || key_of(&self.members, wanted, item, items))
     }
 
     /// Items of flows that have no block, unless an item before makes one. As long as those of one flow leave no state,
@@ -202,7 +214,7 @@ impl<K: FlowKey> KeyGroup<K> {
                     let now_ns = items.times_ns[item];
                     free_one(table, members, entries, batch.horizon(now_ns), now_ns);
                     let (hash, short) = (wanted[item].hash(), wanted[item].short());
-                    slots[item] = table.insert(hash, short, &key_of(members, item, items));
+                    slots[item] = table.insert(hash, short, &key_of(members, wanted, item, items));
                     note_entry(entries, slots[item], items.entry(item));
                     is_refused = !slots[item].is_some();
                 }

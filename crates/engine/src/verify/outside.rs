@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nf::{FiveTuple, FlowKey};
-use sequencer::{History, ItemLayout};
+use sequencer::History;
 use wire::Fields;
 
 use crate::chain::Chain;
@@ -15,6 +15,7 @@ use crate::strategies::changing::Changes;
 use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::strategies::scr::outside::arrivals::{Arrivals, InputError};
+use crate::strategies::scr::outside::items::HistoryItems;
 use crate::verify::compare::{answer, fingerprint};
 use crate::verify::compare::{broken, digests, exhausted, filled};
 use crate::verify::verified::{Answer, HistoryCheck, Mismatch, Verified, VerifyError};
@@ -122,22 +123,21 @@ fn explain(
     if let Err(RunError::OutOfMemory { cores, bytes }) = again {
         return Err(VerifyError::Run(RunError::OutOfMemory { cores, bytes }));
     }
-    let input = open_input()?;
-    let flow = flow_of(chain, open(chain, plan, input.packets, input.loss)?, seq, &progress.stop)?;
+    let ExternalInput { mut packets, loss, .. } = open_input()?;
+    let (chain, _) = packets.decided(chain);
+    let flow = flow_of(open(&chain, plan, packets, loss)?, seq, &progress.stop)?;
     Ok(found.map(|other| Mismatch { number: seq + 1, flow, single, other }))
 }
 
 /// The flow of packet `seq` as it came.
 fn flow_of(
-    chain: &Chain,
-    mut arrivals: Arrivals,
+    (mut arrivals, items): (Arrivals, HistoryItems),
     seq: u64,
     stop: &AtomicBool,
 ) -> Result<Option<FiveTuple>, InputError> {
-    let layout = ItemLayout::new(chain.history_bytes());
     while arrivals.advance(stop)?.is_some() && !stop.load(Ordering::Relaxed) {
         let Some(record) = arrivals.record() else { break };
-        let Ok(history) = History::parse(record.data, &layout) else { continue };
+        let Ok(history) = History::parse(record.data, &items) else { continue };
         if history.stamp().seq == seq && !history.is_flush() {
             let offset = history.packet_offset();
             let wire_len = record.wire_len - offset as u32;

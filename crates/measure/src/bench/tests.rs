@@ -1,5 +1,5 @@
 use engine::strategies::{RSS, SCR};
-use engine::{Loss, Registry};
+use engine::{Loss, Registry, SequencedAs};
 use proptest::prelude::*;
 use traffic::Model;
 use wire::LinkType;
@@ -222,11 +222,11 @@ fn histories_in_packets_lead_all_replicas_to_one_state() {
     let plan = Plan::new(&chain, SCR, 3).expect("a plan");
     let trace = trace("uniform:packets=3000,flows=50");
     let settings = Settings { clock: Clock::Virtual, descriptors: 16, is_shaped: false, dispatch_ns: 0 };
-    for (has_recovery, share, pps) in
-        [(true, "0", 1e9), (true, "0.01", 1e5), (true, "0.1", 1e9), (false, "0.01", 1e5)]
-    {
+    let ways = [(true, "0", 1e9), (true, "0.01", 1e5), (true, "0.1", 1e9), (false, "0.01", 1e5)];
+    let both = [SequencedAs::Newest, SequencedAs::Headers].into_iter();
+    for (version, (has_recovery, share, pps)) in both.flat_map(|version| ways.map(|way| (version, way))) {
         let loss = Some(Loss::new(share.parse().expect("a share"), 7));
-        let how = InPackets { has_recovery, loss };
+        let how = InPackets { version, has_recovery, loss };
         let offered = packets_with_history(&chain, &plan, &trace, how).expect("packets");
         // What is to be lost by the card alone is, whatever else the machine does meanwhile.
         let descriptors = if pps == 1e9 { 16 } else { 16_384 };

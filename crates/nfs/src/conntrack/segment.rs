@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 use nf::Connection;
 use wire::{Addr, Fields, Headers, Marks, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use super::tcp::Kind;
 
@@ -13,7 +13,7 @@ use super::tcp::Kind;
 ///  0     16      32         34          36    40    44     48       50            52      53      54
 ///  | src | dst   | src_port | dst_port  | seq | ack | sack | window | payload_len | flags | shape |
 /// ```
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C, packed(2))]
 pub struct Meta {
     src: Addr,
@@ -99,7 +99,7 @@ impl Meta {
 
 /// A byte with a window scale in its low bits, and flags: of a packet, of one half of a connection,
 /// or of a SYN that was ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(transparent)]
 pub(super) struct Shape(u8);
 

@@ -2,13 +2,13 @@
 
 use nf::{FiveTuple, hash_bytes};
 use wire::{Addr, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 /// Any number; the same everywhere, so that balancers agree.
 const FLOW_HASH_SEED: u64 = 0x6d61_676c_6576;
 
 /// The header fields that the balancer reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     pub(super) src: Addr,

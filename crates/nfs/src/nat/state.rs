@@ -2,12 +2,12 @@
 
 use nf::SrcEndpoint;
 use wire::{Headers, IcmpPorts, protocol, tcp_flags};
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use super::endpoint::{External, Taken};
 
 /// The header fields that the NAT reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C)]
 pub struct Meta {
     pub(super) src: [u8; 4],
@@ -23,7 +23,7 @@ pub struct Meta {
 }
 
 /// What an ICMP message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(u8)]
 pub(super) enum Message {
     /// It is no ICMP.

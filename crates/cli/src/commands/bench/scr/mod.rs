@@ -11,14 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use engine::strategies::Strategy;
-use engine::{Chain, MAX_CORES, Registry};
+use engine::{Chain, MAX_CORES, Registry, Sequencing};
 use io::Trace;
 use measure::search::Limits;
 use measure::{
     Clock, Comparison, Contest, CoreTime, CostQuestion, Costs, ForecastQuestion, HistoryCost, Point,
     Question, Series,
 };
-use sequencer::{ETHERNET_LEN, HEADER_LEN, ItemLayout};
 use strategy::INDIRECTION_ENTRIES;
 
 use self::presets::{Contestants, Figure, Size};
@@ -288,15 +287,16 @@ impl Run<'_> {
 
     /// The link's rate with the history of so many cores in each packet.
     fn links(&self) -> Vec<LinkPoint> {
-        let item_bytes = ItemLayout::new(self.chain.history_bytes()).item_len();
+        let before = |cores| Sequencing::new(&self.chain, cores, true).map_or(0, |all| all.prefix_bytes());
         let frame = self.trace().packet(0).wire_len as usize + CHECK_SEQUENCE;
         let cores = self.contestants.cores.iter().copied();
-        cores.map(|cores| link_point(cores, frame, item_bytes)).collect()
+        cores.map(|cores| link_point(cores, frame, before(cores))).collect()
     }
 }
 
-fn link_point(cores: usize, frame_bytes: usize, item_bytes: usize) -> LinkPoint {
-    let history = if cores > 1 { ETHERNET_LEN + HEADER_LEN + (cores - 1) * item_bytes } else { 0 };
+/// With so many bytes of history before each packet, where there is more than one core.
+fn link_point(cores: usize, frame_bytes: usize, prefix_bytes: usize) -> LinkPoint {
+    let history = if cores > 1 { prefix_bytes } else { 0 };
     let frame_bytes = frame_bytes + history;
     LinkPoint { cores, frame_bytes, link_mpps: LINK_GBPS * 1e3 / ((frame_bytes + BETWEEN_FRAMES) * 8) as f64 }
 }
@@ -324,9 +324,9 @@ mod tests {
     /// 64 bytes and 20 between them are 148.8 Mpps at 100 Gbit/s; on two cores 14 + 40 + 50 bytes more.
     #[test]
     fn a_link_is_shared_with_history() {
-        let one = link_point(1, 64, 50);
+        let one = link_point(1, 64, 54);
         assert_eq!((one.frame_bytes, (one.link_mpps * 10.0).round()), (64, 1_488.0));
-        assert_eq!(link_point(2, 64, 50).frame_bytes, 168);
-        assert_eq!(link_point(2, 64, 50).link_mpps, 100e3 / (188.0 * 8.0));
+        assert_eq!(link_point(2, 64, 104).frame_bytes, 168);
+        assert_eq!(link_point(2, 64, 104).link_mpps, 100e3 / (188.0 * 8.0));
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use engine::Loss;
 use engine::strategies::{SCR, STEADY, Strategy};
+use engine::{Loss, SequencedAs};
 use measure::InPackets;
 
 /// A figure of the paper (State-Compute Replication, NSDI'25).
@@ -196,7 +196,11 @@ fn with_losses(
     let model = model_of(program);
     let loss = Loss::new(share.parse().expect("a share"), LOSS_SEED);
     Contestants {
-        history: Some(InPackets { has_recovery: *has_recovery, loss: Some(loss) }),
+        history: Some(InPackets {
+            version: SequencedAs::Newest,
+            has_recovery: *has_recovery,
+            loss: Some(loss),
+        }),
         series: Some(series),
         ..contestants(size, program, cores, model, &[SCR])
     }

@@ -1,10 +1,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use io::capture::{CaptureError, CaptureReader, Record, Remarks};
-use sequencer::{History, ItemLayout, Receiver};
+use sequencer::{History, Receiver};
 use thiserror::Error;
 use wire::{LinkType, RanBack};
 
+use crate::strategies::scr::outside::items::HistoryItems;
 use crate::strategies::scr::outside::loss::Loss;
 use crate::strategies::scr::outside::sequencing::Sequencing;
 
@@ -80,7 +81,7 @@ enum Source {
 
 /// A file for each core.
 struct Files {
-    layout: Box<ItemLayout>,
+    items: HistoryItems,
     files: Vec<CoreFile>,
     /// Whose packet was taken last.
     current: Option<usize>,
@@ -124,16 +125,15 @@ struct Capture {
 }
 
 impl Arrivals {
-    /// From files, one for each core, for chains whose history has this layout.
+    /// From files, one for each core, for chains whose histories have such items.
     pub(crate) fn from_files(
         readers: Vec<CaptureReader>,
-        layout: ItemLayout,
+        items: HistoryItems,
         loss: Option<Loss>,
     ) -> Result<Arrivals, InputError> {
         let cores = readers.len();
         let file = |reader| CoreFile { reader, receiver: Receiver::starting_at(0), head: None };
-        let layout = Box::new(layout);
-        let mut files = Files { layout, files: readers.into_iter().map(file).collect(), current: None };
+        let mut files = Files { items, files: readers.into_iter().map(file).collect(), current: None };
         let mut counts = vec![0; cores];
         let mut lost = 0;
         for (core, count) in counts.iter_mut().enumerate() {
@@ -291,7 +291,7 @@ impl Files {
         count: &mut u64,
         lost: &mut u64,
     ) -> Result<(), InputError> {
-        let Self { layout, files, .. } = self;
+        let Self { items, files, .. } = self;
         let CoreFile { reader, receiver, head } = &mut files[core];
         loop {
             let Some(record) = reader.next()? else {
@@ -307,7 +307,7 @@ impl Files {
             head.bytes.clear();
             head.bytes.extend_from_slice(record.data);
             (head.time_ns, head.wire_len, head.link) = (record.time_ns, record.wire_len, record.link);
-            let taken = History::parse(&head.bytes, layout).and_then(|history| {
+            let taken = History::parse(&head.bytes, items).and_then(|history| {
                 receiver.accept(&history)?;
                 Ok(Place {
                     seq: history.stamp().seq,
@@ -341,7 +341,7 @@ impl Files {
     /// Whether the first packets are for as many cores as there are files.
     fn check_cores(&self) -> Result<(), InputError> {
         for head in self.files.iter().filter_map(|file| file.head.as_ref()) {
-            if let Ok(history) = History::parse(&head.bytes, &self.layout)
+            if let Ok(history) = History::parse(&head.bytes, &self.items)
                 && history.ring_items() + 1 != self.files.len()
             {
                 let sequenced = history.ring_items() + 1;

@@ -5,6 +5,9 @@
 //!  a batch:   1 2 (3) 4 5 (6) 7 8
 //! ```
 //!
+//! Where items hold headers, they go through the chain in the batch; where they hold what functions read, own packets
+//! alone are in the batch, and all are stepped from columns (`lane.rs`).
+//!
 //! What is lost is either stepped over, and counted, or looked for in the other cores' logs (`rebuild.rs`).
 
 use std::collections::VecDeque;
@@ -13,15 +16,18 @@ use std::sync::Arc;
 
 use io::{Closed, EngineDrop, Fate, Frame, Port, Received};
 use recovery::Arrival;
-use sequencer::{History, ItemLayout, Receiver, Rejected};
+use sequencer::{History, Layout, Receiver, Rejected, Version, time_ns};
 use wire::{LinkType, Malformed, Stamp};
 
 use crate::chain::Chain;
 use crate::path::batch::Batch;
 use crate::path::checks::Checks;
 use crate::path::core::ChainCore;
+use crate::path::laps::Laps;
 use crate::path::packets::BATCH_PACKETS;
 use crate::path::receive::{ExternalEnd, HistoryCounters, Intake, IntakeCounters, IntakeEnd};
+use crate::strategies::scr::outside::items::HistoryItems;
+use crate::strategies::scr::outside::lane::Lane;
 use crate::strategies::scr::outside::line::Line;
 use crate::strategies::scr::outside::on_loss::{OnLoss, Recovery};
 
@@ -31,7 +37,9 @@ const RECEIVED_PACKETS: usize = 32;
 /// Puts what packets bring along between a core's own.
 pub struct External {
     core: usize,
-    layout: ItemLayout,
+    items: HistoryItems,
+    /// Where items are stepped that hold what functions read.
+    lane: Option<Box<Lane>>,
     checks: Checks,
     /// What packets' numbers are counted from.
     base: u64,
@@ -63,24 +71,30 @@ pub struct External {
 }
 
 impl External {
-    /// For one core; packets may come here of `senders` cores.
+    /// For one core that runs `chain`; packets may come here of `senders` cores.
     pub(crate) fn new(
+        chain: &Chain,
         core: usize,
         senders: usize,
-        layout: ItemLayout,
+        items: HistoryItems,
         base: u64,
         steps: OnLoss,
         line: Arc<Line>,
     ) -> External {
+        let lane = match &items {
+            HistoryItems::Headers(_) => None,
+            HistoryItems::Typed(typed) => Some(Box::new(Lane::new(chain, typed.clone()))),
+        };
         External {
             core,
+            lane,
             // Nothing waits where nothing is recovered.
             waiting: VecDeque::with_capacity(match steps {
                 OnLoss::Skip(_) => 0,
                 OnLoss::Recover(_) => io::QUEUE_FRAMES_MAX,
             }),
-            own_item: vec![0; layout.item_len()].into(),
-            layout,
+            own_item: vec![0; items.item_len()].into(),
+            items,
             checks: Checks::default(),
             base,
             origin: Stamp::default(),
@@ -101,24 +115,28 @@ impl External {
     }
 
     /// One for each of `cores` cores that run `chain`, for whoever feeds them himself: packets 0 to `packets`, each with
-    /// its history, and then an end. `origin` is added to what histories say of numbers and times, so that flows can
-    /// live on while packets come once more.
+    /// its history of this version, and then an end. `origin` is added to what histories say of numbers and times, so
+    /// that flows can live on while packets come once more.
+    ///
+    /// # Panics
+    /// If the chain has no history of that version: see [`Chain::history_version`].
     pub fn for_cores(
         chain: &Chain,
+        version: Version,
         cores: usize,
         recovery: Recovery,
         packets: u64,
         origin: Stamp,
     ) -> Vec<External> {
-        let layout = ItemLayout::new(chain.history_bytes());
+        let items = chain.history_items(version).expect("a version that the chain has");
         let line = Arc::new(Line::new(cores));
         let core = |(core, steps)| {
-            let external = External::new(core, cores, layout.clone(), 0, steps, Arc::clone(&line));
+            let external = External::new(chain, core, cores, items.clone(), 0, steps, Arc::clone(&line));
             let mut external = external.seeing_as(chain);
             (external.origin, external.packets) = (origin, Some(packets));
             external
         };
-        OnLoss::for_cores(recovery, cores, layout.item_len()).into_iter().enumerate().map(core).collect()
+        OnLoss::for_cores(recovery, cores, items.item_len()).into_iter().enumerate().map(core).collect()
     }
 
     /// What has happened so far.
@@ -174,7 +192,7 @@ impl External {
             }
         };
         match () {
-            () if !batch.is_empty() => Received::Frames,
+            () if self.filled(batch) > 0 => Received::Frames,
             () if is_over => {
                 self.is_done = true;
                 Received::End
@@ -182,6 +200,12 @@ impl External {
             () if self.line.is_down() => Received::End,
             () => Received::Idle,
         }
+    }
+
+    /// Packets that are stepped next, own ones and those of other cores: at most [`BATCH_PACKETS`].
+    #[inline]
+    fn filled(&self, batch: &Batch) -> usize {
+        self.lane.as_ref().map_or(batch.len(), |lane| lane.len())
     }
 
     fn receive_frames(&mut self, port: &mut dyn Port) -> Received {
@@ -196,7 +220,7 @@ impl External {
     /// Looks at the next packet; says whether to go on with another.
     fn take_in(&mut self, port: &mut dyn Port, batch: &mut Batch) -> bool {
         // Flushes and bad packets take no room in a batch, but are to go back.
-        if batch.len() == BATCH_PACKETS || self.not_taken.len() == RECEIVED_PACKETS {
+        if self.filled(batch) == BATCH_PACKETS || self.not_taken.len() == RECEIVED_PACKETS {
             return false;
         }
         let is_new = self.pending.is_none();
@@ -237,8 +261,10 @@ impl External {
 
     /// Records what a packet brings, and puts into the batch what can be stepped now.
     fn look(&mut self, frame: &Frame, bytes: &[u8], is_new: bool, batch: &mut Batch) -> Look {
+        let room = BATCH_PACKETS - self.filled(batch);
         let Self {
-            layout,
+            items,
+            lane,
             checks,
             receivers,
             steps,
@@ -251,11 +277,10 @@ impl External {
             unanswered,
             ..
         } = self;
-        let history = match History::parse(bytes, layout) {
+        let history = match History::parse(bytes, items) {
             Ok(history) => history,
             Err(reason) => return Look::Rejected(reason),
         };
-        let room = BATCH_PACKETS - batch.len();
         if matches!(steps, OnLoss::Skip(_)) && history.count() >= room {
             return Look::Later;
         }
@@ -269,18 +294,27 @@ impl External {
         let headers = match own {
             // Its own item is needed for the log, or to be stepped.
             Some(Own { stamp, link, offset, refused })
-                if matches!(steps, OnLoss::Recover(_)) || answered.is_none() =>
+                if matches!(steps, OnLoss::Recover(_)) || answered.is_none() || lane.is_some() =>
             {
                 let wire_len = frame.wire_len - offset as u32;
                 let headers = checks.headers(link, &bytes[offset..], wire_len, refused);
-                layout.write(&headers, stamp.time_ns, own_item);
+                items.write(&headers, stamp.time_ns, own_item);
                 Some(headers)
             }
             _ => None,
         };
         let item = |index| if index < count { history.item_bytes(index) } else { &own_item[..] };
-        let mut entries =
-            Entries { layout, origin: *origin, waiting, counters, last, own: answered, own_at: None, batch };
+        let mut entries = Entries {
+            items,
+            lane,
+            origin: *origin,
+            waiting,
+            counters,
+            last,
+            own: answered,
+            own_at: None,
+            batch,
+        };
         match steps {
             OnLoss::Skip(gaps) => {
                 for seq in gaps.arrive(first - *base..end - *base).map(|seq| seq + *base) {
@@ -334,15 +368,23 @@ impl External {
 
     /// OnLoss on from the logs.
     fn go_on(&mut self, batch: &mut Batch) {
+        let room = BATCH_PACKETS - self.filled(batch);
         let Self {
-            layout, steps: OnLoss::Recover(recovering), base, origin, counters, waiting, last, ..
+            items,
+            lane,
+            steps: OnLoss::Recover(recovering),
+            base,
+            origin,
+            counters,
+            waiting,
+            last,
+            ..
         } = self
         else {
             return;
         };
-        let room = BATCH_PACKETS - batch.len();
         let mut entries =
-            Entries { layout, origin: *origin, waiting, counters, last, own: None, own_at: None, batch };
+            Entries { items, lane, origin: *origin, waiting, counters, last, own: None, own_at: None, batch };
         let advance = recovering.replica.advance(room, |seq, item| entries.push(seq + *base, item));
         recovering.note(advance);
     }
@@ -425,7 +467,7 @@ struct Own {
 }
 
 impl Own {
-    fn of(history: &History<'_>) -> Own {
+    fn of(history: &History<'_, HistoryItems>) -> Own {
         let (stamp, link) = (history.stamp(), history.link());
         Own { stamp, link, offset: history.packet_offset(), refused: history.refused() }
     }
@@ -443,9 +485,10 @@ fn since(origin: Stamp, stamp: Stamp) -> Stamp {
     Stamp { seq: origin.seq + stamp.seq, time_ns: origin.time_ns + stamp.time_ns }
 }
 
-/// Entries of a batch, in the order of their numbers.
+/// Packets that are stepped next, in the order of their numbers.
 struct Entries<'a> {
-    layout: &'a ItemLayout,
+    items: &'a HistoryItems,
+    lane: &'a mut Option<Box<Lane>>,
     origin: Stamp,
     waiting: &'a mut VecDeque<Frame>,
     counters: &'a mut HistoryCounters,
@@ -457,9 +500,10 @@ struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// Packet number `seq`, whose item this is, if it is not an own packet.
+    /// Packet number `seq`, whose item this is. Of an own packet in the batch it is not asked for.
     fn push(&mut self, seq: u64, item: &[u8]) {
         let at = self.batch.len();
+        let mut is_own = true;
         if let Some(own) = self.own.filter(|own| own.stamp.seq == seq) {
             self.own_at = Some(at);
             self.batch.frames.push(Frame::without_bytes(since(self.origin, own.stamp)));
@@ -468,13 +512,22 @@ impl Entries<'_> {
         {
             self.batch.frames.push(frame);
         } else {
-            let time_ns = self.layout.read_into(item, &mut self.batch.headers[at]);
-            let stamp = since(self.origin, Stamp { seq, time_ns });
-            self.batch.frames.push(Frame::without_bytes(stamp));
-            self.batch.history |= 1 << at;
+            is_own = false;
             self.counters.replayed += 1;
         }
-        *self.last = self.batch.frames[at].stamp;
+        *self.last = match is_own {
+            true => self.batch.frames[at].stamp,
+            false => since(self.origin, Stamp { seq, time_ns: time_ns(item) }),
+        };
+        match (&mut self.lane, self.items) {
+            (Some(lane), _) => lane.push(*self.last, is_own, item),
+            (None, HistoryItems::Headers(layout)) if !is_own => {
+                layout.read_into(item, &mut self.batch.headers[at]);
+                self.batch.frames.push(Frame::without_bytes(*self.last));
+                self.batch.history |= 1 << at;
+            }
+            (None, _) => {}
+        }
     }
 }
 
@@ -490,6 +543,13 @@ impl Intake for External {
             Ok(()) => received,
             // The collector left, and says why.
             Err(Closed) => Received::End,
+        }
+    }
+
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        match &mut self.lane {
+            None => chain.process(batch, port, laps),
+            Some(lane) => lane.step(chain, batch, port, laps),
         }
     }
 

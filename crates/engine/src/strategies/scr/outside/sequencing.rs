@@ -1,9 +1,11 @@
 use io::capture::Record;
-use sequencer::{CoresOutOfRange, ETHERNET_LEN, ItemLayout, Sequencer, outer_ethernet};
+use sequencer::{CoresOutOfRange, ETHERNET_LEN, Layout, Sequencer, Version, outer_ethernet};
+use thiserror::Error;
 use wire::{LinkType, RanBack, Stamp};
 
 use crate::chain::Chain;
 use crate::strategies::ingress::Ingress;
+use crate::strategies::scr::outside::items::HistoryItems;
 
 /// Puts the history that a chain needs before each packet of a capture: what a card or a switch would do.
 ///
@@ -11,7 +13,7 @@ use crate::strategies::ingress::Ingress;
 ///  | outer Ethernet, if asked for | header, ring of items | the packet, as it was captured |
 /// ```
 pub struct Sequencing {
-    sequencer: Sequencer,
+    sequencer: Sequencer<HistoryItems>,
     ingress: Ingress,
     has_ethernet: bool,
     /// What was put together last, and for whom.
@@ -19,6 +21,20 @@ pub struct Sequencing {
     core: usize,
     stamp: Stamp,
     wire_len: u32,
+}
+
+/// Why packets cannot be sequenced so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SequencingError {
+    /// So many cores have no sequencer.
+    #[error(transparent)]
+    Cores(#[from] CoresOutOfRange),
+    /// Version 2 of the history was asked for.
+    #[error(
+        "this chain has no history of version 2: a function changes what a later one reads, the chain has two sides, \
+         or items would be too long\nUse version 1, which holds headers."
+    )]
+    NotTyped,
 }
 
 /// A packet with its history.
@@ -33,13 +49,37 @@ pub struct Sequenced<'a> {
 }
 
 impl Sequencing {
-    /// For `cores` cores that run `chain`; with an outer Ethernet header before the history or without. Checksums are
-    /// verified only if the chain says `verify`: whoever receives the files has nothing but the chain to know it by.
+    /// For `cores` cores that run `chain`, with history of the newest version that the chain can have; with an outer
+    /// Ethernet header before it or without. Checksums are verified only if the chain says `verify`: whoever receives the
+    /// files has nothing but the chain to know it by.
     ///
     /// # Errors
     /// [`CoresOutOfRange`].
     pub fn new(chain: &Chain, cores: usize, has_ethernet: bool) -> Result<Sequencing, CoresOutOfRange> {
-        let sequencer = Sequencer::new(ItemLayout::new(chain.history_bytes()), cores)?;
+        Sequencing::of(chain, chain.newest_items(), cores, has_ethernet)
+    }
+
+    /// The same with history of this version.
+    ///
+    /// # Errors
+    /// [`SequencingError`].
+    pub fn with_version(
+        chain: &Chain,
+        version: Version,
+        cores: usize,
+        has_ethernet: bool,
+    ) -> Result<Sequencing, SequencingError> {
+        let items = chain.history_items(version).ok_or(SequencingError::NotTyped)?;
+        Ok(Sequencing::of(chain, items, cores, has_ethernet)?)
+    }
+
+    fn of(
+        chain: &Chain,
+        items: HistoryItems,
+        cores: usize,
+        has_ethernet: bool,
+    ) -> Result<Sequencing, CoresOutOfRange> {
+        let sequencer = Sequencer::new(items, cores)?;
         let (frame, stamp) = (Vec::new(), Stamp::default());
         let ingress = Ingress::telling(chain, true);
         let (core, wire_len) = (0, 0);
@@ -49,6 +89,11 @@ impl Sequencing {
     /// Bytes of an item of history.
     pub fn item_bytes(&self) -> usize {
         self.sequencer.layout().item_len()
+    }
+
+    /// The version of the history.
+    pub fn version(&self) -> Version {
+        self.sequencer.layout().form().version
     }
 
     /// Bytes before each packet, the outer header included.

@@ -7,7 +7,6 @@ use io::capture::Record;
 use io::{Collector, EngineDrop, Fate, Feeder, Received, ReplayPort, replay_restamped};
 use nf::hash_bytes;
 use recovery::Gaps;
-use sequencer::ItemLayout;
 use wire::LinkType;
 
 use super::intake::External;
@@ -81,11 +80,11 @@ struct Cores {
 
 impl Cores {
     fn new(chain: &Chain, steps: Vec<OnLoss>, senders: usize, unanswered: &[u64]) -> Cores {
-        let layout = ItemLayout::new(chain.history_bytes());
+        let items = chain.newest_items();
         let line = Arc::new(Line::new(senders));
         let (feeder, ports, collector) = replay_restamped(steps.len());
         let core = |(core, (steps, port))| {
-            let keeper = External::new(core, senders, layout.clone(), 0, steps, Arc::clone(&line))
+            let keeper = External::new(chain, core, senders, items.clone(), 0, steps, Arc::clone(&line))
                 .without_answers(unanswered.to_vec());
             let (chain, counters) = (chain.core().expect("memory"), CoreCounters::default());
             Core { keeper, port, chain, batch: Batch::new(), counters, has_ended: false }
@@ -97,7 +96,7 @@ impl Cores {
 
     /// With logs of so many records.
     fn recovering(chain: &Chain, cores: usize, records: usize) -> Cores {
-        let item_bytes = ItemLayout::new(chain.history_bytes()).item_len();
+        let item_bytes = chain.newest_items().item_len();
         let parts = Recovering::for_cores(cores, records, item_bytes);
         let steps = parts.into_iter().map(|recovering| OnLoss::Recover(Box::new(recovering))).collect();
         Cores::new(chain, steps, cores, &[])
@@ -210,7 +209,8 @@ fn nobody_waits_for_a_core_that_is_gone() {
 
 /// One that is not of these cores.
 fn other_keeper() -> External {
-    External::new(0, 2, ItemLayout::new(0), 0, OnLoss::Skip(Gaps::default()), Arc::new(Line::new(2)))
+    let (chain, steps) = (ddos(), OnLoss::Skip(Gaps::default()));
+    External::new(&chain, 0, 2, chain.newest_items(), 0, steps, Arc::new(Line::new(2)))
 }
 
 /// Packets 3 and 4 are lost, and with them all of 3 that there was. Core 1 cannot know before core 0 does.
