@@ -11,7 +11,7 @@ use crate::store::typed::{Typed, TypedPart};
 /// Items of either version.
 #[derive(Clone)]
 pub(crate) enum HistoryItems {
-    Headers(ItemLayout),
+    Headers(Box<ItemLayout>),
     Typed(TypedItems),
 }
 
@@ -43,7 +43,7 @@ impl Chain {
     /// The items of a version; `None` if the chain cannot have it.
     pub(crate) fn history_items(&self, version: Version) -> Option<HistoryItems> {
         match version {
-            Version::Headers => Some(HistoryItems::Headers(ItemLayout::new(self.history_bytes()))),
+            Version::Headers => Some(HistoryItems::Headers(Box::new(ItemLayout::new(self.history_bytes())))),
             Version::Typed => self.typed_items().map(HistoryItems::Typed),
         }
     }
@@ -52,7 +52,7 @@ impl Chain {
     pub(crate) fn newest_items(&self) -> HistoryItems {
         match self.typed_items() {
             Some(typed) => HistoryItems::Typed(typed),
-            None => HistoryItems::Headers(ItemLayout::new(self.history_bytes())),
+            None => HistoryItems::Headers(Box::new(ItemLayout::new(self.history_bytes()))),
         }
     }
 
