@@ -8,6 +8,7 @@ use paceline_conformance::root;
 
 mod contract;
 mod imports;
+mod unchanged;
 
 /// Past this many lines a file has a seam.
 const MAX_LINES: usize = 800;
