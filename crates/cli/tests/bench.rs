@@ -110,7 +110,9 @@ fn one_flow_is_told_from_many() {
 /// skew there is. An objective that takes offloaders has packets with priority wait less than on as many cores under `rsspp`.
 #[test]
 fn dyssect_is_shown_beside_its_paper() {
-    let report = json("bench dyssect examples/nat.toml --flows 20000 --packets 100000 --rounds 1 --json -");
+    let report = json(
+        "bench dyssect examples/nat.toml --flows 20000 --packets 100000 --rounds 1 --trial-ms 120 --json -",
+    );
     let shards: Vec<u64> = report["shards"]
         .as_array()
         .expect("rows")
