@@ -101,6 +101,10 @@ fn tags_beside_frames_pass_by_af_packet() {
 #[test]
 fn interfaces_are_told_to_leave_tags_in_frames() {
     let Some(lan) = Lan::new("vlan-switch") else { return };
+    if !lan.gateway.command("ethtool").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: `ethtool` does not run");
+        return;
+    }
     let takes_off = || {
         ["in", "out"].map(|name| {
             let shown = lan.gateway.command("ethtool").args(["-k", name]).output().expect("ethtool runs");

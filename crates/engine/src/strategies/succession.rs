@@ -146,7 +146,7 @@ fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries: &[u16], l
     }
 }
 
-/// No packet from before the chain that takes over comes any more.
-fn end_of(last: Stamp) -> Horizon {
+/// No packet from before the chain, or the strategy, that takes over comes any more.
+pub(crate) fn end_of(last: Stamp) -> Horizon {
     Horizon::claim(last.time_ns)
 }

@@ -12,12 +12,12 @@
 //! indirection table, of whatever size. In a replica that of a flow is known on the core that had the flow's first packet; on the
 //! others it is [unknown](crate::path::parcel::UNKNOWN_ENTRY).
 
-use table::{Horizon, OutOfMemory};
+use table::OutOfMemory;
 use wire::Stamp;
 
 use crate::path::core::ChainCore;
 use crate::path::parcel::{Leaving, ShardsHere};
-use crate::strategies::succession::bring_home;
+use crate::strategies::succession::{bring_home, end_of};
 
 /// Where flows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) fn shelve(
         cores.iter_mut().for_each(ChainCore::unshelve);
         return Err(error);
     }
-    let horizon = Horizon::claim(last.time_ns);
+    let horizon = end_of(last);
     // The lowest bits of a value are the flow's shard.
     let to: Vec<u16> = (0..shards as u16).collect();
     for core in cores {
@@ -101,7 +101,7 @@ fn gather(cores: &mut [ChainCore], from: Flows, last: Stamp) {
 }
 
 fn unshelve(core: &mut ChainCore, is_partly_replicated: bool, last: Stamp) {
-    let horizon = Horizon::claim(last.time_ns);
+    let horizon = end_of(last);
     let mut packed = Vec::new();
     for (group, shelves) in core.shelves() {
         for part in shelves.here() {
