@@ -111,7 +111,7 @@ fn one_flow_is_told_from_many() {
 #[test]
 fn dyssect_is_shown_beside_its_paper() {
     let report = json(
-        "bench dyssect examples/nat.toml --flows 20000 --packets 100000 --rounds 1 --trial-ms 120 --json -",
+        "bench dyssect examples/nat.toml --flows 20000 --packets 100000 --rounds 1 --trial-ms 5 --json -",
     );
     let shards: Vec<u64> = report["shards"]
         .as_array()
@@ -136,6 +136,14 @@ fn dyssect_is_shown_beside_its_paper() {
         assert!(of(1, "p995_priority_us") < 0.9 * of(0, "p995_priority_us"), "{pair:?}");
         assert!(of(1, "missed") <= 0.01 && of(1, "moves") < of(0, "moves"), "{pair:?}");
     }
+    let throughput = report["throughput"].as_array().expect("rows");
+    assert_eq!(throughput.len(), 15, "five rates, three strategies");
+    for row in throughput {
+        let of = |what: &str| row[what].as_f64().expect("a number");
+        assert!((0.0..=1.0).contains(&of("loss")) && of("gbps") <= of("offered_gbps"), "{row}");
+    }
+    let flows = |row: usize| report["look_ups"][row]["card_flows"].as_u64();
+    assert_eq!([flows(0), flows(1)], [Some(0), Some(10_000)]);
     let card = report["card"]["packets"].as_f64().expect("a share");
     assert!(card > 0.3 && card < 1.0, "{card}");
     let refused = by_line(

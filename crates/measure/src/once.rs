@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The dispatcher is that of a run. It works at the packets' own time, and takes none: it stands for the card. A packet is dropped where the ring of
-//! its core has no room, and the card's descriptors behind it are all taken; so packets of other cores are dropped, too, from then on. A core has its
+//! its core has no room, and the card's descriptors behind it are all taken; so packets of other cores are dropped, too, from then on, and a loss is an upper
+//! bound of what a card with a queue for each core would lose. A core has its
 //! own clock, and is at most a slice ahead of others ([`SLICE_CLOSE_NS`]): it may get a packet that much too early that another hands on.
 
 use std::sync::atomic::AtomicBool;

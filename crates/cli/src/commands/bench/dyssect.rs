@@ -255,7 +255,8 @@ fn render(bench: &DyssectBench) -> String {
     ));
     let rows: Vec<_> = bench.throughput.iter().map(Throughput::row).collect();
     text += &table(&["offered Gbit/s", "strategy", "Gbit/s", "lost", "cores busy"], &rows, 2);
-    text += "the chain's own time on virtual cores; flows are new at first. The paper: as much as RSS++ or more\n";
+    text += "the chain's own time on virtual cores; flows are new at first. Under dyssect a full queue stops the card for all \
+             cores, so that what is lost is an upper bound. The paper: as much as RSS++ or more\n";
     text += &heading("Fig. 6: look-ups in the card");
     text += &bench.card.text();
     let without = bench.look_ups.first().map_or(0.0, |look_ups| look_ups.mpps);
