@@ -164,7 +164,8 @@ fn entries_that_moved_are_counted() {
             .join(" ")
             .as_str(),
     );
-    assert!(report["point"]["moves"].as_u64() > Some(0), "{report}");
+    // One trial has four changes at most, each of no more than all 128 entries.
+    assert!(report["point"]["moves"].as_u64() > Some(4 * 128), "{report}");
 }
 
 /// Real cores and virtual ones in one comparison: each rate is beside one core of its own clock.
