@@ -84,6 +84,8 @@ for ((round = 1; round <= rounds; round++)); do
     with_one_flow one-flow "$paceline" run "$folder/track.toml" "${bridge[@]}"
     with_one_flow one-flow-scr-1 "$paceline" run "$folder/track.toml" "${bridge[@]}" --strategy scr --cores 1
     with_one_flow one-flow-scr-2 "$paceline" run "$folder/track.toml" "${bridge[@]}" --strategy scr --cores 2
+    with_one_flow one-flow-turns-2 "$paceline" run "$folder/track.toml" "${bridge[@]}" --strategy scr-turns --cores 2 \
+        --egress as-ready
     echo "round $round of $rounds done"
 done
 
@@ -111,3 +113,4 @@ row kernel-conntrack
 row one-flow
 row one-flow-scr-1 "" one-flow
 row one-flow-scr-2 "" one-flow
+row one-flow-turns-2 "" one-flow

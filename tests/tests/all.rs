@@ -44,6 +44,8 @@ mod nat;
 mod nat_deadlines;
 #[path = "own_ports.rs"]
 mod own_ports;
+#[path = "own_turns.rs"]
+mod own_turns;
 #[path = "pins.rs"]
 mod pins;
 #[path = "reload.rs"]

@@ -26,17 +26,19 @@ const QUEUES: usize = 2;
 /// Frames of each core.
 const FRAMES: usize = 512;
 /// Room for a packet that its sender left to a card to be segmented.
-const LONGEST: usize = 1 << 16;
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const LONGEST: usize = 1 << 16;
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// By number, what became of a packet, and its bytes as it left.
-type Left = Vec<Option<(Fate, Vec<u8>)>>;
+pub type Left = Vec<Option<(Fate, Vec<u8>)>>;
 
-struct Packet {
-    seq: u64,
-    link: LinkType,
-    wire_len: u32,
-    data: Vec<u8>,
+/// A packet on its way to a core.
+pub struct Packet {
+    pub seq: u64,
+    pub time_ns: u64,
+    pub link: LinkType,
+    pub wire_len: u32,
+    pub data: Vec<u8>,
 }
 
 /// One queue of one core.
@@ -58,7 +60,7 @@ struct Steering {
     moves: AtomicU64,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nobody panics")
 }
 
@@ -180,12 +182,13 @@ impl Port for OwnPort {
     }
 }
 
-fn packets_of(capture: &Pcap) -> Vec<Packet> {
+pub fn packets_of(capture: &Pcap) -> Vec<Packet> {
     let mut reader = capture.open();
     let mut packets = Vec::new();
     while let Some(record) = reader.next().expect("whole") {
-        let (link, wire_len, data) = (record.link, record.wire_len, record.data.to_vec());
-        packets.push(Packet { seq: packets.len() as u64, link, wire_len, data });
+        let (time_ns, link, wire_len, data) =
+            (record.time_ns, record.link, record.wire_len, record.data.to_vec());
+        packets.push(Packet { seq: packets.len() as u64, time_ns, link, wire_len, data });
     }
     packets
 }
@@ -197,7 +200,7 @@ fn of_one_time(packets: &[Packet]) -> Pcap {
     pcap
 }
 
-fn expected(chain: &Chain, capture: &Pcap) -> Left {
+pub fn expected(chain: &Chain, capture: &Pcap) -> Left {
     let plan = Plan::new(chain, SINGLE, 1).expect("a plan");
     let mut left = Vec::new();
     let mut see = |seen: &Seen<'_>| {

@@ -1,5 +1,6 @@
 //! Cores that have AF_XDP sockets of their own: which packets each gets, what passes and what is refused.
 
+use std::collections::HashSet;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -106,12 +107,16 @@ fn each_core_gets_its_packets_at_four_queues() {
     each_core_gets_its_packets(4, 5);
 }
 
-/// Connections through two cores survive reloads: none is tracked anew, and not one packet is lost.
 fn reloads_lose_nothing(queues: u32) {
+    reloads_through(&format!("own-reload-{queues}"), queues, |lan| start(lan, "2", &[]));
+}
+
+/// Connections through two cores survive reloads: none is tracked anew, and not one packet is lost.
+fn reloads_through(label: &str, queues: u32, start: impl FnOnce(&Lan) -> Run) {
     const CONNECTIONS: usize = 3;
-    let Some(lan) = Lan::with_queues(&format!("own-reload-{queues}"), queues) else { return };
+    let Some(lan) = Lan::with_queues(label, queues) else { return };
     fs::write(lan.folder.file("track.toml"), TRACK).expect("a folder of the test");
-    let run = start(&lan, "2", &[]);
+    let run = start(&lan);
     assert!(run.said.contains(OWN), "{}", run.said);
     let socket = lan.socket();
     let asked = |request: &Value| {
@@ -255,11 +260,15 @@ fn the_program_picks_the_core_that_the_engine_picks_for_chains() {
 #[test]
 fn each_core_translates_for_itself() {
     let Some(lan) = Lan::new("own-nat") else { return };
+    translates(&lan, |chain| {
+        lan.start(&[chain, "--socket", "xdp", "--mode", "route", "--strategy", "rss", "--cores", "2"], &[])
+    });
+}
+
+fn translates(lan: &Lan, start: impl FnOnce(&str) -> Run) {
     lan.routed();
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
-    let chain = lan.folder.nat_chain();
-    let run =
-        lan.start(&[&chain, "--socket", "xdp", "--mode", "route", "--strategy", "rss", "--cores", "2"], &[]);
+    let run = start(&lan.folder.nat_chain());
     assert!(run.said.contains(OWN), "{}", run.said);
     let server = lan.right.inside(|| UdpSocket::bind("203.0.113.2:7000")).expect("it is its own");
     server.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -302,6 +311,7 @@ fn a_front_says_why_it_is_there() {
         (&track, "rss", &["--socket", "packet"], "AF_PACKET has no sockets that a hash picks"),
         (&track, "rss", &["--poll", "driver"], "one thread do the driver's work"),
         (&track, "rsspp", &["--front"], "--front was given"),
+        (&track, "scr-turns", &[], "with --egress as-ready each core sends by itself"),
         (&track, "dyssect", &[], "strategy `dyssect` decides as packets come"),
         (&tracks, "rss", &[], "one thread follows all datagrams"),
     ] {
@@ -349,4 +359,85 @@ fn each_core_routes_by_itself() {
     assert_eq!(errors(&report), u64::from(FLOWS), "{report:#}");
     let cores = report["cores"].as_array().expect("cores");
     assert!(cores.iter().all(|core| number(&core["packets"]) > 3), "{cores:#?}");
+}
+
+/// Options of cores that take packets in turns, and send by themselves.
+pub const IN_TURNS: [&str; 4] = ["--strategy", "scr-turns", "--egress", "as-ready"];
+
+fn start_in_turns(lan: &Lan, chain: &str, cores: &str, more: &[&str]) -> Run {
+    let chain = lan.folder.file(chain);
+    let run =
+        lan.start(&[&[&*chain, "--socket", "xdp", "--cores", cores], &IN_TURNS[..], more].concat(), &[]);
+    let line = "each with sockets of its own: they take packets in turns, and send as they are ready";
+    assert!(run.said.contains(line), "{}", run.said);
+    run
+}
+
+/// Datagrams through cores that take turns: all of them leave once, and every replica has all flows.
+fn cores_take_turns(queues: u32, cores: &str) {
+    const FLOWS: u16 = 40;
+    const PACKETS: u64 = 8_000;
+    /// On their way at once, at most: what the receiver's socket has room for.
+    const AHEAD: u64 = 80;
+    let Some(lan) = Lan::with_queues(&format!("turns-{queues}"), queues) else { return };
+    fs::write(lan.folder.file("flows.toml"), "[[function]]\nuse = \"flow-statistics\"\n").expect("a folder");
+    know_each_other(&lan);
+    let run = start_in_turns(&lan, "flows.toml", cores, &[]);
+    let receives = lan.right.inside(|| UdpSocket::bind("192.0.2.2:7000")).expect("it is its own");
+    receives.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let senders: Vec<UdpSocket> = (0..FLOWS)
+        .map(|flow| lan.left.inside(|| UdpSocket::bind(("192.0.2.1", 20_000 + flow))).expect("it is free"))
+        .collect();
+    let (mut seen, mut buffer, mut sent) = (HashSet::new(), [0; 64], 0);
+    for arrived in 0..PACKETS {
+        while sent < PACKETS.min(arrived + AHEAD) {
+            let sender = &senders[sent as usize % senders.len()];
+            sender.send_to(&sent.to_be_bytes(), "192.0.2.2:7000").expect("it is sent");
+            sent += 1;
+        }
+        let len = receives.recv(&mut buffer).expect("it arrives");
+        assert!(seen.insert(buffer[..len].to_vec()), "each datagram once");
+    }
+    run.signal("-TERM");
+    let report = run.ended();
+    let packets = number(&report["packets"]);
+    assert!(packets >= PACKETS, "{packets}");
+    assert_eq!(number(&report["verdicts"]["forward"]), packets, "{report:#}");
+    for interface in ["in", "out"] {
+        assert_eq!(of(&report, interface)["lost"], json!({}), "{interface}");
+    }
+    let by_core = report["cores"].as_array().expect("cores");
+    assert!(by_core.iter().all(|core| number(&core["packets"]) > PACKETS / 100), "{by_core:#?}");
+    let statistics = &report["functions"][0];
+    // Hosts may have said something beside.
+    let live = number(&statistics["flows"]["live"]);
+    assert!((u64::from(FLOWS)..u64::from(FLOWS) + 20).contains(&live), "{statistics:#}");
+}
+
+#[test]
+fn cores_take_turns_at_one_queue() {
+    cores_take_turns(1, "2");
+}
+
+#[test]
+fn cores_take_turns_at_four_queues() {
+    cores_take_turns(4, "3");
+}
+
+/// Connections through cores that take turns survive reloads. Packets of one may leave out of order: TCP puts them in order.
+#[test]
+fn cores_that_take_turns_lose_nothing_at_reloads() {
+    reloads_through("turns-reload", 2, |lan| start_in_turns(lan, "track.toml", "2", &[]));
+}
+
+/// A NAT and a tracker whose states each core has: what the router says itself goes back through the chain of one of them.
+#[test]
+fn cores_that_take_turns_translate_alike() {
+    let Some(lan) = Lan::new("turns-nat") else { return };
+    translates(&lan, |chain| {
+        lan.start(
+            &[&[chain, "--socket", "xdp", "--mode", "route", "--cores", "2"], &IN_TURNS[..]].concat(),
+            &[],
+        )
+    });
 }

@@ -91,6 +91,12 @@ fn a_bridge_on_two_cores_goes_on() {
     bridged("cores", &["--socket", "xdp", "--strategy", "rss", "--cores", "2"]);
 }
 
+#[test]
+fn a_bridge_on_cores_that_take_turns_goes_on() {
+    let turns = [&["--socket", "xdp", "--cores", "2"], &crate::own_sockets::IN_TURNS[..]].concat();
+    bridged("turns", &turns);
+}
+
 /// The program at an interface that is back has the table that is in force.
 #[test]
 fn a_bridge_on_two_cores_whose_entries_move_goes_on() {

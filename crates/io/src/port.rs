@@ -135,6 +135,10 @@ pub trait Port: Send {
         waiting.wait();
     }
 
+    /// Does ahead of [`Port::receive`] what need not be done while others wait to receive from the same queue. Said by whoever
+    /// receives in turns; a port with a queue of its own does all of it in `receive`.
+    fn prepare(&mut self) {}
+
     /// Does with frames just received what need not be done while others wait to receive from the same queue. Said once for
     /// them, ahead of all else, by whoever receives in turns; of a port with a queue of its own receiving is all.
     fn fetch(&mut self, frames: &mut [Frame]) {

@@ -12,6 +12,9 @@ pub(crate) trait Link: Send {
     /// Appends up to `max` packets that have arrived. Does not wait.
     fn receive(&mut self, pool: &mut Pool, clock: &mut Clock, max: usize, frames: &mut Vec<Frame>);
 
+    /// Completes packets just received, where their sender left that to a card.
+    fn fetch(&mut self, _pool: &mut Pool, _frames: &mut [Frame]) {}
+
     /// Sends frames from the front of `frames`, as many as there is room for; they leave it. Does not wait.
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>);
 

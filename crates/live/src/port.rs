@@ -104,6 +104,10 @@ pub struct LivePort {
     marks: Marks,
     /// Since when packets up to a mark wait to leave.
     leaving_since_ns: u64,
+    /// Whether several cores take packets from one queue by ports of their own.
+    takes_in_turns: bool,
+    /// Whether what comes ahead of receiving is done.
+    is_prepared: bool,
     /// By which packets are spread over the ports of several cores.
     table: Option<SpreadTable>,
     remarks: Vec<String>,
@@ -136,14 +140,16 @@ impl LivePort {
     }
 
     /// Opens a port for each of several cores, all at the same interfaces. Each has a mode and a pool, a [peer](Pool::peers)
-    /// of the others'. All [steering](PortOptions::steering) is to [spread](Steering::spread) packets over as many cores.
+    /// of the others'. All [steering](PortOptions::steering) is to [spread](Steering::spread) packets over as many cores, or
+    /// over none: then the ports take packets from one queue. Whoever receives by them does so one at a time, says
+    /// [`Port::prepare`] before and [`Port::fetch`] behind, and packets have numbers in the order in which they were received.
     ///
     /// # Errors
     /// As [`LivePort::open`]; and where an interface cannot have an AF_XDP socket for each core at every queue. Several cores
     /// have no other sockets.
     ///
     /// # Panics
-    /// As [`LivePort::open`], and if there is no core, or packets are not spread over as many.
+    /// As [`LivePort::open`], and if there is no core, or packets are spread over another number of cores.
     pub fn open_each(
         interfaces: &[Interface],
         cores: Vec<(Mode, Pool)>,
@@ -165,12 +171,16 @@ impl LivePort {
             ));
         }
         let none = Steering::default();
+        let is_spread = options.steering.iter().any(|steering| steering.spread.is_some());
         let (mut sides, mut remarks, mut kept) =
             ((0..cores).map(|_| Vec::new()).collect::<Vec<_>>(), Vec::new(), Vec::new());
         for (number, interface) in interfaces.iter().enumerate() {
             let steering = options.steering.get(number).unwrap_or(&none);
-            let spread = steering.spread.as_ref().map_or(1, |spread| spread.cores);
-            assert_eq!(spread, cores, "packets are spread over the cores");
+            let spread = steering.spread.as_ref().map_or(cores, |spread| spread.cores);
+            assert!(
+                spread == cores && steering.spread.is_some() == is_spread,
+                "packets are spread over the cores"
+            );
             let mut xdp = || -> Result<Opened, LiveError> {
                 let umem = umem(&pools[0])?;
                 let tags = TagsStay::in_frames_of(interface)?;
@@ -181,6 +191,7 @@ impl LivePort {
                     has_parts,
                     sees_all,
                     polls_driver: options.poll == Poll::Driver,
+                    cores,
                 };
                 let mut links = XdpLink::open_each(interface, steering, &umem, terms)?;
                 links[0].turn(&mut pools[0]);
@@ -268,6 +279,8 @@ impl LivePort {
                     inward: Vec::with_capacity(INWARD),
                     marks: Marks::default(),
                     leaving_since_ns: 0,
+                    takes_in_turns: cores > 1 && !is_spread,
+                    is_prepared: false,
                     table: table.clone(),
                     remarks: Vec::new(),
                     poll: options.poll,
@@ -559,7 +572,7 @@ fn misses_tags_of(Interface { name, .. }: &Interface) -> String {
 pub(crate) const LARGEST_MTU: usize = 3_498;
 
 impl Port for LivePort {
-    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+    fn prepare(&mut self) {
         if self.desk.is_due() {
             self.obey();
         }
@@ -571,6 +584,16 @@ impl Port for LivePort {
         // There is no other writer.
         self.pulse.store(self.pulse.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.pool.deposit();
+        self.is_prepared = true;
+    }
+
+    fn receive(&mut self, frames: &mut Vec<Frame>, max: usize) -> Received {
+        match self.is_prepared {
+            // Times are to ascend with numbers, over all cores.
+            true => self.clock.read(),
+            false => self.prepare(),
+        }
+        self.is_prepared = false;
         let begin = frames.len();
         if self.clock.hand_out(&mut self.inward, max, frames) > 0 {
             self.clock.number(&mut frames[begin..]);
@@ -587,10 +610,19 @@ impl Port for LivePort {
                 for frame in &frames[begin..] {
                     self.origins[self.pool.chunk_of(frame)] = from as u8;
                 }
+                if !self.takes_in_turns {
+                    self.fetch(&mut frames[begin..]);
+                }
                 return Received::Frames;
             }
         }
         Received::Idle
+    }
+
+    fn fetch(&mut self, frames: &mut [Frame]) {
+        let Some(first) = frames.first() else { return };
+        let from = usize::from(self.origins[self.pool.chunk_of(first)]);
+        self.sides[from].link.fetch(&mut self.pool, frames);
     }
 
     fn consumed(&self) -> u64 {

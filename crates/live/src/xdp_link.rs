@@ -6,10 +6,13 @@
 //!                               └─► core 1: its socket of queue 0, of queue 1 ...
 //!   each queue: one fill and one completion ring, used by whichever core comes by
 //! ```
+//!
+//! Where packets are not spread, cores take them from the first one's receive rings, one core at a time, and each sends by
+//! sockets of its own.
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,6 +51,8 @@ pub(crate) struct XdpLink {
     sockets: Vec<XdpSocket>,
     /// Which core's sockets these are.
     core: usize,
+    /// Whether all cores take packets from the first one's receive rings.
+    takes_in_turns: bool,
     /// How many cores have sockets that are open.
     holders: Arc<AtomicUsize>,
     /// How often in a row another core had the rings of some queue.
@@ -88,6 +93,8 @@ pub(crate) struct LinkOptions {
     pub(crate) sees_all: bool,
     /// Whether the thread that has the port also does the driver's work.
     pub(crate) polls_driver: bool,
+    /// How many cores have sockets.
+    pub(crate) cores: usize,
 }
 
 /// A call of the driver takes as long as a few packets, and takes a batch of them.
@@ -106,12 +113,12 @@ pub(crate) fn umem(pool: &Pool) -> Result<Umem, LiveError> {
 }
 
 impl XdpLink {
-    /// Opens a socket for each queue: once, or for each of as many cores as packets are [spread](Steering::spread) over. No
-    /// packets are steered to them yet.
+    /// Opens a socket for each queue and core. Packets are [spread](Steering::spread) over the cores, or cores take them in
+    /// turns. No packets are steered to them yet.
     ///
     /// # Errors
-    /// [`LiveError`] says what is missing, or what is in the way. Everything is as before then. Where packets are to be
-    /// spread, the program has to run in the driver: elsewhere the kernel may run it on several processors at once for one
+    /// [`LiveError`] says what is missing, or what is in the way. Everything is as before then. Where there are several
+    /// cores, the program has to run in the driver: elsewhere the kernel may run it on several processors at once for one
     /// queue, and older ones then mix up what sockets have in common.
     pub(crate) fn open_each(
         interface: &Interface,
@@ -119,8 +126,8 @@ impl XdpLink {
         umem: &Umem,
         options: LinkOptions,
     ) -> Result<Vec<XdpLink>, LiveError> {
-        let LinkOptions { number, waiting, frame_bytes, has_parts, sees_all, polls_driver } = options;
-        let cores = steering.spread.as_ref().map_or(1, |spread| spread.cores);
+        let LinkOptions { number, waiting, frame_bytes, has_parts, sees_all, polls_driver, cores } = options;
+        let rings = if steering.spread.is_some() { cores } else { 1 };
         if has_parts {
             check_room(interface, frame_bytes)?;
         }
@@ -138,7 +145,7 @@ impl XdpLink {
         let options = SocketOptions {
             fill: of_all,
             // A core that lags behind does not keep all that waits for packets: others go on.
-            receive: RING.min((2 * filled / cores).next_power_of_two() as u32).max(BATCH as u32),
+            receive: RING.min((2 * filled / rings).next_power_of_two() as u32).max(BATCH as u32),
             transmit: RING,
             completion: of_all,
             takes_parts: has_parts,
@@ -147,8 +154,15 @@ impl XdpLink {
         };
         let open = |queue| XdpSocket::open(umem, interface, queue, &options);
         let first = (0..interface.queues).map(open).collect::<Result<Vec<_>, _>>()?;
-        let beside = |_| first.iter().map(|socket| socket.beside(&options)).collect::<Result<Vec<_>, _>>();
-        let others = (1..cores).map(beside).collect::<Result<Vec<_>, _>>()?;
+        let beside = |socket: &XdpSocket| {
+            let mut beside = socket.beside(&options)?;
+            if rings == 1 {
+                beside.take_from(socket);
+            }
+            Ok(beside)
+        };
+        let all_beside = |_| first.iter().map(beside).collect::<Result<Vec<_>, LiveError>>();
+        let others = (1..cores).map(all_beside).collect::<Result<Vec<_>, _>>()?;
         let program = Arc::new(Mutex::new(program));
         let holders = Arc::new(AtomicUsize::new(cores));
         let link = |(core, sockets): (usize, Vec<XdpSocket>)| XdpLink {
@@ -156,6 +170,7 @@ impl XdpLink {
             marks: sockets.iter().map(XdpSocket::mark).collect(),
             sockets,
             core,
+            takes_in_turns: cores > rings,
             holders: Arc::clone(&holders),
             misses: 0,
             number,
@@ -178,6 +193,9 @@ impl XdpLink {
     /// # Errors
     /// [`LiveError`] if the kernel refuses.
     pub(crate) fn steer(&mut self) -> Result<(), LiveError> {
+        if self.takes_in_turns && self.core > 0 {
+            return Ok(());
+        }
         let mut program = lock(&self.program);
         self.sockets.iter().try_for_each(|socket| program.insert_for(self.core, socket))
     }
@@ -270,17 +288,23 @@ impl Link for XdpLink {
                 frame.stamp = clock.stamp();
                 self.counters.received += 1;
                 self.counters.received_bytes += u64::from(len);
-                if self.completes {
-                    let data = frame.data();
-                    let bytes = &mut pool.buffer_mut(&mut frame)[data];
-                    let headers = parse(LinkType::Ethernet, bytes, len);
-                    complete(bytes, &headers);
-                }
                 frames.push(frame);
             }
             if frames.len() > begin {
                 return;
             }
+        }
+    }
+
+    fn fetch(&mut self, pool: &mut Pool, frames: &mut [Frame]) {
+        if !self.completes {
+            return;
+        }
+        for frame in frames {
+            let (data, len) = (frame.data(), frame.len() as u32);
+            let bytes = &mut pool.buffer_mut(frame)[data];
+            let headers = parse(LinkType::Ethernet, bytes, len);
+            complete(bytes, &headers);
         }
     }
 
@@ -353,7 +377,7 @@ impl Link for XdpLink {
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
-        self.sockets.iter().map(|socket| socket.fd().as_raw_fd()).collect()
+        self.sockets.iter().map(XdpSocket::receive_fd).collect()
     }
 
     fn shares_with_host(&self) -> bool {

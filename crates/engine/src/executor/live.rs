@@ -102,7 +102,8 @@ pub fn run_live<E, P: Port>(
 }
 
 /// The same on a port for each core, where each of them receives the packets of its core, as
-/// [`Plan::with_own_ports`] says. Stamps have numbers of which no two packets have the same. Where entries move, `table` is
+/// [`Plan::with_own_ports`] says. Stamps have numbers of which no two packets have the same; where the plan
+/// [has one queue](Plan::has_one_queue) they are those of the order in which packets were received, without gaps. Where entries move, `table` is
 /// that by which packets come to the ports, with the entries at first where [`Plan::indirection`] has them, as it is at the end
 /// of a run that another one follows; the ports know of [marks](Port::mark) then.
 ///
@@ -399,6 +400,14 @@ impl<P: Port> Port for UntilStopped<'_, P> {
 
     fn idle(&mut self, waiting: &Waiting) {
         self.port.idle(waiting);
+    }
+
+    fn prepare(&mut self) {
+        self.port.prepare();
+    }
+
+    fn fetch(&mut self, frames: &mut [Frame]) {
+        self.port.fetch(frames);
     }
 
     fn queue(&self) -> Queue {

@@ -144,7 +144,7 @@ impl Reloads {
                 .map(|fields| fields.map_or_else(String::new, |fields| fields.to_string()));
             return Err(ReloadError::Fields { now, before });
         }
-        if plan.has_own_ports && chain.side_prefixes() != before.side_prefixes() {
+        if plan.has_own_ports && !plan.has_one_queue() && chain.side_prefixes() != before.side_prefixes() {
             return Err(ReloadError::Sides);
         }
         if plan.active.get() < plan.cores {

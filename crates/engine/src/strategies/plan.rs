@@ -363,7 +363,8 @@ impl Plan {
     /// As this one runs where each core has a port of its own, and somebody before all ports sends each packet to the one of
     /// its core: the core that [`Plan::indirection`] has for the entry to which the hash of [`Plan::hash_fields`] points, of
     /// the packet as it looks from inside where there are [`Chain::side_prefixes`]. Entries move as loads ask for, where they
-    /// do, and not for a change of cores alone.
+    /// do, and not for a change of cores alone. Under a strategy that [has one queue](Strategy::has_one_queue) all ports receive
+    /// from it, nobody picks a core, and packets leave as cores are done with them.
     ///
     /// # Errors
     /// [`NoOwnPorts`] says why one thread has to see all packets.
@@ -371,7 +372,10 @@ impl Plan {
         let strategy = self.strategy.name();
         match () {
             () if self.cores == 1 => Err(NoOwnPorts::OneCore),
-            () if self.indirection().is_none() => Err(NoOwnPorts::Strategy { strategy }),
+            () if !self.has_one_queue() && self.indirection().is_none() => {
+                Err(NoOwnPorts::Strategy { strategy })
+            }
+            () if self.has_one_queue() && self.egress == Egress::Ordered => Err(NoOwnPorts::Ordered),
             () if chain.checks().fragments == Fragments::Track => Err(NoOwnPorts::Fragments),
             () => {
                 let rebalancing = self.rebalancing.filter(|rebalancing| rebalancing.every != Every::Never);

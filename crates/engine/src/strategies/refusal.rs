@@ -203,7 +203,8 @@ pub enum NoMove {
     },
 }
 
-/// Why cores cannot have ports of their own, to which others send the packets that a hash and a table say.
+/// Why cores cannot have ports of their own, to which others send the packets that a hash and a table say, or from which they
+/// take packets in turns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoOwnPorts {
     /// There is one.
@@ -215,6 +216,11 @@ pub enum NoOwnPorts {
         /// The strategy.
         strategy: &'static str,
     },
+    /// Cores that send by themselves are done with packets of one flow at different times.
+    #[error(
+        "it has packets leave in the order in which they came; with --egress as-ready each core sends by itself"
+    )]
+    Ordered,
     /// Somebody has to see all fragments of a datagram.
     #[error("with `fragments = \"track\"` one thread follows all datagrams")]
     Fragments,

@@ -2,11 +2,12 @@
 //!
 //! Several sockets may have one queue. Then each has a receive and a transmit ring of its own, and all of them have one fill
 //! and one completion ring: whoever comes by uses these, once a batch, and passes on where another socket's thread does.
+//! Or all packets come by the receive ring of one of them, and the threads of the others take packets from it, too.
 
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -61,7 +62,8 @@ pub struct Statistics {
 
 /// An AF_XDP socket. One thread uses it at a time; it may move to another.
 pub struct XdpSocket {
-    receive: Consumer<libc::xdp_desc>,
+    /// Its own, or that of a socket beside it.
+    receive: Arc<Mutex<Receive>>,
     transmit: Producer<libc::xdp_desc>,
     /// What all sockets of the queue have in common.
     common: Arc<Common>,
@@ -70,9 +72,32 @@ pub struct XdpSocket {
     queue: u32,
     interface: Interface,
     // In this order: the kernel lets go of the memory before it is let go here.
-    fd: OwnedFd,
-    _mappings: [Mapping; 2],
+    fd: Arc<OwnedFd>,
+    _transmit_map: Mapping,
     umem: Umem,
+}
+
+/// A receive ring, which the threads of several sockets may take packets from.
+struct Receive {
+    ring: Consumer<libc::xdp_desc>,
+    _map: Mapping,
+    // In this order, as above: the socket stays open as long as somebody takes packets from its ring.
+    fd: Arc<OwnedFd>,
+    _umem: Umem,
+}
+
+impl Receive {
+    fn new(
+        parts: Parts<libc::xdp_desc>,
+        map: Mapping,
+        fd: &Arc<OwnedFd>,
+        umem: &Umem,
+    ) -> Arc<Mutex<Receive>> {
+        // SAFETY: the parts lie in the mapping, which lives as long as this value, and this is their side of it alone;
+        // for the other side the kernel keeps the rules.
+        let ring = unsafe { Consumer::new(parts) };
+        Arc::new(Mutex::new(Receive { ring, _map: map, fd: Arc::clone(fd), _umem: umem.clone() }))
+    }
 }
 
 /// What all sockets of a queue have in common.
@@ -185,11 +210,11 @@ impl XdpSocket {
             to_receive: AtomicIsize::new(0),
             to_send: AtomicIsize::new(0),
         };
+        let fd = Arc::new(fd);
         Ok(XdpSocket {
-            // SAFETY: the parts lie in mappings that live as long as the socket, and this is their side of it alone;
+            receive: Receive::new(receive, receive_map, &fd, umem),
+            // SAFETY: the parts lie in a mapping that lives as long as the socket, and this is their side of it alone;
             // for the other side the kernel keeps the rules.
-            receive: unsafe { Consumer::new(receive) },
-            // SAFETY: as above.
             transmit: unsafe { Producer::new(transmit) },
             common: Arc::new(common),
             is_zero_copy: flags.flags & libc::XDP_OPTIONS_ZEROCOPY != 0,
@@ -197,7 +222,7 @@ impl XdpSocket {
             queue,
             interface: interface.clone(),
             fd,
-            _mappings: [receive_map, transmit_map],
+            _transmit_map: transmit_map,
             umem: umem.clone(),
         })
     }
@@ -214,9 +239,9 @@ impl XdpSocket {
         let ([receive_map, transmit_map], receive, transmit) = of.own_rings(&fd, options)?;
         setup::tune(&fd, options).map_err(|error| LiveError::of(of.what("set up busy polling"), error))?;
         setup::bind_beside(&fd, interface, queue, &self.fd)?;
+        let fd = Arc::new(fd);
         Ok(XdpSocket {
-            // SAFETY: as in `open`.
-            receive: unsafe { Consumer::new(receive) },
+            receive: Receive::new(receive, receive_map, &fd, &self.umem),
             // SAFETY: as in `open`.
             transmit: unsafe { Producer::new(transmit) },
             common: Arc::clone(&self.common),
@@ -225,9 +250,24 @@ impl XdpSocket {
             queue,
             interface: interface.clone(),
             fd,
-            _mappings: [receive_map, transmit_map],
+            _transmit_map: transmit_map,
             umem: self.umem.clone(),
         })
+    }
+
+    /// Has this socket's thread take packets from the receive ring of `other`, a socket of the same queue, as that one's does,
+    /// and no more from its own. A packet comes to whichever thread [receives](XdpSocket::receive) next.
+    ///
+    /// # Panics
+    /// If the other one is of another queue.
+    pub fn take_from(&mut self, other: &XdpSocket) {
+        assert!(Arc::ptr_eq(&self.common, &other.common), "sockets of one queue");
+        self.receive = Arc::clone(&other.receive);
+    }
+
+    /// The receive ring, whoever has it. Nobody panics who has it.
+    fn receive_ring(&self) -> MutexGuard<'_, Receive> {
+        self.receive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rings that all sockets of the queue have, for this thread alone as long as the answer is held; `None` while
@@ -261,14 +301,17 @@ impl XdpSocket {
 
     /// Appends up to `max` packets that arrived, in order, and says how many. Their chunks are the caller's; an
     /// [address](Descriptor::address) lies in the chunk where the packet begins, and
-    /// [`Umem::chunk_of`] gives the chunk. Allocates only if `packets` has no room for them.
+    /// [`Umem::chunk_of`] gives the chunk. Allocates only if `packets` has no room for them. None while another socket's
+    /// thread [takes](XdpSocket::take_from) packets from the ring.
     #[inline]
     pub fn receive(&mut self, max: usize, packets: &mut Vec<Descriptor>) -> usize {
-        let received = self.receive.pop_into(max, packets, |at| Descriptor {
+        let Ok(mut receive) = self.receive.try_lock() else { return 0 };
+        let received = receive.ring.pop_into(max, packets, |at| Descriptor {
             address: at.addr,
             len: at.len,
             goes_on: at.options & GOES_ON != 0,
         });
+        drop(receive);
         if received > 0 {
             self.common.to_receive.fetch_sub(received as isize, Ordering::Relaxed);
         }
@@ -409,18 +452,18 @@ impl XdpSocket {
     /// How many packets wait to be received.
     #[inline]
     pub fn waiting(&self) -> usize {
-        self.receive.waiting() as usize
+        self.receive_ring().ring.waiting() as usize
     }
 
     /// How far the kernel has put packets into the receive ring: for [`XdpSocket::is_past`].
     pub(crate) fn mark(&self) -> u32 {
-        self.receive.mark()
+        self.receive_ring().ring.mark()
     }
 
     /// Whether all packets up to a mark were received.
     #[inline]
     pub(crate) fn is_past(&self, mark: u32) -> bool {
-        self.receive.is_past(mark)
+        self.receive_ring().ring.is_past(mark)
     }
 
     /// Descriptors that were transmitted and that the kernel has not taken yet.
@@ -446,6 +489,11 @@ impl XdpSocket {
     /// To wait for packets by `poll`: readable when one has arrived, writable when half the transmit ring is free.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The same of the socket whose receive ring its thread [takes](XdpSocket::take_from) packets from.
+    pub(crate) fn receive_fd(&self) -> RawFd {
+        self.receive_ring().fd.as_raw_fd()
     }
 
     /// What the kernel has counted so far.

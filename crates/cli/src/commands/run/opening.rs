@@ -41,12 +41,13 @@ pub fn open(
     let why = match own(args, chain, &plan, &options) {
         Ok(own) => match open_each(place, chain, &own, interfaces, options.clone()) {
             Ok((ports, routes)) => {
-                let fields = own.hash_fields.map_or_else(String::new, |fields| fields.to_string());
                 tell_remarks(&ports, routes.as_ref());
                 let moves = own.rebalancing.map_or("", |_| "; entries of its table move");
-                let line = format!(
-                    "{cores} cores, each with sockets of its own: XDP picks the core by {fields}{moves}"
-                );
+                let how = match own.hash_fields {
+                    Some(fields) => format!("XDP picks the core by {fields}{moves}"),
+                    None => "they take packets in turns, and send as they are ready".to_owned(),
+                };
+                let line = format!("{cores} cores, each with sockets of its own: {how}");
                 return Ok(Opened {
                     plan: own,
                     ports,
@@ -122,8 +123,12 @@ fn open_each(
     interfaces: &[Interface],
     options: PortOptions,
 ) -> Result<(Vec<LivePort>, Option<Routes>), String> {
-    let spread = spread(chain, plan).ok_or("the strategy has no table")?;
-    let with_spread = |steering: Steering| Steering { spread: Some(spread.clone()), ..steering };
+    // Of one queue nobody picks a core.
+    let spread = match plan.has_one_queue() {
+        true => None,
+        false => Some(spread(chain, plan).ok_or("the strategy has no table")?),
+    };
+    let with_spread = |steering: Steering| Steering { spread: spread.clone(), ..steering };
     let steering = options.steering.into_iter().map(with_spread).collect();
     let options = PortOptions { steering, ..options };
     let (modes, routes) = modes(place, plan.cores).map_err(|error| error.to_string())?;

@@ -10,6 +10,9 @@
 //! is all that cores do one after the other. What they write goes side by side, and is published in the order of the
 //! packets (`ring::log`), so that history is what one sequencer would have written. A core waits for those whose packets came
 //! before its own, and these for nobody: room in the log is there before packets are taken.
+//!
+//! The queue is a capture's, one behind a thread that has a port; or the receive queues of interfaces, from which cores take
+//! packets by ports of their own. There each core sends by itself, too, in no order with the others.
 
 use std::hint;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -114,6 +117,7 @@ impl Taking {
         let Taking { tickets, recorder, checks, headers, .. } = self;
         let max = max.min(BATCH_PACKETS);
         let begin = frames.len();
+        port.prepare();
         let received = {
             let mut looks = 0;
             let mut tickets = loop {
