@@ -260,12 +260,14 @@ fn the_program_picks_the_core_that_the_engine_picks_for_chains() {
 #[test]
 fn each_core_translates_for_itself() {
     let Some(lan) = Lan::new("own-nat") else { return };
-    translates(&lan, |chain| {
+    let report = translates(&lan, |chain| {
         lan.start(&[chain, "--socket", "xdp", "--mode", "route", "--strategy", "rss", "--cores", "2"], &[])
     });
+    let cores = report["cores"].as_array().expect("cores");
+    assert!(cores.iter().all(|core| number(&core["packets"]) > 40), "{cores:#?}");
 }
 
-fn translates(lan: &Lan, start: impl FnOnce(&str) -> Run) {
+fn translates(lan: &Lan, start: impl FnOnce(&str) -> Run) -> Value {
     lan.routed();
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
     let run = start(&lan.folder.nat_chain());
@@ -292,10 +294,9 @@ fn translates(lan: &Lan, start: impl FnOnce(&str) -> Run) {
     assert!(lan.left.ping("203.0.113.2", 3));
     run.signal("-TERM");
     let report = run.ended();
-    let cores = report["cores"].as_array().expect("cores");
-    assert!(cores.iter().all(|core| number(&core["packets"]) > 40), "{cores:#?}");
     assert_eq!(report["routing"]["dropped"], json!({ "ttl-expired": 8 }), "{report:#}");
     assert_eq!(number(&report["verdicts"]["drop"]), 0, "{report:#}");
+    report
 }
 
 /// Where a front is right there is one, and the start says why.
@@ -407,7 +408,8 @@ fn cores_take_turns(queues: u32, cores: &str) {
         assert_eq!(of(&report, interface)["lost"], json!({}), "{interface}");
     }
     let by_core = report["cores"].as_array().expect("cores");
-    assert!(by_core.iter().all(|core| number(&core["packets"]) > PACKETS / 100), "{by_core:#?}");
+    // Whoever is free takes the next ones: how many each gets is chance.
+    assert!(by_core.iter().all(|core| number(&core["packets"]) > 0), "{by_core:#?}");
     let statistics = &report["functions"][0];
     // Hosts may have said something beside.
     let live = number(&statistics["flows"]["live"]);
