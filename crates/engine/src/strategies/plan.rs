@@ -97,6 +97,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether it leaves the chain to other strategies: then [`Strategy::changing`] says who has them run it.
+    fn has_others_run(&self) -> bool {
+        false
+    }
+
     /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
     fn changing(&self, _chain: &Chain, _plan: &Plan) -> Option<Box<dyn Changing>> {
         None
