@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::strategies::{AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy};
+use engine::strategies::{ALL, AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy};
 use engine::{Chain, ChainCore, Plan, PlanError, Progress, Registry, verify};
 use paceline_conformance::chain;
 use paceline_conformance::migration::{
@@ -116,6 +116,16 @@ fn what_cannot_take_part_says_why() {
     let of_objective = left_out(&small(chain(&with_objective, &Registry::stock())));
     assert!(matches!(&of_objective[..], [("dyssect", why)] if why.contains("[slo]")), "{of_objective:?}");
     assert_eq!(left_out(&small(alone("conntrack", ""))), []);
+}
+
+/// What a strategy says before there is a chain is what it does with one: benchmarks go by the first, runs by the second.
+#[test]
+fn who_has_others_run_says_so() {
+    let chain = alone("policer", "rate_bytes_per_s = 1000");
+    for strategy in ALL {
+        let plan = Plan::new(&chain, strategy, 2).expect("any strategy runs it");
+        assert_eq!(strategy.has_others_run(), strategy.changing(&chain, &plan).is_some(), "{strategy:?}");
+    }
 }
 
 /// Between two phases, what goes wrong with the cores of the one that begins.

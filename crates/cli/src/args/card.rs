@@ -9,13 +9,13 @@ use crate::failure::Failure;
 
 /// How a card spreads packets over cores, and how often that changes.
 #[derive(Args, Clone)]
-#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp, dyssect, auto)")]
+#[command(next_help_heading = "Card, and flows that move (strategies rss, rsspp, dyssect, hybrid, auto)")]
 pub struct CardArgs {
     /// Entries of the card's indirection table: 128 or 512
     #[arg(long, value_name = "N", default_value_t = INDIRECTION_ENTRIES, value_parser = indirection_size)]
     pub indirection_entries: usize,
-    /// How often rsspp and dyssect look at the loads and move flows, and auto decides anew, in the packets' own time
-    /// [default: 10, dyssect and auto 100]
+    /// How often rsspp and dyssect look at the loads and move flows, hybrid promotes and demotes flows, and auto decides anew,
+    /// in the packets' own time [default: 10, dyssect and auto 100]
     #[arg(long, value_name = "MS", value_parser = positive)]
     pub rebalance_ms: Option<f64>,
     /// How long it takes from such a decision until the card acts by it, in the packets' own time [default: 0]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
-use engine::strategies::{ALL, RSS, RSSPP, SCR, SHARED, SINGLE, STEADY, Strategy};
+use engine::strategies::{ALL, RSS, RSSPP, SCR, SHARED, SINGLE, Strategy};
 
 use crate::failure::Failure;
 
@@ -23,7 +23,7 @@ impl StrategyArg {
 impl StrategyArg {
     /// For a benchmark, which is of one strategy.
     pub fn steady(self) -> Result<&'static dyn Strategy, Failure> {
-        if STEADY.contains(&self.0) {
+        if !self.0.has_others_run() {
             return Ok(self.0);
         }
         Err(Failure::usage(format!(

@@ -137,7 +137,7 @@ impl Subject {
             reloads: self.reloads.load(Ordering::Relaxed),
             packets: cores.iter().map(|core| core.packets).sum(),
             active_cores: plan.active.get(),
-            updates: plan.rebalancing.map(|_| plan.updates.times().into()),
+            updates: plan.moves_entries().then(|| plan.updates.times().into()),
             cores,
             counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
         })

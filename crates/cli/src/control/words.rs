@@ -248,7 +248,7 @@ pub struct Status {
     /// How many of them get packets; the others are parked.
     #[serde(default)]
     pub active_cores: usize,
-    /// Where flows go from core to core: how long updates of the indirection table took to act.
+    /// Where entries of the indirection table move: how long updates took to act.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<UpdatesStatus>,
     /// Each interface, in the order of `interfaces`.

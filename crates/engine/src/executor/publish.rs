@@ -149,10 +149,11 @@ impl Plan {
         let telemetry = Telemetry::new(layout, self.cores);
         let (account, updates, active) =
             (Arc::clone(&self.account), Arc::clone(&self.updates), self.active.clone());
-        let moves = self.rebalancing.is_some() && self.strategy.parks();
+        let parks = self.rebalancing.is_some() && self.strategy.parks();
+        let moves_entries = self.moves_entries();
         telemetry.tell_strategy(move || StrategySnapshot {
-            active_cores: moves.then(|| active.get()),
-            updates: moves.then(|| update_snapshot(updates.times())),
+            active_cores: parks.then(|| active.get()),
+            updates: moves_entries.then(|| update_snapshot(updates.times())),
             ..account.told().snapshot()
         });
         telemetry

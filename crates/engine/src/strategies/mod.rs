@@ -68,8 +68,10 @@ pub const HYBRID: &dyn Strategy = &hybrid::Hybrid;
 /// Others run the chain, one after the other: which, and on how many cores, follows what is measured.
 pub const AUTO: &dyn Strategy = &auto::Auto;
 
-/// Every strategy.
+/// Every strategy. Those that [`AUTO`] may choose are listed in [`control::Spreading`].
 pub const ALL: [&dyn Strategy; 9] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID, AUTO];
 
-/// Those that run a chain themselves, from the first packet to the last.
-pub const STEADY: [&dyn Strategy; 8] = [SINGLE, SHARED, RSS, RSSPP, DYSSECT, SCR, SCR_TURNS, HYBRID];
+/// Those of [`ALL`] that run a chain themselves, from the first packet to the last.
+pub fn steady() -> Vec<&'static dyn Strategy> {
+    ALL.into_iter().filter(|strategy| !strategy.has_others_run()).collect()
+}

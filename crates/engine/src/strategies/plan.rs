@@ -97,6 +97,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether it leaves the chain to other strategies: then [`Strategy::changing`] says who has them run it.
+    fn has_others_run(&self) -> bool {
+        false
+    }
+
     /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
     fn changing(&self, _chain: &Chain, _plan: &Plan) -> Option<Box<dyn Changing>> {
         None
@@ -218,7 +223,7 @@ pub struct Plan {
     pub card_flows: usize,
     /// How many cores get packets, where that may change.
     pub active: ActiveCores,
-    /// How long it takes until entries that move are on their new core.
+    /// How long it takes until entries that move are on their new core: where [`Plan::moves_entries`].
     pub updates: Arc<Updates>,
     /// What the strategy has to say of itself while it runs.
     pub account: Arc<Account>,
@@ -470,6 +475,13 @@ impl Plan {
     /// Whether all cores take packets from one queue.
     pub fn has_one_queue(&self) -> bool {
         self.strategy.has_one_queue() && self.cores > 1
+    }
+
+    /// Whether entries of the indirection table go to other cores with their flows: then [`Plan::updates`] has how long that
+    /// takes. Shards and promoted flows go in other ways, and are not timed.
+    pub fn moves_entries(&self) -> bool {
+        let has_entries = self.states == States::Private && self.shards.is_none();
+        self.cores > 1 && has_entries && self.rebalancing.is_some()
     }
 
     /// Whether each core has a replica of some states beside its own.

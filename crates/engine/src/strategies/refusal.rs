@@ -128,12 +128,12 @@ pub enum PlanError {
 pub enum NoParking {
     /// There is one.
     #[error(
-        "the run has one core: threads, tables and rings are made at the start\nStart it with as many as it may need, `--strategy rss --cores N`, and park some of them."
+        "the run has one core: threads, tables and rings are made at the start\nStart it with as many as it may need, `--strategy rsspp --cores N`, and park some of them."
     )]
     OneCore,
     /// Its cores have no flows that others could be handed.
     #[error(
-        "under strategy `{strategy}` no core can be parked: its cores do not hand their flows to others\nUse `--strategy rss`, `rsspp` or `dyssect`."
+        "under strategy `{strategy}` no core can be parked: its cores do not hand their flows to others\nUse `--strategy rsspp` or `dyssect`; on captures and with --front also `rss`."
     )]
     Strategy {
         /// The strategy.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::Registry;
-use engine::strategies::{STEADY, Strategy};
+use engine::strategies::{Strategy, steady};
 use measure::{Contest, Point};
 use strategy::Rebalancing;
 
@@ -23,7 +23,7 @@ use crate::progress::interruptible;
 pub struct BenchCompareArgs {
     #[command(flatten)]
     replay: ReplayArgs,
-    /// Strategies to compare [default: all]
+    /// Strategies to compare [default: all but auto]
     #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',')]
     pub strategies: Vec<StrategyArg>,
     /// Numbers of cores; virtual ones beyond the machine's processors, where the strategy allows
@@ -86,11 +86,10 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
 }
 
 fn contest(args: &BenchCompareArgs) -> Result<Contest, Failure> {
-    let all = || STEADY.to_vec();
     let asked = args.strategies.iter().map(|strategy| strategy.steady());
     let asked: Vec<&'static dyn Strategy> = asked.collect::<Result<_, _>>()?;
     Ok(Contest {
-        strategies: if asked.is_empty() { all() } else { asked },
+        strategies: if asked.is_empty() { steady() } else { asked },
         cores: args.cores.clone(),
         prefers_virtual: args.is_virtual,
         indirection_entries: args.card.indirection_entries,

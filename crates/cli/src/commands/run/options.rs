@@ -35,7 +35,8 @@ pub struct RunArgs {
     /// other, with the report's JSON in it
     #[arg(long, value_name = "OUT.html")]
     pub report: Option<PathBuf>,
-    /// In which order packets leave
+    /// In which order packets leave. On interfaces, cores with sockets of their own keep the order of each flow alone, under
+    /// scr-turns with as-ready none; --front restores all of it
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = EgressArg::default(), help_heading = RUNNING)]
     pub egress: EgressArg,
     /// Replay in the capture's own time (1), or so many times as fast, 0.001 to 1000 [default: as fast as it
@@ -136,7 +137,8 @@ pub struct LiveArgs {
     #[arg(long, value_name = "IN.pcap", help_heading = LIVE)]
     pub record: Option<PathBuf>,
     /// Have one thread receive and send for all cores, though each could have sockets of its own: then packets leave in the
-    /// order in which they came, and `paceline ctl cores` parks cores. Without it a line at the start says which it is
+    /// order in which they came, and `paceline ctl cores` parks cores (under rsspp also without). A line at the start says
+    /// which of the two it is
     #[arg(long, help_heading = LIVE)]
     pub front: bool,
     /// By which sockets
@@ -146,7 +148,7 @@ pub struct LiveArgs {
     #[arg(long, value_enum, value_name = "HOW", default_value = "adaptive", help_heading = LIVE)]
     pub poll: PollArg,
     /// Have cards with several queues hash as the chain asks, with Paceline's key, until the end; without it they hash as
-    /// they do. AF_XDP only. It changes no answer: one thread receives from all queues
+    /// they do. AF_XDP only. It changes no answer: a packet's core follows from Paceline's own hash
     #[arg(long, help_heading = LIVE)]
     pub card_rss: bool,
     /// What becomes of packets when this program dies, by `kill -9` too: by default as `pass`, but for what is said at start

@@ -2,7 +2,7 @@ use io::Queue;
 
 use super::*;
 use crate::Registry;
-use crate::strategies::SINGLE;
+use crate::strategies::{ALL, RSS, SINGLE};
 
 const CHAIN: &str = "[[function]]\nuse = \"policer\"\nrate_bytes_per_s = 1000\nflows = 100\n";
 
@@ -103,4 +103,17 @@ fn functions_are_told_every_few_batches_and_before_a_rest() {
         publisher.turned(&turn(received));
         assert!(is_told(&telemetry), "{received:?}");
     }
+}
+
+/// How long updates take is told where entries of the indirection table move. Elsewhere it would be 0 for ever.
+#[test]
+fn updates_are_told_where_entries_move() {
+    let (chain, _) = chain();
+    let tells = |plan: &Plan| plan.telemetry(&chain).snapshot().strategy.updates.is_some();
+    for strategy in ALL {
+        let plan = Plan::new(&chain, strategy, 2).expect("runs");
+        assert_eq!(tells(&plan), strategy.name() == "rsspp", "{strategy:?}");
+    }
+    let parks = Plan::new(&chain, RSS, 2).expect("runs").with_cores_to_park(&chain);
+    assert!(tells(&parks.expect("a core to park")));
 }

@@ -61,6 +61,10 @@ impl Strategy for Auto {
         Some(candidates::owners(plan, plan.cores))
     }
 
+    fn has_others_run(&self) -> bool {
+        true
+    }
+
     fn changing(&self, chain: &Chain, plan: &Plan) -> Option<Box<dyn Changing>> {
         Some(Box::new(Phases::new(chain, plan)))
     }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use engine::strategies::{SCR, STEADY, Strategy};
+use engine::strategies::{SCR, Strategy, steady};
 use engine::{Loss, SequencedAs};
 use measure::InPackets;
 
@@ -121,13 +121,13 @@ impl Figure {
             let programs = PROGRAMS.iter().filter(move |(name, _)| is_wanted(name));
             let some = if size.is_quick { 1 } else { MODELS.len() };
             let all = programs.flat_map(move |program| MODELS[..some].iter().map(|model| (*program, *model)));
-            all.map(|((name, cores), model)| contestants(size, name, cores, model, &STEADY))
+            all.map(|((name, cores), model)| contestants(size, name, cores, model, &steady()))
                 .collect::<Vec<_>>()
         };
         match self {
             Figure::SingleFlow => {
                 let of = |(name, cores): &(&'static str, &[usize])| {
-                    contestants(size, name, cores, "single-flow", &STEADY)
+                    contestants(size, name, cores, "single-flow", &steady())
                 };
                 let is_shown = |(name, _): &&(&str, _)| !size.is_quick || *name == CONNTRACK;
                 PROGRAMS.iter().filter(is_shown).map(of).collect()
@@ -140,7 +140,7 @@ impl Figure {
             }
             Figure::History => {
                 let cores = &[1, 2, 4, 7, 9, 11, 14];
-                let mut policer = contestants(size, "policer", cores, "university", &STEADY);
+                let mut policer = contestants(size, "policer", cores, "university", &steady());
                 policer.model = with_frames("university", size.packets, SHORT_FRAME_BYTES);
                 vec![policer]
             }
