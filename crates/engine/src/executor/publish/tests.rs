@@ -111,7 +111,7 @@ fn updates_are_told_where_entries_move() {
     let (chain, _) = chain();
     let tells = |plan: &Plan| plan.telemetry(&chain).snapshot().strategy.updates.is_some();
     for strategy in ALL {
-        let plan = Plan::new(&chain, strategy, 2).expect("runs");
+        let plan = Plan::new(&chain, strategy, 2.min(strategy.max_cores())).expect("runs");
         assert_eq!(tells(&plan), strategy.name() == "rsspp", "{strategy:?}");
     }
     let parks = Plan::new(&chain, RSS, 2).expect("runs").with_cores_to_park(&chain);
