@@ -70,7 +70,7 @@ pub struct Settings {
 const SPARE_FRAMES: usize = 4 * BATCH_PACKETS;
 
 /// Decisions ahead of what counts, where cores begin without flows.
-const WARM_UP_PERIODS: u64 = 4;
+const WARM_UP_PERIODS: u64 = 2;
 
 /// From a trial's last packet to the next trial's first, as stamps have it.
 const PAUSE_NS: u64 = 1_000;
@@ -78,6 +78,11 @@ const PAUSE_NS: u64 = 1_000;
 /// Whether a core in front tells the others what their packets are, unless packets bring that along.
 pub(crate) fn is_sequenced(chain: &Chain, plan: &Plan) -> bool {
     plan.team(chain).dispatcher.tells_headers()
+}
+
+/// Whether packets go from core to core.
+pub(crate) fn hands_on(plan: &Plan) -> bool {
+    plan.shards.is_some() && plan.cores > 1
 }
 
 impl Bench {
@@ -92,7 +97,7 @@ impl Bench {
         settings: Settings,
     ) -> Result<Bench, BenchError> {
         let Offered { packets, history } = offered;
-        let hands_on = plan.shards.is_some() && plan.cores > 1;
+        let hands_on = hands_on(plan);
         let is_sequenced = history.is_none() && is_sequenced(chain, plan);
         let processors = thread::available_parallelism().map_or(1, usize::from);
         match settings.clock {
