@@ -18,8 +18,10 @@ MODELS = ["uniform", "zipf", "elephant", "datacenter", "backbone", "university",
 COMMON = ["--dispatch-ns", "105"]
 # As in `control::Chooser`.
 GAIN, CORE = 1.05, 0.995
-# What may take part. No simulated card hands packets from core to core, so that `dyssect` cannot be compared.
-STRATEGIES = ["single", "rss", "rsspp", "scr", "scr-turns", "hybrid"]
+# What may take part: all but `shared`, as in a run of `auto`.
+STRATEGIES = ["single", "rss", "rsspp", "dyssect", "scr", "scr-turns", "hybrid"]
+# Those that move flows: what is predicted of them holds if flows are where they should be.
+MOVING = ["rsspp", "dyssect"]
 
 
 def ask(paceline, *arguments):
@@ -28,8 +30,11 @@ def ask(paceline, *arguments):
         return json.load(open(file.name))
 
 
-def restlessness(point, packet_us, balanced):
-    """How much longer the busiest core is busy than if entries were where they should be."""
+def restlessness(strategy, point, packet_us, balanced):
+    """How much longer the busiest core is busy than if entries or shards were where they should be."""
+    if strategy == "dyssect":
+        # Shares are of queues there, and cores step packets of others' queues, too.
+        return max(1.0, max(load["busy"] for load in point["loads"]) / point["mpps"] / (balanced * packet_us))
     loads = [load for load in point["loads"] if 4 * len(point["loads"]) * load["share"] >= 1]
     each = min(load["busy"] / (point["mpps"] * load["share"] * (1 - load["loss"])) for load in loads)
     return max(1.0, max(load["share"] for load in loads) * each / (balanced * packet_us))
@@ -50,15 +55,15 @@ def row(paceline, name, packets):
         if choice["strategy"] in STRATEGIES
     }
     single = predicted["single", 1]
-    now, restless, tried = ("rss", CORES), 1.0, []
-    rate = lambda choice: predicted[choice] / (restless if choice[0] == "rsspp" else 1)
+    now, restless, tried = ("rss", CORES), dict.fromkeys(MOVING, 1.0), []
+    rate = lambda choice: predicted[choice] / restless.get(choice[0], 1.0)
     worth = lambda choice: rate(choice) * CORE ** (choice[1] - 1)
     while worth(best := max(predicted, key=worth)) >= GAIN * worth(now) and best not in tried:
         now = best
         tried.append(now)
-        if now[0] == "rsspp":
+        if now[0] in MOVING:
             packet_us = 1 / points["single", 1]["mpps"]
-            restless = restlessness(points[now], packet_us, single / predicted[now])
+            restless[now[0]] = restlessness(now[0], points[now], packet_us, single / predicted[now])
     mpps = {choice: point["mpps"] for choice, point in points.items()}
     hindsight = max(mpps, key=mpps.get)
     text = lambda choice: f"`{choice[0]}` on {choice[1]}"

@@ -4,27 +4,25 @@ use std::thread;
 use std::time::Instant;
 
 use engine::Intake;
-use engine::strategies::{Dispatcher, Team};
-use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery, pin};
+use engine::strategies::Team;
+use engine::{BATCH_PACKETS, Chain, ChainCore, External, Mover, Plan, Recovery};
 use io::Packets;
-use io::nic::{
-    BEHIND_PACKETS, Behind, Clock as NicClock, Common, Offer, Pace, VirtualClock, WallClock, front,
-    steered_front,
-};
-use strategy::Assign;
+use io::nic::{Behind, Common, Offer, Pace, VirtualClock, WallClock};
+use strategy::{Assign, Every};
 use wire::Stamp;
 
 use crate::comparison::Clock;
 use crate::executor::{
-    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, SLICE_TURNS_NS, State,
-    VirtualCore, VirtualSequencer, run_measured, run_virtual,
+    Outcomes, SLICE_ALONE_NS, SLICE_BEHIND_NS, SLICE_CLOSE_NS, SLICE_TOGETHER_NS, SLICE_TURNS_NS,
+    run_measured,
 };
+use crate::lead::{Lead, check_virtual, virtually};
 use crate::offered::{BenchError, InPackets, Offered};
+use crate::once::{self, with_queues, with_rings};
 use crate::schedule::{QueueSchedule, Schedule};
-use crate::sequencer_core::SequencerCore;
-use crate::station::{Coming, CoreOutcome, Moving, Seat, Station, Terms};
+use crate::station::{Coming, CoreOutcome, Moving, Seat, Terms};
 use crate::steered;
-use crate::stopwatch::{Meter, Stopwatch};
+use crate::stopwatch::Stopwatch;
 use crate::trial::{Trial, TrialError};
 
 /// A chain on its cores behind a simulated card, for one trial after another. Flows live on from trial to
@@ -47,6 +45,8 @@ pub struct Bench {
     is_sequenced: bool,
     /// Where a card steers packets past the sequencer.
     steered: Option<steered::Team>,
+    /// Whether packets go from core to core, so that each trial begins without flows, behind a card that has the dispatcher in it.
+    hands_on: bool,
     /// They know what is usual on their cores; the last is the sequencer's.
     stopwatches: Vec<Stopwatch>,
     /// The next trial's first.
@@ -69,27 +69,20 @@ pub struct Settings {
 /// Frames of each core beside one for each descriptor: a batch on its way, and as many held back.
 const SPARE_FRAMES: usize = 4 * BATCH_PACKETS;
 
+/// Decisions ahead of what counts, where cores begin without flows.
+const WARM_UP_PERIODS: u64 = 2;
+
 /// From a trial's last packet to the next trial's first, as stamps have it.
 const PAUSE_NS: u64 = 1_000;
-
-/// Whether `cores` virtual cores would say what as many real ones do.
-///
-/// # Errors
-/// [`BenchError::Common`] where the cores have memory in common.
-pub fn check_virtual(chain: &Chain, plan: &Plan) -> Result<(), BenchError> {
-    let what = if plan.is_striped() {
-        "strategy `shared`".to_owned()
-    } else if plan.shared.is_empty() || plan.cores == 1 {
-        return Ok(());
-    } else {
-        format!("the shared states of `{}`", plan.shared_names(chain).join("` and `"))
-    };
-    Err(BenchError::Common { what })
-}
 
 /// Whether a core in front tells the others what their packets are, unless packets bring that along.
 pub(crate) fn is_sequenced(chain: &Chain, plan: &Plan) -> bool {
     plan.team(chain).dispatcher.tells_headers()
+}
+
+/// Whether packets go from core to core.
+pub(crate) fn hands_on(plan: &Plan) -> bool {
+    plan.shards.is_some() && plan.cores > 1
 }
 
 impl Bench {
@@ -104,19 +97,22 @@ impl Bench {
         settings: Settings,
     ) -> Result<Bench, BenchError> {
         let Offered { packets, history } = offered;
-        if plan.shards.is_some() && plan.cores > 1 {
-            return Err(BenchError::HandsOn { strategy: plan.strategy.name(), cores: plan.cores });
-        }
+        let hands_on = hands_on(plan);
         let is_sequenced = history.is_none() && is_sequenced(chain, plan);
         let processors = thread::available_parallelism().map_or(1, usize::from);
         match settings.clock {
             Clock::Virtual => check_virtual(chain, plan)?,
+            Clock::Measured if hands_on => {
+                return Err(BenchError::HandsOn { strategy: plan.strategy.name(), cores: plan.cores });
+            }
             Clock::Measured if plan.cores + usize::from(is_sequenced) > processors => {
                 let (cores, has_sequencer) = (plan.cores, is_sequenced);
                 return Err(BenchError::Processors { cores, has_sequencer, processors });
             }
             Clock::Measured => {}
         }
+        // Look-ups in the card are another question.
+        let plan = &Plan { card_flows: if hands_on { 0 } else { plan.card_flows }, ..plan.clone() };
         let cores = plan.cores_of(chain).map_err(|_| BenchError::OutOfMemory)?;
         let next = Stamp { seq: 0, time_ns: packets.time_ns(0) };
         let movers = plan.owners().map_or_else(Vec::new, |owners| Mover::for_cores(&owners, plan.cores).1);
@@ -134,6 +130,7 @@ impl Bench {
             history,
             is_sequenced,
             steered,
+            hands_on,
             stopwatches,
             next,
         })
@@ -215,8 +212,10 @@ impl Bench {
             frames: self.settings.descriptors + SPARE_FRAMES,
             has_latency,
             dispatch_ns: self.settings.dispatch_ns,
+            warm_ns: 0,
         };
         let trial = match () {
+            () if self.hands_on => self.anew(terms, offered_pps, count, stop),
             () if self.steered.is_some() => self.steered(&terms, count, stop),
             () if self.is_sequenced => self.sequenced(terms, count, stop),
             () if self.plan.has_one_queue() => self.in_turns(terms, count, stop),
@@ -338,6 +337,46 @@ impl Bench {
         summarise(Trial { offered: count.into(), ..Trial::default() }, outcomes)
     }
 
+    /// All cores begin without flows, and packets may go from core to core. A pass over the trace ahead of what counts, and no less than some
+    /// periods, has flows come to exist and the dispatcher decide.
+    fn anew(
+        &mut self,
+        terms: Terms,
+        pps: Option<f64>,
+        count: u32,
+        stop: &AtomicBool,
+    ) -> Result<Trial, TrialError> {
+        // Tables of the trial before are gone ahead of the new ones.
+        self.cores.clear();
+        self.cores = self.plan.cores_of(&self.chain).map_err(|_| TrialError::OutOfMemory)?;
+        let warm_up = pps.map_or(0, |pps| self.warm_up_at(pps));
+        let offer = Offer { origin: Stamp { seq: 0, ..terms.offer.origin }, ..terms.offer };
+        let (warm_ns, frames) = (offer.pace.arrival_ns(warm_up), once::FRAMES);
+        let terms = Terms { offer, frames, warm_ns, ..terms };
+        let all = count.saturating_add(warm_up);
+        let lead = Lead { chain: &self.chain, terms: &terms, count: all, cores: self.plan.cores };
+        let card = if pps.is_some() { with_queues } else { with_rings };
+        let once = once::dealt(&lead, &self.plan, &mut self.cores, card, &mut self.stopwatches, stop)?;
+        once.check(all)?;
+        Ok(Trial {
+            offered: count.into(),
+            cores: once.cores.iter().map(|core| core.trial(warm_ns)).collect(),
+            moves: once.moves,
+            time: once.time,
+            ..Trial::default()
+        })
+    }
+
+    /// Packets ahead of those that count, where cores begin without flows.
+    fn warm_up_at(&self, pps: f64) -> u32 {
+        let period_ns = match self.plan.rebalancing.unwrap_or_default().every {
+            Every::Period(period_ns) => period_ns,
+            Every::Packets(_) | Every::Never => 0,
+        };
+        let decided = (WARM_UP_PERIODS * period_ns) as f64 * 1e-9 * pps;
+        self.packets.len().max(decided as usize).min(u32::MAX as usize / 2) as u32
+    }
+
     /// Cores that get history with their packets, if they do.
     fn externals(&self, origin: Stamp, count: u32) -> Vec<External> {
         let Some(InPackets { has_recovery, version, .. }) = self.history else { return Vec::new() };
@@ -367,73 +406,10 @@ impl Bench {
     }
 }
 
-/// What a sequencer needs to know of its trial.
-pub(crate) struct Lead<'a> {
-    pub(crate) chain: &'a Chain,
-    pub(crate) terms: &'a Terms,
-    pub(crate) count: u32,
-    pub(crate) cores: usize,
-}
-
-impl Lead<'_> {
-    /// The sequencer, and the queues behind it.
-    pub(crate) fn sequencer<C: NicClock>(
-        &self,
-        dispatcher: Box<dyn Dispatcher>,
-        clock: C,
-    ) -> (SequencerCore<C>, Vec<Behind>) {
-        let Lead { chain, terms, count, cores } = *self;
-        let (front, behind) =
-            front(terms.offer.clone(), count, terms.descriptors, (cores, BEHIND_PACKETS), clock);
-        (SequencerCore::new(chain, front, dispatcher, count), behind)
-    }
-
-    /// The same where `arrivals` come to it, and the others to the cores.
-    fn steered<C: NicClock>(
-        &self,
-        dispatcher: Box<dyn Dispatcher>,
-        arrivals: Vec<u32>,
-        clock: C,
-    ) -> (SequencerCore<C>, Vec<Behind>) {
-        let Lead { chain, terms, count, cores } = *self;
-        let behind = (cores, BEHIND_PACKETS);
-        let (front, behind) = steered_front(terms.offer.clone(), arrivals, terms.descriptors, behind, clock);
-        (SequencerCore::new(chain, front, dispatcher, count).steered(), behind)
-    }
-}
-
-/// On one pinned thread of its own, so that the caller's stays free to run anywhere. The last meter is the sequencer's.
-pub(crate) fn virtually<M: Meter>(
-    terms: &Terms,
-    seats: Vec<Seat<'_>>,
-    first: Option<(SequencerCore<VirtualClock>, VirtualClock)>,
-    meters: &mut [M],
-    slice_ns: u64,
-    stop: &AtomicBool,
-) -> Result<Outcomes, TrialError> {
-    let work = || {
-        pin(0);
-        let (of_cores, of_first) = meters.split_at_mut(seats.len());
-        let core = |(seat, meter)| {
-            let clock = VirtualClock::default();
-            VirtualCore { station: Station::new(terms, seat, clock.clone()), clock, meter }
-        };
-        let cores = seats.into_iter().zip(of_cores).map(core).collect();
-        let first = first.zip(of_first.first_mut()).map(|((core, clock), meter)| VirtualSequencer {
-            core,
-            clock,
-            meter,
-            state: State::default(),
-        });
-        run_virtual(cores, first, slice_ns, stop)
-    };
-    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-}
-
 /// A trial with what its cores leave behind.
 fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Result<Trial, TrialError> {
     let mut trial = Trial { sequencer, time, ..trial };
-    for (core, CoreOutcome { trial: of_core, latency, forgotten }) in cores.into_iter().enumerate() {
+    for (core, CoreOutcome { trial: of_core, latency, forgotten, .. }) in cores.into_iter().enumerate() {
         if let Some(forgotten) = forgotten {
             return Err(TrialError::forgotten(core, forgotten));
         }
@@ -446,6 +422,8 @@ fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Res
     Ok(trial)
 }
 
+#[cfg(test)]
+mod anew;
 #[cfg(test)]
 mod behind_a_card;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use io::{Packets, Trace};
 use strategy::{INDIRECTION_SIZES, Rebalancing};
 use traffic::{Analysis, Digest};
 
-use crate::bench::is_sequenced;
+use crate::bench::{hands_on, is_sequenced};
 use crate::findings::draw_conclusions;
 use crate::top_key::top_key;
 use crate::trial::share;
@@ -187,7 +187,8 @@ fn clock(chain: &Chain, plan: &Plan, contest: &Contest) -> Result<Clock, BenchEr
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let in_packets = contest.history.is_some() && plan.strategy == SCR;
     let has_sequencer = !in_packets && is_sequenced(chain, plan);
-    let has_processors = plan.cores + usize::from(has_sequencer) <= processors;
+    // Real cores hand no packets to each other behind a simulated card.
+    let has_processors = !hands_on(plan) && plan.cores + usize::from(has_sequencer) <= processors;
     match check_virtual(chain, plan) {
         Ok(()) if contest.prefers_virtual || !has_processors => Ok(Clock::Virtual),
         _ if has_processors => Ok(Clock::Measured),

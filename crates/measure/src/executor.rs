@@ -214,13 +214,21 @@ pub(crate) fn run_virtual<M: Meter>(
         let least_ns = next.map_or(u64::MAX, |core| cores[core].clock.now_ns());
         match (&mut sequencer, next) {
             (Some(first), _) if first.state == State::Runs && first.clock.now_ns() <= least_ns => {
-                if let Some(core) = first.run_until(first.clock.now_ns() + slice_ns) {
+                let until_ns = first.clock.now_ns() + slice_ns;
+                if first.core.front.deals() {
+                    first.deal_until(until_ns);
+                } else if let Some(core) = first.run_until(until_ns) {
                     first.wait_for(&cores[core].clock, is_over[core]);
+                }
+                if first.core.is_mute {
+                    return Err(TrialError::Untold);
                 }
             }
             (first, Some(core)) => {
                 let first_ns = first.as_ref().map(|first| first.clock.now_ns());
-                is_over[core] = cores[core].run_until(least_ns + slice_ns, first_ns);
+                // No core is ahead of a card that deals: so each packet is there when it arrives.
+                let dealt_ns = first.as_ref().and_then(VirtualSequencer::dealt_ns).unwrap_or(u64::MAX);
+                is_over[core] = cores[core].run_until((least_ns + slice_ns).min(dealt_ns), first_ns);
                 first.iter_mut().filter(|first| first.state == State::Waits).for_each(|first| {
                     first.state = State::Runs;
                 });
@@ -247,6 +255,7 @@ impl<M: Meter> VirtualCore<'_, M> {
                 return false;
             }
             let (packets, steps) = (self.station.counters.packets, self.station.steps());
+            self.station.port.arrive();
             self.meter.begin();
             match self.station.turn() {
                 Received::End => return true,
@@ -273,7 +282,7 @@ impl<M: Meter> VirtualCore<'_, M> {
                     let busy_ns = spent.ns + self.station.dispatch(packets).as_nanos() as u64;
                     let station = &mut self.station;
                     station.intake.took(busy_ns, station.counters.packets - packets);
-                    station.busy_ns += busy_ns;
+                    station.busy_ns += if now_ns < station.warm_ns { 0 } else { busy_ns };
                     station.slow_batches += u64::from(spent.is_slow);
                     station.elapsed_ns = now_ns + busy_ns;
                     self.clock.advance_to(station.elapsed_ns);
@@ -284,6 +293,26 @@ impl<M: Meter> VirtualCore<'_, M> {
 }
 
 impl<M: Meter> VirtualSequencer<'_, M> {
+    /// Deals all packets that arrive by then, each with its time. It takes none.
+    fn deal_until(&mut self, until_ns: u64) {
+        self.clock.advance_to(until_ns);
+        loop {
+            match self.core.turn() {
+                Sequenced::Packets(_) => {}
+                Sequenced::Idle | Sequenced::Full(_) => return,
+                Sequenced::End => {
+                    self.state = State::Over;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Until when a card that deals has dealt all packets, ns; `None` where that is no card, and where no more will come.
+    fn dealt_ns(&self) -> Option<u64> {
+        (self.core.front.deals() && self.state != State::Over).then(|| self.clock.now_ns())
+    }
+
     /// Says whose queue is full, if one is.
     fn run_until(&mut self, until_ns: u64) -> Option<usize> {
         loop {

@@ -24,6 +24,7 @@ mod disturbance;
 mod executor;
 mod findings;
 mod forecast;
+mod lead;
 mod mlffr;
 mod model;
 mod offered;
@@ -38,7 +39,7 @@ mod stopwatch;
 mod top_key;
 mod trial;
 
-pub use bench::{Bench, Settings, check_virtual};
+pub use bench::{Bench, Settings};
 pub use compare::{Contest, Labels, compare};
 pub use comparison::{
     Clock, Comparison, Conditions, CoreLoad, LatencyPoint, Point, Refused, SequencerLoad, Series, TopKey,
@@ -52,10 +53,11 @@ pub use costs::{
 pub use disturbance::{StealClock, ThreadClock, ThreadTime, crowded, decimal, spread_note};
 pub use findings::{Finding, Place, Rate, draw_conclusions, findings};
 pub use forecast::{Advice, Check, Fastest, Forecast, ForecastPoint, RefusedStrategy};
+pub use lead::check_virtual;
 pub use mlffr::{Mlffr, Question, Totals, mlffr};
 pub use model::Skew;
 pub use offered::{BenchError, InPackets, Offered, packets, packets_with_history};
-pub use once::{Once, OnceError, once};
+pub use once::{Load, Once, OnceCore, OnceError, once};
 pub use predict::{ForecastQuestion, forecast};
 pub use schedule::{QueueSchedule, Schedule};
 pub use trial::{CoreTrial, Trial, TrialError, Unaccounted};

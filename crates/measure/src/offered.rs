@@ -70,10 +70,10 @@ pub enum BenchError {
         /// What the cores have in common.
         what: String,
     },
-    /// Packets go from core to core, and the simulated card has memory for each core alone.
+    /// Packets go from core to core, and the simulated card decides at the packets' own time, for which real cores do not wait.
     #[error(
-        "the simulated card cannot hand packets from core to core, as strategy `{strategy}` does on {cores} cores\n\
-         Use one core, or `paceline run`, which says what it took."
+        "the simulated card cannot hand packets from core to core on real cores, as strategy `{strategy}` does on {cores}\n\
+         Use `--virtual`, or one core, or `paceline run`, which says what it took."
     )]
     HandsOn {
         /// The strategy.

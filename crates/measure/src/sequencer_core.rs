@@ -26,6 +26,8 @@ pub(crate) struct SequencerCore<C> {
     is_steered: bool,
     /// Whether it is the card itself, what it does takes no core's time.
     pub(crate) is_card: bool,
+    /// Whether the card's dispatcher had more to tell a core than there is room for.
+    pub(crate) is_mute: bool,
     /// Between the card and the dispatcher.
     arrived: Vec<Frame>,
     arrivals: u64,
@@ -84,6 +86,7 @@ impl<C: Clock> SequencerCore<C> {
             dispatcher: Some(dispatcher),
             is_steered: false,
             is_card: false,
+            is_mute: false,
             arrived: Vec::with_capacity(BATCH_PACKETS),
             arrivals: arrivals.into(),
             busy_ns: 0,
@@ -123,7 +126,7 @@ impl<C: Clock> SequencerCore<C> {
     /// Tells of what was received, and picks the cores.
     #[inline]
     fn dispatch(&mut self) -> Sequenced {
-        let SequencerCore { front, ingress, dispatcher, arrived, is_card, .. } = self;
+        let SequencerCore { front, ingress, dispatcher, arrived, is_card, is_mute, .. } = self;
         let Some(dispatcher) = dispatcher else { return Sequenced::End };
         let packets = arrived.len() as u64;
         let headers = ingress.batch(arrived, front, Front::bytes);
@@ -131,7 +134,9 @@ impl<C: Clock> SequencerCore<C> {
         let _ = dispatcher.tell(headers, arrived, &Sent::of(front));
         for (mut frame, headers) in arrived.drain(..).zip(headers) {
             let reference = if *is_card { dispatcher.refer(headers) } else { Reference::NONE };
-            let core = dispatcher.dispatch(headers, &mut frame, &Sent::of(front)).unwrap_or(0);
+            let core = dispatcher.dispatch(headers, &mut frame, &Sent::of(front));
+            *is_mute |= *is_card && core.is_err();
+            let core = core.unwrap_or(0);
             front.stage_referred(core, frame, reference);
         }
         Sequenced::Packets(packets)

@@ -6,7 +6,7 @@ use engine::{
     BATCH_PACKETS, Batch, ChainCore, CoreCounters, Forgotten, Intake, IntakeCounters, Mover, Order, turn,
 };
 use hdrhistogram::Histogram;
-use io::nic::{Behind, Clock, Common, NicPort, Offer};
+use io::nic::{Behind, Clock, Common, Dealt, Early, NicPort, Offer};
 use io::{Pool, Port, Received};
 
 use crate::trial::CoreTrial;
@@ -19,6 +19,8 @@ pub(crate) struct Terms {
     pub(crate) frames: usize,
     pub(crate) has_latency: bool,
     pub(crate) dispatch_ns: u64,
+    /// What virtual cores do ahead of this, ns from the start, counts for nothing in the time that they spend on packets.
+    pub(crate) warm_ns: u64,
 }
 
 /// What comes to a core in a trial.
@@ -29,6 +31,8 @@ pub(crate) enum Coming {
     Passed(Behind),
     /// The same into a pool that shares its memory with other cores', to which packets may be handed on.
     Shared(Behind, Pool),
+    /// What a card deals as it arrives, into such a pool.
+    Dealt(Dealt, Pool),
     /// Both, by two queues.
     Both(Vec<u32>, Behind),
     /// What the core takes from a queue that all have; one of them counts what the card drops.
@@ -48,6 +52,12 @@ pub(crate) struct CoreOutcome {
     pub(crate) latency: Option<Histogram<u64>>,
     /// Where it found no history, if it did.
     pub(crate) forgotten: Option<Forgotten>,
+    /// Packets that the core took from its own queue; what others hand it is not among them.
+    pub(crate) taken: u64,
+    /// Of its queue, where a card deals, what is of the warm-up.
+    pub(crate) early: Early,
+    /// Entries or shards that it gave away.
+    pub(crate) moves: u64,
 }
 
 /// One core of a trial.
@@ -56,6 +66,7 @@ pub(crate) struct Station<'a, C> {
     chain: &'a mut ChainCore,
     pub(crate) intake: Box<dyn Intake + 'a>,
     dispatch_ns: u64,
+    pub(crate) warm_ns: u64,
     batch: Batch,
     pub(crate) counters: CoreCounters,
     /// Packets that come from the card; `None` where that is not known ahead.
@@ -81,6 +92,7 @@ impl<'a, C: Clock> Station<'a, C> {
             }
             Coming::Passed(behind) => (None, NicPort::behind(offer, behind, terms.frames, clock)),
             Coming::Shared(behind, pool) => (None, NicPort::behind_in_pool(offer, behind, pool, clock)),
+            Coming::Dealt(dealt, pool) => (None, NicPort::dealt(offer, dealt, pool, clock)),
             Coming::Taken { common, counts } => {
                 (None, NicPort::common(offer, common, counts, terms.frames, clock))
             }
@@ -91,6 +103,7 @@ impl<'a, C: Clock> Station<'a, C> {
             chain,
             intake,
             dispatch_ns: terms.dispatch_ns,
+            warm_ns: terms.warm_ns,
             batch: Batch::new(),
             counters: CoreCounters::default(),
             arrivals,
@@ -134,8 +147,10 @@ impl<'a, C: Clock> Station<'a, C> {
             elapsed_ns: self.elapsed_ns,
             slow_batches: self.slow_batches,
         };
+        let (taken, early) = (self.port.received(), self.port.early());
+        let moves = self.intake.counters().moves.entries_out;
         let forgotten = self.intake.finish().forgotten;
-        CoreOutcome { trial, latency: self.port.into_latency(), forgotten }
+        CoreOutcome { trial, latency: self.port.into_latency(), forgotten, taken, early, moves }
     }
 }
 

@@ -64,6 +64,30 @@ pub enum TrialError {
         /// The packet's number in the trial.
         seq: u64,
     },
+    /// A core had not looked at what it was told, and there was no room for more.
+    #[error(
+        "a core has not come to what it was told, and is to be told more: there are too many decisions in too little time\n\
+         Have decisions made less often, or offer less."
+    )]
+    Untold,
+    /// No memory for the tables of cores that begin anew.
+    #[error("no memory for the tables\nUse fewer cores, or smaller `flows` in the chain file.")]
+    OutOfMemory,
+    /// A defect: a packet was neither taken nor dropped, or did not go through the chain.
+    #[error(
+        "{offered} packets were offered, {taken} taken, {dropped} dropped, and {received} went through the chain, which does not add up\n\
+         This is a defect of Paceline, please report it."
+    )]
+    LostSight {
+        /// Packets offered.
+        offered: u64,
+        /// Packets that cores took from their queues.
+        taken: u64,
+        /// Packets that the card dropped.
+        dropped: u64,
+        /// Packets taken through the chain.
+        received: u64,
+    },
 }
 
 impl TrialError {

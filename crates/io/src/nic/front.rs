@@ -12,6 +12,11 @@
 //!
 //! A card that steers sends the front some packets, and the others to queues that the cores have beside their ring
 //! ([`NicPort::beside`](super::NicPort::beside)). Then each packet has the number of its arrival at the card.
+//!
+//! Or the front is no core but the card itself ([`dealing`](super::dealing)): then it has no descriptors and waits for nobody, and the card drops
+//! behind it, where the queue of a core is full.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ring::{Consumer, Producer, ring};
 use wire::{Malformed, Stamp};
@@ -51,6 +56,8 @@ pub struct Front<C> {
     received: u64,
     /// Whether packets have the numbers of their arrivals, since others do not come here.
     is_steered: bool,
+    /// By core, the way to its queue, where this is the card itself.
+    wires: Vec<Sender<Passed>>,
     /// By core behind, what was received and not yet passed on.
     staged: Vec<Vec<Passed>>,
     /// By core behind; empty once nothing more is to be passed on.
@@ -111,10 +118,16 @@ fn in_front<C: Clock>(
         .unzip();
     let sent = vec![0; cores];
     let staged = (0..cores).map(|_| Vec::with_capacity(STAGED)).collect();
-    (Front { offer, clock, queue, received: 0, is_steered, staged, ends, sent }, behind)
+    (Front { offer, clock, queue, received: 0, is_steered, wires: Vec::new(), staged, ends, sent }, behind)
 }
 
 impl<C: Clock> Front<C> {
+    /// As the card itself, which waits for no core, with the ways to its queues.
+    pub(super) fn dealing(self) -> (Front<C>, Vec<Receiver<Passed>>) {
+        let (wires, queues) = self.ends.iter().map(|_| channel()).unzip();
+        (Front { ends: Vec::new(), wires, ..self }, queues)
+    }
+
     /// The clock, to be set before the trial starts.
     pub fn clock_mut(&mut self) -> &mut C {
         &mut self.clock
@@ -179,7 +192,7 @@ impl<C: Clock> Front<C> {
     /// Passes on what was received, to each core in order.
     ///
     /// # Errors
-    /// [`Full`] with a core that has no room: the rest of its packets waits.
+    /// [`Full`] with a core that has no room: the rest of its packets waits. There is none from a card that deals.
     pub fn pass_on(&mut self) -> Result<(), Full> {
         let ready_ns = self.clock.now_ns();
         let mut full = Ok(());
@@ -192,12 +205,24 @@ impl<C: Clock> Front<C> {
                 full = Err(Full { core, is_gone: end.is_abandoned() });
             }
         }
+        for (wire, staged) in self.wires.iter().zip(&mut self.staged) {
+            // A core that is gone takes nothing, as it takes nothing from a card.
+            for passed in staged.drain(..) {
+                let _ = wire.send(passed);
+            }
+        }
         full
     }
 
     /// No more will be passed on.
     pub fn close(&mut self) {
         self.ends.clear();
+        self.wires.clear();
+    }
+
+    /// Whether it is the card itself, which has packets to deal to its queues.
+    pub fn deals(&self) -> bool {
+        !self.wires.is_empty()
     }
 
     /// Packets received so far.

@@ -12,7 +12,8 @@
 //!
 //! What comes to which queue is settled before a trial: a list of arrivals for each queue, by their number
 //! in the trial. A number's time follows from the [`Pace`]. Or all packets come to the queue of one core that stands in
-//! front of the others and passes them on ([`Front`]); or to one queue from which all cores take them ([`Common`]).
+//! front of the others and passes them on ([`Front`]); or to one queue from which all cores take them ([`Common`]). Where a dispatcher's
+//! decisions depend on what cores do meanwhile, the card deals packets as they arrive ([`dealing`]).
 //!
 //! Not like a card: a packet is copied into its frame when it is received, by the core, and the copy is in
 //! the core's time, a few nanoseconds; the trace is asked for ahead, as DMA would have it in the cache.
@@ -20,6 +21,7 @@
 
 mod clock;
 mod common;
+mod dealt;
 mod front;
 mod offer;
 mod pace;
@@ -30,6 +32,7 @@ use wire::Stamp;
 
 pub use self::clock::{Clock, VirtualClock, WallClock};
 pub use self::common::Common;
+pub use self::dealt::{Dealt, Early, dealing};
 use self::front::Passed;
 pub use self::front::{BEHIND_PACKETS, Behind, Front, Full, front, steered_front};
 use self::offer::AHEAD_PACKETS;
@@ -59,6 +62,8 @@ enum Source {
     Card(Queue),
     /// A core in front, with those that were taken from it last.
     Front(Behind, Vec<Passed>),
+    /// The card, which deals packets as they arrive, with those that were taken last.
+    Dealt(Dealt, Vec<Passed>),
     /// A queue that other ports have as well; one of them counts what the card drops.
     Common { common: Common, counts: bool },
 }
@@ -117,6 +122,18 @@ impl<C: Clock> NicPort<C> {
         NicPort { has_references: true, ..port }
     }
 
+    /// A queue of a card that deals packets as they arrive, with a pool of its own choice, and with the references that the card puts before
+    /// packets.
+    ///
+    /// # Panics
+    /// If a packet is longer than the frames of the pool.
+    pub fn dealt(offer: Offer, dealt: Dealt, pool: Pool, clock: C) -> NicPort<C> {
+        pool.assert_fits(&offer.packets);
+        let taken = Vec::with_capacity(pool.frames_of_all());
+        let port = NicPort::from(Source::Dealt(dealt, taken), offer, pool, clock);
+        NicPort { has_references: true, ..port }
+    }
+
     /// A queue that other ports have as well; `offer` and `frames` as above. What the card drops is counted where `counts`.
     ///
     /// # Panics
@@ -172,8 +189,25 @@ impl<C: Clock> NicPort<C> {
     pub fn dropped(&self) -> u64 {
         match &self.source {
             Source::Card(queue) => queue.dropped(),
+            Source::Dealt(dealt, _) => dealt.dropped(),
             Source::Common { common, counts: true } => common.dropped(),
             Source::Front(..) | Source::Common { .. } => 0,
+        }
+    }
+
+    /// What came in the warm-up, where a card deals ([`Dealt::warm_until`]).
+    pub fn early(&self) -> Early {
+        match &self.source {
+            Source::Dealt(dealt, _) => dealt.early(),
+            Source::Card(_) | Source::Front(..) | Source::Common { .. } => Early::default(),
+        }
+    }
+
+    /// Has what has come by now take descriptors, or be dropped, where a card deals. The card does that beside the core: it is no part of
+    /// the core's time. Called ahead of each turn of the core, also where that receives nothing.
+    pub fn arrive(&mut self) {
+        if let Source::Dealt(dealt, _) = &mut self.source {
+            dealt.arrive(self.clock.now_ns());
         }
     }
 
@@ -183,6 +217,7 @@ impl<C: Clock> NicPort<C> {
         let next = match &mut self.source {
             Source::Card(queue) => queue.next().map(|number| self.offer.pace.arrival_ns(number)),
             Source::Front(behind, _) => behind.next_ns(),
+            Source::Dealt(dealt, _) => dealt.next_ns(),
             Source::Common { common, .. } => common.next_ns(&self.offer),
         };
         next.into_iter().chain(beside).min()
@@ -197,6 +232,7 @@ impl<C: Clock> NicPort<C> {
             || match &mut self.source {
                 Source::Card(queue) => !queue.is_empty(),
                 Source::Front(behind, _) => is_ready(behind),
+                Source::Dealt(dealt, _) => !dealt.is_empty(),
                 Source::Common { common, .. } => common.is_waiting(now_ns),
             }
     }
@@ -237,6 +273,12 @@ impl<C: Clock> NicPort<C> {
             Source::Front(behind, passed) => {
                 take_passed(offer, (pool, *has_references), (behind, passed), frames, wanted, now_ns)
             }
+            Source::Dealt(dealt, taken) => {
+                dealt.arrive(now_ns);
+                dealt.take(taken, wanted);
+                fill_referred(offer, (pool, *has_references), taken, frames);
+                !dealt.is_over()
+            }
         }
     }
 }
@@ -253,6 +295,17 @@ fn take_passed(
     // Asked before: a front that is gone has passed on all that it will.
     let may_come = !behind.end.is_abandoned();
     behind.take(passed, max, now_ns);
+    fill_referred(offer, (pool, has_references), passed, frames);
+    may_come || !behind.end.is_empty()
+}
+
+/// Packets that a front has passed on, for which there are frames, with references or without.
+fn fill_referred(
+    offer: &Offer,
+    (pool, has_references): (&mut Pool, bool),
+    passed: &mut Vec<Passed>,
+    frames: &mut Vec<Frame>,
+) {
     let before = frames.len();
     fill_passed(offer, pool, passed, frames);
     if has_references {
@@ -261,7 +314,6 @@ fn take_passed(
         }
     }
     passed.clear();
-    may_come || !behind.end.is_empty()
 }
 
 /// Packets at these positions, for which there are frames.
@@ -345,6 +397,7 @@ impl<C: Clock> Port for NicPort<C> {
         match &self.source {
             Source::Card(queue) => queue.consumed() as u64,
             Source::Front(behind, _) => behind.taken,
+            Source::Dealt(dealt, _) => dealt.consumed(),
             Source::Common { .. } => self.received,
         }
     }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use wire::LinkType;
 
 use super::*;
@@ -276,4 +277,58 @@ fn a_queue_keeps_the_contract() {
             NicPort::in_pool(offer(Pace::even(1e6)), arrivals, 1_000, pool, clock.clone()).with_latency()
         }))
     });
+}
+
+/// What ports have received so far, and what they say of themselves.
+fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<(Vec<(u64, u64, u16)>, [u64; 3])> {
+    let look = |port: &mut NicPort<VirtualClock>| {
+        let mut frames = Vec::new();
+        port.arrive();
+        let _ = port.receive(&mut frames, max);
+        let seen = frames.iter().map(|frame| (frame.stamp.seq, frame.stamp.time_ns, frame.entry)).collect();
+        let fates = vec![Fate::Forward; frames.len()];
+        port.send(&mut frames, &fates).expect("open");
+        (seen, [port.received(), port.dropped(), port.consumed()])
+    };
+    ports.iter_mut().map(look).collect()
+}
+
+proptest! {
+    /// A card that deals packets as they arrive, and may be far ahead of the cores, is the card that knows all arrivals ahead: each core gets
+    /// the same packets at the same time, and each queue drops the same.
+    #[test]
+    fn a_card_that_deals_drops_what_one_drops_that_knows_all_arrivals(
+        cores in proptest::collection::vec(0usize..3, 1..300),
+        descriptors in 1usize..12,
+        looks in proptest::collection::vec((0u64..30, 0u64..40, 0usize..9), 1..60),
+    ) {
+        let (offer, clock, ahead) = (offer(Pace::even(1e9)), VirtualClock::default(), VirtualClock::default());
+        let to = |core| (0..cores.len() as u32).filter(|number| cores[*number as usize] == core).collect();
+        let mut known: Vec<_> = (0..3)
+            .map(|core| NicPort::new(offer.clone(), to(core), descriptors, 64, clock.clone()))
+            .collect();
+        let count = cores.len() as u32;
+        let (mut card, queues) = dealing(offer.clone(), count, descriptors, 3, ahead.clone());
+        let pool = || Pool::for_packets(&offer.packets, 64);
+        let mut dealt: Vec<_> = queues
+            .into_iter()
+            .map(|queue| NicPort::dealt(offer.clone(), queue, pool(), clock.clone()))
+            .collect();
+        let mut now_ns = 0;
+        for (later_ns, ahead_ns, max) in looks.into_iter().chain([(10_000, 0, 64); 2]) {
+            now_ns += later_ns;
+            clock.advance_to(now_ns);
+            ahead.advance_to(now_ns + ahead_ns);
+            while receive(&mut card, |seq| cores[(seq - 100) as usize]) == Received::Frames {
+                prop_assert_eq!(card.pass_on(), Ok(()));
+            }
+            prop_assert_eq!(looked_at(&mut dealt, max), looked_at(&mut known, max));
+        }
+        card.close();
+        for port in &mut dealt {
+            prop_assert_eq!(port.receive(&mut Vec::new(), 8), Received::End);
+        }
+        let all: u64 = dealt.iter().map(|port| port.received() + port.dropped()).sum();
+        prop_assert_eq!((card.dropped(), all), (0, u64::from(count)));
+    }
 }

@@ -8,7 +8,7 @@ use wire::Headers;
 use super::tests::{NEVER, chain, trace};
 use super::*;
 use crate::offered::packets;
-use crate::stopwatch::Spent;
+use crate::stopwatch::{Meter, Spent};
 use crate::trial::CoreTrial;
 
 pub(super) const VIRTUAL: Settings =
@@ -153,6 +153,7 @@ fn known_at(
         frames: SPARE_FRAMES,
         has_latency: false,
         dispatch_ns: 0,
+        warm_ns: 0,
     };
     let Team { dispatcher, intakes } = plan.team(&chain);
     let clock = VirtualClock::default();

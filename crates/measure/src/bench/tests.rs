@@ -10,10 +10,10 @@ use io::capture::Record;
 use super::*;
 use crate::offered::{packets, packets_with_history};
 use crate::search::{Limits, search};
-use crate::stopwatch::Spent;
+use crate::stopwatch::{Meter, Spent};
 
 /// Every packet takes the same time.
-struct Fixed(u64);
+pub(crate) struct Fixed(pub(crate) u64);
 
 impl Meter for Fixed {
     fn begin(&mut self) {}
@@ -69,6 +69,7 @@ impl Virtual {
             frames: 256 + SPARE_FRAMES,
             has_latency: true,
             dispatch_ns: 0,
+            warm_ns: 0,
         };
         let offered = queues.iter().map(|queue| queue.arrivals.len() as u64).sum();
         let mut meters: Vec<Fixed> = (0..=cores).map(|_| Fixed(PACKET_NS)).collect();

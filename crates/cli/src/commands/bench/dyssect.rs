@@ -20,7 +20,7 @@ use serde::Serialize;
 use traffic::Model;
 
 use self::steps::{PASSES, Steps, WINDOW_NS};
-use self::throughput::{LookUps, Throughput};
+use self::throughput::{LookUps, Throughput, Trials};
 use self::waits::{CardShare, Waits};
 use crate::args::{generate, number};
 use crate::failure::{Failure, INTERRUPTED};
@@ -51,9 +51,13 @@ pub struct BenchDyssectArgs {
     /// Runs with each number of shards, of which the fastest counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub rounds: usize,
-    /// How long packets are offered in each trial of Fig. 4a, in their own time: the controller decides every 100 ms
+    /// How long packets are offered in each trial of Fig. 4a, in their own time, of which the first quarter is a warm-up: `dyssect`
+    /// decides every 100 ms, `rsspp` every 10 ms. The trials of the defaults take some TODO minutes
     #[arg(long, value_name = "MS", default_value_t = 1_200, value_parser = number(1..=60_000))]
     pub trial_ms: usize,
+    /// Trials of Fig. 4a at each rate under each strategy, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(1..=100))]
+    pub trials: usize,
     /// Write the figures as JSON; `-` is standard output, which then carries nothing else
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -150,7 +154,7 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
     }
     let (chain_of_4, stop) = (waits::prioritised(&chain, &trace, THROUGHPUT_SLO_US), &progress.stop);
     let one_pps = shards.first().map_or(1.0, |one| one.mpps) * 1e6;
-    let trials = (one_pps, args.trial_ms as f64 / 1e3);
+    let trials = Trials { one_pps, seconds: args.trial_ms as f64 / 1e3, count: args.trials };
     let throughput = throughput::throughputs(&chain_of_4, args.cores, &trace, trials, stop)?;
     let look_ups = throughput::look_ups(&chain, &trace, args.rounds, stop)?;
     let bench = DyssectBench {
@@ -254,9 +258,14 @@ fn render(bench: &DyssectBench) -> String {
         "Fig. 4a: what {cores} virtual cores take, 99 in 100 with priority wait no longer than {THROUGHPUT_SLO_US} us"
     ));
     let rows: Vec<_> = bench.throughput.iter().map(Throughput::row).collect();
-    text += &table(&["offered Gbit/s", "strategy", "Gbit/s", "lost", "cores busy"], &rows, 2);
-    text += "the chain's own time on virtual cores; flows are new at first. Under dyssect a full queue stops the card for all \
-             cores, so that what is lost is an upper bound. The paper: as much as RSS++ or more\n";
+    let head =
+        ["offered Gbit/s", "strategy", "Gbit/s", "lost", "in all trials", "cores busy", "moves", "refused"];
+    text += &table(&head, &rows, 2);
+    text += "the chain's own time on virtual cores, each with a queue of the card for itself; flows are new at first, and a quarter of each \
+             trial is a warm-up. Refused is what functions dropped. The paper: as much as RSS++ or more\n";
+    for note in bench.throughput.iter().flat_map(Throughput::notes) {
+        text += &format!("note: {note}\n");
+    }
     text += &heading("Fig. 6: look-ups in the card");
     text += &bench.card.text();
     let without = bench.look_ups.first().map_or(0.0, |look_ups| look_ups.mpps);
