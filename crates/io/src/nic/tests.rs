@@ -279,8 +279,11 @@ fn a_queue_keeps_the_contract() {
     });
 }
 
-/// What ports have received so far, and what they say of themselves.
-fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<(Vec<(u64, u64, u16)>, [u64; 3])> {
+/// Of a port: number, time and entry of each packet that it has received now, and what it says of itself.
+type Looked = (Vec<(u64, u64, u16)>, [u64; 3]);
+
+/// What ports receive now, and what they say of themselves.
+fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<Looked> {
     let look = |port: &mut NicPort<VirtualClock>| {
         let mut frames = Vec::new();
         port.arrive();
