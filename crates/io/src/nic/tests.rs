@@ -279,8 +279,11 @@ fn a_queue_keeps_the_contract() {
     });
 }
 
-/// What ports have received so far, and what they say of themselves.
-fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<(Vec<(u64, u64, u16)>, [u64; 3])> {
+/// Number, time and entry of each packet that a port received, and what the port says: received, dropped, consumed.
+type Look = (Vec<(u64, u64, u16)>, [u64; 3]);
+
+/// Each of the ports receives.
+fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<Look> {
     let look = |port: &mut NicPort<VirtualClock>| {
         let mut frames = Vec::new();
         port.arrive();
