@@ -279,11 +279,11 @@ fn a_queue_keeps_the_contract() {
     });
 }
 
-/// Of a port: number, time and entry of each packet that it has received now, and what it says of itself.
-type Looked = (Vec<(u64, u64, u16)>, [u64; 3]);
+/// Number, time and entry of each packet that a port received, and what the port says: received, dropped, consumed.
+type Look = (Vec<(u64, u64, u16)>, [u64; 3]);
 
-/// What ports receive now, and what they say of themselves.
-fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<Looked> {
+/// Each of the ports receives.
+fn looked_at(ports: &mut [NicPort<VirtualClock>], max: usize) -> Vec<Look> {
     let look = |port: &mut NicPort<VirtualClock>| {
         let mut frames = Vec::new();
         port.arrive();

@@ -52,8 +52,8 @@ pub struct BenchDyssectArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub rounds: usize,
     /// How long packets are offered in each trial of Fig. 4a, in their own time, of which the first quarter is a warm-up: `dyssect`
-    /// decides every 100 ms, `rsspp` every 10 ms. The trials of the defaults take some TODO minutes
-    #[arg(long, value_name = "MS", default_value_t = 1_200, value_parser = number(1..=60_000))]
+    /// decides every 100 ms, `rsspp` every 10 ms. With the defaults all trials together take some ten minutes
+    #[arg(long, value_name = "MS", default_value_t = 800, value_parser = number(1..=60_000))]
     pub trial_ms: usize,
     /// Trials of Fig. 4a at each rate under each strategy, of which the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(1..=100))]
