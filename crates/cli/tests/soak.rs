@@ -182,6 +182,18 @@ fn falls_back(seen: &[u64], percent: u64) -> bool {
     is_flat(&[first, &vec![*last.iter().min().expect("some"); first.len()]].concat(), percent)
 }
 
+/// What was seen, where it changed: which look it was, and KiB.
+fn steps(seen: &[u64]) -> Vec<(usize, u64)> {
+    let is_new = |at: &usize| *at == 0 || seen[*at] != seen[at - 1];
+    (0..seen.len()).filter(is_new).map(|at| (at, seen[at])).collect()
+}
+
+/// The same behind the first third. A chain that took over has new tables, in huge pages, which are in memory as soon as a flow
+/// comes to lie there: for a minute or two it grows by a huge page now and then.
+fn levels_off(seen: &[u64], percent: u64) -> bool {
+    is_flat(&seen[seen.len() / 3..], percent)
+}
+
 #[test]
 fn growth_is_noticed() {
     assert!(is_flat(&[50_000; 30], 1));
@@ -189,7 +201,10 @@ fn growth_is_noticed() {
     assert!(is_flat(&spikes, 1));
     let leak: Vec<u64> = (0..30).map(|at| 50_000 + at * 200).collect();
     assert!(!is_flat(&leak, 1));
-    assert!(!falls_back(&leak, 1));
+    assert!(!falls_back(&leak, 1) && !levels_off(&leak, 1));
+    let touched: Vec<u64> = (0..30).map(|at| 134_000 + 2_048 * (at / 2).min(4)).collect();
+    assert!(levels_off(&touched, 1) && !is_flat(&touched, 1));
+    assert_eq!(steps(&touched)[..2], [(0, 134_000), (2, 136_048)]);
     let two_at_the_end = [114_880, 106_716, 106_716, 106_716, 123_152, 123_152, 126_276, 147_768, 147_768];
     assert!(falls_back(&two_at_the_end, 30) && !is_flat(&two_at_the_end, 30));
 }
@@ -282,8 +297,12 @@ fn a_gateway_stays_as_it_is() {
         reloaded.iter().chain(&quiet).max().unwrap_or(&0),
     );
     assert!(of(&done.connections) > 0 && of(&done.echoed) > 0 && of(&done.pings) > 0, "packets passed");
-    assert!(quiet.len() > 3 && is_flat(&quiet, 1), "memory grew: {quiet:?}");
-    assert!(reloaded.len() > 3 && falls_back(&reloaded, 30), "memory grew by reloads: {reloaded:?}");
+    assert!(quiet.len() > 3 && levels_off(&quiet, 1), "memory grew: {:?}", steps(&quiet));
+    assert!(
+        reloaded.len() > 3 && falls_back(&reloaded, 30),
+        "memory grew by reloads: {:?}",
+        steps(&reloaded)
+    );
     lan.ctl(&["stop"]);
     // It ends with an error if a frame is missing from its pool.
     adds_up(&run.ended());
