@@ -3,8 +3,8 @@
 //! The calls are those of `SIOCETHTOOL` (linux/ethtool.h), which kernels have had since 3.4. Netlink sets a card's hash
 //! since Linux 6.17 alone, and the same things.
 //!
-//! Nothing else hangs on it: one thread receives from all queues, and finds a packet's core by its own hash. So a card
-//! that cannot be set is no error.
+//! Nothing else hangs on it: whoever receives, a thread in front of the cores or the XDP program that picks a core's
+//! socket, finds a packet's core by a hash of its own. So a card that cannot be set is no error.
 
 use std::io;
 use std::os::fd::OwnedFd;
