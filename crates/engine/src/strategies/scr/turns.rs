@@ -125,8 +125,11 @@ impl Taking {
                     Ok(tickets) => break tickets,
                     Err(TryLockError::WouldBlock) if looks == LOOKS => return Received::Idle,
                     Err(TryLockError::WouldBlock) => hint::spin_loop(),
-                    // A core has panicked that had them: the run is over.
-                    Err(TryLockError::Poisoned(_)) => return Received::End,
+                    // A core has panicked that had them: the run is over, for those too that wait for its packets.
+                    Err(TryLockError::Poisoned(tickets)) => {
+                        tickets.into_inner().close();
+                        return Received::End;
+                    }
                 }
                 looks += 1;
             };
@@ -250,5 +253,65 @@ impl Port for Taken<'_> {
 
     fn queue(&self) -> Queue {
         self.port.queue()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::chain::registry::Registry;
+    use crate::strategies::SCR_TURNS;
+
+    /// Panics where packets are taken, or has none.
+    struct Empty {
+        panics: bool,
+    }
+
+    impl Port for Empty {
+        fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
+            assert!(!self.panics, "planted");
+            Received::Idle
+        }
+
+        fn consumed(&self) -> u64 {
+            0
+        }
+
+        fn bytes<'a>(&'a self, _: &'a Frame) -> &'a [u8] {
+            &[]
+        }
+
+        fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
+            &mut []
+        }
+
+        fn transmit(&mut self, frames: &mut Vec<Frame>, _: &[Fate]) -> Result<usize, Closed> {
+            Ok(frames.drain(..).count())
+        }
+
+        fn take_over(&mut self, _: &[Frame]) -> Result<(), Foreign> {
+            Ok(())
+        }
+
+        fn hand_over(&mut self, _: &[Frame]) {}
+    }
+
+    /// The others do not wait for what nobody publishes.
+    #[test]
+    fn planted_a_core_that_panics_while_it_takes_packets_ends_the_run() {
+        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"ddos\"", &Registry::stock());
+        let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
+        let plan = Plan::new(&chain, SCR_TURNS, 2).expect("a plan");
+        let mut cores = plan.cores_of(&chain).expect("memory");
+        let mut intakes = plan.team(&chain).intakes;
+        let mut batch = Batch::new();
+        let mut receive = |core: usize, panics: bool| {
+            intakes[core].receive(&mut Empty { panics }, &mut cores[core], &mut batch)
+        };
+        assert_eq!(receive(1, false), Received::Idle);
+        catch_unwind(AssertUnwindSafe(|| receive(0, true))).expect_err("planted");
+        assert_eq!(receive(1, false), Received::End);
     }
 }
