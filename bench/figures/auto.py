@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """The table of docs/auto.md: what `auto` comes to rest at, beside the best strategy and number of cores by hindsight.
 
-usage: auto.py PACELINE [CAPTURE...]
+usage: auto.py PACELINE FOLDER [CAPTURE...]
 
-Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
-measures; where it tries a strategy that moves flows, it learns from that how restless it is, as `control::Chooser` does.
+What was measured is kept in FOLDER, as JSON: what lies there is not measured again. Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
+measures; where it tries a strategy that moves or promotes flows, it learns from that how far it falls short, as `control::Chooser` does.
 """
 import json
+import pathlib
 import subprocess
 import sys
-import tempfile
 
 CHAIN = "examples/edge.toml"
 CORES = 7
@@ -20,31 +20,33 @@ COMMON = ["--dispatch-ns", "105"]
 GAIN, CORE = 1.05, 0.995
 # What may take part: all but `shared`, as in a run of `auto`.
 STRATEGIES = ["single", "rss", "rsspp", "dyssect", "scr", "scr-turns", "hybrid"]
-# Those that move flows: what is predicted of them holds if flows are where they should be.
-MOVING = ["rsspp", "dyssect"]
+# Those that move or promote flows: what is predicted of them holds if flows are where they should be.
+MOVING = ["rsspp", "dyssect", "hybrid"]
 
 
-def ask(paceline, *arguments):
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([paceline, *arguments, "--json", file.name], check=True, stdout=subprocess.DEVNULL)
-        return json.load(open(file.name))
+def ask(paceline, file, *arguments):
+    if not file.exists():
+        part = file.with_suffix(".part")
+        subprocess.run([paceline, *arguments, "--json", part], check=True, stdout=subprocess.DEVNULL)
+        part.rename(file)
+    return json.loads(file.read_text())
 
 
 def restlessness(strategy, point, packet_us, balanced):
-    """How much longer the busiest core is busy than if entries or shards were where they should be."""
-    if strategy == "dyssect":
-        # Shares are of queues there, and cores step packets of others' queues, too.
+    """How much longer the busiest core is busy than if flows were where they should be."""
+    if strategy != "rsspp":
+        # Shares are of queues there, and cores step packets of others, too.
         return max(1.0, max(load["busy"] for load in point["loads"]) / point["mpps"] / (balanced * packet_us))
     loads = [load for load in point["loads"] if 4 * len(point["loads"]) * load["share"] >= 1]
     each = min(load["busy"] / (point["mpps"] * load["share"] * (1 - load["loss"])) for load in loads)
     return max(1.0, max(load["share"] for load in loads) * each / (balanced * packet_us))
 
 
-def row(paceline, name, packets):
-    plan = ask(paceline, "plan", CHAIN, *packets, *COMMON, "--cores", str(CORES), "--rounds", "5")
+def row(paceline, folder, name, packets):
+    plan = ask(paceline, folder / f"{name}-plan.json", "plan", CHAIN, *packets, *COMMON, "--cores", str(CORES), "--rounds", "5")
     cores = ",".join(str(cores) for cores in range(1, CORES + 1))
     found = ask(
-        paceline, "bench", "compare", CHAIN, *packets, *COMMON, "--virtual", "--cores", cores,
+        paceline, folder / f"{name}-compare.json", "bench", "compare", CHAIN, *packets, *COMMON, "--virtual", "--cores", cores,
         "--strategies", ",".join(STRATEGIES), "--rebalance-ms", "1", "--packets", str(PACKETS),
         "--searches", "1", "--latency", "",
     )
@@ -68,20 +70,21 @@ def row(paceline, name, packets):
     hindsight = max(mpps, key=mpps.get)
     text = lambda choice: f"`{choice[0]}` on {choice[1]}"
     print(
-        f"| {name} | {text(hindsight)} | {mpps[hindsight]:.1f} | {text(now)} | {rate(now):.1f} | {mpps[now]:.1f} |"
+        f"| `{name}` | {text(hindsight)} | {mpps[hindsight]:.1f} | {text(now)} | {rate(now):.1f} | {mpps[now]:.1f} |"
         f" {mpps[now] / mpps[hindsight]:.2f} |",
         flush=True,
     )
 
 
 def main():
-    paceline, captures = sys.argv[1], sys.argv[2:]
+    paceline, folder, captures = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    folder.mkdir(parents=True, exist_ok=True)
     print("| traffic | best by hindsight | Mpps | `auto` comes to rest at | predicted | measured | of the best |")
     print("|---|---|---|---|---|---|---|")
     for model in MODELS:
-        row(paceline, f"`{model}`", ["--traffic", f"{model}:packets={PACKETS}"])
+        row(paceline, folder, model, ["--traffic", f"{model}:packets={PACKETS}"])
     for capture in captures:
-        row(paceline, f"`{capture.rsplit('/')[-1]}`", ["--pcap", capture])
+        row(paceline, folder, capture.rsplit("/")[-1], ["--pcap", capture])
 
 
 main()

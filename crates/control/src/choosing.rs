@@ -51,14 +51,13 @@ impl Spreading {
         Spreading::Hybrid,
     ];
 
-    /// The number of what is learnt of it beside costs, where it moves flows as it decides itself.
+    /// The number of what is learnt of it beside costs, where it moves or promotes flows as it decides itself.
     fn excess(self) -> Option<usize> {
         match self {
             Spreading::Rsspp => Some(0),
             Spreading::Dyssect => Some(1),
-            Spreading::Single | Spreading::Rss | Spreading::Scr | Spreading::ScrTurns | Spreading::Hybrid => {
-                None
-            }
+            Spreading::Hybrid => Some(2),
+            Spreading::Single | Spreading::Rss | Spreading::Scr | Spreading::ScrTurns => None,
         }
     }
 
@@ -170,9 +169,9 @@ pub struct Chooser {
     told_ns: Option<f64>,
     /// What nobody measures while a run goes on.
     beside: Beside,
-    /// How much longer cores are busy under a strategy that moves flows than if these were where it wants them, and moving them cost
-    /// nothing: a factor for each.
-    excess: [f64; 2],
+    /// How much longer cores are busy under a strategy that moves or promotes flows than if these were where it wants them, and moving
+    /// them cost nothing: a factor for each.
+    excess: [f64; 3],
     /// What has promised more, and in how many epochs.
     ahead: Option<(Spreading, u32)>,
 }
@@ -191,7 +190,7 @@ impl Chooser {
             replay_ns: None,
             told_ns: None,
             beside: Beside::default(),
-            excess: [1.0; 2],
+            excess: [1.0; 3],
             ahead: None,
         }
     }
@@ -290,6 +289,9 @@ impl Chooser {
                     let told_ns = (busy_ns as f64 / packets as f64 - packet_ns) / replays;
                     smooth(&mut self.told_ns, told_ns.max(packet_ns / 100.0));
                 }
+                let busiest_ns = cores.iter().map(|core| core.busy_ns).max().unwrap_or(0);
+                let aim_ns = packets as f64 * 1e3 / self.hybrid_mpps(self.now.cores);
+                self.exceed(busiest_ns as f64, aim_ns);
             }
             (Spreading::Hybrid, None) => {}
             _ => smooth(&mut self.packet_ns, each_ns),
@@ -341,11 +343,15 @@ impl Chooser {
             Spreading::Dyssect => costs.sharded_mpps(shards_share(&self.loads, cores) * excess),
             Spreading::Scr => costs.scr_mpps(cores),
             Spreading::ScrTurns => costs.turns_mpps(cores),
-            Spreading::Hybrid => {
-                let replay_ns = self.told_ns.unwrap_or(costs.replay_ns);
-                Costs { replay_ns, ..costs }.hybrid_mpps(cores, self.promoted(cores))
-            }
+            Spreading::Hybrid => self.hybrid_mpps(cores) / excess,
         }
+    }
+
+    /// The rate of `hybrid` where what is promoted is what should be.
+    fn hybrid_mpps(&self, cores: usize) -> f64 {
+        let costs = self.costs();
+        let replay_ns = self.told_ns.unwrap_or(costs.replay_ns);
+        Costs { replay_ns, ..costs }.hybrid_mpps(cores, self.promoted(cores))
     }
 
     /// What a choice is worth: its rate, and a little less for each core that it takes.

@@ -174,6 +174,24 @@ fn moves_that_cost_more_than_they_gain() {
     assert!(matches!(told[..], [(2, Spreading::Rsspp), (epoch, Spreading::Rss)] if epoch < 10), "{told:?}");
 }
 
+/// Promotion that leaves one core with twice as much to do as it should is left as well.
+#[test]
+fn promotion_that_levels_less_than_it_should() {
+    let machine = Machine { packet_ns: 164.0, replay_ns: 85.0, loads: elephant(0.4) };
+    let begin = Choice { spreading: Spreading::Rss, cores: 7 };
+    let mut chooser = Chooser::new(all_choices(7), begin, ENTRIES);
+    let mut told = Vec::new();
+    for _ in 0..60 {
+        let mut work = machine.work(chooser.now(), &mut || 1.0);
+        if chooser.now().spreading == Spreading::Hybrid {
+            work[0].busy_ns *= 2;
+        }
+        told.extend(chooser.end_epoch(&machine.loads, &work).decision.map(|decision| decision.to.spreading));
+    }
+    assert_eq!(told.iter().filter(|to| **to == Spreading::Hybrid).count(), 1, "{told:?}");
+    assert_ne!(chooser.now().spreading, Spreading::Hybrid, "{told:?}");
+}
+
 /// Cores that add nothing are given back.
 #[test]
 fn cores_that_add_nothing_are_given_back() {
