@@ -7,6 +7,8 @@
 
 use io::{Frame, Port, Reference};
 use nf::FlowKey;
+use table::{FlowTable, Slot, Wanted};
+use wire::Headers;
 
 use crate::path::batch::Batch;
 use crate::path::laps::Laps;
@@ -14,31 +16,56 @@ use crate::path::packets::bits;
 use crate::path::parcel::part_of;
 use crate::store::member::Located;
 use crate::store::private::KeyGroup;
-use crate::store::shelf::Shelf;
+use crate::store::shelf::{Parts, Shelf};
 
 impl<K: FlowKey> KeyGroup<K> {
-    /// Takes every live packet through the functions, of which `said` have their flow's supposed block in `located`. Says of which
-    /// of these it was not, or is not any more.
-    pub(super) fn process_referred(
+    /// Looks for the flows of the batch's live packets, each in its part's table: asks for buckets, reads them, and asks for blocks. Of `said`
+    /// packets somebody says which block has the flow; of those where that is not so it notes it, and looks. Returns the others.
+    pub(super) fn locate_in(&mut self, shelf: &mut Shelf<K>, parts: &Parts, said: u64, batch: &Batch) -> u64 {
+        let Self { table, located, .. } = self;
+        // Tables of all parts hash alike, the one at hand, too.
+        let hash = |short, headers: &Headers| table.hash(short, || K::of(headers));
+        let ask = |located: &mut Located, packets: u64| {
+            located.find_keys::<K>(packets, batch, hash);
+            for packet in bits(packets) {
+                shelf.table(parts.of(packet)).prefetch_bucket(located.wanted[packet].hash());
+            }
+        };
+        let mut looked_for = batch.live & !said;
+        ask(located, looked_for);
+        let mut right = 0;
+        for packet in bits(said) {
+            let found = said_flow(shelf.table(parts.of(packet)), shelf.said.slots[packet], packet, batch);
+            if let Some(found) = found {
+                (located.wanted[packet], located.slots[packet]) = (found, shelf.said.slots[packet]);
+                right |= 1 << packet;
+            }
+        }
+        // No later than those whose buckets are on their way.
+        ask(located, said & !right);
+        looked_for |= said & !right;
+        for packet in bits(looked_for) {
+            located.slots[packet] = shelf.table(parts.of(packet)).candidate(located.wanted[packet].hash());
+        }
+        shelf.said.wrong |= said & !right;
+        right
+    }
+
+    /// Steps packets whose flows were looked for, and which are of the part at hand. Says which of the `said` flows ended.
+    pub(super) fn step_said(
         &mut self,
+        packets: u64,
         said: u64,
         batch: &mut Batch,
         port: &dyn Port,
         laps: &mut dyn Laps,
     ) -> u64 {
-        let (rest, said) = (batch.live, batch.live & said);
-        self.hash(rest & !said, batch);
-        let wrong = said & !self.check_said(said, batch);
-        // No later than those whose buckets are on their way.
-        self.hash(wrong, batch);
-        let Located { wanted, slots } = &mut *self.located;
-        self.table.candidates(rest & !said | wrong, wanted, slots);
         let idle = self.table.lost_states();
-        self.step_all(rest, batch, port, laps);
+        self.step_all(packets, batch, port, laps);
         // Flows end rarely.
         match self.table.lost_states() == idle {
-            true => wrong,
-            false => wrong | self.ended(said),
+            true => 0,
+            false => self.ended(packets & said),
         }
     }
 
@@ -48,29 +75,20 @@ impl<K: FlowKey> KeyGroup<K> {
         let ended = |packet: usize| !self.table.has_state(self.located.slot(packet));
         bits(packets).filter(|packet| ended(*packet)).fold(0, |set, packet| set | 1 << packet)
     }
+}
 
-    /// Which of these packets' flows are in the blocks that `located` has. Of those it notes what they are looked up by.
-    #[inline]
-    fn check_said(&mut self, said: u64, batch: &Batch) -> u64 {
-        let Self { table, located, .. } = self;
-        let Located { wanted, slots } = &mut **located;
-        let mut right = 0;
-        for packet in bits(said) {
-            let headers = &batch.headers[packet];
-            let short = match batch.plain >> packet & 1 {
-                1 => K::short_of_ipv4(headers),
-                _ => K::short_of(headers),
-            };
-            let found = table.wanted_at(slots[packet], short, || K::of(headers));
-            #[cfg(test)]
-            let found = planted::believed(table, slots[packet]).or(found);
-            if let Some(found) = found {
-                wanted[packet] = found;
-                right |= 1 << packet;
-            }
-        }
-        right
-    }
+/// What a packet's flow is looked up by, if it is in the block that somebody says.
+#[inline(always)]
+fn said_flow<K: FlowKey>(table: &FlowTable<K>, said: Slot, packet: usize, batch: &Batch) -> Option<Wanted> {
+    let headers = &batch.headers[packet];
+    let short = match batch.plain >> packet & 1 {
+        1 => K::short_of_ipv4(headers),
+        _ => K::short_of(headers),
+    };
+    let found = table.wanted_at(said, short, || K::of(headers));
+    #[cfg(test)]
+    let found = planted::believed(table, said).or(found);
+    found
 }
 
 impl<K> Shelf<K> {

@@ -11,11 +11,11 @@ use crate::path::counters::FlowCounters;
 use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
-use crate::path::packets::{BATCH_PACKETS, bits};
+use crate::path::packets::bits;
 use crate::path::parcel::{Leaving, PackedFlows, ShardsHere, Shelves, Table, part_of};
 use crate::store::member::Way;
 use crate::store::private::KeyGroup;
-use crate::store::shelf::{Shelf, Shelved};
+use crate::store::shelf::{Parts, Shelf, Shelved};
 
 /// How many flows of a function are here.
 fn live(flows: FlowCounters) -> i64 {
@@ -32,62 +32,32 @@ impl<K: FlowKey> KeyGroup<K> {
         Ok(())
     }
 
-    /// Takes every live packet through the functions, shard by shard.
+    /// Takes every live packet through the functions. All flows are looked for first, each in its part's table, so that what comes
+    /// from memory for one packet is waited for together with what comes for others. Then functions step, part by part.
     #[inline(never)]
     pub(super) fn process_shards(&mut self, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
         let Some(mut shelf) = self.shelf.take() else { return };
-        match *shelf.splits {
-            // One shard: two parts, told apart by one comparison.
-            [split] => {
-                let in_second =
-                    |(packet, frame): (usize, &Frame)| u64::from(frame.entry < split.into()) << packet;
-                let second = batch.frames.iter().enumerate().map(in_second).fold(0, |set, bit| set | bit);
-                let (first, second) = (batch.live & !second, batch.live & second);
-                self.process_part(&mut shelf, 0, first, batch, port, laps);
-                self.process_part(&mut shelf, 1, second, batch, port, laps);
+        let said = batch.live & shelf.said.packets;
+        let mut parts = Parts::default();
+        for packet in bits(batch.live) {
+            parts.add(packet, part_of(batch.frames[packet].entry, &shelf.splits), &mut shelf.sets);
+        }
+        match *parts.present() {
+            [part] if said == 0 => {
+                self.with(&mut shelf, part.into(), |group| group.process(batch, port, laps));
+                shelf.sets[usize::from(part)] = 0;
             }
-            _ => {
-                let mut parts = [u16::MAX; BATCH_PACKETS];
-                for packet in bits(batch.live) {
-                    parts[packet] = part_of(batch.frames[packet].entry, &shelf.splits) as u16;
-                }
-                let mut rest = batch.live;
-                while rest != 0 {
-                    let part = parts[rest.trailing_zeros() as usize];
-                    let same = parts.iter().enumerate().map(|(packet, of)| u64::from(*of == part) << packet);
-                    let packets = rest & same.fold(0, |set, bit| set | bit);
-                    rest &= !packets;
-                    self.process_part(&mut shelf, part.into(), packets, batch, port, laps);
+            ref present => {
+                let said = self.locate_in(&mut shelf, &parts, said, batch);
+                for part in present {
+                    let packets = mem::take(&mut shelf.sets[usize::from(*part)]);
+                    let step = |group: &mut Self| group.step_said(packets, said, batch, port, laps);
+                    let ended = self.with(&mut shelf, (*part).into(), step);
+                    shelf.said.wrong |= ended;
                 }
             }
         }
         self.shelf = Some(shelf);
-    }
-
-    /// Takes live packets whose flows are in one part through the functions.
-    fn process_part(
-        &mut self,
-        shelf: &mut Shelf<K>,
-        part: usize,
-        packets: u64,
-        batch: &mut Batch,
-        port: &dyn Port,
-        laps: &mut dyn Laps,
-    ) {
-        if packets == 0 {
-            return;
-        }
-        let aside = batch.live & !packets;
-        batch.live &= packets;
-        match packets & shelf.said.packets {
-            0 => self.with(shelf, part, |group| group.process(batch, port, laps)),
-            said => {
-                bits(said).for_each(|packet| self.located.slots[packet] = shelf.said.slots[packet]);
-                let process = |group: &mut Self| group.process_referred(said, batch, port, laps);
-                shelf.said.wrong |= self.with(shelf, part, process);
-            }
-        }
-        batch.live |= aside;
     }
 
     /// Takes every live item through the functions: all are of flows in one part, which the entry of each says.
@@ -112,7 +82,7 @@ impl<K: FlowKey> KeyGroup<K> {
 
     /// Does something with one of the tables at hand.
     fn with<R>(&mut self, shelf: &mut Shelf<K>, part: usize, act: impl FnOnce(&mut Self) -> R) -> R {
-        let shelved = shelf.tables[part].as_deref_mut().expect("packets come where their shard's tables are");
+        let shelved = shelf.tables[part].as_deref_mut().expect(Shelf::<K>::IS_HERE);
         let is_silent = shelf.silent == Some(part);
         mem::swap(&mut shelved.table, &mut self.table);
         mem::swap(&mut shelved.entries, &mut self.entries);

@@ -6,13 +6,15 @@
 //!   table of a packet: the shard's kept part, or its offloaded part if bucket < split of the shard
 //! ```
 //!
-//! A group steps with one table at hand. For packets of several shards it takes one table after the other into its hand.
+//! A group steps with one table at hand. For packets of several shards it looks for all flows first, and then takes one table after the other
+//! into its hand.
 //! Between two batches the table at hand is an empty one: a small one, or where tables by shard are there for a while only
 //! (`auto`) that which has all flows before and afterwards.
 
 use nf::FlowKey;
 use table::{FlowTable, OutOfMemory};
 
+use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::ShardsHere;
 use crate::path::referred::Said;
 
@@ -25,6 +27,47 @@ pub(crate) struct Shelf<K> {
     pub(super) silent: Option<usize>,
     /// What a card says of the packets at hand.
     pub(super) said: Said,
+    /// By part, the packets of a batch whose flows are there; none between two batches.
+    pub(super) sets: Box<[u64]>,
+}
+
+/// In which part the flow of each packet of a batch is.
+pub(super) struct Parts {
+    of: [u16; BATCH_PACKETS],
+    /// Those with packets, in the order of their first ones.
+    present: [u16; BATCH_PACKETS],
+    count: usize,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { of: [0; BATCH_PACKETS], present: [0; BATCH_PACKETS], count: 0 }
+    }
+}
+
+impl Parts {
+    /// Notes the part of a packet, here and in the sets by part.
+    #[inline(always)]
+    pub(super) fn add(&mut self, packet: usize, part: usize, sets: &mut [u64]) {
+        self.of[packet] = part as u16;
+        let set = &mut sets[part];
+        if *set == 0 {
+            self.present[self.count] = part as u16;
+            self.count += 1;
+        }
+        *set |= 1 << packet;
+    }
+
+    /// That of a packet.
+    #[inline(always)]
+    pub(super) fn of(&self, packet: usize) -> usize {
+        self.of[packet].into()
+    }
+
+    /// Those with packets, in the order of their first ones.
+    pub(super) fn present(&self) -> &[u16] {
+        &self.present[..self.count]
+    }
 }
 
 /// A table that is not at hand.
@@ -57,8 +100,18 @@ impl<K: FlowKey> Shelf<K> {
             splits: vec![0; here.shards].into(),
             silent: None,
             said: Said::NOTHING,
+            sets: vec![0; 2 * here.shards].into(),
         })
     }
+
+    /// The table of a part, which has to be here.
+    #[inline(always)]
+    pub(super) fn table(&self, part: usize) -> &FlowTable<K> {
+        &self.tables[part].as_deref().expect(Shelf::<K>::IS_HERE).table
+    }
+
+    /// Why a packet's table is here.
+    pub(super) const IS_HERE: &'static str = "packets come where their shard's tables are";
 
     /// All tables that are here.
     pub(super) fn tables(&self) -> impl Iterator<Item = &FlowTable<K>> {
