@@ -11,7 +11,7 @@ pub const REPLAY_CORES: [usize; 3] = [2, 4, 7];
 pub fn interrupted(error: CostError) -> Result<(), Failure> {
     match error {
         CostError::Trial(TrialError::Interrupted) => Ok(()),
-        CostError::Trial(defect) => Err(Failure::defect(defect)),
+        CostError::Trial(error) => Err(Failure::of_trial(error)),
         error => Err(Failure::usage(error)),
     }
 }

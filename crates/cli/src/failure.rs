@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use engine::RunError;
 use io::capture::CaptureError;
+use measure::TrialError;
 use miette::{Diagnostic, Report};
 use thiserror::Error;
 
@@ -59,6 +60,11 @@ impl Failure {
             memory @ RunError::OutOfMemory { .. } => Failure::usage(memory),
             error => Failure::defect(error),
         }
+    }
+
+    /// Why a trial gave no figures.
+    pub fn of_trial(error: TrialError) -> Failure {
+        if error.is_defect() { Failure::defect(error) } else { Failure::usage(error) }
     }
 
     /// A mistake in a file, with its place.

@@ -23,7 +23,7 @@ use crate::schedule::{QueueSchedule, Schedule};
 use crate::station::{Coming, CoreOutcome, Moving, Seat, Terms};
 use crate::steered;
 use crate::stopwatch::Stopwatch;
-use crate::trial::{Trial, TrialError};
+use crate::trial::{Trial, TrialError, both};
 
 /// A chain on its cores behind a simulated card, for one trial after another. Flows live on from trial to
 /// trial, and times go on.
@@ -362,6 +362,7 @@ impl Bench {
             offered: count.into(),
             cores: once.cores.iter().map(|core| core.trial(warm_ns)).collect(),
             moves: once.moves,
+            latency: once.latency,
             time: once.time,
             ..Trial::default()
         })
@@ -414,10 +415,7 @@ fn summarise(trial: Trial, Outcomes { cores, sequencer, time }: Outcomes) -> Res
             return Err(TrialError::forgotten(core, forgotten));
         }
         trial.cores.push(of_core);
-        trial.latency = match (trial.latency.take(), latency) {
-            (Some(all), Some(histogram)) => Some(all + &histogram),
-            (all, histogram) => all.or(histogram),
-        };
+        trial.latency = both(trial.latency.take(), latency);
     }
     Ok(trial)
 }

@@ -178,7 +178,8 @@ fn point(
             Err("no rate was found at which so little is lost".to_owned())
         }
         Ok(_) | Err(TrialError::Interrupted) => Ok(None),
-        Err(error) => Err(format!("{error}; this is a defect, please report it")),
+        Err(error) if error.is_defect() => Err(error.to_string()),
+        Err(error) => Err(in_one_line(error)),
     }
 }
 

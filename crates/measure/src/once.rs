@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 
 use engine::strategies::{Dispatcher, Team};
 use engine::{Chain, ChainCore, Plan};
+use hdrhistogram::Histogram;
 use io::Pool;
 use io::nic::{Offer, Pace, VirtualClock};
 use thiserror::Error;
@@ -32,7 +33,7 @@ use crate::offered::{BenchError, Offered};
 use crate::sequencer_core::SequencerCore;
 use crate::station::{Coming, CoreOutcome, Seat, Terms};
 use crate::stopwatch::{Meter, Stopwatch};
-use crate::trial::{CoreTrial, TrialError, share};
+use crate::trial::{CoreTrial, TrialError, both, share};
 
 /// Frames of a core beside those in its queue: packets that wait for a shard, for a part of one, or for an offloader.
 pub(crate) const FRAMES: usize = 16_384;
@@ -63,6 +64,8 @@ pub struct Once {
     pub moves: u64,
     /// Packets of those received that a function dropped.
     pub refused: u64,
+    /// From arrival to leaving, ns, of packets behind the warm-up, where that was asked for.
+    pub latency: Option<Histogram<u64>>,
     /// Time of the thread that ran it, with a processor and without.
     pub time: ThreadTime,
 }
@@ -214,7 +217,7 @@ pub(crate) fn dealt<M: Meter>(
     let (card, coming) = card(lead, dispatcher, clock.clone(), pools);
     let seats = chains.iter_mut().zip(intakes).zip(coming);
     let seats = seats.map(|((chain, intake), coming)| Seat { chain, intake, coming }).collect();
-    let Outcomes { cores, time, .. } =
+    let Outcomes { mut cores, time, .. } =
         virtually(lead.terms, seats, Some((card, clock)), meters, SLICE_CLOSE_NS, stop)?;
     let drops =
         chains.iter().flat_map(ChainCore::stages).map(|stage| stage.counters().drops.iter().sum::<u64>());
@@ -225,6 +228,7 @@ pub(crate) fn dealt<M: Meter>(
         moves: cores.iter().map(|core| core.moves).sum(),
         refused: drops.sum(),
         time,
+        latency: cores.iter_mut().fold(None, |all, core| both(all, core.latency.take())),
         cores: cores.into_iter().map(part).collect(),
     })
 }

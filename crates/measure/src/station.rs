@@ -97,7 +97,7 @@ impl<'a, C: Clock> Station<'a, C> {
                 (None, NicPort::common(offer, common, counts, terms.frames, clock))
             }
         };
-        let port = if terms.has_latency { port.with_latency() } else { port };
+        let port = if terms.has_latency { port.with_latency(terms.warm_ns) } else { port };
         Station {
             port,
             chain,

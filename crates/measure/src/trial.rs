@@ -91,6 +91,14 @@ pub enum TrialError {
 }
 
 impl TrialError {
+    /// Whether it shows a defect of Paceline, and no mistake of whoever asks.
+    pub fn is_defect(&self) -> bool {
+        match self {
+            TrialError::Interrupted | TrialError::Untold | TrialError::OutOfMemory => false,
+            TrialError::Unaccounted(_) | TrialError::Forgotten { .. } | TrialError::LostSight { .. } => true,
+        }
+    }
+
     pub(crate) fn forgotten(core: usize, Forgotten { seq }: Forgotten) -> TrialError {
         TrialError::Forgotten { core, seq }
     }
@@ -186,6 +194,14 @@ impl Trial {
             loss: share(dropped, arrived),
             packet_ns: busy_ns as f64 / received.max(1) as f64,
         })
+    }
+}
+
+/// The latencies of two cores together, as far as they were asked for.
+pub(crate) fn both(a: Option<Histogram<u64>>, b: Option<Histogram<u64>>) -> Option<Histogram<u64>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + &b),
+        (a, b) => a.or(b),
     }
 }
 

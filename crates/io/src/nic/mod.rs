@@ -71,6 +71,8 @@ enum Source {
 /// From arrival to leaving, ns.
 struct Latency {
     histogram: Histogram<u64>,
+    /// Of what arrived before nothing is recorded.
+    from_ns: u64,
     /// Arrival times of what was sent since the clock was read.
     sent_ns: Vec<u64>,
 }
@@ -165,13 +167,13 @@ impl<C: Clock> NicPort<C> {
         self.beside.as_ref().is_some_and(|(behind, _)| !behind.end.is_abandoned())
     }
 
-    /// Records each packet's latency from now on: from its arrival to the first receive after it was sent,
-    /// which follows at once.
+    /// Records the latency of each packet that arrives at `from_ns` of the trial or later: from its arrival to the first receive
+    /// after it was sent, which follows at once.
     #[must_use]
-    pub fn with_latency(mut self) -> NicPort<C> {
+    pub fn with_latency(mut self, from_ns: u64) -> NicPort<C> {
         let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("bounds in order");
         let sent_ns = Vec::with_capacity(self.pool.frames_of_all());
-        self.latency = Some(Latency { histogram, sent_ns });
+        self.latency = Some(Latency { histogram, from_ns, sent_ns });
         self
     }
 
@@ -422,7 +424,8 @@ impl<C: Clock> Port for NicPort<C> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         if let Some(latency) = &mut self.latency {
             let origin_ns = self.offer.origin.time_ns;
-            latency.sent_ns.extend(frames.iter().map(|frame| frame.stamp.time_ns - origin_ns));
+            let arrived = frames.iter().map(|frame| frame.stamp.time_ns - origin_ns);
+            latency.sent_ns.extend(arrived.filter(|arrived_ns| *arrived_ns >= latency.from_ns));
         }
         self.pool.give_back(frames.drain(..));
         Ok(fates.len())

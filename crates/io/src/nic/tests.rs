@@ -87,7 +87,7 @@ fn frames_that_are_held_back_fill_the_queue() {
 #[test]
 fn latency_is_from_arrival_to_the_receive_after_sending() {
     let clock = VirtualClock::default();
-    let mut port = NicPort::new(offer(Pace::even(1e9)), vec![0, 50], 4, 4, clock.clone()).with_latency();
+    let mut port = NicPort::new(offer(Pace::even(1e9)), vec![0, 50], 4, 4, clock.clone()).with_latency(0);
     let mut frames = Vec::new();
     for (now_ns, received) in [(60, Received::Frames), (200, Received::End)] {
         clock.advance_to(now_ns);
@@ -274,7 +274,7 @@ fn a_queue_keeps_the_contract() {
         let pools = <[Pool; 2]>::try_from(Pool::shared(2, 8, 200)).map_err(drop).expect("two pools");
         Pair(pools.map(|pool| {
             let arrivals: Vec<u32> = (0..1_000).collect();
-            NicPort::in_pool(offer(Pace::even(1e6)), arrivals, 1_000, pool, clock.clone()).with_latency()
+            NicPort::in_pool(offer(Pace::even(1e6)), arrivals, 1_000, pool, clock.clone()).with_latency(0)
         }))
     });
 }

@@ -50,3 +50,16 @@ fn a_rate_is_found() {
     let found = found.expect("no defect").expect("a rate");
     assert!(found.pps > 0.1 * upper_pps && found.trial.loss() <= 0.04, "{found:?}");
 }
+
+/// Latency is that of packets behind the warm-up, whichever core they were handed to.
+#[test]
+fn latency_is_of_packets_that_count() {
+    let (chain, trace) = (chain("conntrack"), trace("zipf:packets=3000,flows=400,a=1.2"));
+    let mut bench = bench_of(DYSSECT, &chain, 2, &trace, Settings { descriptors: 32_768, ..VIRTUAL });
+    bench.plan.rebalancing = Some(Rebalancing { every: Every::Packets(2_000), ..Rebalancing::default() });
+    let trial = bench.trial(1e5, 20_000, true, &NEVER).expect("a trial");
+    let latency = trial.latency.as_ref().expect("it was asked for");
+    // The last batch of a core is sent, and nothing received behind it.
+    assert!(latency.len() <= 20_000 && latency.len() > 19_000, "{}", latency.len());
+    assert!(bench.trial(1e5, 20_000, false, &NEVER).expect("a trial").latency.is_none());
+}

@@ -96,7 +96,7 @@ pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, F
     let mut bench = Bench::new(&chain, &plan, packets, settings).map_err(Failure::usage)?;
     let progress = interruptible(None);
     let question = args.load.question(args.searches, &args.latency);
-    let found = measure::mlffr(&mut bench, &question, &progress.stop).map_err(Failure::defect)?;
+    let found = measure::mlffr(&mut bench, &question, &progress.stop).map_err(Failure::of_trial)?;
     let Some(found) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
     let report = report(args, &chain, &plan, source.name, &found);
     reports.write(&report, &render(&report))?;

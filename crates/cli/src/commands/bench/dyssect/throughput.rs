@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use engine::strategies::{DYSSECT, RSS, RSSPP, Strategy};
 use engine::{Chain, Plan};
 use io::Trace;
-use measure::{Load, Once, once, packets, spread_note};
+use measure::{Load, Once, OnceError, once, packets, spread_note};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -109,7 +109,14 @@ fn trial(
     let mut plan = Plan::new(chain, strategy, cores).map_err(Failure::usage)?;
     plan.card_flows = 0;
     let offered = packets(chain, &plan, trace).map_err(Failure::usage)?;
-    once(chain, &plan, offered, load, DESCRIPTORS, stop).map_err(Failure::usage)
+    once(chain, &plan, offered, load, DESCRIPTORS, stop).map_err(failure)
+}
+
+fn failure(error: OnceError) -> Failure {
+    match error {
+        OnceError::Bench(error) => Failure::usage(error),
+        OnceError::Trial(error) => Failure::of_trial(error),
+    }
 }
 
 /// One core, all packets being there at once, without a card that looks flows up and with one; the fastest of so many rounds.
@@ -129,7 +136,7 @@ pub fn look_ups(
             let mut mpps = 0.0f64;
             for _ in 0..rounds {
                 let Once { received, elapsed_ns, .. } =
-                    once(chain, &plan, offered.clone(), load, DESCRIPTORS, stop).map_err(Failure::usage)?;
+                    once(chain, &plan, offered.clone(), load, DESCRIPTORS, stop).map_err(failure)?;
                 mpps = mpps.max(received as f64 * 1e3 / elapsed_ns.max(1) as f64);
             }
             Ok(LookUps { card_flows, mpps })
