@@ -309,7 +309,7 @@ fn a_front_says_why_it_is_there() {
     for (chain, strategy, more, why) in [
         (&track, "rss", &["--front"][..], "--front was given"),
         (&track, "rss", &["--record", &record], "--record and --out"),
-        (&track, "rss", &["--socket", "packet"], "AF_PACKET has no sockets that a hash picks"),
+        (&track, "rss", &["--socket", "packet"], "AF_PACKET has no sockets of each core's own"),
         (&track, "rss", &["--poll", "driver"], "one thread do the driver's work"),
         (&track, "rsspp", &["--front"], "--front was given"),
         (&track, "scr-turns", &[], "with --egress as-ready each core sends by itself"),
@@ -442,4 +442,51 @@ fn cores_that_take_turns_translate_alike() {
             &[],
         )
     });
+}
+
+/// A NAT gets another external address, which is this host's too: answers to what it has sent come to the chain and not to the
+/// host, and what comes to the address before is the host's again.
+fn another_external_address(label: &str, more: &[&str]) {
+    let Some(lan) = Lan::new(label) else { return };
+    lan.routed();
+    lan.gateway.ip("addr add 203.0.113.9/24 dev out");
+    assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
+    let chain = lan.folder.nat_chain();
+    let run = lan.start(&[&[&*chain, "--socket", "xdp", "--mode", "route"], more].concat(), &[]);
+    let server = lan.right.inside(|| UdpSocket::bind("203.0.113.2:7000")).expect("it is its own");
+    server.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let client = lan.left.inside(|| UdpSocket::bind("10.0.0.10:30000")).expect("it is free");
+    client.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let text = fs::read_to_string(&chain).expect("it was written");
+    let other = text.replace("203.0.113.1", "203.0.113.9");
+    let mut buffer = [0; 64];
+    for (external, of_host, text) in [
+        ("203.0.113.1", "203.0.113.9", None),
+        ("203.0.113.9", "203.0.113.1", Some(&other)),
+        ("203.0.113.1", "203.0.113.9", Some(&text)),
+    ] {
+        if let Some(text) = text {
+            let request = json!({ "command": "reload", "name": "other.toml", "text": text });
+            let answer = ask(Path::new(&lan.socket()), &request);
+            assert_eq!(answer["ok"], json!(true), "{answer:#}");
+        }
+        client.send_to(b"?", "203.0.113.2:7000").expect("it is sent");
+        let (_, from) = server.recv_from(&mut buffer).expect("it arrives");
+        assert_eq!(from.ip().to_string(), external, "it is translated");
+        server.send_to(b"!", from).expect("it is sent");
+        assert_eq!(client.recv(&mut buffer).expect("the answer is translated back"), 1, "{external}");
+        assert!(lan.right.ping(of_host, 1), "{of_host} is the host's");
+    }
+    run.signal("-TERM");
+    run.ended();
+}
+
+#[test]
+fn another_external_address_behind_cores_that_take_turns() {
+    another_external_address("turns-external", &[&["--cores", "2"], &IN_TURNS[..]].concat());
+}
+
+#[test]
+fn another_external_address_on_one_core() {
+    another_external_address("one-external", &[]);
 }

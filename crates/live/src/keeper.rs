@@ -25,6 +25,7 @@ use netlink_sys::Socket;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::card::CardRss;
+use crate::external::ExternalAddresses;
 use crate::interface::{Presence, host_addresses};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
@@ -222,7 +223,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Looks after these interfaces, by number, whose programs go by the table. `tell` gets what happened, in sentences for people.
+    /// Looks after these interfaces, by number, whose programs go by the table, and leave to the host what is not external.
+    /// `tell` gets what happened, in sentences for people.
     ///
     /// # Errors
     /// [`LiveError`] if the kernel tells nothing, or there is no thread.
@@ -230,6 +232,7 @@ impl Keeper {
         kept: Vec<Kept>,
         desks: Vec<Arc<Desk>>,
         table: Option<SpreadTable>,
+        external: Option<ExternalAddresses>,
         tell: fn(&str),
     ) -> Result<Keeper, LiveError> {
         let socket =
@@ -239,7 +242,7 @@ impl Keeper {
         let thread = thread::Builder::new().name("interfaces".to_owned()).spawn(move || {
             // Where that fails the thread has what the process has.
             let _ = rights::keep(&rights::FOR_INTERFACES);
-            keep(kept, (&desks, table.as_ref()), &socket, &over, tell);
+            keep(kept, (&desks, table.as_ref(), external.as_ref()), &socket, &over, tell);
         });
         let thread = thread.map_err(|error| LiveError::of("cannot start a thread for interfaces", error))?;
         Ok(Keeper { is_over, thread: Some(thread) })
@@ -265,14 +268,22 @@ fn listen() -> std::io::Result<Socket> {
 
 fn keep(
     mut kept: Vec<Kept>,
-    (desks, table): (&[Arc<Desk>], Option<&SpreadTable>),
+    (desks, table, external): (&[Arc<Desk>], Option<&SpreadTable>, Option<&ExternalAddresses>),
     socket: &Socket,
     is_over: &AtomicBool,
     tell: fn(&str),
 ) {
     let (mut looked, mut addresses) = (Instant::now(), host_addresses().unwrap_or_default());
+    let mut change = 0;
     while !is_over.load(Ordering::Relaxed) {
         let has_changed = hears(socket);
+        if let Some(external) = external
+            && external.changes() != change
+        {
+            change = external.changes();
+            kept.iter_mut().for_each(|kept| kept.tell_addresses(&addresses, Some(external)));
+            external.are_in_force(change);
+        }
         // What was ordered comes first.
         let is_due = desks.iter().any(|desk| desk.is_due());
         if is_due || !(has_changed || looked.elapsed() > LOOK) {
@@ -297,21 +308,27 @@ fn keep(
         if let Ok(now) = host_addresses()
             && now != addresses
         {
-            kept.iter_mut().for_each(|kept| kept.tell_addresses(&now));
+            kept.iter_mut().for_each(|kept| kept.tell_addresses(&now, external));
             addresses = now;
         }
     }
 }
 
 impl Kept {
-    /// The host has other addresses: packets to them are its own, but for those that the chain translates to.
-    fn tell_addresses(&mut self, now: &[IpAddr]) {
+    /// The host has other addresses, or the chain: packets to the host's are its own, but for those to the chain's.
+    fn tell_addresses(&mut self, now: &[IpAddr], external: Option<&ExternalAddresses>) {
         let Steering { pass_host_addresses, host_addresses, port_addresses, .. } = &mut self.steering;
         // Without a rule that reads them they are not asked for.
         if !*pass_host_addresses {
             return;
         }
-        *host_addresses = now.iter().copied().filter(|address| !port_addresses.contains(address)).collect();
+        match external {
+            Some(external) => (*port_addresses, *host_addresses) = external.split(now),
+            None => {
+                *host_addresses =
+                    now.iter().copied().filter(|address| !port_addresses.contains(address)).collect();
+            }
+        }
         if let Some(program) = &self.program {
             // With more addresses than there is room for, those before stay.
             let _ = lock(program).set_addresses(&self.steering);

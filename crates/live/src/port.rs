@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiting, Why};
 use wire::{LinkType, Stamp};
@@ -11,6 +12,7 @@ use crate::board::{Board, Due};
 use crate::card::{self, CardHash};
 use crate::clock::Clock;
 use crate::counters::{InterfaceCounters, Lost};
+use crate::external::ExternalAddresses;
 use crate::host::HostDoor;
 use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
 use crate::link::{Absent, Link, wait_for};
@@ -76,6 +78,9 @@ pub struct PortOptions {
     pub taps: Vec<Option<TapDevice>>,
     /// How cards with several queues are to hash while the port is open. Without it they hash as they do.
     pub card_hash: Option<CardHash>,
+    /// Which of this host's addresses are the chain's, where packets to the others are left to the host
+    /// ([`Steering::pass_host_addresses`]).
+    pub external: Option<ExternalAddresses>,
     /// Gets a line, for people, when an interface goes down or away, and when it is back. It is called on another thread.
     pub tell: Option<fn(&str)>,
 }
@@ -258,7 +263,8 @@ impl LivePort {
         let spread = options.steering.first().and_then(|steering| steering.spread.as_ref());
         let programs = || kept.iter().map(|kept| kept.program.clone()).collect();
         let table = spread.map(|spread| SpreadTable::new(spread.owners.clone(), programs())).transpose()?;
-        let keeper = Keeper::start(kept, desks.clone(), table.clone(), options.tell.unwrap_or(|_| {}))?;
+        let (external, tell) = (options.external.clone(), options.tell.unwrap_or(|_| {}));
+        let keeper = Keeper::start(kept, desks.clone(), table.clone(), external, tell)?;
         let tap = Arc::<Tap>::default();
         let port =
             |(pool, mode, sides, desk, board, clock): (Pool, Mode, Vec<Side>, Arc<Desk>, Board, Clock)| {
@@ -295,6 +301,21 @@ impl LivePort {
         let mut ports: Vec<LivePort> = parts.map(port).collect();
         (ports[0]._keeper, ports[0].remarks) = (Some(keeper), remarks);
         Ok(ports)
+    }
+
+    /// What waits to leave when a run is over: interfaces get some milliseconds to take it. The rest is lost and counted so, and
+    /// all frames go back to the pool.
+    pub fn finish(&mut self) {
+        let begin = Instant::now();
+        while !self.sides.iter().all(Side::is_empty) && begin.elapsed() < STALL {
+            self.flush();
+        }
+        self.sides.iter_mut().for_each(|side| side.give_up(&mut self.pool));
+        for frame in self.inward.drain(..) {
+            let by = usize::from(self.origins[self.pool.chunk_of(&frame)]);
+            self.sides[by].lost.lose(Lost::RingFull);
+            self.pool.give_back([frame].into_iter());
+        }
     }
 
     /// Frames of the pool that nobody has, and those that sockets say they have, of ports that were opened together: all of

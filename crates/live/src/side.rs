@@ -89,15 +89,81 @@ impl Side {
             match self.staged.len() {
                 0 => self.stalled = None,
                 left if left < before => self.stalled = Some(Instant::now()),
-                left => {
+                _ => {
                     let since = *self.stalled.get_or_insert_with(Instant::now);
                     if since.elapsed() > STALL {
-                        self.lost.lost[Lost::RingFull as usize] += left as u64;
-                        pool.give_back(self.staged.drain(..));
+                        self.give_up(pool);
                     }
                 }
             }
         }
         self.link.turn(pool);
+    }
+
+    /// What waits is lost.
+    pub(crate) fn give_up(&mut self, pool: &mut Pool) {
+        self.lost.lost[Lost::RingFull as usize] += self.staged.len() as u64;
+        pool.give_back(self.staged.drain(..));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::RawFd;
+
+    use wire::{LinkType, Stamp};
+
+    use super::*;
+    use crate::clock::Clock;
+
+    /// An interface that takes nothing.
+    struct Full;
+
+    impl Link for Full {
+        fn receive(&mut self, _: &mut Pool, _: &mut Clock, _: usize, _: &mut Vec<Frame>) {}
+
+        fn send(&mut self, _: &mut Pool, _: &mut Vec<Frame>) {}
+
+        fn descriptors(&self) -> Vec<RawFd> {
+            Vec::new()
+        }
+
+        fn shares_with_host(&self) -> bool {
+            false
+        }
+
+        fn counters(&mut self) -> InterfaceCounters {
+            InterfaceCounters::default()
+        }
+
+        fn describe(&self) -> String {
+            String::new()
+        }
+    }
+
+    /// Packets that wait where a run ends are in a counter, and their frames in the pool.
+    #[test]
+    fn what_waits_at_the_end_is_counted_as_lost() {
+        let (mut pool, _) = Pool::chunks(8, 2_048, 0);
+        let frames = pool.free();
+        let interface = Interface {
+            name: "full".to_owned(),
+            index: 1,
+            mtu: 1_500,
+            address: [0; 6],
+            driver: String::new(),
+            queues: 1,
+        };
+        let mut side = Side::new(&interface, Box::new(Full));
+        for _ in 0..3 {
+            let frame = pool.fill(Stamp::default(), LinkType::Ethernet, 60, &[0; 60]);
+            side.stage(frame.expect("a frame is free"));
+        }
+        side.flush(&mut pool);
+        assert_eq!((pool.free(), side.is_empty()), (frames - 3, false), "they wait");
+        side.give_up(&mut pool);
+        assert_eq!((pool.free(), side.is_empty()), (frames, true));
+        let counters = side.counters();
+        assert_eq!(counters.lost[Lost::RingFull as usize], 3);
     }
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 pub use self::client::{ask, follow};
 pub use self::flow::FlowWords;
 pub use self::server::{Control, Hangups};
-pub use self::subject::Subject;
+pub use self::subject::{Subject, external};
 pub use self::words::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, program_of};
 
 /// Where the socket is if nobody says.

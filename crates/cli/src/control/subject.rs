@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{ReloadReport, WhyReport};
-use engine::{Chain, Progress, Registry, Traces};
+use engine::{Chain, Progress, Registry, Reloaded, Traces};
 use io::Tap;
 use io::filter::Filter;
+use live::ExternalAddresses;
 
 use super::flow::FlowWords;
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
@@ -35,6 +36,14 @@ pub struct Subject {
     pub reloads: AtomicU64,
     /// Where the port leaves copies of dropped packets.
     pub tap: Arc<Tap>,
+    /// Which of the host's addresses are the chain's.
+    pub external: ExternalAddresses,
+}
+
+/// Which addresses are a chain's though they may be this host's.
+pub fn external(chain: &Chain) -> ExternalAddresses {
+    let chain = chain.clone();
+    ExternalAddresses::new(move |address| chain.translates_to(address))
 }
 
 impl Subject {
@@ -63,10 +72,26 @@ impl Subject {
             let (line, column) = error.position();
             format!("{name}:{line}:{column}: {error}")
         })?;
-        let reloaded = self.progress.reloads.reload(chain).map_err(|error| error.to_string())?;
+        let reloaded = self.take_over(chain)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         live::give_back_heap();
         Ok(ReloadReport::new(&reloaded))
+    }
+
+    /// Where the chain has other external addresses packets to them come here ahead of it: the host would refuse answers to
+    /// what it has sent. Those of the chain before are left to the host when it is gone.
+    fn take_over(&self, chain: Chain) -> Result<Reloaded, String> {
+        let Progress { reloads, .. } = &*self.progress;
+        let before = reloads.current().map(|(before, _)| before);
+        let before = before.filter(|before| before.side_prefixes() != chain.side_prefixes());
+        let Some(before) = before else { return reloads.reload(chain).map_err(|error| error.to_string()) };
+        let (old, new) = (before.clone(), chain.clone());
+        self.external.change(move |address| old.translates_to(address) || new.translates_to(address));
+        let in_force = chain.clone();
+        let reloaded = reloads.reload(chain);
+        let in_force = if reloaded.is_ok() { in_force } else { Chain::clone(&before) };
+        self.external.change(move |address| in_force.translates_to(address));
+        reloaded.map_err(|error| error.to_string())
     }
 
     /// Has so many cores get packets, and says in words which are parked, or why not.

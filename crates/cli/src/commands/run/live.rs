@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::report::{InterfaceReport, RoutingReport, RunReport};
-use engine::{Chain, Plan, Registry, run_live, run_live_each};
+use engine::{Plan, Registry, run_live, run_live_each};
 use live::rights;
 use live::route::{RouteCounters, RouteDrop};
 use live::xdp::{HostPort, OnDeath, Pins, Steering};
 use live::{
-    CardHash, Interface, InterfaceStatus, LiveError, LivePort, Lost, Poll, PortOptions, Sockets, TapDevice,
-    host_addresses,
+    CardHash, ExternalAddresses, Interface, InterfaceStatus, LiveError, LivePort, Lost, Poll, PortOptions,
+    Sockets, TapDevice, host_addresses,
 };
 
 use strategy::{HashFields, SYMMETRIC_KEY};
@@ -29,7 +29,7 @@ use super::metrics::{listen, serve_on};
 use super::opening;
 use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
 use super::record::Recorded;
-use crate::control::{Control, Hangups, Subject, default_path};
+use crate::control::{Control, Hangups, Subject, default_path, external};
 use crate::failure::Failure;
 use crate::input::read_chain;
 use crate::output::{Reports, check_outputs, plural};
@@ -96,10 +96,12 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         PollArg::Driver => Poll::Driver,
         PollArg::Adaptive => Poll::Adaptive,
     };
+    let external = external(&chain);
     let options = PortOptions {
         sockets,
         poll,
-        steering: steering(args, place, &chain, blocks)?,
+        steering: steering(args, place, &external, blocks)?,
+        external: Some(external.clone()),
         taps,
         card_hash: args.live.card_rss.then(|| card_hash(&plan)),
         tell: Some(tell),
@@ -140,6 +142,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         begin: Instant::now(),
         reloads: AtomicU64::new(0),
         tap: ports[0].tap(),
+        external,
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
@@ -176,7 +179,10 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     drop(service);
     let outcome = outcome.map_err(Failure::of_run)?;
     let timeline = timeline.map(Timeline::finish);
-    ports.iter_mut().for_each(|port| port.outlive(false));
+    ports.iter_mut().for_each(|port| {
+        port.finish();
+        port.outlive(false);
+    });
     let interfaces = LivePort::all_interfaces(ports).into_iter().map(|(interface, socket, counters)| {
         let lost = Lost::ALL.iter().zip(counters.lost).filter(|(_, count)| *count > 0);
         InterfaceReport {
@@ -230,15 +236,14 @@ fn open(name: &str, way: Way) -> Result<(Option<TapDevice>, Interface), Failure>
 fn steering(
     args: &RunArgs,
     place: &Place<'_>,
-    chain: &Chain,
+    external: &ExternalAddresses,
     blocks: bool,
 ) -> Result<Vec<Steering>, Failure> {
     let port = |text: &String| text.parse::<HostPort>().map_err(cannot);
     let pass_ports = args.live.pass_to_host.iter().map(port).collect::<Result<Vec<_>, _>>()?;
     let is_router = place.way == Way::Route;
     let host_addresses = if is_router || !pass_ports.is_empty() { host_addresses() } else { Ok(Vec::new()) };
-    let all = host_addresses.map_err(cannot)?.into_iter();
-    let (port_addresses, host_addresses) = all.partition(|address| chain.translates_to(*address));
+    let (port_addresses, host_addresses) = external.split(&host_addresses.map_err(cannot)?);
     let steering = Steering {
         pass_neighbours: is_router,
         pass_groups: is_router,

@@ -106,7 +106,7 @@ fn own(args: &RunArgs, chain: &Chain, plan: &Plan, options: &PortOptions) -> Res
             "--record and --out write packets in the order in which one thread sees them"
         }
         () if options.taps.iter().any(Option::is_some) => "a TAP interface has one queue and no XDP program",
-        () if options.sockets == Sockets::Packet => "AF_PACKET has no sockets that a hash picks",
+        () if options.sockets == Sockets::Packet => "AF_PACKET has no sockets of each core's own",
         () if matches!(args.live.poll, PollArg::Driver) => {
             "--poll driver has one thread do the driver's work"
         }
