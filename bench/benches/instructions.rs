@@ -14,15 +14,18 @@ use engine::{SequencedAs, Sequencing, turn};
 use gungraun::prelude::*;
 use io::capture::Record;
 use io::{Closed, Fate, Frame, MemoryPort, Port, Received, Reference, Trace};
-use nf::{Connection, FiveTuple, FlowKey, Hasher, Short, hash_bytes};
+use nf::{Connection, FiveTuple, FlowKey, Hasher, NetworkFunction, Short, hash_bytes};
 use paceline_bench::{Batch, Kind, PACKETS, balance};
 use sequencer::{History, ItemLayout, Sequencer};
 use table::{FlowTable, Layout, Slot, Wanted, WhenFull};
 use wire::{Edits, LinkType, Stamp};
 use zerocopy::IntoBytes;
 
+use crate::fused::Fused;
 use crate::outside::{Bringing, outside};
 
+#[path = "instructions/fused.rs"]
+mod fused;
 #[path = "instructions/outside.rs"]
 mod outside;
 
@@ -159,6 +162,7 @@ fn chain_shared(mut running: Running) -> Running {
 #[library_benchmark]
 #[bench::single(args = (SINGLE), setup = Turning::new)]
 #[bench::single_two(args = (SINGLE), setup = Turning::of_two)]
+#[bench::single_fused(args = (SINGLE), setup = Turning::of_fused)]
 #[bench::rss(args = (RSS), setup = Turning::new)]
 #[bench::rsspp(args = (RSSPP), setup = Turning::new)]
 #[bench::shared(args = (SHARED), setup = Turning::new)]
@@ -429,8 +433,15 @@ impl Turning {
         Turning::of(&[STATISTICS, BALANCER].concat(), strategy)
     }
 
+    /// The same two as one function.
+    fn of_fused(strategy: &'static dyn Strategy) -> Turning {
+        Turning::of(&BALANCER.replace("load-balancer", Fused::ABOUT.name), strategy)
+    }
+
     fn of(toml: &str, strategy: &'static dyn Strategy) -> Turning {
-        let chain = Chain::parse("bench", toml, &Registry::stock()).expect("a chain");
+        let mut registry = Registry::stock();
+        registry.add::<Fused>();
+        let chain = Chain::parse("bench", toml, &registry).expect("a chain");
         let plan = Plan::new(&chain, strategy, 1).expect("a plan");
         let core = plan.cores_of(&chain).expect("memory").remove(0);
         let mover = plan.owners().map(|owners| Mover::for_cores(&owners, 1).1.remove(0));
