@@ -3,7 +3,7 @@
 
 usage: auto.py PACELINE FOLDER [CAPTURE...]
 
-What was measured is kept in FOLDER, as JSON: what lies there is not measured again. Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
+What was measured is kept in FOLDER/auto, as JSON: what lies there is not measured again. Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
 measures; where it tries a strategy that moves or promotes flows, it learns from that how far it falls short, as `control::Chooser` does.
 """
 import json
@@ -77,7 +77,7 @@ def row(paceline, folder, name, packets):
 
 
 def main():
-    paceline, folder, captures = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    paceline, folder, captures = sys.argv[1], pathlib.Path(sys.argv[2]) / "auto", sys.argv[3:]
     folder.mkdir(parents=True, exist_ok=True)
     print("| traffic | best by hindsight | Mpps | `auto` comes to rest at | predicted | measured | of the best |")
     print("|---|---|---|---|---|---|---|")
