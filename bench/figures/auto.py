@@ -3,13 +3,14 @@
 
 usage: auto.py PACELINE FOLDER [CAPTURE...]
 
-What was measured is kept in FOLDER/auto, as JSON: what lies there is not measured again. Rates are those of virtual cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan`
-measures; where it tries a strategy that moves or promotes flows, it learns from that how far it falls short, as `control::Chooser` does.
+Each row is two runs of PACELINE, whose JSON stays in FOLDER. Prints Markdown; progress goes to stderr. Rates are those of virtual
+cores (`paceline bench compare --virtual`). What `auto` predicts from is what `paceline plan` measures; where it tries a strategy that
+moves or promotes flows, it learns from that how far it falls short, as `control::Chooser` does.
 """
-import json
-import pathlib
-import subprocess
+import os
 import sys
+
+from program import run
 
 CHAIN = "examples/edge.toml"
 CORES = 7
@@ -24,14 +25,6 @@ STRATEGIES = ["single", "rss", "rsspp", "dyssect", "scr", "scr-turns", "hybrid"]
 MOVING = ["rsspp", "dyssect", "hybrid"]
 
 
-def ask(paceline, file, *arguments):
-    if not file.exists():
-        part = file.with_suffix(".part")
-        subprocess.run([paceline, *arguments, "--json", part], check=True, stdout=subprocess.DEVNULL)
-        part.rename(file)
-    return json.loads(file.read_text())
-
-
 def restlessness(strategy, point, packet_us, balanced):
     """How much longer the busiest core is busy than if flows were where they should be."""
     if strategy != "rsspp":
@@ -43,13 +36,15 @@ def restlessness(strategy, point, packet_us, balanced):
 
 
 def row(paceline, folder, name, packets):
-    plan = ask(paceline, folder / f"{name}-plan.json", "plan", CHAIN, *packets, *COMMON, "--cores", str(CORES), "--rounds", "5")
+    plan = run(paceline, folder, f"auto-{name}-plan", [
+        "plan", CHAIN, *packets, *COMMON, "--cores", str(CORES), "--rounds", "5",
+    ])
     cores = ",".join(str(cores) for cores in range(1, CORES + 1))
-    found = ask(
-        paceline, folder / f"{name}-compare.json", "bench", "compare", CHAIN, *packets, *COMMON, "--virtual", "--cores", cores,
+    found = run(paceline, folder, f"auto-{name}-compare", [
+        "bench", "compare", CHAIN, *packets, *COMMON, "--virtual", "--cores", cores,
         "--strategies", ",".join(STRATEGIES), "--rebalance-ms", "1", "--packets", str(PACKETS),
         "--searches", "1", "--latency", "",
-    )
+    ])
     points = {(series["strategy"], point["cores"]): point for series in found["series"] for point in series["points"]}
     predicted = {
         (choice["strategy"], choice["cores"]): choice["mpps"]
@@ -77,8 +72,8 @@ def row(paceline, folder, name, packets):
 
 
 def main():
-    paceline, folder, captures = sys.argv[1], pathlib.Path(sys.argv[2]) / "auto", sys.argv[3:]
-    folder.mkdir(parents=True, exist_ok=True)
+    paceline, folder, *captures = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
     print("| traffic | best by hindsight | Mpps | `auto` comes to rest at | predicted | measured | of the best |")
     print("|---|---|---|---|---|---|---|")
     for model in MODELS:

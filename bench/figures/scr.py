@@ -4,10 +4,11 @@
 Each row is one run of PACELINE, whose JSON stays in FOLDER. Prints Markdown; progress goes to stderr.
 """
 
-import json
 import os
 import subprocess
 import sys
+
+from program import run
 
 CONNECTIONS = "datacenter:packets={packets},flows={flows},concurrent={flows},sizes=fixed:60"
 WORKLOADS = [
@@ -36,15 +37,6 @@ COMPARED = [
     ("conntrack", "`university`", WORKLOADS[3][1], [0, ADDED]),
     ("ddos", "one connection", WORKLOADS[0][1], [0, ADDED]),
 ]
-
-
-def run(paceline, folder, name, arguments):
-    """What one run of the program reports."""
-    path = os.path.join(folder, name + ".json")
-    print(" ".join(arguments), file=sys.stderr)
-    subprocess.run([paceline, *arguments, "--json", path], check=True, stdout=subprocess.DEVNULL)
-    with open(path, encoding="utf-8") as report:
-        return json.load(report)
 
 
 def chain(folder, program):
