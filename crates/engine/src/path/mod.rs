@@ -26,6 +26,8 @@ pub(crate) mod group;
 pub(crate) mod items;
 pub(crate) mod laps;
 pub(crate) mod look;
+#[cfg(test)]
+pub(crate) mod no_packets;
 pub(crate) mod packets;
 pub(crate) mod parcel;
 mod parse;

@@ -1,7 +1,7 @@
 //! Flows between phases: wherever they were, all of them are there afterwards, each on the core that gets its packets. Planted,
 //! flows that are left behind show.
 
-use io::{Closed, Fate, Frame, Port, Received};
+use io::Frame;
 use strategy::Assign;
 use wire::{Addr, Headers, Marks, Stamp};
 
@@ -9,6 +9,7 @@ use crate::chain::Chain;
 use crate::chain::registry::Registry;
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
+use crate::path::no_packets::NoPackets;
 use crate::strategies::AUTO;
 use crate::strategies::auto::candidates::owners;
 use crate::strategies::auto::transfer::{Flows, divide, replicate, shelve};
@@ -20,32 +21,6 @@ const CORES: usize = 3;
 const FLOWS: u64 = 200;
 
 const END: Stamp = Stamp { seq: 10 * FLOWS, time_ns: 10 * FLOWS };
-
-/// Nothing is read of it.
-struct Nothing;
-
-impl Port for Nothing {
-    fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
-        Received::End
-    }
-
-    fn consumed(&self) -> u64 {
-        0
-    }
-
-    fn bytes<'a>(&'a self, _: &'a Frame) -> &'a [u8] {
-        &[]
-    }
-
-    fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
-        &mut []
-    }
-
-    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
-        frames.clear();
-        Ok(fates.len())
-    }
-}
 
 fn chain() -> Chain {
     let toml = "[[function]]\nuse = \"source-statistics\"\nflows = 512\n[[function]]\nuse = \"flow-statistics\"\nflows = 512";
@@ -84,7 +59,7 @@ impl Bench {
                 batch.frames.push(Frame::without_bytes(stamp));
                 batch.frames[0].entry = entry;
                 (batch.headers[0], batch.live) = (headers, 1);
-                core.process(&mut batch, &Nothing, &mut ());
+                core.process(&mut batch, &NoPackets::ended(), &mut ());
             }
             self.next += 1;
         }

@@ -4,12 +4,13 @@
 use std::slice;
 
 use control::{Change, Status, promotion};
-use io::{Closed, Fate, Frame, Port, Received};
+use io::{Frame, Received};
 use wire::{Headers, Marks, Stamp};
 
 use crate::chain::Chain;
 use crate::chain::registry::Registry;
 use crate::path::batch::Batch;
+use crate::path::no_packets::NoPackets;
 use crate::path::receive::Intake;
 use crate::strategies::HYBRID;
 use crate::strategies::hybrid::core::Core;
@@ -26,32 +27,6 @@ const PACKETS: u64 = 10;
 const SLOT: u16 = 3;
 
 const END: Stamp = Stamp { seq: PACKETS, time_ns: PACKETS };
-
-/// Nothing comes, and what is sent is gone.
-struct Nothing;
-
-impl Port for Nothing {
-    fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
-        Received::End
-    }
-
-    fn consumed(&self) -> u64 {
-        0
-    }
-
-    fn bytes<'a>(&'a self, _: &'a Frame) -> &'a [u8] {
-        &[]
-    }
-
-    fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
-        &mut []
-    }
-
-    fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
-        frames.clear();
-        Ok(fates.len())
-    }
-}
 
 fn chain() -> Chain {
     let toml = "[[function]]\nuse = \"source-statistics\"\nflows = 16\n[[function]]\nuse = \"flow-statistics\"\nflows = 16";
@@ -70,7 +45,7 @@ fn alone(chain: &Chain) -> Vec<u64> {
         batch.headers[seq as usize] = headers();
         batch.live |= 1 << seq;
     }
-    core.process(&mut batch, &Nothing, &mut ());
+    core.process(&mut batch, &NoPackets::ended(), &mut ());
     core.stages().map(|stage| stage.digest(END)).collect()
 }
 
@@ -104,8 +79,8 @@ fn told_at(slot: u16, chain: &Chain) -> Vec<Vec<u64>> {
     // The owner's copy comes to the other one after its first turn.
     for _ in 0..4 {
         for (core, chain) in cores.iter_mut().zip(&mut chains) {
-            if core.receive(&mut Nothing, chain, &mut batch) == Received::Frames {
-                core.step(chain, &mut batch, &Nothing, &mut ());
+            if core.receive(&mut NoPackets::ended(), chain, &mut batch) == Received::Frames {
+                core.step(chain, &mut batch, &NoPackets::ended(), &mut ());
             }
         }
     }

@@ -262,41 +262,8 @@ mod tests {
 
     use super::*;
     use crate::chain::registry::Registry;
+    use crate::path::no_packets::NoPackets;
     use crate::strategies::SCR_TURNS;
-
-    /// Panics where packets are taken, or has none.
-    struct Empty {
-        panics: bool,
-    }
-
-    impl Port for Empty {
-        fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
-            assert!(!self.panics, "planted");
-            Received::Idle
-        }
-
-        fn consumed(&self) -> u64 {
-            0
-        }
-
-        fn bytes<'a>(&'a self, _: &'a Frame) -> &'a [u8] {
-            &[]
-        }
-
-        fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
-            &mut []
-        }
-
-        fn transmit(&mut self, frames: &mut Vec<Frame>, _: &[Fate]) -> Result<usize, Closed> {
-            Ok(frames.drain(..).count())
-        }
-
-        fn take_over(&mut self, _: &[Frame]) -> Result<(), Foreign> {
-            Ok(())
-        }
-
-        fn hand_over(&mut self, _: &[Frame]) {}
-    }
 
     /// The others do not wait for what nobody publishes.
     #[test]
@@ -307,11 +274,11 @@ mod tests {
         let mut cores = plan.cores_of(&chain).expect("memory");
         let mut intakes = plan.team(&chain).intakes;
         let mut batch = Batch::new();
-        let mut receive = |core: usize, panics: bool| {
-            intakes[core].receive(&mut Empty { panics }, &mut cores[core], &mut batch)
+        let mut receive = |core: usize, port: fn() -> Received| {
+            intakes[core].receive(&mut NoPackets(port), &mut cores[core], &mut batch)
         };
-        assert_eq!(receive(1, false), Received::Idle);
-        catch_unwind(AssertUnwindSafe(|| receive(0, true))).expect_err("planted");
-        assert_eq!(receive(1, false), Received::End);
+        assert_eq!(receive(1, || Received::Idle), Received::Idle);
+        catch_unwind(AssertUnwindSafe(|| receive(0, || panic!("planted")))).expect_err("planted");
+        assert_eq!(receive(1, || Received::Idle), Received::End);
     }
 }
