@@ -31,8 +31,7 @@ impl<K: FlowKey> KeyGroup<K> {
                 shelf.table(parts.of(packet)).prefetch_bucket(located.wanted[packet].hash());
             }
         };
-        let mut looked_for = batch.live & !said;
-        ask(located, looked_for);
+        ask(located, batch.live & !said);
         let mut right = 0;
         for packet in bits(said) {
             let found = said_flow(shelf.table(parts.of(packet)), shelf.said.slots[packet], packet, batch);
@@ -41,13 +40,13 @@ impl<K: FlowKey> KeyGroup<K> {
                 right |= 1 << packet;
             }
         }
+        let wrong = said & !right;
         // No later than those whose buckets are on their way.
-        ask(located, said & !right);
-        looked_for |= said & !right;
-        for packet in bits(looked_for) {
+        ask(located, wrong);
+        for packet in bits(batch.live & !right) {
             located.slots[packet] = shelf.table(parts.of(packet)).candidate(located.wanted[packet].hash());
         }
-        shelf.said.wrong |= said & !right;
+        shelf.said.wrong |= wrong;
         right
     }
 
