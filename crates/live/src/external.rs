@@ -16,33 +16,39 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct ExternalAddresses(Arc<Shared>);
 
 struct Shared {
-    has: Mutex<Box<dyn Fn(IpAddr) -> bool + Send>>,
-    /// How often they were changed, and which of the changes interfaces go by.
-    changes: AtomicU64,
+    asked: Mutex<Asked>,
+    /// The change that interfaces go by.
     in_force: AtomicU64,
+}
+
+/// What interfaces are to go by.
+struct Asked {
+    has: Box<dyn Fn(IpAddr) -> bool + Send>,
+    /// How often it was changed.
+    changes: u64,
 }
 
 impl fmt::Debug for ExternalAddresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExternalAddresses").field("changes", &self.0.changes).finish_non_exhaustive()
+        f.debug_struct("ExternalAddresses").field("changes", &self.changes()).finish_non_exhaustive()
     }
 }
 
 impl ExternalAddresses {
     /// Those of which `has` says so.
     pub fn new(has: impl Fn(IpAddr) -> bool + Send + 'static) -> ExternalAddresses {
-        let (changes, in_force) = (AtomicU64::new(0), AtomicU64::new(0));
-        ExternalAddresses(Arc::new(Shared { has: Mutex::new(Box::new(has)), changes, in_force }))
+        let asked = Mutex::new(Asked { has: Box::new(has), changes: 0 });
+        ExternalAddresses(Arc::new(Shared { asked, in_force: AtomicU64::new(0) }))
     }
 
     /// From here on they are those of which `has` says so. Returns when the interfaces of the port go by it, after some 50 ms;
     /// after a second at most. Says whether they do.
     pub fn change(&self, has: impl Fn(IpAddr) -> bool + Send + 'static) -> bool {
         let change = {
-            let mut before = self.lock();
-            *before = Box::new(has);
-            // With the lock, so that nobody takes the ones before for this change.
-            self.0.changes.fetch_add(1, Ordering::Relaxed) + 1
+            let mut asked = self.lock();
+            let changes = asked.changes + 1;
+            *asked = Asked { has: Box::new(has), changes };
+            changes
         };
         let begin = Instant::now();
         while self.0.in_force.load(Ordering::Relaxed) < change {
@@ -56,14 +62,13 @@ impl ExternalAddresses {
 
     /// Those of `addresses` that the chain has, and the others.
     pub fn split(&self, addresses: &[IpAddr]) -> (Vec<IpAddr>, Vec<IpAddr>) {
-        let has = self.lock();
-        addresses.iter().copied().partition(|address| has(*address))
+        let asked = self.lock();
+        addresses.iter().copied().partition(|address| (asked.has)(*address))
     }
 
     /// How often they were changed.
     pub(crate) fn changes(&self) -> u64 {
-        let _has = self.lock();
-        self.0.changes.load(Ordering::Relaxed)
+        self.lock().changes
     }
 
     /// Interfaces go by this change.
@@ -71,8 +76,8 @@ impl ExternalAddresses {
         self.0.in_force.store(change, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Box<dyn Fn(IpAddr) -> bool + Send>> {
-        self.0.has.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

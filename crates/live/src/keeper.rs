@@ -278,9 +278,10 @@ fn keep(
     while !is_over.load(Ordering::Relaxed) {
         let has_changed = hears(socket);
         if let Some(external) = external
-            && external.changes() != change
+            && let changes = external.changes()
+            && changes != change
         {
-            change = external.changes();
+            change = changes;
             kept.iter_mut().for_each(|kept| kept.tell_addresses(&addresses, Some(external)));
             external.are_in_force(change);
         }

@@ -1,5 +1,6 @@
 //! What is controlled.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,8 +43,12 @@ pub struct Subject {
 
 /// Which addresses are a chain's though they may be this host's.
 pub fn external(chain: &Chain) -> ExternalAddresses {
-    let chain = chain.clone();
-    ExternalAddresses::new(move |address| chain.translates_to(address))
+    ExternalAddresses::new(of_chains(vec![chain.clone()]))
+}
+
+/// The same of several chains.
+fn of_chains(chains: Vec<Chain>) -> impl Fn(IpAddr) -> bool + Send {
+    move |address| chains.iter().any(|chain| chain.translates_to(address))
 }
 
 impl Subject {
@@ -85,12 +90,10 @@ impl Subject {
         let before = reloads.current().map(|(before, _)| before);
         let before = before.filter(|before| before.side_prefixes() != chain.side_prefixes());
         let Some(before) = before else { return reloads.reload(chain).map_err(|error| error.to_string()) };
-        let (old, new) = (before.clone(), chain.clone());
-        self.external.change(move |address| old.translates_to(address) || new.translates_to(address));
-        let in_force = chain.clone();
+        let after = chain.clone();
+        self.external.change(of_chains(vec![before.clone(), after.clone()]));
         let reloaded = reloads.reload(chain);
-        let in_force = if reloaded.is_ok() { in_force } else { Chain::clone(&before) };
-        self.external.change(move |address| in_force.translates_to(address));
+        self.external.change(of_chains(vec![if reloaded.is_ok() { after } else { before }]));
         reloaded.map_err(|error| error.to_string())
     }
 
