@@ -73,7 +73,7 @@ fn names_are_answered(strategy: &str, cores: &str) {
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
     let route = ["--mode", "route", "--socket", "xdp", "--strategy", strategy, "--cores", cores];
     let run = lan.start(&[&["examples/gateway.toml"], &route[..]].concat(), &[]);
-    let bind = |address: &str| lan.right.inside(|| UdpSocket::bind(address)).expect("its own address");
+    let bind = |address: &str| lan.right.bound(|| UdpSocket::bind(address));
     let (server, forger) = (bind(SERVER), bind("203.0.113.2:5353"));
     server.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
     let goes_on = AtomicBool::new(true);
@@ -81,7 +81,7 @@ fn names_are_answered(strategy: &str, cores: &str) {
         let serving = scope.spawn(|| serve(&server, &forger, &goes_on));
         let ending = Ending(&goes_on);
         for id in 0..QUERIES {
-            let socket = lan.left.inside(|| UdpSocket::bind("10.0.0.10:0")).expect("its own address");
+            let socket = lan.left.bound(|| UdpSocket::bind("10.0.0.10:0"));
             socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
             let query = query(id, &format!("host{id}.example.com"));
             socket.send_to(&query, SERVER).expect("it is sent");

@@ -163,7 +163,7 @@ fn served<T>(net: &Net, what: impl FnOnce() -> T) -> T {
     let goes_on = AtomicBool::new(true);
     let listen = |(number, backend): (u8, &Namespace)| {
         let own = SocketAddr::from(([198, 51, 100, 20 + number], 8_080));
-        let listener = backend.inside(|| TcpListener::bind(own)).expect("its own address");
+        let listener = backend.bound(|| TcpListener::bind(own));
         listener.set_nonblocking(true).expect("a socket");
         (listener, number)
     };

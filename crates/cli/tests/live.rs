@@ -87,7 +87,7 @@ fn start_in(namespace: &Namespace, arguments: &[&str]) -> Running {
 pub fn transfer((left, to): (&Namespace, &str), (right, own): (&Namespace, &str), bytes: usize) -> bool {
     let (address, own): (SocketAddr, SocketAddr) = (to.parse().expect("one"), own.parse().expect("one"));
     let sent: Vec<u8> = (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect();
-    let listener = right.inside(|| TcpListener::bind(own)).expect("the address is its own");
+    let listener = right.bound(|| TcpListener::bind(own));
     listener.set_nonblocking(true).expect("a socket");
     thread::scope(|scope| {
         let echo = scope.spawn(|| -> std::io::Result<()> {
@@ -430,7 +430,7 @@ fn what_is_dropped_does_not_arrive() {
     std::fs::write(&chain, list).expect("a folder of the test");
     let running = lan.start(&[&chain, "--inside", "in", "--outside", "out", "--json", "-"]);
     let receive = |port: u16, within: Duration| {
-        let socket = lan.right.inside(|| UdpSocket::bind(("192.0.2.2", port))).expect("its own");
+        let socket = lan.right.bound(|| UdpSocket::bind(("192.0.2.2", port)));
         socket.set_read_timeout(Some(within)).expect("a socket");
         let send = || UdpSocket::bind("192.0.2.1:0")?.send_to(b"hello", ("192.0.2.2", port));
         lan.left.inside(send).expect("it is sent");

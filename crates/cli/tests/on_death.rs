@@ -51,9 +51,9 @@ impl Drop for BpfFileSystem {
 
 /// When datagrams arrive that are sent every millisecond, as long as `what` takes.
 fn arrivals(from: &Namespace, to: &Namespace, address: &str, what: impl FnOnce()) -> Vec<Instant> {
-    let receiver = to.inside(|| UdpSocket::bind(address)).expect("its own address");
+    let receiver = to.bound(|| UdpSocket::bind(address));
     receiver.set_read_timeout(Some(Duration::from_millis(5))).expect("a socket");
-    let sender = from.inside(|| UdpSocket::bind("0.0.0.0:0")).expect("any");
+    let sender = from.bound(|| UdpSocket::bind("0.0.0.0:0"));
     let (goes_on, arrived) = (AtomicBool::new(true), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         scope.spawn(|| {

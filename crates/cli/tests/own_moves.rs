@@ -36,11 +36,10 @@ fn datagrams_stay_in_order(queues: u32, cores: &str) {
         &[],
     );
     assert!(run.said.contains(OWN) && run.said.contains(MOVES), "{}", run.said);
-    let receives = lan.right.inside(|| UdpSocket::bind("192.0.2.2:7000")).expect("it is its own");
+    let receives = lan.right.bound(|| UdpSocket::bind("192.0.2.2:7000"));
     receives.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let senders: Vec<UdpSocket> = (0..FLOWS)
-        .map(|flow| lan.left.inside(|| UdpSocket::bind(("192.0.2.1", 20_000 + flow))).expect("it is free"))
-        .collect();
+    let senders: Vec<UdpSocket> =
+        (0..FLOWS).map(|flow| lan.left.bound(|| UdpSocket::bind(("192.0.2.1", 20_000 + flow)))).collect();
     let (mut last, mut buffer, mut sent) = (HashMap::new(), [0; 64], 0);
     for arrived in 0..PACKETS {
         while sent < PACKETS.min(arrived + AHEAD) {
@@ -92,11 +91,10 @@ fn mappings_go_along() {
     let mode = ["--socket", "xdp", "--mode", "route", "--move-every", "20"];
     let run = lan.start(&[&[&*chain, "--strategy", "rsspp", "--cores", "2"], &mode[..]].concat(), &[]);
     assert!(run.said.contains(OWN) && run.said.contains(MOVES), "{}", run.said);
-    let server = lan.right.inside(|| UdpSocket::bind("203.0.113.2:7000")).expect("it is its own");
+    let server = lan.right.bound(|| UdpSocket::bind("203.0.113.2:7000"));
     server.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let clients: Vec<UdpSocket> = (0..60_u16)
-        .map(|flow| lan.left.inside(|| UdpSocket::bind(("10.0.0.10", 30_000 + flow))).expect("it is free"))
-        .collect();
+    let clients: Vec<UdpSocket> =
+        (0..60_u16).map(|flow| lan.left.bound(|| UdpSocket::bind(("10.0.0.10", 30_000 + flow)))).collect();
     let (mut buffer, mut ports) = ([0; 64], HashMap::new());
     for round in 0..20_u16 {
         for (flow, client) in (0_u16..).zip(&clients) {
@@ -135,10 +133,8 @@ fn a_loaded_core_gives_entries_away() {
     };
     // Flows of one core alone.
     let of_core_0: Vec<u16> = (20_000..).filter(|port| number(&why(*port)["core"]) == 0).take(6).collect();
-    let senders: Vec<UdpSocket> = of_core_0
-        .iter()
-        .map(|port| lan.left.inside(|| UdpSocket::bind(("192.0.2.1", *port))).expect("it is free"))
-        .collect();
+    let senders: Vec<UdpSocket> =
+        of_core_0.iter().map(|port| lan.left.bound(|| UdpSocket::bind(("192.0.2.1", *port)))).collect();
     let begin = Instant::now();
     loop {
         for _ in 0..20 {

@@ -70,12 +70,12 @@ fn each_core_gets_its_packets(queues: u32, cores: usize) {
     know_each_other(&lan);
     let run = start(&lan, &cores.to_string(), &[]);
     assert!(run.said.contains(OWN), "{}", run.said);
-    let receives = lan.right.inside(|| UdpSocket::bind("192.0.2.2:7000")).expect("it is its own");
+    let receives = lan.right.bound(|| UdpSocket::bind("192.0.2.2:7000"));
     receives.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let sent: Vec<(u16, u64)> = (0..60).map(|flow| (20_000 + 7 * flow, 5 + u64::from(flow) % 3)).collect();
     let mut buffer = [0; 64];
     for (port, count) in &sent {
-        let sends = lan.left.inside(|| UdpSocket::bind(("192.0.2.1", *port))).expect("it is free");
+        let sends = lan.left.bound(|| UdpSocket::bind(("192.0.2.1", *port)));
         for at in 0..*count {
             sends.send_to(&at.to_be_bytes(), "192.0.2.2:7000").expect("it is sent");
             let (len, from) = receives.recv_from(&mut buffer).expect("it arrives");
@@ -272,11 +272,11 @@ fn translates(lan: &Lan, start: impl FnOnce(&str) -> Run) -> Value {
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
     let run = start(&lan.folder.nat_chain());
     assert!(run.said.contains(OWN), "{}", run.said);
-    let server = lan.right.inside(|| UdpSocket::bind("203.0.113.2:7000")).expect("it is its own");
+    let server = lan.right.bound(|| UdpSocket::bind("203.0.113.2:7000"));
     server.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let mut buffer = [0; 64];
     for flow in 0..100_u16 {
-        let client = lan.left.inside(|| UdpSocket::bind(("10.0.0.10", 30_000 + flow))).expect("it is free");
+        let client = lan.left.bound(|| UdpSocket::bind(("10.0.0.10", 30_000 + flow)));
         client.set_read_timeout(Some(PATIENCE)).expect("a socket");
         client.send_to(&flow.to_be_bytes(), "203.0.113.2:7000").expect("it is sent");
         let (_, from) = server.recv_from(&mut buffer).expect("it arrives");
@@ -384,11 +384,10 @@ fn cores_take_turns(queues: u32, cores: &str) {
     fs::write(lan.folder.file("flows.toml"), "[[function]]\nuse = \"flow-statistics\"\n").expect("a folder");
     know_each_other(&lan);
     let run = start_in_turns(&lan, "flows.toml", cores, &[]);
-    let receives = lan.right.inside(|| UdpSocket::bind("192.0.2.2:7000")).expect("it is its own");
+    let receives = lan.right.bound(|| UdpSocket::bind("192.0.2.2:7000"));
     receives.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let senders: Vec<UdpSocket> = (0..FLOWS)
-        .map(|flow| lan.left.inside(|| UdpSocket::bind(("192.0.2.1", 20_000 + flow))).expect("it is free"))
-        .collect();
+    let senders: Vec<UdpSocket> =
+        (0..FLOWS).map(|flow| lan.left.bound(|| UdpSocket::bind(("192.0.2.1", 20_000 + flow)))).collect();
     let (mut seen, mut buffer, mut sent) = (HashSet::new(), [0; 64], 0);
     for arrived in 0..PACKETS {
         while sent < PACKETS.min(arrived + AHEAD) {
@@ -453,9 +452,9 @@ fn another_external_address(label: &str, more: &[&str]) {
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
     let chain = lan.folder.nat_chain();
     let run = lan.start(&[&[&*chain, "--socket", "xdp", "--mode", "route"], more].concat(), &[]);
-    let server = lan.right.inside(|| UdpSocket::bind("203.0.113.2:7000")).expect("it is its own");
+    let server = lan.right.bound(|| UdpSocket::bind("203.0.113.2:7000"));
     server.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let client = lan.left.inside(|| UdpSocket::bind("10.0.0.10:30000")).expect("it is free");
+    let client = lan.left.bound(|| UdpSocket::bind("10.0.0.10:30000"));
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let text = fs::read_to_string(&chain).expect("it was written");
     let other = text.replace("203.0.113.1", "203.0.113.9");

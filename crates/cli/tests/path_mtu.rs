@@ -121,8 +121,8 @@ impl Net {
 fn echo(net: &Net, from: &str, to: &str) -> bool {
     let to: SocketAddr = to.parse().expect("one");
     let sent: Vec<u8> = (0..DATAGRAM).map(|at| ((at * 31) >> 3) as u8).collect();
-    let server = net.right.inside(|| UdpSocket::bind(to)).expect("its own address");
-    let client = net.left.inside(|| UdpSocket::bind(from)).expect("its own address");
+    let server = net.right.bound(|| UdpSocket::bind(to));
+    let client = net.left.bound(|| UdpSocket::bind(from));
     for socket in [&server, &client] {
         socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
     }
@@ -235,7 +235,7 @@ fn who_takes_no_notice_of_the_path_mtu_gets_nothing_through() {
     std::fs::write(&chain, TRACK).expect("a folder of the test");
     let run = net.start(&chain, "single", "1");
     let to = SocketAddr::from(([198, 51, 100, 2], 7_000));
-    let listener = net.right.inside(|| TcpListener::bind(to)).expect("its own address");
+    let listener = net.right.bound(|| TcpListener::bind(to));
     let mut stream = net.left.inside(|| TcpStream::connect_timeout(&to, PATIENCE)).expect("it answers");
     let (mut accepted, _) = listener.accept().expect("it connected");
     accepted.set_read_timeout(Some(Duration::from_millis(1_500))).expect("a socket");

@@ -314,9 +314,9 @@ fn what_is_for_the_host_reaches_it() {
     fs::write(&chain, service).expect("a folder of the test");
     let run = lan.start(&[&chain, "--mode", "route", "--socket", "xdp"], &[]);
     assert!(!run.said.contains("for-host"), "{}", run.said);
-    let server = lan.gateway.inside(|| UdpSocket::bind("203.0.113.1:5353")).expect("its own address");
+    let server = lan.gateway.bound(|| UdpSocket::bind("203.0.113.1:5353"));
     server.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    let client = lan.left.inside(|| UdpSocket::bind("10.0.0.10:0")).expect("its own address");
+    let client = lan.left.bound(|| UdpSocket::bind("10.0.0.10:0"));
     client.send_to(b"a question", "198.51.100.10:53").expect("it is sent");
     let mut buffer = [0; 64];
     let (len, from) = server.recv_from(&mut buffer).expect("it reaches the host");

@@ -256,8 +256,8 @@ fn a_gateway_stays_as_it_is() {
     // The router learns both neighbours.
     lan.left.ping("203.0.113.2", 1);
     assert!(lan.left.ping("203.0.113.2", 2), "a host outside");
-    let listener = lan.right.inside(|| TcpListener::bind(SERVER)).expect("its own address");
-    let socket = lan.right.inside(|| UdpSocket::bind(ECHO)).expect("its own address");
+    let listener = lan.right.bound(|| TcpListener::bind(SERVER));
+    let socket = lan.right.bound(|| UdpSocket::bind(ECHO));
     let (done, begin) = (Done::default(), Instant::now());
     // Where the tables of another chain lie is the allocator's choice each time: so much of a run is without reloads.
     let (mut reloaded, mut quiet) = (Vec::new(), Vec::new());

@@ -2,7 +2,9 @@
 
 mod lab;
 
-use std::panic;
+use std::net::UdpSocket;
+use std::time::Duration;
+use std::{panic, thread};
 
 use lab::Lab;
 use paceline_live::Interface;
@@ -34,6 +36,27 @@ fn a_panic_leaves_nothing_either() {
         left.inside(|| panic!("planted"))
     }));
     assert!(outcome.is_err() && !exists(&name));
+}
+
+/// As where a program is being started beside: it has a copy of the socket for a moment longer than its owner.
+#[test]
+fn an_address_that_is_about_to_be_free_is_waited_for() {
+    let Some(mut lab) = Lab::new("bound") else { return };
+    let namespace = lab.namespace("one");
+    namespace.ip("link set lo up");
+    let bind = || UdpSocket::bind("127.0.0.1:7000");
+    let first = namespace.bound(bind);
+    let copy = first.try_clone().expect("a socket");
+    drop(first);
+    assert!(namespace.inside(bind).is_err(), "the copy has it");
+    let second = thread::scope(|scope| {
+        scope.spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(copy);
+        });
+        namespace.bound(bind)
+    });
+    assert_eq!(second.local_addr().expect("it is bound").port(), 7_000);
 }
 
 fn exists(name: &str) -> bool {

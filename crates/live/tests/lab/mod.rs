@@ -15,15 +15,19 @@
 #![allow(unsafe_code, dead_code)]
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// What the names of all namespaces of tests begin with.
 const PREFIX: &str = "paceline-";
 const NAMESPACES: &str = "/run/netns";
+/// So soon a program that is being started has let go of the sockets that it got copies of, on a busy machine.
+const LETS_GO: Duration = Duration::from_secs(10);
 
 /// The namespaces of one test.
 pub struct Lab {
@@ -189,12 +193,27 @@ impl Namespace {
         })
     }
 
+    /// A socket that `bind` binds to an address of this namespace. It is waited for, up to [`LETS_GO`], where the
+    /// address was another socket's a moment ago: a program that a test beside this one starts holds copies of all
+    /// sockets of this process, until the kernel has replaced it by what it is to execute.
+    pub fn bound<S: Send>(&self, bind: impl Fn() -> io::Result<S> + Sync) -> S {
+        let until = Instant::now() + LETS_GO;
+        loop {
+            match self.inside(&bind) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                bound => return bound.unwrap_or_else(|error| panic!("an address of {}: {error}", self.name)),
+            }
+        }
+    }
+
     /// Moves the calling thread into it, for good.
     pub fn enter(&self) {
         let file = File::open(Path::new(NAMESPACES).join(&self.name)).expect("the lab has made it");
         // SAFETY: the file outlives the call, which changes the network namespace of this thread alone.
         let entered = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-        assert_eq!(entered, 0, "cannot enter {}: {}", self.name, std::io::Error::last_os_error());
+        assert_eq!(entered, 0, "cannot enter {}: {}", self.name, io::Error::last_os_error());
     }
 
     /// Writes a file of the kernel's settings (`/proc/sys/net/...`) as this namespace has it.
@@ -246,7 +265,7 @@ fn set_checksum_offload(interface: &str, is_on: bool) {
     const ETHTOOL_STXCSUM: u32 = 0x17;
     // SAFETY: all arguments are plain numbers; the descriptor is closed below.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    assert!(socket >= 0, "{}", std::io::Error::last_os_error());
+    assert!(socket >= 0, "{}", io::Error::last_os_error());
     let mut value = [ETHTOOL_STXCSUM, u32::from(is_on)];
     // SAFETY: all bytes 0 is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -254,7 +273,7 @@ fn set_checksum_offload(interface: &str, is_on: bool) {
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
     // SAFETY: the request and its value (`struct ethtool_value`) outlive the call.
     let done = unsafe { libc::ioctl(socket, libc::SIOCETHTOOL as _, &mut request) };
-    assert_eq!(done, 0, "checksums of {interface}: {}", std::io::Error::last_os_error());
+    assert_eq!(done, 0, "checksums of {interface}: {}", io::Error::last_os_error());
     // SAFETY: it was opened above.
     unsafe { libc::close(socket) };
 }

@@ -88,11 +88,10 @@ fn each_packet_comes_once(queues: u32, cores: usize, is_spread: bool) {
     let mut ports = bridge(&middle, cores, is_spread).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(LivePort::at_home(&mut ports), FRAMES, "before the first packet");
     let mut rss = Rss::new(fields::<Connection>(), cores, INDIRECTION_SIZES[0]);
-    let receives = right.inside(|| UdpSocket::bind("192.0.2.2:9")).expect("it is its own");
+    let receives = right.bound(|| UdpSocket::bind("192.0.2.2:9"));
     receives.set_nonblocking(true).expect("a socket");
-    let senders: Vec<UdpSocket> = (0..40_u16)
-        .map(|flow| left.inside(|| UdpSocket::bind(("192.0.2.1", 5_000 + flow))).expect("it is free"))
-        .collect();
+    let senders: Vec<UdpSocket> =
+        (0..40_u16).map(|flow| left.bound(|| UdpSocket::bind(("192.0.2.1", 5_000 + flow)))).collect();
     let (mut frames, mut buffer) = (Vec::with_capacity(64), [0; 16]);
     let (mut by_core, mut numbers) = (vec![0; cores], HashSet::with_capacity(1 << 16));
     let (mut arrived, mut sent, begin) = (0_u64, 0_u64, Instant::now());

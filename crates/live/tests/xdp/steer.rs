@@ -232,7 +232,7 @@ fn the_host_answers_for_what_is_passed_to_it() {
     let port =
         Steering { pass_neighbours: true, pass_ports: vec![HostPort::Tcp(8080)], ..Steering::default() };
     let _steers = steers(&right, "r0", &port);
-    let listens = right.inside(|| std::net::TcpListener::bind("192.0.2.2:8080")).expect("it is free");
+    let listens = right.bound(|| std::net::TcpListener::bind("192.0.2.2:8080"));
     let address = listens.local_addr().expect("it is bound");
     let reached = left.inside(|| {
         std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(60)).is_ok()
