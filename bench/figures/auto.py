@@ -18,7 +18,7 @@ PACKETS = 150_000
 MODELS = ["uniform", "zipf", "elephant", "datacenter", "backbone", "university", "single-flow", "syn-flood", "port-scan"]
 COMMON = ["--dispatch-ns", "105"]
 # As in `control::Chooser`.
-GAIN, CORE = 1.05, 0.995
+GAIN, CORE, LOST = 1.05, 0.995, 0.01
 # What may take part: all but `shared`, as in a run of `auto`.
 STRATEGIES = ["single", "rss", "rsspp", "dyssect", "scr", "scr-turns", "hybrid"]
 # Those that move or promote flows: what is predicted of them holds if flows are where they should be.
@@ -27,12 +27,17 @@ MOVING = ["rsspp", "dyssect", "hybrid"]
 
 def restlessness(strategy, point, packet_us, balanced):
     """How much longer the busiest core is busy than if flows were where they should be."""
-    if strategy != "rsspp":
+    if point["loss"] > LOST:
+        # While packets are lost cores count as busy all the time.
+        busy = 1.0
+    elif strategy == "rsspp":
+        loads = [load for load in point["loads"] if 4 * len(point["loads"]) * load["share"] >= 1]
+        each = min(load["busy"] / (load["share"] * (1 - load["loss"])) for load in loads)
+        busy = max(load["share"] for load in loads) * each
+    else:
         # Shares are of queues there, and cores step packets of others, too.
-        return max(1.0, max(load["busy"] for load in point["loads"]) / point["mpps"] / (balanced * packet_us))
-    loads = [load for load in point["loads"] if 4 * len(point["loads"]) * load["share"] >= 1]
-    each = min(load["busy"] / (point["mpps"] * load["share"] * (1 - load["loss"])) for load in loads)
-    return max(1.0, max(load["share"] for load in loads) * each / (balanced * packet_us))
+        busy = max(load["busy"] for load in point["loads"])
+    return max(1.0, busy / point["mpps"] / (balanced * packet_us))
 
 
 def row(paceline, folder, name, packets):
@@ -55,8 +60,11 @@ def row(paceline, folder, name, packets):
     now, restless, tried = ("rss", CORES), dict.fromkeys(MOVING, 1.0), []
     rate = lambda choice: predicted[choice] / restless.get(choice[0], 1.0)
     worth = lambda choice: rate(choice) * CORE ** (choice[1] - 1)
-    while worth(best := max(predicted, key=worth)) >= GAIN * worth(now) and best not in tried:
+    while worth(best := max(predicted, key=worth)) >= GAIN * worth(now):
         now = best
+        if now in tried:
+            # What it does is known by now.
+            break
         tried.append(now)
         if now[0] in MOVING:
             packet_us = 1 / points["single", 1]["mpps"]

@@ -90,6 +90,15 @@ pub struct Work {
     pub busy_ns: u64,
 }
 
+/// An epoch, beside what each core did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// How long it was.
+    pub elapsed_ns: u64,
+    /// Packets that found no room where they were to wait for the cores.
+    pub lost: u64,
+}
+
 /// A change that is decided on, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
@@ -140,6 +149,10 @@ const REPLAY: f64 = 0.28;
 /// Packets of other cores that `hybrid` has cores step for each packet, from which on it is told what one costs.
 const REPLAYS: f64 = 0.25;
 
+/// Where more packets are lost than this share cores could do no more than they did, even if they paused: packets, or
+/// moved flows, come in bursts that queues do not hold.
+const LOST: f64 = 0.01;
+
 /// A sequencer's time for a packet, ns, which nobody measures while a run goes on: in the table of `docs/scr.md` it is 27 to 41.
 const SEQUENCER_NS: f64 = 35.0;
 
@@ -170,7 +183,7 @@ pub struct Chooser {
     /// What nobody measures while a run goes on.
     beside: Beside,
     /// How much longer cores are busy under a strategy that moves or promotes flows than if these were where it wants them, and moving
-    /// them cost nothing: a factor for each.
+    /// them cost nothing: a factor for each. While packets are lost cores count as busy all the time.
     excess: [f64; 3],
     /// What has promised more, and in how many epochs.
     ahead: Option<(Spreading, u32)>,
@@ -233,11 +246,11 @@ impl Chooser {
         (self.packet_ns, self.replay_ns)
     }
 
-    /// The end of an epoch with so many packets by entry, in which the cores that ran did this.
+    /// The end of an epoch, `span`, with so many packets by entry, in which the cores that ran did this.
     ///
     /// # Panics
     /// If there are not as many loads as entries.
-    pub fn end_epoch(&mut self, loads: &[u64], cores: &[Work]) -> Epoch {
+    pub fn end_epoch(&mut self, loads: &[u64], cores: &[Work], span: Span) -> Epoch {
         let packets: u64 = cores.iter().map(|core| core.packets).sum();
         if packets < PACKETS {
             return Epoch::default();
@@ -246,7 +259,7 @@ impl Chooser {
         for (sum, load) in self.loads.iter_mut().zip(loads) {
             *sum = *sum - *sum / 4 + load;
         }
-        self.learn(packets, cores);
+        self.learn(packets, cores, span);
         let busiest_ns = cores.iter().map(|core| core.busy_ns).max().unwrap_or(0);
         let measured_mpps = (busiest_ns > 0).then(|| packets as f64 * 1e3 / busiest_ns as f64);
         let decision = self.decide();
@@ -254,11 +267,13 @@ impl Chooser {
     }
 
     /// What packets cost, from the time that cores spent on them.
-    fn learn(&mut self, packets: u64, cores: &[Work]) {
+    fn learn(&mut self, packets: u64, cores: &[Work], Span { elapsed_ns, lost }: Span) {
         // Of the core that was interrupted least, of those that had something to do.
         let had_work = |core: &&Work| 4 * core.packets * cores.len() as u64 >= packets;
         let of_core = |core: &Work| core.busy_ns as f64 / core.packets as f64;
         let each_ns = cores.iter().filter(had_work).map(of_core).fold(f64::INFINITY, f64::min);
+        let is_full = lost as f64 > LOST * (packets + lost) as f64;
+        let full_ns = if is_full { elapsed_ns as f64 } else { 0.0 };
         let others = self.now.cores.saturating_sub(1) as f64;
         let writing_ns = match self.now.spreading {
             Spreading::ScrTurns => self.costs().writing_ns(),
@@ -279,7 +294,7 @@ impl Chooser {
                     Spreading::Rsspp => self.shares(self.now.cores).1,
                     _ => shards_share(&self.loads, self.now.cores),
                 };
-                self.exceed(busiest as f64 * each_ns, packets as f64 * share * packet_ns);
+                self.exceed(full_ns.max(busiest as f64 * each_ns), packets as f64 * share * packet_ns);
             }
             // What is told takes its time on all cores.
             (Spreading::Hybrid, Some(packet_ns)) => {
@@ -291,7 +306,7 @@ impl Chooser {
                 }
                 let busiest_ns = cores.iter().map(|core| core.busy_ns).max().unwrap_or(0);
                 let aim_ns = packets as f64 * 1e3 / self.hybrid_mpps(self.now.cores);
-                self.exceed(busiest_ns as f64, aim_ns);
+                self.exceed(full_ns.max(busiest_ns as f64), aim_ns);
             }
             (Spreading::Hybrid, None) => {}
             _ => smooth(&mut self.packet_ns, each_ns),

@@ -28,7 +28,7 @@ mod sync;
 mod throughput;
 
 pub use balancer::Balancer;
-pub use choosing::{Choice, Chooser, Decision, Epoch, Spreading, Work};
+pub use choosing::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
 #[cfg(all(feature = "highs", not(feature = "loom")))]
 pub use highs::Highs;
 pub use migration::{Message, Migration, Order, Orders, migration};

@@ -34,6 +34,19 @@ pub struct InterfaceSnapshot {
     pub sent_bytes: u64,
     /// Packets that did not come in or did not leave, by reason.
     pub lost: Vec<(&'static str, u64)>,
+    /// Those among them that found no room on their way in: whoever receives had not taken others in time.
+    pub overflowed: u64,
+}
+
+impl Snapshot {
+    /// Packets that found no room where they were to wait for the cores: on interfaces, or in a queue of each core where there
+    /// are none.
+    pub fn overflowed(&self) -> u64 {
+        if self.interfaces.is_empty() {
+            return self.cores.iter().map(|core| core.counts.lost_queue_full).sum();
+        }
+        self.interfaces.iter().map(|interface| interface.overflowed).sum()
+    }
 }
 
 /// What a strategy said of itself.
@@ -146,4 +159,29 @@ pub struct FunctionSnapshot {
     pub drops: Vec<u64>,
     /// By event, in the order of its layout.
     pub events: Vec<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interface's losses are told by it, and by the core that has its queue to itself: they count once.
+    #[test]
+    fn what_overflowed_counts_once() {
+        let counts = CoreCounts { lost_queue_full: 7, ..CoreCounts::default() };
+        let core = CoreSnapshot { counts, malformed: Vec::new(), functions: Vec::new() };
+        let interface = |overflowed| InterfaceSnapshot { overflowed, ..InterfaceSnapshot::default() };
+        let mut snapshot = Snapshot {
+            layout: Arc::new(Layout::default()),
+            elapsed: Duration::ZERO,
+            cores: vec![core.clone(), core],
+            interfaces: Vec::new(),
+            strategy: StrategySnapshot::default(),
+        };
+        assert_eq!(snapshot.overflowed(), 14);
+        snapshot.interfaces = vec![interface(11), interface(3)];
+        assert_eq!(snapshot.overflowed(), 14);
+        snapshot.interfaces = vec![interface(20), interface(0)];
+        assert_eq!(snapshot.overflowed(), 20);
+    }
 }

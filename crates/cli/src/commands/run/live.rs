@@ -283,7 +283,9 @@ fn tell(line: &str) {
 
 /// What an interface counts, for metrics.
 fn counted(InterfaceStatus { name, counters, .. }: InterfaceStatus) -> InterfaceSnapshot {
+    let lost = |why: Lost| counters.lost[why as usize];
     InterfaceSnapshot {
+        overflowed: lost(Lost::NoBuffer) + lost(Lost::QueueFull),
         name,
         received: counters.received,
         received_bytes: counters.received_bytes,

@@ -111,6 +111,7 @@ fn interfaces_are_shown_where_there_are_some() {
             sent: 990 * seconds,
             sent_bytes: 123_750 * seconds,
             lost: vec![("ring-full", 7), ("link-down", 3)],
+            overflowed: 0,
         };
         let snapshot = Snapshot { interfaces: vec![interface], ..snapshot(seconds) };
         Reading::parse(&prometheus::write(&snapshot)).expect("metrics")

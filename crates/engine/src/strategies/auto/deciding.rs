@@ -1,8 +1,9 @@
 //! What the dispatcher of a phase and those between phases share: what was measured, and what is decided.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use control::{Choice, Chooser, Decision, Epoch, Spreading, Work};
+use control::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
 use telemetry::Telemetry;
 
 use crate::strategies::account::{Account, CandidateTold};
@@ -11,8 +12,8 @@ use crate::strategies::account::{Account, CandidateTold};
 pub(super) struct Deciding {
     chooser: Chooser,
     telemetry: Option<Arc<Telemetry>>,
-    /// What each core had done when the epoch began.
-    before: Vec<Work>,
+    /// What was done when the epoch began.
+    before: SoFar,
     /// What is to change.
     decision: Option<Decision>,
     /// The rate in the first epoch of the phase, million packets per second.
@@ -30,7 +31,7 @@ impl Deciding {
         Deciding {
             chooser: Chooser::new(choices, first, entries),
             telemetry: None,
-            before: Vec::new(),
+            before: SoFar::default(),
             decision: None,
             measured_mpps: None,
             account,
@@ -44,17 +45,18 @@ impl Deciding {
 
     /// A phase begins: says why, if something has changed.
     pub(super) fn begin(&mut self) -> Option<Decision> {
-        self.before = self.work();
+        self.before = self.so_far();
         self.measured_mpps = None;
         self.decision.take()
     }
 
     /// An epoch ends that had so many packets by entry; says whether the phase does, too.
     pub(super) fn end_epoch(&mut self, loads: &[u64]) -> bool {
-        let work = self.work();
-        let done: Vec<Work> = work.iter().zip(&self.before).map(|(now, before)| since(now, before)).collect();
-        let epoch = self.chooser.end_epoch(loads, &done[..self.chooser.now().cores.min(done.len())]);
-        self.before = work;
+        let so_far = self.so_far();
+        let (work, span) = so_far.since(&self.before);
+        let cores = self.chooser.now().cores.min(work.len());
+        let epoch = self.chooser.end_epoch(loads, &work[..cores], span);
+        self.before = so_far;
         self.measured_mpps = self.measured_mpps.or(epoch.measured_mpps);
         self.decision = epoch.decision;
         self.tell(&epoch);
@@ -93,21 +95,39 @@ impl Deciding {
         self.measured_mpps
     }
 
-    /// What each core has done so far.
-    fn work(&self) -> Vec<Work> {
-        let Some(telemetry) = &self.telemetry else { return Vec::new() };
-        let cores = telemetry.snapshot().cores;
+    /// What has been done so far.
+    fn so_far(&self) -> SoFar {
+        let Some(telemetry) = &self.telemetry else { return SoFar::default() };
+        let snapshot = telemetry.snapshot();
+        let lost = snapshot.overflowed();
         let work = |core: telemetry::CoreSnapshot| Work {
             packets: core.counts.packets,
             busy_ns: core.counts.busy_ns,
         };
-        cores.into_iter().map(work).collect()
+        SoFar { at: Some(Instant::now()), cores: snapshot.cores.into_iter().map(work).collect(), lost }
     }
 }
 
-fn since(now: &Work, before: &Work) -> Work {
-    Work {
-        packets: now.packets.saturating_sub(before.packets),
-        busy_ns: now.busy_ns.saturating_sub(before.busy_ns),
+/// What was done up to some time.
+#[derive(Default)]
+struct SoFar {
+    at: Option<Instant>,
+    cores: Vec<Work>,
+    /// Packets that found no room where they were to wait for the cores.
+    lost: u64,
+}
+
+impl SoFar {
+    fn since(&self, before: &SoFar) -> (Vec<Work>, Span) {
+        let of_core = |(now, before): (&Work, &Work)| Work {
+            packets: now.packets.saturating_sub(before.packets),
+            busy_ns: now.busy_ns.saturating_sub(before.busy_ns),
+        };
+        let elapsed = self.at.zip(before.at).map(|(now, before)| now.saturating_duration_since(before));
+        let span = Span {
+            elapsed_ns: elapsed.unwrap_or_default().as_nanos() as u64,
+            lost: self.lost.saturating_sub(before.lost),
+        };
+        (self.cores.iter().zip(&before.cores).map(of_core).collect(), span)
     }
 }

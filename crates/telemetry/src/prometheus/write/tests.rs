@@ -88,6 +88,7 @@ fn snapshot() -> Snapshot {
         sent: 390,
         sent_bytes: 39_000,
         lost: vec![("link-down", 7)],
+        overflowed: 0,
     };
     Snapshot {
         layout: Arc::new(layout),
