@@ -45,9 +45,13 @@ impl Deciding {
 
     /// A phase begins: says why, if something has changed.
     pub(super) fn begin(&mut self) -> Option<Decision> {
-        self.before = self.so_far();
         self.measured_mpps = None;
         self.decision.take()
+    }
+
+    /// Its packets come: what was lost while flows went to their cores is nobody's.
+    pub(super) fn resume(&mut self) {
+        self.before = self.so_far();
     }
 
     /// An epoch ends that had so many packets by entry; says whether the phase does, too.
@@ -129,5 +133,46 @@ impl SoFar {
             lost: self.lost.saturating_sub(before.lost),
         };
         (self.cores.iter().zip(&before.cores).map(of_core).collect(), span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use telemetry::{CoreCounts, InterfaceSnapshot, Layout};
+
+    use super::*;
+
+    /// What has been read at the end of an epoch: the work of the cores, how long it was, and what was lost.
+    #[test]
+    fn what_is_lost_in_a_pause_is_of_no_epoch() {
+        let telemetry = Arc::new(Telemetry::new(Layout::default(), 1));
+        let lost = Arc::new(AtomicU64::new(5));
+        let told = Arc::clone(&lost);
+        telemetry.tell_interfaces(move || {
+            vec![InterfaceSnapshot {
+                overflowed: told.load(Ordering::Relaxed),
+                ..InterfaceSnapshot::default()
+            }]
+        });
+        let mut writer = telemetry.writer(0).expect("the first who asks");
+        let mut work =
+            |packets, busy_ns| writer.core(&CoreCounts { packets, busy_ns, ..CoreCounts::default() });
+        let first = Choice { spreading: Spreading::Rss, cores: 1 };
+        let mut deciding = Deciding::new(vec![first], first, 128, Arc::default());
+        deciding.observe(&telemetry);
+        work(1_000, 70_000);
+        assert!(deciding.begin().is_none());
+        lost.store(900, Ordering::Relaxed);
+        deciding.resume();
+        work(1_500, 90_000);
+        lost.store(910, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(2));
+        let (work, span) = deciding.so_far().since(&deciding.before);
+        assert_eq!((work, span.lost), (vec![Work { packets: 500, busy_ns: 20_000 }], 10));
+        assert!((2_000_000..10_000_000_000).contains(&span.elapsed_ns), "{span:?}");
     }
 }

@@ -219,6 +219,7 @@ impl Changing for Phases {
             why,
             measured_mpps: None,
         });
+        self.deciding().resume();
         Phase { team: Team { dispatcher, intakes }, queues: plan.replayed(), until }
     }
 
