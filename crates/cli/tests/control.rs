@@ -155,7 +155,7 @@ pub fn transfer(
     goes_on: &AtomicBool,
     received: &AtomicU64,
 ) -> std::io::Result<u64> {
-    let listener = right.inside(|| TcpListener::bind(address))?;
+    let listener = right.bound(|| TcpListener::bind(address));
     let mut stream = left.inside(|| TcpStream::connect_timeout(&address, PATIENCE))?;
     let (mut echo, _) = listener.accept()?;
     for stream in [&stream, &echo] {

@@ -105,8 +105,8 @@ fn connect(lan: &Lan, done: &Done) {
 
 /// Datagrams of all lengths from many ports, some in fragments.
 fn talk(lan: &Lan, done: &Done) {
-    let bind = |at: u64| lan.left.inside(|| UdpSocket::bind(("10.0.0.10", 20_000 + at as u16)));
-    let sockets: Vec<UdpSocket> = (0..PORTS).map(|at| bind(at).expect("a port")).collect();
+    let bind = |at: u64| lan.left.bound(|| UdpSocket::bind(("10.0.0.10", 20_000 + at as u16)));
+    let sockets: Vec<UdpSocket> = (0..PORTS).map(bind).collect();
     let bytes = [7; 4_000];
     let mut turn = 0_usize;
     while done.goes_on() {

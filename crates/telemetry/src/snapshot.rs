@@ -165,7 +165,7 @@ pub struct FunctionSnapshot {
 mod tests {
     use super::*;
 
-    /// An interface's losses are told by it, and by the core that has its queue to itself: they count once.
+    /// Where interfaces tell what they lost, what cores say of their queues does not count again.
     #[test]
     fn what_overflowed_counts_once() {
         let counts = CoreCounts { lost_queue_full: 7, ..CoreCounts::default() };

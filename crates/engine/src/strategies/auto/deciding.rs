@@ -1,7 +1,7 @@
 //! What the dispatcher of a phase and those between phases share: what was measured, and what is decided.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use control::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
 use telemetry::Telemetry;
@@ -108,14 +108,14 @@ impl Deciding {
             packets: core.counts.packets,
             busy_ns: core.counts.busy_ns,
         };
-        SoFar { at: Some(Instant::now()), cores: snapshot.cores.into_iter().map(work).collect(), lost }
+        SoFar { elapsed: snapshot.elapsed, cores: snapshot.cores.into_iter().map(work).collect(), lost }
     }
 }
 
 /// What was done up to some time.
 #[derive(Default)]
 struct SoFar {
-    at: Option<Instant>,
+    elapsed: Duration,
     cores: Vec<Work>,
     /// Packets that found no room where they were to wait for the cores.
     lost: u64,
@@ -127,9 +127,8 @@ impl SoFar {
             packets: now.packets.saturating_sub(before.packets),
             busy_ns: now.busy_ns.saturating_sub(before.busy_ns),
         };
-        let elapsed = self.at.zip(before.at).map(|(now, before)| now.saturating_duration_since(before));
         let span = Span {
-            elapsed_ns: elapsed.unwrap_or_default().as_nanos() as u64,
+            elapsed_ns: self.elapsed.saturating_sub(before.elapsed).as_nanos() as u64,
             lost: self.lost.saturating_sub(before.lost),
         };
         (self.cores.iter().zip(&before.cores).map(of_core).collect(), span)
@@ -140,7 +139,6 @@ impl SoFar {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
-    use std::time::Duration;
 
     use telemetry::{CoreCounts, InterfaceSnapshot, Layout};
 
@@ -164,6 +162,7 @@ mod tests {
         let first = Choice { spreading: Spreading::Rss, cores: 1 };
         let mut deciding = Deciding::new(vec![first], first, 128, Arc::default());
         deciding.observe(&telemetry);
+        telemetry.begin();
         work(1_000, 70_000);
         assert!(deciding.begin().is_none());
         lost.store(900, Ordering::Relaxed);
