@@ -39,6 +39,6 @@ pub use link::LinkType;
 pub use malformed::Malformed;
 #[doc(hidden)]
 pub use parse::parse_by_layers;
-pub use parse::{parse, parse_into};
+pub use parse::{ParsedBatch, Raw, parse, parse_batch, parse_into};
 pub use stamp::{RanBack, Stamp, Stamper};
 pub use verify::{Checksums, complete, verify, verify_into};

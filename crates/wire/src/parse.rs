@@ -1,10 +1,14 @@
+mod batch;
 mod bytes;
 mod ip;
 mod link;
+#[cfg(target_arch = "x86_64")]
+mod permute;
 mod plain;
 mod tcp_options;
 mod transport;
 
+pub use batch::{ParsedBatch, Raw, parse_batch};
 pub(crate) use ip::{extension_len, protocol as ip_protocol};
 
 use crate::{Headers, LinkType, Malformed, Marks};

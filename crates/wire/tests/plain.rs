@@ -99,6 +99,46 @@ fn every_combination_of_lengths() {
     }
 }
 
+/// As many as a batch holds, plain and others in turn, some of them left out.
+#[test]
+fn packets_of_a_batch_keep_their_places() {
+    let malformed = frame(17, &[0; 8]);
+    let later_fragment = {
+        let mut frame = udp();
+        frame[21] = 1;
+        frame
+    };
+    let kinds = [udp(), later_fragment, tcp(&TIMESTAMP), malformed, tcp(&SYN)];
+    let packets: Vec<Vec<u8>> = kinds.into_iter().cycle().take(64).collect();
+    for len in [0, 1, 63, 64] {
+        for skipped in [0, 1, u64::MAX, 0x5555_5555_5555_5555, 1 << 63] {
+            let mut headers = [invariants::leftover(); 64];
+            let batch = wire::parse_batch(&packets[..len], skipped, &mut headers, |frame| {
+                (LinkType::Ethernet, frame, 0)
+            });
+            for (i, headers) in headers.iter().enumerate() {
+                let is_parsed = i < len && skipped >> i & 1 == 0;
+                let expected = match is_parsed {
+                    true => wire::parse(LinkType::Ethernet, &packets[i], 0),
+                    false => invariants::leftover(),
+                };
+                assert_eq!(*headers, expected, "{i} of {len}, {skipped:x}");
+                let is_plain = is_parsed && expected.is_plain(LinkType::Ethernet);
+                assert_eq!(batch.plain >> i & 1 == 1, is_plain, "{i} of {len}, {skipped:x}");
+                let is_well_formed = is_parsed && expected.is_well_formed();
+                assert_eq!(batch.well_formed >> i & 1 == 1, is_well_formed, "{i} of {len}, {skipped:x}");
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "64 packets at most")]
+fn a_batch_of_more_is_a_mistake() {
+    let packets = [[0_u8; 60]; 65];
+    wire::parse_batch(&packets, 0, &mut [invariants::leftover(); 65], |frame| (LinkType::Ethernet, frame, 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 

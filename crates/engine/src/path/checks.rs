@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use io::Frame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{Headers, LinkType, Malformed};
@@ -42,6 +43,20 @@ impl Checks {
     #[inline]
     pub(crate) fn parse_into(&self, link: LinkType, frame: &[u8], wire_len: u32, headers: &mut Headers) {
         parse_into(self.sides.as_deref(), link, frame, wire_len, headers);
+    }
+
+    /// Those of each of up to 64 packets; `bytes` says where a packet's are.
+    #[inline]
+    pub(crate) fn parse_batch<'a>(
+        &self,
+        frames: &'a [Frame],
+        headers: &mut [Headers],
+        bytes: impl Fn(&'a Frame) -> &'a [u8],
+    ) {
+        wire::parse_batch(frames, 0, headers, |frame| (frame.link, bytes(frame), frame.wire_len));
+        if let Some(sides) = self.sides.as_deref() {
+            headers[..frames.len()].iter_mut().for_each(|headers| sides.mark(headers));
+        }
     }
 
     /// A packet's headers, checked; `refused` is what was found where it entered.

@@ -6,25 +6,21 @@ use wire::Checksums;
 use crate::path::batch::Batch;
 use crate::path::checks::{Checks, Fragments};
 use crate::path::counters::CoreCounters;
-use crate::path::packets::bits;
+use crate::path::packets::{all_bits, bits};
 
 pub(super) fn parse(port: &impl Port, batch: &mut Batch) {
-    let parsed = batch.history | batch.parsed;
-    let (mut plain, mut live, mut packet) = (0, 0, 1);
-    for (frame, headers) in batch.frames.iter().zip(&mut *batch.headers) {
-        // Of history the headers are here.
-        let is_plain = match parsed & packet {
-            0 => wire::parse_into(frame.link, port.bytes(frame), frame.wire_len, headers),
-            _ => headers.is_plain(frame.link),
-        };
-        match is_plain {
-            true => plain |= packet,
-            false if headers.is_well_formed() => live |= packet,
-            false => (),
-        }
-        packet <<= 1;
+    let Batch { frames, headers, history, parsed, .. } = &mut *batch;
+    // Of history the headers are here.
+    let here = *history | *parsed;
+    let parsed = wire::parse_batch(frames, here, &mut headers[..], |frame| {
+        (frame.link, port.bytes(frame), frame.wire_len)
+    });
+    (batch.plain, batch.live) = (parsed.plain, parsed.well_formed);
+    for i in bits(here & all_bits(batch.len())) {
+        let headers = &batch.headers[i];
+        batch.plain |= u64::from(headers.is_plain(batch.frames[i].link)) << i;
+        batch.live |= u64::from(headers.is_well_formed()) << i;
     }
-    (batch.plain, batch.live) = (plain, live | plain);
 }
 
 /// Finds packets malformed that could be parsed. Of history this was done where it was written.

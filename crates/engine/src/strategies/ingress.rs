@@ -73,16 +73,12 @@ impl Ingress {
     ) -> &[Headers] {
         let Ingress { checking, is_read, headers } = self;
         let headers = &mut headers[..frames.len()];
-        let slots = headers.iter_mut().zip(frames);
+        if *is_read || checking.is_needed() {
+            checking.checks.parse_batch(frames, headers, |frame| bytes(source, frame));
+        }
         if checking.is_needed() {
-            for (headers, frame) in slots {
-                let (link, time_ns) = (frame.link, frame.stamp.time_ns);
-                let refused = checking.headers(link, bytes(source, frame), frame.wire_len, time_ns, headers);
-                frame.refused = refused;
-            }
-        } else if *is_read {
-            for (headers, frame) in slots {
-                checking.checks.parse_into(frame.link, bytes(source, frame), frame.wire_len, headers);
+            for (headers, frame) in headers.iter_mut().zip(frames) {
+                frame.refused = checking.check(bytes(source, frame), frame.stamp.time_ns, headers);
             }
         }
         headers
@@ -97,7 +93,8 @@ impl Ingress {
         time_ns: u64,
     ) -> (Headers, Option<Malformed>) {
         let mut headers = Headers::default();
-        let refused = self.checking.headers(link, frame, wire_len, time_ns, &mut headers);
+        self.checking.checks.parse_into(link, frame, wire_len, &mut headers);
+        let refused = self.checking.check(frame, time_ns, &mut headers);
         (headers, refused)
     }
 }
@@ -108,16 +105,8 @@ impl Checking {
         self.tracker.is_some() || self.tells && self.checks.is_needed()
     }
 
-    /// A packet's headers, and why it is refused for a reason that its core cannot find.
-    fn headers(
-        &mut self,
-        link: LinkType,
-        frame: &[u8],
-        wire_len: u32,
-        time_ns: u64,
-        headers: &mut Headers,
-    ) -> Option<Malformed> {
-        self.checks.parse_into(link, frame, wire_len, headers);
+    /// Checks a packet whose headers are parsed: why it is refused for a reason that its core cannot find.
+    fn check(&mut self, frame: &[u8], time_ns: u64, headers: &mut Headers) -> Option<Malformed> {
         if !self.tells && !headers.is_fragment() {
             return None;
         }

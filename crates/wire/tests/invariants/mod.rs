@@ -48,8 +48,8 @@ pub fn check_parse(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
     headers
 }
 
-/// Parses by the short way that plain packets take, and without it: the two agree in every field.
-/// Neither leaves anything of what was in the headers before.
+/// Parses by the short way that plain packets take, as one of a batch, and layer by layer: all agree in every field.
+/// None leaves anything of what was in the headers before.
 pub fn parse_both_ways(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
     let mut short = leftover();
     let is_plain = wire::parse_into(link, frame, wire_len, &mut short);
@@ -58,11 +58,15 @@ pub fn parse_both_ways(link: LinkType, frame: &[u8], wire_len: u32) -> Headers {
     wire::parse_by_layers(link, frame, wire_len, &mut long);
     assert_eq!(short, long, "{link:?}, {wire_len} bytes on the wire: {frame:02x?}");
     assert_eq!(short, wire::parse(link, frame, wire_len));
+    let mut in_batch = [leftover()];
+    let batch = wire::parse_batch(&[frame], 0, &mut in_batch, |frame| (link, *frame, wire_len));
+    let expected = wire::ParsedBatch { plain: is_plain.into(), well_formed: short.is_well_formed().into() };
+    assert_eq!((in_batch[0], batch), (long, expected), "{link:?}, {wire_len} bytes: {frame:02x?}");
     short
 }
 
 /// Headers with no field as any parse would have it.
-fn leftover() -> Headers {
+pub fn leftover() -> Headers {
     <Headers as zerocopy::FromBytes>::read_from_bytes(&[0xa5; 64]).unwrap()
 }
 

@@ -32,8 +32,8 @@ impl Own {
     #[inline]
     pub(crate) fn note(&mut self, port: &dyn Port, checks: &Checks, batch: &mut Batch, from: usize) {
         let Batch { frames, headers, .. } = batch;
-        for (frame, headers) in frames[from..].iter_mut().zip(&mut headers[from..]) {
-            checks.parse_into(frame.link, port.bytes(frame), frame.wire_len, headers);
+        checks.parse_batch(&frames[from..], &mut headers[from..], |frame| port.bytes(frame));
+        for (frame, headers) in frames[from..].iter_mut().zip(&headers[from..]) {
             frame.entry = self.assign.entry(headers);
             let load = &self.loads[usize::from(frame.entry)];
             // There is no other writer.

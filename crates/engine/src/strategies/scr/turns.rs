@@ -151,11 +151,12 @@ impl Taking {
         let taken = &frames[begin..];
         let Some(first) = taken.first() else { return received };
         self.taken = Some((taken.len(), first.stamp.seq));
-        for (frame, headers) in taken.iter().zip(&mut **headers) {
-            let bytes = port.bytes(frame);
-            checks.parse_into(frame.link, bytes, frame.wire_len, headers);
-            checks.refuse(frame.refused, headers);
-            checks.verify(bytes, headers);
+        checks.parse_batch(taken, &mut headers[..], |frame| port.bytes(frame));
+        if checks.is_needed() {
+            for (frame, headers) in taken.iter().zip(&mut **headers) {
+                checks.refuse(frame.refused, headers);
+                checks.verify(port.bytes(frame), headers);
+            }
         }
         recorder.write(&headers[..taken.len()], taken);
         // Those before have their packets, and nothing to wait for but a processor: so no core sleeps here.
