@@ -124,6 +124,13 @@ pub struct FlowCounters {
 }
 
 impl FlowCounters {
+    /// How many more have come than have gone.
+    #[inline]
+    pub(crate) fn net(&self) -> i64 {
+        let gone = self.removed + self.expired + self.evicted + self.moved_out;
+        (self.created + self.moved_in) as i64 - gone as i64
+    }
+
     /// Of two cores together.
     pub(crate) fn plus(self, other: FlowCounters) -> FlowCounters {
         FlowCounters {

@@ -115,7 +115,9 @@ pub(crate) fn part_of(entry: u16, splits: &[u8]) -> usize {
 /// The bucket of an entry in its shard, one of several.
 #[inline]
 pub(crate) fn bucket_of(entry: usize, shards: usize) -> usize {
-    entry / shards % usize::from(BUCKETS)
+    debug_assert!(shards.is_power_of_two(), "{shards} shards");
+    // A division takes as long as ten other instructions, and comes for each packet.
+    (entry >> shards.trailing_zeros()) % usize::from(BUCKETS)
 }
 
 /// A group's table of one part of a shard, with all flows in it.

@@ -266,8 +266,8 @@ impl<F: NetworkFunction> Member<F::Key> for FunctionMember<F> {
         self.stepper.swap_ended(ended);
     }
 
-    fn flow_counters(&self) -> FlowCounters {
-        self.flows
+    fn net_flows(&self) -> i64 {
+        self.flows.net()
     }
 
     fn lose(&mut self, parcel: &Parcel<F::Key>, index: usize, entry: u16, table: &FlowTable<F::Key>) {

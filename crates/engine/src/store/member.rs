@@ -8,7 +8,7 @@ use table::{FlowTable, Horizon, Parcel, Slot, Wanted, count_of_first};
 use wire::{Headers, Stamp};
 
 use crate::path::batch::Batch;
-use crate::path::counters::{FlowCounters, StageCounters};
+use crate::path::counters::StageCounters;
 use crate::path::items::Items;
 use crate::path::look::Look;
 use crate::path::packets::BATCH_PACKETS;
@@ -105,9 +105,9 @@ pub(crate) trait Member<K>: Send {
     /// Puts what was counted of flows aside, and goes on with what was put aside before: the first time with nothing.
     fn swap_accounts(&mut self) {}
 
-    /// Flows that came and went, if they are in the group's tables.
-    fn flow_counters(&self) -> FlowCounters {
-        FlowCounters::default()
+    /// How many flows more have come to the group's tables than have gone, as far as it was counted here.
+    fn net_flows(&self) -> i64 {
+        0
     }
 
     /// A flow that another core packed finds no room: its state is gone.

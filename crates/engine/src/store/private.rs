@@ -25,7 +25,8 @@ use crate::store::walk::{Walk, free_one};
 /// Neighbours in a chain that have one key, and so one table: each flow has one block for all of them,
 /// and each packet is looked up once (FAJITA §3).
 pub(crate) struct KeyGroup<K> {
-    pub(super) table: FlowTable<K>,
+    /// In a place of its own, so that another takes its place by a pointer.
+    pub(super) table: Box<FlowTable<K>>,
     pub(super) members: Vec<Box<dyn Member<K>>>,
     /// Whether packets of different flows must be stepped in order; then there is one member.
     pub(super) in_order: bool,
@@ -71,7 +72,7 @@ impl<K: FlowKey> KeyGroupBuilder<K> {
             Mobility::Fixed | Mobility::ByEntry => (flows, None),
         };
         Ok(KeyGroup {
-            table: FlowTable::new(&layout, at_hand, when_full, table_seed)?,
+            table: Box::new(FlowTable::new(&layout, at_hand, when_full, table_seed)?),
             members,
             in_order,
             located: Located::new(),
@@ -92,7 +93,7 @@ impl<K: FlowKey> KeyGroup<K> {
     ) -> impl Iterator<Item = (&K, &F::State)> {
         let member = self.member::<FunctionMember<F>>(member);
         let tables =
-            move || std::iter::once(&self.table).chain(self.shelf.iter().flat_map(|shelf| shelf.tables()));
+            move || std::iter::once(&*self.table).chain(self.shelf.iter().flat_map(|shelf| shelf.tables()));
         let flows =
             member.map(|member| tables().flat_map(move |table| table.live(member.part(), now.time_ns)));
         flows.into_iter().flatten().map(|flow| (flow.key, flow.state))
@@ -132,7 +133,8 @@ impl<K: FlowKey> KeyGroup<K> {
         let Self { table, located, .. } = self;
         let Located { wanted, slots } = &mut **located;
         let hits = table.find_all(packets, wanted, slots, |packet| K::of(&batch.headers[packet]));
-        if self.table.free() < (packets & !hits).count_ones() as usize {
+        // Nearly always all flows are known; a count takes a dozen instructions.
+        if packets != hits && self.table.free() < (packets & !hits).count_ones() as usize {
             bits(packets).for_each(|packet| self.one(packet, batch, port));
             return laps.lap(Lap::OneByOne, batch);
         }
@@ -171,7 +173,10 @@ impl<K: FlowKey> KeyGroup<K> {
     ) {
         while rest != 0 {
             // Not past a maintenance, which comes between two packets wherever batches were cut.
-            let packets = first_bits(rest, self.table.steps_left());
+            let packets = match self.table.steps_left() {
+                BATCH_PACKETS.. => rest,
+                steps_left => first_bits(rest, steps_left),
+            };
             rest &= !packets;
             let horizon = batch.horizon(batch.frames[packets.ilog2() as usize].stamp.time_ns);
             self.step(packets, batch, port, laps);

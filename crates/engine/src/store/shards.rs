@@ -7,7 +7,6 @@ use nf::FlowKey;
 use table::{FlowTable, Horizon, OutOfMemory, Slot};
 
 use crate::path::batch::Batch;
-use crate::path::counters::FlowCounters;
 use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
@@ -16,12 +15,6 @@ use crate::path::parcel::{Leaving, PackedFlows, ShardsHere, Shelves, Table, part
 use crate::store::member::Way;
 use crate::store::private::KeyGroup;
 use crate::store::shelf::{Parts, Shelf, Shelved};
-
-/// How many flows of a function are here.
-fn live(flows: FlowCounters) -> i64 {
-    let gone = flows.removed + flows.expired + flows.evicted + flows.moved_out;
-    (flows.created + flows.moved_in) as i64 - gone as i64
-}
 
 impl<K: FlowKey> KeyGroup<K> {
     /// See [`Group::shelve`].
@@ -90,11 +83,11 @@ impl<K: FlowKey> KeyGroup<K> {
             self.members.iter_mut().for_each(|member| member.swap_accounts());
         }
         for (member, count) in self.members.iter().zip(&mut shelved.live) {
-            *count -= live(member.flow_counters());
+            *count -= member.net_flows();
         }
         let done = act(self);
         for (member, count) in self.members.iter().zip(&mut shelved.live) {
-            *count += live(member.flow_counters());
+            *count += member.net_flows();
         }
         if is_silent {
             self.members.iter_mut().for_each(|member| member.swap_accounts());

@@ -72,7 +72,7 @@ impl Parts {
 
 /// A table that is not at hand.
 pub(super) struct Shelved<K> {
-    pub(super) table: FlowTable<K>,
+    pub(super) table: Box<FlowTable<K>>,
     /// By block: the entry of the indirection table that brings the flow's packets.
     pub(super) entries: Vec<u16>,
     /// By member, flows that have a state in it.
@@ -90,7 +90,7 @@ impl<K: FlowKey> Shelf<K> {
             if !(here.is_here)(part / 2) {
                 return Ok(None);
             }
-            let table = make()?;
+            let table = Box::new(make()?);
             let (entries, live) = (vec![0; table.capacity()], vec![0; members].into());
             Ok(Some(Box::new(Shelved { table, entries, live })))
         };
@@ -115,7 +115,7 @@ impl<K: FlowKey> Shelf<K> {
 
     /// All tables that are here.
     pub(super) fn tables(&self) -> impl Iterator<Item = &FlowTable<K>> {
-        self.tables.iter().flatten().map(|shelved| &shelved.table)
+        self.tables.iter().flatten().map(|shelved| &*shelved.table)
     }
 
     pub(super) fn here(&self) -> Vec<usize> {

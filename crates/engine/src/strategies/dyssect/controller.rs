@@ -68,7 +68,7 @@ impl ShardController {
     #[inline]
     fn place(&self, entry: u16) -> (usize, usize) {
         let shards = self.counted.len();
-        (usize::from(entry) & (shards - 1), usize::from(entry) / shards)
+        (usize::from(entry) & (shards - 1), usize::from(entry) >> shards.trailing_zeros())
     }
 
     /// A core was busy for so long with so many packets.
