@@ -32,8 +32,9 @@ impl<K: FlowKey> KeyGroup<K> {
         let Some(mut shelf) = self.shelf.take() else { return };
         let said = batch.live & shelf.said.packets;
         let mut parts = Parts::default();
+        let (splits, sets, frames) = (&*shelf.splits, &mut *shelf.sets, &*batch.frames);
         for packet in bits(batch.live) {
-            parts.add(packet, part_of(batch.frames[packet].entry, &shelf.splits), &mut shelf.sets);
+            parts.add(packet, part_of(frames[packet].entry, splits), sets);
         }
         match *parts.present() {
             [part] if said == 0 => {
