@@ -181,14 +181,36 @@ pub struct Extras<F: NetworkFunction> {
     /// [`check_in_place`](crate::check_in_place) compares it with steps. A function that inspects payloads has none.
     pub in_place: InPlace<F>,
     /// Does the steps of several packets at once, which are alike in all but their times: as many of the first as it
-    /// can tell the outcome of without doing each. Returns how many, 0 if none.
+    /// can tell the outcome of without doing each.
     ///
-    /// Replicas use it for history (SCR §3.2), of which nothing is asked but the state: no verdict, edit or count. The
-    /// flow has to be as [`NetworkFunction::step`] leaves it, packet by packet: none of them may begin or end it, and
-    /// each but the first, for which that is known, must come before it has expired. For functions whose steps need
-    /// neither pool nor random numbers; times never run back.
-    /// [`check_leaps`](crate::check_leaps) compares it with steps.
-    pub leap: Option<fn(&F, flow: &mut Option<F::State>, &F::Meta, times_ns: &[u64]) -> usize>,
+    /// Replicas use it for history (SCR §3.2), of which nothing is asked but the state: no verdict, edit or count; and for
+    /// their own packets among it, if [these pass](Leap::passes). The flow has to be as [`NetworkFunction::step`] leaves it, packet
+    /// by packet: none of them may begin or end it, and each but the first, for which that is known, must come before it has
+    /// expired. For functions whose steps need neither pool nor random numbers, and whose records do not end in steps; times
+    /// never run back. [`check_leaps`](crate::check_leaps) compares it with steps.
+    pub leap: Option<LeapSteps<F>>,
+}
+
+/// The steps of packets that came at `times_ns`, at once: see [`Extras::leap`].
+pub type LeapSteps<F> = fn(
+    &F,
+    flow: &mut Option<<F as NetworkFunction>::State>,
+    &<F as NetworkFunction>::Meta,
+    times_ns: &[u64],
+) -> Leap;
+
+/// What [`Extras::leap`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leap {
+    /// How many of the first packets it stepped.
+    pub steps: usize,
+    /// Whether each of them passes, and nothing else comes of its step: [`Verdict::Forward`], no edit, no event. `false` says nothing.
+    pub passes: bool,
+}
+
+impl Leap {
+    /// No packet was stepped, and nothing has changed.
+    pub const NONE: Leap = Leap { steps: 0, passes: false };
 }
 
 /// How a function steps a state where it is: see [`Extras::in_place`].

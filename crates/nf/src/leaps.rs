@@ -5,8 +5,8 @@ use core::fmt;
 
 use wire::Headers;
 
-use crate::NetworkFunction;
 use crate::trial::{Timed, Trial, is_same, metas};
+use crate::{Leap, NetworkFunction};
 
 /// Holds [`Extras::leap`](crate::Extras::leap) to [`NetworkFunction::step`], by trial: flows that come out of steps with
 /// `samples`, at times that lie close together, far apart, and about as far as the flow lives. Says how many packets
@@ -37,6 +37,8 @@ pub enum LeapError {
     Turned,
     /// The state is not what the steps leave.
     Differs,
+    /// A packet is said to pass of whose step something else comes.
+    Passes,
 }
 
 impl fmt::Display for LeapError {
@@ -46,6 +48,9 @@ impl fmt::Display for LeapError {
             LeapError::Expired => "leaps over a packet that comes when the flow has expired",
             LeapError::Turned => "leaps over a packet that begins or ends the flow",
             LeapError::Differs => "leaps to another state than steps lead to",
+            LeapError::Passes => {
+                "says that a packet passes that is not forwarded as it is, or counted as an event"
+            }
         })
     }
 }
@@ -65,19 +70,23 @@ impl<F: NetworkFunction> Trial<'_, F> {
             flow.state = None;
         }
         let mut landed = flow.state;
-        let count = F::EXTRAS.leap.map_or(0, |leap| leap(self.function, &mut landed, meta, &times_ns));
-        let Some(leapt) = times_ns.get(..count) else { return Err(LeapError::TooFar) };
+        let Leap { steps, passes } =
+            F::EXTRAS.leap.map_or(Leap::NONE, |leap| leap(self.function, &mut landed, meta, &times_ns));
+        let Some(leapt) = times_ns.get(..steps) else { return Err(LeapError::TooFar) };
         for time_ns in leapt {
             if self.is_over(&flow, *time_ns) {
                 return Err(LeapError::Expired);
             }
             let had_one = flow.state.is_some();
-            let _ = self.step_at(*time_ns, &mut flow, meta);
+            let outcome = self.step_at(*time_ns, &mut flow, meta);
+            if passes && !outcome.is_none() {
+                return Err(LeapError::Passes);
+            }
             if flow.state.is_some() != had_one {
                 return Err(LeapError::Turned);
             }
         }
-        if is_same(&landed, &flow.state) { Ok(count as u64) } else { Err(LeapError::Differs) }
+        if is_same(&landed, &flow.state) { Ok(steps as u64) } else { Err(LeapError::Differs) }
     }
 }
 
@@ -92,9 +101,10 @@ mod tests {
     struct Ten(Option<LeapError>);
 
     const IDLE_NS: u64 = 1_000_000_000;
+    const FIFTH: usize = 0;
 
     impl NetworkFunction for Ten {
-        const ABOUT: About = About { name: "ten", ..About::NONE };
+        const ABOUT: About = About { name: "ten", events: &["fifth_packets"], ..About::NONE };
         const READS: Fields = Fields::SRC_ADDR;
         const EXTRAS: Extras<Self> = Extras { leap: Some(Self::leap), ..Extras::NONE };
         type Key = SrcAddr;
@@ -119,6 +129,9 @@ mod tests {
         fn step(&self, flow: &mut Option<[u64; 2]>, _: &SrcAddr, cx: &mut Cx<'_, ()>) -> Verdict {
             let count = flow.map_or(0, |[count, _]| count) + 1;
             *flow = (count < 10).then_some([count, cx.stamp.time_ns]);
+            if count == 5 {
+                cx.count(FIFTH);
+            }
             Verdict::Forward
         }
 
@@ -128,8 +141,8 @@ mod tests {
     }
 
     impl Ten {
-        fn leap(&self, flow: &mut Option<[u64; 2]>, _: &SrcAddr, times_ns: &[u64]) -> usize {
-            let Some([count, last_ns]) = flow else { return 0 };
+        fn leap(&self, flow: &mut Option<[u64; 2]>, _: &SrcAddr, times_ns: &[u64]) -> Leap {
+            let Some([count, last_ns]) = flow else { return Leap::NONE };
             let (first_ns, mut leapt) = (*last_ns, 0);
             for time_ns in times_ns {
                 let is_over = *time_ns - *last_ns >= IDLE_NS && self.0 != Some(LeapError::Expired);
@@ -139,11 +152,13 @@ mod tests {
                 (*count, *last_ns, leapt) = (*count + 1, *time_ns, leapt + 1);
             }
             match self.0 {
-                Some(LeapError::TooFar) => return times_ns.len() + 1,
+                Some(LeapError::TooFar) => leapt = times_ns.len() + 1,
                 Some(LeapError::Differs) => *last_ns = first_ns,
                 _ => {}
             }
-            leapt
+            // Of the fifth packet an event comes.
+            let passes = *count < 5 || self.0 == Some(LeapError::Passes);
+            Leap { steps: leapt, passes }
         }
     }
 
@@ -151,7 +166,9 @@ mod tests {
     fn each_fault_is_found() {
         let samples: Vec<Headers> = crate::sample_headers(1).take(500).collect();
         assert!(check_leaps(&Ten(None), &samples).is_ok_and(|leapt| leapt > 1_000));
-        for fault in [LeapError::TooFar, LeapError::Expired, LeapError::Turned, LeapError::Differs] {
+        let faults =
+            [LeapError::TooFar, LeapError::Expired, LeapError::Turned, LeapError::Differs, LeapError::Passes];
+        for fault in faults {
             assert_eq!(check_leaps(&Ten(Some(fault)), &samples), Err(fault));
         }
     }

@@ -82,8 +82,8 @@ mod verdict;
 pub use cx::{Cx, undeclared_event};
 pub use ended::{Ended, SizeClass, began_anew};
 pub use function::{
-    About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, NetworkFunction, Pooled, Records, Reload,
-    Reports, StepInPlace, TwoSided, WhenShared,
+    About, EndedOf, Extras, Flows, FullTable, Guarantees, InPlace, Leap, LeapSteps, NetworkFunction, Pooled,
+    Records, Reload, Reports, StepInPlace, TwoSided, WhenShared,
 };
 pub use hash::{Hasher, hash_bytes};
 pub use in_place::{InPlaceError, check_in_place};

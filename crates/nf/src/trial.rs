@@ -124,6 +124,13 @@ impl<'a, F: NetworkFunction> Trial<'a, F> {
 }
 
 impl Outcome {
+    /// Whether the packet passes as it is, and no event is counted.
+    pub(crate) fn is_none(&self) -> bool {
+        self.verdict == Verdict::Forward
+            && self.edits.is_empty()
+            && self.events.iter().all(|count| *count == 0)
+    }
+
     /// What comes of a step, which `step` does.
     pub(crate) fn of<F: NetworkFunction>(
         stamp: Stamp,

@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, InPlace, Leap, NetworkFunction,
     OptionDoc, OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
@@ -255,8 +255,8 @@ impl Ddos {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<State>, _: &SrcAddr, times_ns: &[u64]) -> usize {
-        let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };
+    fn leap(&self, flow: &mut Option<State>, _: &SrcAddr, times_ns: &[u64]) -> Leap {
+        let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return Leap::NONE };
         let count = times_ns.len() as u64;
         let SlidingCount { current, .. } = state.packets;
         let can_leap = if state.is_blocked() {
@@ -267,10 +267,10 @@ impl Ddos {
             state.packets.has(last_ns, self.window_ns) && exceeds == Some(false)
         };
         if !can_leap {
-            return 0;
+            return Leap::NONE;
         }
         state.packets.add(count);
-        times_ns.len()
+        Leap { steps: times_ns.len(), passes: !state.is_blocked() }
     }
 
     fn rejected(&self, _: &State, _: &SrcAddr, _: &mut Cx<'_, ()>) -> Verdict {

@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, InPlace, NetworkFunction,
+    About, Cx, EndedOf, Extras, FiveTuple, Flows, FunctionReport, Guarantees, InPlace, Leap, NetworkFunction,
     OptionDoc, OptionError, Records, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
@@ -245,8 +245,8 @@ impl HeavyHitters {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<State>, meta: &Metered, times_ns: &[u64]) -> usize {
-        let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return 0 };
+    fn leap(&self, flow: &mut Option<State>, meta: &Metered, times_ns: &[u64]) -> Leap {
+        let (Some(state), Some(&last_ns)) = (flow, times_ns.last()) else { return Leap::NONE };
         let (count, len) = (times_ns.len() as u64, u64::from(meta.l3_len));
         // Fewer packets than 2^32 of less than 2^16 bytes.
         let bytes = count * len;
@@ -255,16 +255,16 @@ impl HeavyHitters {
         let sums = [recent.current, state.bytes].map(|sum| sum.checked_add(bytes));
         let ([Some(last), Some(all)], true, true) = (sums, lives_on, recent.has(last_ns, self.window_ns))
         else {
-            return 0;
+            return Leap::NONE;
         };
         let exceeds = recent.exceeds_throughout(self.threshold_bytes, recent.current + len, last);
-        let Some(exceeds) = exceeds else { return 0 };
+        let Some(exceeds) = exceeds else { return Leap::NONE };
         recent.current = last;
         state.bytes = all;
         state.packets = state.packets.saturating_add(count);
         state.packets_over = state.packets_over.saturating_add(if exceeds { count } else { 0 });
         state.last_ns = last_ns;
-        times_ns.len()
+        Leap { steps: times_ns.len(), passes: !exceeds }
     }
 
     #[inline]

@@ -46,7 +46,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, DstAddr, EndedOf, Extras, FiveTuple, Flows, FullTable, FunctionReport, Guarantees, InPlace,
-    NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
+    Leap, NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
@@ -254,7 +254,7 @@ impl<K: Policed> Policer<K> {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> usize {
+    fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> Leap {
         self.bucket.take_each(flow, meta.l3_len.into(), times_ns)
     }
 

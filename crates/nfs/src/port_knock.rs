@@ -62,7 +62,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 
 use nf::{
-    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, InPlace, NetworkFunction,
+    About, Cx, EndedOf, Extras, FlowKey, Flows, FullTable, FunctionReport, InPlace, Leap, NetworkFunction,
     OptionDoc, OptionError, Reload, Reports, SrcAddr, StateValue, Verdict,
 };
 use serde::Deserialize;
@@ -306,8 +306,8 @@ impl PortKnock {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<State>, meta: &Meta, times_ns: &[u64]) -> usize {
-        let Some(&last_ns) = times_ns.last() else { return 0 };
+    fn leap(&self, flow: &mut Option<State>, meta: &Meta, times_ns: &[u64]) -> Leap {
+        let Some(&last_ns) = times_ns.last() else { return Leap::NONE };
         let can_leap = match flow {
             Some(state) if self.is_open(state) => {
                 let lives_on = self.left_ns(state, last_ns) > 0;
@@ -317,7 +317,10 @@ impl PortKnock {
             Some(_) => false,
             None => !self.may_knock(meta),
         };
-        if can_leap { times_ns.len() } else { 0 }
+        match can_leap {
+            true => Leap { steps: times_ns.len(), passes: flow.is_some() },
+            false => Leap::NONE,
+        }
     }
 
     fn keeps_flows(&self, old: &Self) -> Result<(), &'static str> {

@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 
 use nf::{
     About, Cx, EndedOf, Extras, FiveTuple, FlowKey, Flows, FullTable, FunctionReport, Guarantees, InPlace,
-    NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
+    Leap, NetworkFunction, OptionDoc, OptionError, Reload, Reports, StateValue, Verdict, WhenShared,
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
@@ -164,7 +164,7 @@ impl RateLimiter {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> usize {
+    fn leap(&self, flow: &mut Option<Debt>, _: &FiveTuple, times_ns: &[u64]) -> Leap {
         self.bucket.take_each(flow, 1, times_ns)
     }
 

@@ -4,7 +4,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use nf::{FlowKey, FunctionReport};
+use nf::{FlowKey, FunctionReport, Leap};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::common::{REPORT_ROWS, keep_top, ms_text};
@@ -88,12 +88,12 @@ impl TokenBucket {
     }
 
     /// The same for several packets of as many tokens each, as far as the flow surely lives and the bucket is not
-    /// full; says for how many.
+    /// full. Those that conform pass.
     #[inline]
-    pub(crate) fn take_each(&self, debt: &mut Option<Debt>, tokens: u64, times_ns: &[u64]) -> usize {
-        let Some(Debt { mut nanotokens, mut last_ns }) = *debt else { return 0 };
+    pub(crate) fn take_each(&self, debt: &mut Option<Debt>, tokens: u64, times_ns: &[u64]) -> Leap {
+        let Some(Debt { mut nanotokens, mut last_ns }) = *debt else { return Leap::NONE };
         let cost_nanotokens = tokens * NANOTOKENS_PER_TOKEN;
-        let mut taken = 0;
+        let mut taken = Leap { steps: 0, passes: true };
         for now_ns in times_ns {
             let now = self.debt_at(&Debt { nanotokens, last_ns }, *now_ns);
             let conforms = cost_nanotokens <= self.burst_nanotokens - now;
@@ -102,7 +102,8 @@ impl TokenBucket {
                 break;
             }
             (nanotokens, last_ns) = (after, *now_ns);
-            taken += 1;
+            taken.steps += 1;
+            taken.passes &= conforms;
         }
         *debt = Some(Debt { nanotokens, last_ns });
         taken

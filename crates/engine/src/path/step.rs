@@ -1,5 +1,6 @@
 //! A function on a core, whatever keeps its states: how it steps packets, and what becomes of them.
 
+mod items;
 mod outcome;
 
 use std::mem;
@@ -10,7 +11,6 @@ use nf::{
     Cx, Ended, EndedOf, InPlace, NetworkFunction, Records, Verdict, began_anew, hash_bytes, undeclared_event,
 };
 use wire::{Edits, EditsMark, Stamp};
-use zerocopy::IntoBytes;
 
 use crate::path::batch::Batch;
 use crate::path::counters::{FlowCounters, StageCounters, Undeclared};
@@ -175,74 +175,10 @@ impl<F: NetworkFunction> Stepper<F> {
         is_done.then(|| self.deadline_ns(state, stamp.time_ns))
     }
 
-    /// The same for an item of history: without `edits` nobody makes those that the function asks for.
-    #[inline(always)]
-    pub(crate) fn step_item_in_place(
-        &mut self,
-        state: &mut F::State,
-        meta: &F::Meta,
-        stamp: Stamp,
-        is_own: bool,
-        edits: Option<&mut Edits>,
-    ) -> Option<u64> {
-        let mut no_edits = Edits::NONE;
-        // Replicas have one pool.
-        self.step_in_place(state, meta, stamp, 0, is_own, edits.unwrap_or(&mut no_edits))
-    }
-
     /// Counts packets that were stepped in place.
     #[inline]
     pub(crate) fn count_in_place(&mut self, packets: u64, batch: &Batch) {
         self.packets += u64::from((packets & !batch.history).count_ones());
-    }
-
-    /// Steps an item of history. Nothing comes of it but the state and whether the packet goes on, unless it is a packet
-    /// of this core, whose edits are `own`.
-    #[inline(always)]
-    pub(crate) fn step_item(
-        &mut self,
-        flow: &mut Option<F::State>,
-        meta: &F::Meta,
-        stamp: Stamp,
-        own: Option<&mut Edits>,
-    ) -> Verdict {
-        let Stepper { function, pools, events, no_edits, seed, packets, .. } = self;
-        let before = if const { F::EXTRAS.records.begin_anew } { *flow } else { None };
-        let is_own = own.is_some();
-        let edits = match own {
-            Some(edits) => {
-                *packets += 1;
-                edits
-            }
-            None => no_edits,
-        };
-        // Replicas have one pool.
-        let mut cx = Cx::new(stamp, edits, pools.of(0), events_of::<F>(events, is_own), *seed);
-        let verdict = function.step(flow, meta, &mut cx);
-        if !F::EDITS.is_empty() && !is_own {
-            self.no_edits.clear();
-        }
-        self.note_step(meta, before.as_ref(), flow.as_ref());
-        verdict
-    }
-
-    /// Steps packets of other cores that are alike without doing each step: says how many of the first. Bit *i* of `next` says
-    /// whether packet *i* + 1 may be among them, if those before it are.
-    #[inline(never)]
-    pub(crate) fn leap(
-        &self,
-        flow: &mut Option<F::State>,
-        metas: &[Option<F::Meta>],
-        times_ns: &[u64],
-        next: u64,
-    ) -> usize {
-        let (Some(leap), [Some(meta), ..]) = (const { F::EXTRAS.leap }, metas) else { return 0 };
-        let bytes = |index: usize| metas[index].as_ref().map(IntoBytes::as_bytes);
-        let later = 1..=next.trailing_ones() as usize;
-        match later.take_while(|index| bytes(*index) == Some(meta.as_bytes())).count() {
-            0 => 0,
-            later => leap(&self.function, flow, meta, &times_ns[..=later]),
-        }
     }
 
     /// When a flow dies that is stepped now.

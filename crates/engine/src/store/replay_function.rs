@@ -1,7 +1,7 @@
 //! One function of a group steps packets of other cores: nothing comes of it but the state, and whether the packet goes
 //! on to the next function.
 
-use nf::{NetworkFunction, Verdict};
+use nf::{Leap, NetworkFunction, Verdict};
 use table::{FlowTable, Slot};
 use wire::Stamp;
 
@@ -195,9 +195,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
         let Steps { batch, table, port, .. } = steps;
         let (times_ns, seqs) = (items.times_ns, items.seqs);
         let is_last = self.stepper.is_last();
-        // Items that may be stepped together with the one before: a later function asks for the verdict on each.
-        let followers = if const { F::EXTRAS.leap.is_some() } && is_last {
-            rest & !(items.own | runs.leaders)
+        // Items that may be stepped together with the one before: a later function asks for the verdict on each, a look at
+        // payloads for each own packet.
+        let followers = if const { F::EXTRAS.leap.is_some() && F::EXTRAS.inspect.is_none() } && is_last {
+            rest & !runs.leaders
         } else {
             0
         };
@@ -210,6 +211,8 @@ impl<F: NetworkFunction> FunctionMember<F> {
             }
             let cell = cells.at(slot);
             let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
+            // Own packets, once of one of the run more may come than that it passes.
+            let mut stepped_alone = 0;
             loop {
                 if let Some(meta) = &metas[item] {
                     let now_ns = times_ns[item];
@@ -222,13 +225,18 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     }
                     let is_own = own_items >> item & 1 == 1;
                     let mut last_ns = now_ns;
-                    let leapt = match followers >> item & 0b10 != 0 && was_some && !is_own {
-                        true => self.stepper.leap(
-                            &mut flow,
-                            &metas[item..],
-                            &times_ns[item..],
-                            followers >> item >> 1,
-                        ),
+                    let may_leap = (followers & !stepped_alone) >> item & 0b10 != 0
+                        && stepped_alone >> item & 1 == 0
+                        && was_some;
+                    let leapt = match may_leap {
+                        true => {
+                            let next = (followers & !stepped_alone) >> item >> 1;
+                            let (metas, times_ns) = (&metas[item..], &times_ns[item..]);
+                            let Leap { steps, passes } =
+                                self.stepper.leap(&mut flow, metas, times_ns, next, own_items >> item);
+                            stepped_alone = if passes { stepped_alone } else { own_items };
+                            steps
+                        }
                         false => 0,
                     };
                     if leapt > 0 {
@@ -313,17 +321,15 @@ impl<F: NetworkFunction> FunctionMember<F> {
             if let Some(meta) = &metas[item] {
                 let mut flow = None;
                 // None of them begins the flow.
-                let leapt = match is_last {
-                    true => self.stepper.leap(
-                        &mut flow,
-                        &metas[item..],
-                        &items.times_ns[item..],
-                        rest >> item >> 1,
-                    ),
-                    false => 0,
+                let Leap { steps, .. } = match is_last {
+                    true => {
+                        let (metas, times_ns) = (&metas[item..], &items.times_ns[item..]);
+                        self.stepper.leap(&mut flow, metas, times_ns, rest >> item >> 1, 0)
+                    }
+                    false => Leap::NONE,
                 };
-                if leapt > 0 {
-                    rest &= !span_bits(item, leapt);
+                if steps > 0 {
+                    rest &= !span_bits(item, steps);
                     continue;
                 }
                 let verdict = self.stepper.step_item(&mut flow, meta, items.stamp(item), None);
