@@ -755,7 +755,7 @@ fn with_hashes(kind: Kind) -> (Batch, Vec<u64>) {
     (Batch::new(kind), vec![0; PACKETS])
 }
 
-library_benchmark_group!(name = parsing, benchmarks = [parse]);
+library_benchmark_group!(name = parsing, benchmarks = [parse, parse_one]);
 library_benchmark_group!(name = edits, benchmarks = [edits_clear, edits_set, edits_to_headers, edits_apply]);
 library_benchmark_group!(
     name = keys,
