@@ -72,6 +72,8 @@ pub(crate) struct Stepper<F: NetworkFunction> {
     undeclared_drop: Option<u8>,
     /// Where edits go that nobody makes.
     no_edits: Edits,
+    /// Whether what was leapt over last passed.
+    leaps_own: bool,
     packets: u64,
     transmit_back: u64,
     host: u64,
@@ -92,6 +94,7 @@ impl<F: NetworkFunction> Stepper<F> {
             drops: vec![0; F::ABOUT.drop_reasons.len() + 1].into(),
             undeclared_drop: None,
             no_edits: Edits::NONE,
+            leaps_own: true,
             packets: 0,
             transmit_back: 0,
             host: 0,

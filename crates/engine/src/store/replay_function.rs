@@ -211,8 +211,6 @@ impl<F: NetworkFunction> FunctionMember<F> {
             }
             let cell = cells.at(slot);
             let (mut flow, mut deadline_ns) = (cell.state().copied(), cell.deadline_ns());
-            // Own packets, once of one of the run more may come than that it passes.
-            let mut stepped_alone = 0;
             loop {
                 if let Some(meta) = &metas[item] {
                     let now_ns = times_ns[item];
@@ -225,17 +223,12 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     }
                     let is_own = own_items >> item & 1 == 1;
                     let mut last_ns = now_ns;
-                    let may_leap = (followers & !stepped_alone) >> item & 0b10 != 0
-                        && stepped_alone >> item & 1 == 0
-                        && was_some;
-                    let leapt = match may_leap {
+                    let never = if self.stepper.leaps_own() { 0 } else { own_items };
+                    let next = (followers & !never) >> item >> 1;
+                    let leapt = match next & 1 != 0 && was_some && never >> item & 1 == 0 {
                         true => {
-                            let next = (followers & !stepped_alone) >> item >> 1;
                             let (metas, times_ns) = (&metas[item..], &times_ns[item..]);
-                            let Leap { steps, passes } =
-                                self.stepper.leap(&mut flow, metas, times_ns, next, own_items >> item);
-                            stepped_alone = if passes { stepped_alone } else { own_items };
-                            steps
+                            self.stepper.leap(&mut flow, metas, times_ns, next, own_items >> item).steps
                         }
                         false => 0,
                     };

@@ -62,6 +62,7 @@ impl<F: NetworkFunction> Stepper<F> {
         }
         let before = *flow;
         let done = leap(&self.function, flow, meta, &times_ns[..=alike]);
+        self.leaps_own = done.passes;
         let first_own = own.trailing_zeros() as usize;
         if first_own >= done.steps {
             return done;
@@ -76,6 +77,12 @@ impl<F: NetworkFunction> Stepper<F> {
             0 | 1 => Leap::NONE,
             _ => leap(&self.function, flow, meta, &times_ns[..first_own]),
         }
+    }
+
+    /// Whether own packets are worth a try in the next leap: the packets of the last one passed. Where a source is blocked none does.
+    #[inline(always)]
+    pub(crate) fn leaps_own(&self) -> bool {
+        self.leaps_own
     }
 
     /// [`Stepper::step_in_place`] for an item of history: without `edits` nobody makes those that the function asks for.
