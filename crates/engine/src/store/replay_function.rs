@@ -223,9 +223,10 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     }
                     let is_own = own_items >> item & 1 == 1;
                     let mut last_ns = now_ns;
-                    let never = if self.stepper.leaps_own() { 0 } else { own_items };
-                    let next = (followers & !never) >> item >> 1;
-                    let leapt = match next & 1 != 0 && was_some && never >> item & 1 == 0 {
+                    // Own packets, where none is worth a try.
+                    let left_out = if self.stepper.leaps_own() { 0 } else { own_items };
+                    let next = (followers & !left_out) >> item >> 1;
+                    let leapt = match next & 1 != 0 && was_some && left_out >> item & 1 == 0 {
                         true => {
                             let (metas, times_ns) = (&metas[item..], &times_ns[item..]);
                             self.stepper.leap(&mut flow, metas, times_ns, next, own_items >> item).steps

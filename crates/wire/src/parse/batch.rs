@@ -50,6 +50,7 @@ fn parse_batch_avx<'a, P, R: Fn(&'a P) -> Raw<'a>>(
     headers: &mut [Headers],
     raw: R,
 ) -> ParsedBatch {
+    // As `parse_into`. Written out: handed to one function that both call, the permutations are not inlined (25 instructions a packet).
     parse_each(packets, skipped, headers, raw, |link, frame, wire_len, headers| {
         let is_plain =
             link == LinkType::Ethernet && super::permute::parse_plain::<R>(frame, wire_len, headers);

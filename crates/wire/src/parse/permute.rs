@@ -101,14 +101,20 @@ pub(super) fn parse_plain<Caller>(frame: &[u8], wire_len: u32, headers: &mut Hea
 #[target_feature(enable = "avx")]
 #[inline]
 fn src(from_addrs: __m128i) -> __m128i {
-    mapped(from_addrs, _mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 1, 2, 3))
+    mapped(
+        from_addrs,
+        _mm_setr_epi8(NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, 0, 1, 2, 3),
+    )
 }
 
 /// The destination address, mapped.
 #[target_feature(enable = "avx")]
 #[inline]
 fn dst(from_addrs: __m128i) -> __m128i {
-    mapped(from_addrs, _mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 4, 5, 6, 7))
+    mapped(
+        from_addrs,
+        _mm_setr_epi8(NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, 4, 5, 6, 7),
+    )
 }
 
 #[target_feature(enable = "avx")]
