@@ -214,6 +214,16 @@ fn card(mut referred: Referred) -> Referred {
 #[bench::policer_flows(args = (7, "policer", Spread::ManyFlows), setup = Replicating::new)]
 #[bench::ddos_flows_single(args = (1, "ddos", Spread::ManyFlows), setup = Replicating::new)]
 #[bench::ddos_flows(args = (7, "ddos", Spread::ManyFlows), setup = Replicating::new)]
+#[bench::ddos_skewed_single(args = (1, "ddos", Spread::Skewed), setup = Replicating::new)]
+#[bench::ddos_skewed(args = (7, "ddos", Spread::Skewed), setup = Replicating::new)]
+#[bench::heavy_hitters_skewed_single(args = (1, "heavy-hitters", Spread::Skewed), setup = Replicating::new)]
+#[bench::heavy_hitters_skewed(args = (7, "heavy-hitters", Spread::Skewed), setup = Replicating::new)]
+#[bench::policer_skewed_single(args = (1, "policer", Spread::Skewed), setup = Replicating::new)]
+#[bench::policer_skewed(args = (7, "policer", Spread::Skewed), setup = Replicating::new)]
+#[bench::port_knock_skewed_single(args = (1, "port-knock", Spread::Skewed), setup = Replicating::new)]
+#[bench::port_knock_skewed(args = (7, "port-knock", Spread::Skewed), setup = Replicating::new)]
+#[bench::conntrack_skewed_single(args = (1, "conntrack", Spread::Skewed), setup = Replicating::new)]
+#[bench::conntrack_skewed(args = (7, "conntrack", Spread::Skewed), setup = Replicating::new)]
 fn replicas(mut replicating: Replicating) -> Replicating {
     replicating.turns();
     replicating
@@ -546,6 +556,8 @@ enum Spread {
     BothWays,
     /// Each of another.
     ManyFlows,
+    /// 64 that follow each other are of some 20, as in `university`: one in three is of the flow before.
+    Skewed,
 }
 
 impl Spread {
@@ -553,6 +565,13 @@ impl Spread {
     fn packet(self, number: u64) -> Vec<u8> {
         match self {
             Spread::ManyFlows => Kind::Tcp.frame((number % 700) as u16),
+            Spread::Skewed => {
+                let mixed = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                    .rotate_right(32)
+                    .wrapping_mul(0xd6e8_feb8_6659_fd93);
+                let drawn = (mixed >> 11) as f64 / (1u64 << 53) as f64;
+                Kind::Tcp.frame(700f64.powf(drawn.powi(4)) as u16)
+            }
             Spread::OneFlow => {
                 let mut frame = Kind::Tcp.frame(1);
                 // An acknowledgment of nothing new, with 18 more bytes.

@@ -205,6 +205,7 @@ impl<K: FlowKey> KeyGroup<K> {
     }
 
     /// Steps one packet through all functions.
+    #[inline(always)]
     pub(super) fn one(&mut self, packet: usize, batch: &mut Batch, port: &dyn Port) {
         self.located.slots[packet] = self.locate(packet, batch);
         let Self { table, members, located, entries, .. } = self;

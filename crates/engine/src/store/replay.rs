@@ -144,9 +144,12 @@ impl<K: FlowKey> KeyGroup<K> {
         batch: &mut Batch,
         port: &dyn Port,
     ) {
+        // As long as no flow has come to the table, none of them has a block.
+        let flows_before = self.table.len();
         while rest != 0 {
             let item = rest.trailing_zeros() as usize;
-            if !items.is_own(item) && self.members.len() == 1 && !self.find(item, wanted, items).is_some() {
+            let is_unknown = || self.table.len() == flows_before || !self.find(item, wanted, items).is_some();
+            if !items.is_own(item) && self.members.len() == 1 && is_unknown() {
                 // As far as neighbours are history of one flow.
                 let ends = !rest | items.own | self.leaders & !span_bits(0, item + 1);
                 let count = ((ends >> item).trailing_zeros() as usize).min(BATCH_PACKETS - item);

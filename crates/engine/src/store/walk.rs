@@ -49,6 +49,7 @@ pub(crate) fn free_one<K: FlowKey>(
 
 impl<K: FlowKey> Walk<'_, K> {
     /// Steps the packet, whose flow's block is in `located`.
+    #[inline(always)]
     pub(crate) fn one(&mut self, packet: usize) {
         let mut is_refused = false;
         let members = self.members.len();
