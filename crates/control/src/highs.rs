@@ -185,8 +185,9 @@ impl Model {
             }
             let mut offloaded = Expression::from(0.0);
             for (step, variable) in steps[shard].iter().enumerate() {
-                let first = step * usize::from(buckets_of_step);
-                let cost: u64 = costs[first..first + usize::from(buckets_of_step)].iter().sum();
+                let first = step as u8 * buckets_of_step;
+                let places = first..first + buckets_of_step;
+                let cost: u64 = places.map(|place| costs[usize::from(now.split(shard).place(place))]).sum();
                 offloaded += (cost as f64 / target) * *variable;
                 if step > 0 {
                     // Ratios nest.

@@ -24,6 +24,7 @@ mod offloading;
 mod placement;
 mod promotion;
 mod solver;
+mod split;
 mod sync;
 mod throughput;
 
@@ -36,6 +37,7 @@ pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
 pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
+pub use split::Split;
 pub use throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 
 #[cfg(all(test, feature = "loom"))]

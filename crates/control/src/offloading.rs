@@ -12,8 +12,8 @@
 //!    steps what waited for itself
 //! ```
 //!
-//! A *bucket* is a share of a shard's hash values; a shard has [`BUCKETS`]. The first `split` buckets are the shard's
-//! offloaded part, the others its kept part. Each part has a table of its own, and is on one core at any time.
+//! A *bucket* is a share of a shard's hash values; a shard has [`BUCKETS`]. A [`Split`] says which buckets are the shard's
+//! offloaded part; the others are its kept part. Each part has a table of its own, and is on one core at any time.
 //!
 //! **No packet out of order.** The ring from W to O is first in, first out. A recall is behind all packets that were
 //! sent, and O returns the part after it has stepped these. While the part is on its way, and until W has
@@ -30,6 +30,7 @@ use std::collections::VecDeque;
 
 use ring::{Consumer, Producer, ring};
 
+use crate::Split;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// Buckets of a shard: the ratio of a shard's traffic that is offloaded is so many of these.
@@ -78,13 +79,13 @@ pub enum Event<U> {
 /// What a worker has to do for a shard between two batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Todo {
-    /// Move flows between the parts, so that the first `to` buckets are offloaded where `from` were; then say
-    /// [`Offloading::arranged`].
+    /// Move flows between the parts, so that `to` is offloaded where `from` was; then say [`Offloading::arranged`]. One has
+    /// all buckets of the other: both have one mask.
     Arrange {
-        /// Buckets that were offloaded.
-        from: u8,
-        /// Buckets that will be.
-        to: u8,
+        /// What was offloaded.
+        from: Split,
+        /// What will be.
+        to: Split,
     },
     /// Take the offloaded part and [lend](Offloading::lend) it to this core.
     Lend(u16),
@@ -106,13 +107,13 @@ struct Shard {
     is_here: bool,
     is_leaving: bool,
     part: Part,
-    /// Buckets that are in the offloaded part.
-    split: u8,
-    /// Buckets that should be.
-    wanted: u8,
-    /// While flows move between the parts: buckets that will be in the offloaded one.
-    arranging: Option<u8>,
-    /// Packets of buckets below wait, while anything changes or earlier ones wait.
+    /// What is in the offloaded part.
+    split: Split,
+    /// What should be.
+    wanted: Split,
+    /// While flows move between the parts: what will be in the offloaded one.
+    arranging: Option<Split>,
+    /// Packets of buckets whose places are below wait, while anything changes or earlier ones wait.
     border: u8,
     /// Packets that wait.
     waiting: u32,
@@ -121,6 +122,20 @@ struct Shard {
 impl Shard {
     fn is_changing(&self) -> bool {
         self.part == Part::Recalled || self.arranging.is_some()
+    }
+
+    /// What is to be in the offloaded part next. Buckets are put in another order where all of them are kept.
+    fn next(&self) -> Split {
+        match self.wanted.mask == self.split.mask {
+            true => self.wanted,
+            false => Split { buckets: 0, ..self.split },
+        }
+    }
+
+    /// Packets of buckets that the next change may concern wait from here on.
+    fn draw_border(&mut self) {
+        let border = if self.waiting > 0 { self.border } else { 0 };
+        self.border = border.max(self.split.buckets).max(self.next().buckets);
     }
 }
 
@@ -166,6 +181,8 @@ enum Fault {
     NoRecall,
     /// Packets do not wait for a part that is on its way.
     NobodyWaits,
+    /// Buckets are put in another order while some packets wait in the old one.
+    OrderUnderWaiting,
     /// Events are looked at while packets are half done: planted by whoever calls.
     HalfDone,
 }
@@ -210,8 +227,8 @@ impl Shard {
             is_here,
             is_leaving: false,
             part: Part::Here,
-            split: 0,
-            wanted: 0,
+            split: Split::NONE,
+            wanted: Split::NONE,
             arranging: None,
             border: 0,
             waiting: 0,
@@ -226,16 +243,16 @@ impl<T, U> Offloading<T, U> {
         self.waiting.reserve(packets);
     }
 
-    /// The controller's word: the first `buckets` of the shard should be offloaded (Algorithm 1, line 8). Of a shard that
-    /// is not here nothing is noted.
+    /// The controller's word: this is what of the shard should be offloaded (Algorithm 1, line 8). Of a shard that is not
+    /// here nothing is noted.
     ///
     /// # Panics
     /// If there are not so many buckets.
-    pub fn want(&mut self, shard: u16, buckets: u8) {
-        assert!(buckets <= BUCKETS, "{buckets} buckets");
+    pub fn want(&mut self, shard: u16, split: Split) {
+        assert!(split.buckets <= BUCKETS && split.mask < BUCKETS, "{split:?}");
         let shard = &mut self.shards[usize::from(shard)];
         if shard.is_here {
-            shard.wanted = buckets;
+            shard.wanted = split;
         }
     }
 
@@ -254,8 +271,8 @@ impl<T, U> Offloading<T, U> {
         self.shards[usize::from(shard)].is_leaving = true;
     }
 
-    /// The shard has left. Says how many of its buckets are in the offloaded part, and how many should be.
-    pub fn left(&mut self, shard: u16) -> (u8, u8) {
+    /// The shard has left. Says what of it is in the offloaded part, and what should be.
+    pub fn left(&mut self, shard: u16) -> (Split, Split) {
         let shard = &mut self.shards[usize::from(shard)];
         debug_assert!(shard.waiting == 0 && shard.part == Part::Here, "something of it is elsewhere");
         let Shard { split, wanted, .. } = *shard;
@@ -264,7 +281,7 @@ impl<T, U> Offloading<T, U> {
     }
 
     /// The shard has come, with what [`left`](Offloading::left) said.
-    pub fn arrived(&mut self, shard: u16, (split, wanted): (u8, u8)) {
+    pub fn arrived(&mut self, shard: u16, (split, wanted): (Split, Split)) {
         self.shards[usize::from(shard)] = Shard { split, wanted, ..Shard::new(true) };
     }
 
@@ -272,14 +289,13 @@ impl<T, U> Offloading<T, U> {
     #[inline]
     pub fn route(&self, shard: u16, bucket: u8) -> Route {
         let shard = &self.shards[usize::from(shard)];
-        if bucket < shard.border
-            && (shard.waiting > 0 || shard.is_changing())
-            && !self.has(Fault::NobodyWaits)
+        let place = shard.split.place(bucket);
+        if place < shard.border && (shard.waiting > 0 || shard.is_changing()) && !self.has(Fault::NobodyWaits)
         {
             return Route::Wait;
         }
         match shard.part {
-            Part::At(core) if bucket < shard.split => Route::Offloader(core),
+            Part::At(core) if place < shard.split.buckets => Route::Offloader(core),
             _ => Route::Here,
         }
     }
@@ -302,9 +318,9 @@ impl<T, U> Offloading<T, U> {
     /// Keeps a packet until it can be stepped somewhere.
     pub fn wait(&mut self, shard: u16, bucket: u8, packet: T) {
         let of = &mut self.shards[usize::from(shard)];
-        if bucket >= of.border {
+        if of.split.place(bucket) >= of.border {
             // The ring was full: those behind wait, too.
-            of.border = of.border.max(of.split);
+            of.border = of.border.max(of.split.buckets);
         }
         of.waiting += 1;
         self.waiting.push_back(Waiting { shard, bucket, packet });
@@ -329,7 +345,7 @@ impl<T, U> Offloading<T, U> {
             let of = self.shards[usize::from(shard)];
             let stays = match of.part {
                 _ if of.is_changing() => Some(packet),
-                Part::At(core) if bucket < of.split => {
+                Part::At(core) if of.split.has(bucket) => {
                     is_full = is_full || !self.has_room(core);
                     match is_full {
                         true => Some(packet),
@@ -357,6 +373,7 @@ impl<T, U> Offloading<T, U> {
     /// (Algorithm 3: the functions are called in this order). Recalls its offloaded part where that is needed.
     pub fn todo(&mut self, number: u16) -> Option<Todo> {
         let (offloader, has_no_recall) = (self.offloader, self.has(Fault::NoRecall));
+        let under_waiting = self.has(Fault::OrderUnderWaiting);
         let shard = &mut self.shards[usize::from(number)];
         if self.is_finished || !shard.is_here || shard.arranging.is_some() {
             return None;
@@ -371,20 +388,27 @@ impl<T, U> Offloading<T, U> {
                 }
                 let outbox = self.outboxes[usize::from(core)].as_mut().expect("another core");
                 if !stays && outbox.push(Item::Recall(number)).is_ok() {
-                    let border = if shard.waiting > 0 { shard.border } else { 0 };
-                    shard.border = border.max(shard.split).max(shard.wanted);
+                    shard.draw_border();
                     shard.part = Part::Recalled;
                 }
                 None
             }
             Part::Here if shard.split != shard.wanted => {
-                let border = if shard.waiting > 0 { shard.border } else { 0 };
-                shard.border = border.max(shard.split).max(shard.wanted);
-                shard.arranging = Some(shard.wanted);
-                Some(Todo::Arrange { from: shard.split, to: shard.wanted })
+                if shard.split.buckets == 0 && shard.split.mask != shard.wanted.mask {
+                    // What waits was held back by its place in the old order.
+                    if shard.waiting > 0 && !under_waiting {
+                        return None;
+                    }
+                    (shard.split.mask, shard.border) = (shard.wanted.mask, 0);
+                    return self.todo(number);
+                }
+                let (from, to) = (shard.split, shard.next());
+                shard.draw_border();
+                shard.arranging = Some(to);
+                Some(Todo::Arrange { from, to })
             }
             Part::Here if shard.is_leaving => (shard.waiting == 0).then_some(Todo::Leave),
-            Part::Here if shard.split > 0 => offloader.map(Todo::Lend),
+            Part::Here if shard.split.buckets > 0 => offloader.map(Todo::Lend),
             Part::Here => None,
         }
     }
@@ -443,7 +467,7 @@ impl<T, U> Offloading<T, U> {
             _ if !shard.is_here => true,
             _ if shard.is_leaving || shard.is_changing() || shard.split != shard.wanted => false,
             Part::At(core) => self.offloader == Some(core),
-            _ => shard.split == 0 || self.offloader.is_none(),
+            _ => shard.split.buckets == 0 || self.offloader.is_none(),
         };
         self.shards.iter().all(content)
     }

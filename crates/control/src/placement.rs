@@ -13,7 +13,7 @@ pub(crate) mod cases;
 #[cfg(test)]
 mod tests;
 
-use crate::{BUCKETS, Balancer};
+use crate::{BUCKETS, Balancer, Split};
 
 /// What buckets of a shard cost, in any one measure: packets, or time.
 pub type Buckets = [u64; BUCKETS as usize];
@@ -28,6 +28,8 @@ pub struct Placement {
     pub owners: Vec<u16>,
     /// By shard, how many of its buckets are offloaded: r.
     pub ratios: Vec<u8>,
+    /// By shard, which buckets those are: see [`Split`].
+    pub masks: Vec<u8>,
     /// By core, who steps what it offloads: O.
     pub offloaders: Vec<Option<u16>>,
     /// The most buckets of a shard that may be offloaded, r^max: flows of the others have priority.
@@ -46,6 +48,9 @@ pub struct Caps {
 /// Loads may differ from their mean by this share before anything is changed.
 const TOLERANCE: f64 = 0.05;
 
+/// Another order of buckets is worth while if it takes this share of its target from the heavier core.
+const GAIN: f64 = 0.01;
+
 /// Where loads do not fit, bound cores may have so many times a share more to do, until they have what others may.
 const SLACK_STEPS: u64 = 16;
 
@@ -53,7 +58,8 @@ impl Placement {
     /// Shards are dealt out to `cores` cores in turn, and nothing is offloaded.
     pub fn new(shards: usize, cores: usize) -> Placement {
         let owners = (0..shards).map(|shard| (shard % cores) as u16).collect();
-        Placement { owners, ratios: vec![0; shards], offloaders: vec![None; cores], offloadable: BUCKETS }
+        let (ratios, masks) = (vec![0; shards], vec![0; shards]);
+        Placement { owners, ratios, masks, offloaders: vec![None; cores], offloadable: BUCKETS }
     }
 
     /// The same where flows with priority are in the last buckets, from [`REGULAR_BUCKETS`] on: those are not offloaded.
@@ -82,15 +88,25 @@ impl Placement {
         bound
     }
 
+    /// Which buckets of a shard are offloaded.
+    pub fn split(&self, shard: usize) -> Split {
+        Split { buckets: self.ratios[shard], mask: self.masks[shard] }
+    }
+
+    /// The same of all shards.
+    pub fn splits(&self) -> Vec<Split> {
+        (0..self.ratios.len()).map(|shard| self.split(shard)).collect()
+    }
+
     /// What each core steps, its own packets and others', where buckets cost so much.
     pub fn loads(&self, costs: &[Buckets]) -> Vec<u64> {
         let mut loads = vec![0; self.offloaders.len()];
         for (shard, costs) in costs.iter().enumerate() {
             let worker = usize::from(self.owners[shard]);
             let other = self.offloaders[worker].map_or(worker, usize::from);
-            let split = usize::from(self.ratios[shard]);
-            loads[other] += costs[..split].iter().sum::<u64>();
-            loads[worker] += costs[split..].iter().sum::<u64>();
+            let offloaded: u64 = self.split(shard).buckets().map(|bucket| costs[usize::from(bucket)]).sum();
+            loads[other] += offloaded;
+            loads[worker] += costs.iter().sum::<u64>() - offloaded;
         }
         loads
     }
@@ -182,15 +198,27 @@ impl Placement {
             let heavier = |moved: u64| {
                 share(loads[0] - moved, targets[0]).max(share(loads[1] + moved, targets[1])).max(1.0)
             };
-            let (mut best, mut cost) = ((heavier(moved), 0, moved), moved);
-            for (buckets, bucket) in (1..=self.offloadable).zip(costs[shard]) {
-                cost += bucket;
-                // The first of equal ones: buckets without packets stay.
-                if heavier(cost) < best.0 {
-                    best = (heavier(cost), buckets, cost);
+            let best_of = |mask: u8| {
+                let (mut best, mut cost) = ((heavier(moved), 0, moved), moved);
+                for buckets in 1..=self.offloadable {
+                    cost += costs[shard][usize::from((buckets - 1) ^ mask)];
+                    // The first of equal ones: buckets without packets stay.
+                    if heavier(cost) < best.0 {
+                        best = (heavier(cost), buckets, cost);
+                    }
+                }
+                best
+            };
+            // Another order has all offloaded flows of the shard change cores.
+            let mut mask = self.masks[shard];
+            let mut best = best_of(mask);
+            for other in Split::masks(self.offloadable) {
+                let found = best_of(other);
+                if found.0 < best.0 - GAIN {
+                    (mask, best) = (other, found);
                 }
             }
-            (self.ratios[shard], moved) = (best.1, best.2);
+            (self.masks[shard], self.ratios[shard], moved) = (mask, best.1, best.2);
         }
         moved
     }

@@ -11,6 +11,7 @@
 use loom::thread;
 
 use super::{Event, Fault, Offloading, Route, Todo, offloading};
+use crate::Split;
 
 const BOUND: usize = 2;
 
@@ -30,8 +31,8 @@ type Packet = (u8, u64);
 enum Say {
     /// A packet of this bucket comes.
     Packet(u8),
-    /// So many buckets should be offloaded.
-    Want(u8),
+    /// So many buckets should be offloaded, in the order of this mask.
+    Want(u8, u8),
     /// To whom.
     To(Option<u16>),
     /// The shard is to leave.
@@ -40,10 +41,10 @@ enum Say {
 use Say::{Leave, Packet as Comes, To, Want};
 
 struct Core {
-    offloading: Offloading<Packet, (u8, Flows)>,
+    offloading: Offloading<Packet, (Split, Flows)>,
     flows: Flows,
-    /// Buckets in the offloaded part.
-    split: u8,
+    /// What is in the offloaded part.
+    split: Split,
     has_left: bool,
     /// Planted: looks at events while packets that it has taken are not stepped.
     is_half_done: bool,
@@ -51,8 +52,15 @@ struct Core {
 }
 
 impl Core {
-    fn new(offloading: Offloading<Packet, (u8, Flows)>, flows: Flows) -> Core {
-        Core { offloading, flows, split: 0, has_left: false, is_half_done: false, taken: Vec::new() }
+    fn new(offloading: Offloading<Packet, (Split, Flows)>, flows: Flows) -> Core {
+        Core {
+            offloading,
+            flows,
+            split: Split::NONE,
+            has_left: false,
+            is_half_done: false,
+            taken: Vec::new(),
+        }
     }
 
     fn step(&mut self, (bucket, seq): Packet) {
@@ -61,12 +69,12 @@ impl Core {
         flow.push(seq);
     }
 
-    fn take_part(&mut self) -> (u8, Flows) {
-        let of = |bucket: usize| if bucket < self.split.into() { self.flows[bucket].take() } else { None };
+    fn take_part(&mut self) -> (Split, Flows) {
+        let of = |bucket: u8| self.flows[usize::from(bucket)].take_if(|_| self.split.has(bucket));
         (self.split, [0, 1].map(of))
     }
 
-    fn put_part(&mut self, (split, part): (u8, Flows)) {
+    fn put_part(&mut self, (split, part): (Split, Flows)) {
         self.split = split;
         for (flow, come) in self.flows.iter_mut().zip(part) {
             *flow = come.or(flow.take());
@@ -126,7 +134,9 @@ impl Core {
                     self.come((*bucket, *seq));
                     *seq += 1;
                 }
-                Want(buckets) => self.offloading.want(0, *buckets),
+                Want(buckets, mask) => {
+                    self.offloading.want(0, Split { buckets: *buckets, mask: *mask });
+                }
                 To(core) => self.offloading.offload_to(*core),
                 Leave => self.offloading.leave(0),
             }
@@ -208,13 +218,15 @@ fn check(script: &'static [Say], others: usize, fault: Fault) {
 }
 
 /// The ratio grows and shrinks while packets come.
-const RATIO: &[Say] = &[To(Some(1)), Want(1), Comes(0), Want(0), Comes(0)];
+const RATIO: &[Say] = &[To(Some(1)), Want(1, 0), Comes(0), Want(0, 0), Comes(0)];
 /// The offloader goes away, and comes back.
-const OFFLOADER: &[Say] = &[To(Some(1)), Want(1), Comes(0), To(None), Comes(0), To(Some(1)), Comes(0)];
+const OFFLOADER: &[Say] = &[To(Some(1)), Want(1, 0), Comes(0), To(None), Comes(0), To(Some(1)), Comes(0)];
 /// One offloader takes over from another.
-const ANOTHER: &[Say] = &[To(Some(1)), Want(1), Comes(0), To(Some(2)), Comes(0)];
+const ANOTHER: &[Say] = &[To(Some(1)), Want(1, 0), Comes(0), To(Some(2)), Comes(0)];
 /// The shard leaves while some of its packets are offloaded.
-const LEAVING: &[Say] = &[To(Some(1)), Want(2), Comes(0), Comes(1), Leave];
+const LEAVING: &[Say] = &[To(Some(1)), Want(2, 0), Comes(0), Comes(1), Leave];
+/// The other bucket is offloaded in place of the first one.
+const ORDER: &[Say] = &[To(Some(1)), Want(1, 0), Comes(0), Want(1, 1), Comes(0), Comes(0), Comes(0)];
 
 #[test]
 fn the_ratio_changes() {
@@ -229,6 +241,11 @@ fn the_offloader_goes_and_comes_back() {
 #[test]
 fn another_offloader_takes_over() {
     check(ANOTHER, 2, Fault::None);
+}
+
+#[test]
+fn other_buckets_are_offloaded() {
+    check(ORDER, 1, Fault::None);
 }
 
 #[test]
@@ -252,6 +269,12 @@ fn planted_packets_ahead_of_those_that_wait_are_found() {
 #[should_panic(expected = "out of order, or without its flows")]
 fn planted_a_part_returned_while_a_packet_of_it_is_out_is_found() {
     check(RATIO, 1, Fault::HalfDone);
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_another_order_of_buckets_while_packets_wait_is_found() {
+    check(ORDER, 1, Fault::OrderUnderWaiting);
 }
 
 #[test]

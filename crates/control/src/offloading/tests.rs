@@ -12,13 +12,17 @@ fn two_cores() -> (Side, Side) {
 fn offloaded(buckets: u8) -> (Side, Side) {
     let (mut worker, mut other) = two_cores();
     worker.offload_to(Some(1));
-    worker.want(0, buckets);
-    assert_eq!(worker.todo(0), Some(Todo::Arrange { from: 0, to: buckets }));
+    worker.want(0, first(buckets));
+    assert_eq!(worker.todo(0), Some(Todo::Arrange { from: Split::NONE, to: first(buckets) }));
     worker.arranged(0);
     assert_eq!(worker.todo(0), Some(Todo::Lend(1)));
     worker.lend(0, 1, Vec::new()).expect("room");
     assert!(matches!(other.event(), Some(Event::Lent(0, _))));
     (worker, other)
+}
+
+fn first(buckets: u8) -> Split {
+    Split { buckets, mask: 0 }
 }
 
 fn served(other: &mut Side) -> Vec<u64> {
@@ -44,7 +48,7 @@ fn packets_of_offloaded_buckets_go_to_the_offloader_and_others_stay() {
 fn a_smaller_ratio_waits_for_what_is_at_the_offloader() {
     let (mut worker, mut other) = offloaded(10);
     worker.send(1, 1).expect("room");
-    worker.want(0, 4);
+    worker.want(0, first(4));
     assert_eq!(worker.todo(0), None);
     assert_eq!(
         (worker.route(0, 3), worker.route(0, 9), worker.route(0, 10)),
@@ -57,7 +61,7 @@ fn a_smaller_ratio_waits_for_what_is_at_the_offloader() {
     assert!(matches!(other.event(), Some(Event::Recalled { shard: 0, to: 0 })));
     other.give_back(0, 0, vec![1]);
     assert!(matches!(worker.event(), Some(Event::Returned(0, part)) if part == [1]));
-    assert_eq!(worker.todo(0), Some(Todo::Arrange { from: 10, to: 4 }));
+    assert_eq!(worker.todo(0), Some(Todo::Arrange { from: first(10), to: first(4) }));
     let mut out = Vec::new();
     worker.release(64, &mut out, |_| ());
     assert!(out.is_empty() && worker.waiting().len() == 2, "flows are on their way from part to part");
@@ -106,10 +110,40 @@ fn a_shard_leaves_when_its_part_is_back_and_nothing_waits() {
     assert_eq!(out, [1]);
     assert_eq!(worker.todo(0), Some(Todo::Leave));
     let ratio = worker.left(0);
-    assert_eq!(ratio, (10, 10));
+    assert_eq!(ratio, (first(10), first(10)));
     assert_eq!(worker.todo(0), None);
     other.arrived(0, ratio);
     assert_eq!(other.route(0, 3), Route::Here, "the new worker has no offloader");
+}
+
+/// What is offloaded comes back first, and what waits is stepped, each in the order in which it came.
+#[test]
+fn another_order_of_buckets_begins_where_none_is_offloaded_and_no_packet_waits() {
+    let (mut worker, mut other) = offloaded(10);
+    // Bucket 63 first, then 62: all but the last is offloaded, which is bucket 0.
+    let wanted = Split { buckets: 63, mask: 63 };
+    worker.want(0, wanted);
+    assert_eq!(worker.todo(0), None);
+    assert_eq!((worker.route(0, 3), worker.route(0, 10)), (Route::Wait, Route::Here));
+    worker.wait(0, 3, 1);
+    assert!(matches!(other.event(), Some(Event::Recalled { .. })));
+    other.give_back(0, 0, Vec::new());
+    assert!(worker.event().is_some());
+    assert_eq!(worker.todo(0), Some(Todo::Arrange { from: first(10), to: Split::NONE }));
+    worker.arranged(0);
+    assert_eq!(worker.todo(0), None, "a packet waits");
+    assert_eq!(worker.route(0, 3), Route::Wait);
+    let mut out = Vec::new();
+    worker.release(64, &mut out, |_| ());
+    assert_eq!(out, [1]);
+    let nothing = Split { buckets: 0, ..wanted };
+    assert_eq!(worker.todo(0), Some(Todo::Arrange { from: nothing, to: wanted }));
+    assert_eq!((worker.route(0, 0), worker.route(0, 1)), (Route::Here, Route::Wait));
+    worker.arranged(0);
+    assert_eq!(worker.todo(0), Some(Todo::Lend(1)));
+    worker.lend(0, 1, Vec::new()).expect("room");
+    assert_eq!((worker.route(0, 0), worker.route(0, 1)), (Route::Here, Route::Offloader(1)));
+    assert!(worker.is_content());
 }
 
 #[test]

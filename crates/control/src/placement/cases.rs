@@ -44,6 +44,7 @@ pub(crate) fn best(costs: &[Buckets], cores: usize) -> f64 {
                 let placement = Placement {
                     owners: owners.clone(),
                     ratios,
+                    masks: vec![0; shards],
                     offloaders: offloaders.clone(),
                     offloadable: BUCKETS,
                 };

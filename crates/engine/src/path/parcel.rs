@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use control::BUCKETS;
+use control::{BUCKETS, Split};
 use io::{Frame, Reference};
 use table::{Horizon, Slot};
 
@@ -98,18 +98,19 @@ impl ShardsHere<'_> {
 /// Flows of a table that costs little.
 const SMALL_TABLE: usize = 8192;
 
-/// Which table a packet's flow is in, where `splits` says by shard how many buckets are in the offloaded part: twice the
+/// Which table a packet's flow is in, where `splits` says by shard what is in the offloaded part: twice the
 /// shard's number, and 1 more for the offloaded part. The lowest bits of an entry are the shard's number, the next the
 /// bucket's; where there is one shard, all others.
 #[inline]
-pub(crate) fn part_of(entry: u16, splits: &[u8]) -> usize {
+pub(crate) fn part_of(entry: u16, splits: &[Split]) -> usize {
     let entry = usize::from(entry);
     let shard = entry & (splits.len() - 1);
     let bucket = match splits.len() {
         1 => entry,
         shards => bucket_of(entry, shards),
     };
-    2 * shard + usize::from(bucket < usize::from(splits[shard]))
+    let Split { buckets, mask } = splits[shard];
+    2 * shard + usize::from(bucket ^ usize::from(mask) < usize::from(buckets))
 }
 
 /// The bucket of an entry in its shard, one of several.
@@ -132,8 +133,8 @@ pub(crate) trait Shelves {
     /// The same where it has come.
     fn put(&mut self, part: usize, table: Table);
 
-    /// From here on flows of the shard's first `buckets` buckets are in the offloaded part.
-    fn split(&mut self, shard: usize, buckets: u8);
+    /// From here on flows of these of the shard's buckets are in the offloaded part.
+    fn split(&mut self, shard: usize, split: Split);
 
     /// Moves flows that are `leaving` from a part to another, from block number `block` on: returns where to go on, `None`
     /// if there are no more blocks. Makes room as of `horizon`; `now_ns` is the latest time that this core has seen.

@@ -1,6 +1,6 @@
 //! What a strategy decided last and why, and where one flow's packets go: for people and for programs.
 
-use control::{BUCKETS, REGULAR_BUCKETS};
+use control::{BUCKETS, REGULAR_BUCKETS, Split};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Headers;
@@ -83,9 +83,10 @@ impl WhyReport {
                 // Under `auto` an entry is more bits of the hash than a strategy tells apart.
                 let shards = places.len().max(1) as u16;
                 let (shard, bucket) = (entry % shards, entry / shards % u16::from(BUCKETS));
-                let Place { core, offloaded, since_packet, since_ns, .. } = places[usize::from(shard)];
+                let Place { core, offloaded, mask, since_packet, since_ns, .. } = places[usize::from(shard)];
+                let split = Split { buckets: offloaded, mask };
                 let offloader = offloaders.get(usize::from(core)).copied().flatten();
-                let stepped_by = offloader.filter(|_| bucket < u16::from(offloaded)).or(Some(core));
+                let stepped_by = offloader.filter(|_| split.has(bucket as u8)).or(Some(core));
                 let (entry, bucket, core) = (Some(shard), Some(bucket), Some(core));
                 FlowPlace { entry, bucket, core, stepped_by, since_packet, since_ns, ..place }
             }
@@ -194,8 +195,11 @@ impl Decision {
         }
         for ratio in &self.ratios {
             text += &format!(
-                "  of shard {} another core steps {} of 64 buckets, {} before\n",
-                ratio.shard, ratio.to, ratio.from
+                "  of shard {} another core steps {} of 64 buckets, {} before{}\n",
+                ratio.shard,
+                ratio.to,
+                ratio.from,
+                if ratio.is_reordered { ", and not the same" } else { "" }
             );
         }
         text

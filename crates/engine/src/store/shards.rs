@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use control::Split;
 use io::{Frame, Port, Reference};
 use nf::FlowKey;
 use table::{FlowTable, Horizon, OutOfMemory, Slot};
@@ -140,9 +141,9 @@ impl<K: FlowKey> Shelves for KeyGroup<K> {
         }
     }
 
-    fn split(&mut self, shard: usize, buckets: u8) {
+    fn split(&mut self, shard: usize, split: Split) {
         if let Some(shelf) = &mut self.shelf {
-            shelf.splits[shard] = buckets;
+            shelf.splits[shard] = split;
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   entry of a packet = hash & (entries - 1):   | bucket | shard |
-//!   table of a packet: the shard's kept part, or its offloaded part if bucket < split of the shard
+//!   table of a packet: the shard's kept part, or its offloaded part if the shard's `Split` has the bucket
 //! ```
 //!
 //! A group steps with one table at hand. For packets of several shards it looks for all flows first, and then takes one table after the other
@@ -11,6 +11,7 @@
 //! Between two batches the table at hand is an empty one: a small one, or where tables by shard are there for a while only
 //! (`auto`) that which has all flows before and afterwards.
 
+use control::Split;
 use nf::FlowKey;
 use table::{FlowTable, OutOfMemory};
 
@@ -21,8 +22,8 @@ use crate::path::referred::Said;
 /// A group's tables by part, of which those are here that this core has.
 pub(crate) struct Shelf<K> {
     pub(super) tables: Box<[Option<Box<Shelved<K>>>]>,
-    /// By shard, how many buckets are in the offloaded part.
-    pub(super) splits: Box<[u8]>,
+    /// By shard, which buckets are in the offloaded part.
+    pub(super) splits: Box<[Split]>,
     /// A part of which another core counts what happens to flows.
     pub(super) silent: Option<usize>,
     /// What a card says of the packets at hand.
@@ -97,7 +98,7 @@ impl<K: FlowKey> Shelf<K> {
         let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
         Ok(Shelf {
             tables: tables?.into(),
-            splits: vec![0; here.shards].into(),
+            splits: vec![Split::NONE; here.shards].into(),
             silent: None,
             said: Said::NOTHING,
             sets: vec![0; 2 * here.shards].into(),

@@ -55,6 +55,8 @@ pub struct Place {
     pub core: u16,
     /// Of a shard: how many of its 64 buckets another core steps.
     pub offloaded: u8,
+    /// Which these are: bucket *b* is one of them where *b* xor `mask` is less than `offloaded`.
+    pub mask: u8,
     /// How often it has gone to another core.
     pub moves: u64,
     /// The number of the first packet of its core, from 1; 0 if it has had no other core.
@@ -106,6 +108,8 @@ pub struct RatioChange {
     pub from: u8,
     /// How many are.
     pub to: u8,
+    /// Whether they are counted in another order from now on, so that other buckets are the first ones.
+    pub is_reordered: bool,
 }
 
 /// The objective of the chain file, and how far the model is from it.

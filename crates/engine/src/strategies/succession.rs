@@ -6,6 +6,7 @@ use crate::chain::keeping::Keeping;
 use crate::path::core::ChainCore;
 use crate::path::parcel::{Leaving, NOBODY};
 use crate::strategies::plan::{Plan, States};
+use control::Split;
 use table::Horizon;
 use wire::Stamp;
 
@@ -141,7 +142,7 @@ fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries: &[u16], l
         for (_, shelves) in cores[usize::from(*owner)].shelves() {
             let mut leaving = Leaving::all(&all);
             shelves.arrange((2 * shard + 1, 2 * shard), 0, &mut leaving, horizon, last.time_ns);
-            shelves.split(shard, 0);
+            shelves.split(shard, Split::NONE);
         }
     }
 }

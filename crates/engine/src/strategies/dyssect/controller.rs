@@ -59,7 +59,7 @@ impl ShardController {
     pub fn stepped_by(&self, entry: u16) -> usize {
         let (shard, bucket) = self.place(entry);
         let worker = self.now.owners[shard];
-        let is_offloaded = bucket < usize::from(self.now.ratios[shard]);
+        let is_offloaded = self.now.split(shard).has(bucket as u8);
         let offloader = self.now.offloaders[usize::from(worker)].filter(|_| is_offloaded);
         usize::from(offloader.unwrap_or(worker))
     }
@@ -133,6 +133,9 @@ fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
     }
     for (shard, ratio) in placement.ratios.iter_mut().enumerate() {
         *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (most + 1)) as u8);
+    }
+    for (shard, mask) in placement.masks.iter_mut().enumerate() {
+        *mask = is_drawn(draw(3, shard)).map_or(*mask, |draw| (draw % most) as u8);
     }
     for (core, offloader) in placement.offloaders.iter_mut().enumerate() {
         if let Some(draw) = is_drawn(draw(2, core)) {

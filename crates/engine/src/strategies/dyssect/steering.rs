@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Buckets, Orders, Placement};
+use control::{Buckets, Orders, Placement, Split};
 use io::{Closed, Frame, Reference};
 use ring::Producer;
 use strategy::{ActiveCores, Assign, Move, Rebalancing, Schedule};
@@ -100,12 +100,15 @@ impl Steering {
     fn tell_of(&self, new: &Placement, why: &str, stamp: Stamp, costs: &[Buckets]) {
         let now = self.controller.placement();
         let packets: Vec<u64> = costs.iter().map(|buckets| buckets.iter().sum()).collect();
-        let ratio =
-            |(shard, to): (usize, u8)| RatioChange { shard: shard as u16, from: now.ratios[shard], to };
+        let ratio = |(shard, to): (usize, Split)| {
+            let from = now.split(shard);
+            let (shard, is_reordered) = (shard as u16, from.mask != to.mask);
+            RatioChange { shard, from: from.buckets, to: to.buckets, is_reordered }
+        };
         let decision = Decision {
             loads: now.loads(costs),
             loads_after: new.loads(costs),
-            ratios: changes(&now.ratios, &new.ratios).map(ratio).collect(),
+            ratios: changes(&now.splits(), &new.splits()).map(ratio).collect(),
             ..Decision::new(stamp, why, &packets, (&now.owners, &new.owners))
         };
         self.account.tell(|told| told.looked(decision));
@@ -115,8 +118,9 @@ impl Steering {
     #[cold]
     fn put_in_force(&mut self, new: Placement, stamp: Stamp, queues: &dyn Queues) -> Result<(), Closed> {
         let old = self.controller.put_in_force(new.clone());
-        for (shard, buckets) in changes(&old.ratios, &new.ratios) {
-            let ratio = Says::Ratio { shard: shard as u16, buckets, tenure: self.tenures[shard] };
+        let splits = (old.splits(), new.splits());
+        for (shard, split) in changes(&splits.0, &splits.1) {
+            let ratio = Says::Ratio { shard: shard as u16, split, tenure: self.tenures[shard] };
             self.tell(old.owners[shard].into(), ratio, queues)?;
         }
         for (shard, to) in changes(&old.owners, &new.owners) {
@@ -128,11 +132,13 @@ impl Steering {
             self.tell(core, Says::Offloader(to), queues)?;
         }
         self.account.tell(|told| {
-            told.ratio_changes += changes(&old.ratios, &new.ratios).count() as u64;
+            told.ratio_changes += changes(&splits.0, &splits.1).count() as u64;
             for (shard, to) in changes(&old.owners, &new.owners) {
                 told.moved(Move { entry: shard as u16, from: old.owners[shard], to }, stamp);
             }
-            told.places.iter_mut().zip(&new.ratios).for_each(|(place, ratio)| place.offloaded = *ratio);
+            for (place, Split { buckets, mask }) in told.places.iter_mut().zip(splits.1) {
+                (place.offloaded, place.mask) = (buckets, mask);
+            }
             told.offloaders.clone_from(&new.offloaders);
         });
         Ok(())

@@ -1,6 +1,6 @@
 //! A shard, or the offloaded part of one, on its way from core to core: whole tables and pools, nothing is looked through.
 
-use control::BUCKETS;
+use control::{BUCKETS, Split};
 
 use crate::path::core::ChainCore;
 use crate::path::parcel::{Pool, Table};
@@ -8,8 +8,8 @@ use crate::path::parcel::{Pool, Table};
 /// Tables and pools of one part of a shard, or of both.
 pub(super) struct Unit {
     shard: u16,
-    /// How many of the shard's buckets are in its offloaded part.
-    pub(super) split: u8,
+    /// What of the shard is in its offloaded part.
+    pub(super) split: Split,
     /// With the group's number and the part's.
     tables: Vec<(usize, usize, Table)>,
     /// With the entry and the function's number.
@@ -20,7 +20,7 @@ pub(super) struct Unit {
 pub(super) struct WholeShard {
     pub(super) unit: Unit,
     /// See [`control::Offloading::left`].
-    pub(super) ratio: (u8, u8),
+    pub(super) ratio: (Split, Split),
     /// How often the shard has gone from core to core.
     pub(super) tenure: u32,
 }
@@ -33,9 +33,10 @@ pub(super) enum Which {
 }
 
 impl Unit {
-    /// Takes a shard, one of `shards`, of which so many buckets are in the offloaded part, from a core.
-    pub(super) fn take(chain: &mut ChainCore, shards: usize, shard: u16, which: Which, split: u8) -> Unit {
-        let buckets = if which == Which::Both { BUCKETS } else { split };
+    /// Takes a shard, one of `shards`, of which `split` is in the offloaded part, from a core.
+    pub(super) fn take(chain: &mut ChainCore, shards: usize, shard: u16, which: Which, split: Split) -> Unit {
+        let all = Split { buckets: BUCKETS, ..split };
+        let buckets = if which == Which::Both { all } else { split };
         let parts = match which {
             Which::Offloaded => 2 * usize::from(shard) + 1..2 * usize::from(shard) + 2,
             Which::Both => 2 * usize::from(shard)..2 * usize::from(shard) + 2,
@@ -45,8 +46,8 @@ impl Unit {
             tables.extend(parts.clone().filter_map(|part| Some((group, part, shelves.take(part)?))));
         }
         let mut pools = Vec::new();
-        for bucket in 0..u16::from(buckets) {
-            let entry = bucket * shards as u16 + shard;
+        for bucket in buckets.buckets() {
+            let entry = u16::from(bucket) * shards as u16 + shard;
             pools.extend(chain.take_pools(entry).into_iter().map(|(function, pool)| (entry, function, pool)));
         }
         Unit { shard, split, tables, pools }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use control::{
-    BUCKETS, Event, Message, Migration, Offloading, Order, Orders, Route, Todo, migration, offloading,
+    BUCKETS, Event, Message, Migration, Offloading, Order, Orders, Route, Split, Todo, migration, offloading,
 };
 use io::{Frame, Port, Received};
 use ring::{Consumer, Producer, ring};
@@ -35,8 +35,8 @@ pub(super) struct Signal {
 /// What it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
-    /// So many buckets of a shard should be offloaded, which has gone from core to core so often.
-    Ratio { shard: u16, buckets: u8, tenure: u32 },
+    /// This is what should be offloaded of a shard, which has gone from core to core so often.
+    Ratio { shard: u16, split: Split, tenure: u32 },
     /// Who is to step what this core offloads.
     Offloader(Option<u16>),
 }
@@ -85,8 +85,8 @@ impl Meter {
 #[derive(Clone, Copy)]
 struct Arranging {
     shard: u16,
-    /// How many buckets are in the offloaded part, and how many will be.
-    splits: (u8, u8),
+    /// What is in the offloaded part, and what will be: one has all buckets of the other.
+    splits: (Split, Split),
     group: usize,
     /// The next block of the group to look at.
     block: usize,
@@ -98,11 +98,11 @@ pub(super) struct Core {
     offloading: Offloading<Frame, Unit>,
     signals: Consumer<Signal>,
     /// Signals for shards that are yet to come.
-    early: Vec<(u16, u8, u32)>,
+    early: Vec<(u16, Split, u32)>,
     /// By shard, how often it had gone from core to core when it came here; `None` if it is elsewhere.
     tenures: Box<[Option<u32>]>,
-    /// By shard, how many of its buckets are in the offloaded part, where one of its parts is here.
-    splits: Box<[u8]>,
+    /// By shard, what of it is in the offloaded part, where one of its parts is here.
+    splits: Box<[Split]>,
     /// By shard, who gets it as soon as all of it is here.
     leaving: Box<[Option<u16>]>,
     /// What found no room in another core's mail.
@@ -153,7 +153,7 @@ impl Core {
                 signals: of_controller,
                 early: Vec::new(),
                 tenures: owners.iter().map(|owner| (usize::from(*owner) == number).then_some(0)).collect(),
-                splits: vec![0; owners.len()].into(),
+                splits: vec![Split::NONE; owners.len()].into(),
                 leaving: vec![None; owners.len()].into(),
                 outgoing: VecDeque::new(),
                 arranging: VecDeque::with_capacity(owners.len()),
@@ -183,9 +183,9 @@ impl Core {
             self.is_restless = true;
             match says {
                 Says::Offloader(core) => self.offloading.offload_to(core),
-                Says::Ratio { shard, buckets, tenure } => match self.tenures[usize::from(shard)] {
-                    Some(here) if here == tenure => self.offloading.want(shard, buckets),
-                    _ => self.early.push((shard, buckets, tenure)),
+                Says::Ratio { shard, split, tenure } => match self.tenures[usize::from(shard)] {
+                    Some(here) if here == tenure => self.offloading.want(shard, split),
+                    _ => self.early.push((shard, split, tenure)),
                 },
             }
         }
@@ -200,9 +200,8 @@ impl Core {
             self.offloading.arrived(shard, ratio);
             self.tenures[usize::from(shard)] = Some(tenure);
             // In the order in which they were given: the last one counts.
-            for (_, buckets, _) in self.early.extract_if(.., |(of, _, when)| (*of, *when) == (shard, tenure))
-            {
-                self.offloading.want(shard, buckets);
+            for (_, split, _) in self.early.extract_if(.., |(of, _, when)| (*of, *when) == (shard, tenure)) {
+                self.offloading.want(shard, split);
             }
         }
         self.offloading.flush();
@@ -286,11 +285,11 @@ impl Core {
     fn arrange(&mut self, chain: &mut ChainCore) {
         let Some(mut at) = self.arranging.pop_front() else { return };
         let (from, to) = at.splits;
-        let (low, high, first) = (from.min(to), from.max(to), at.group);
+        let (low, high, first) = (from.buckets.min(to.buckets), from.buckets.max(to.buckets), at.group);
         let (kept, offloaded) = (2 * usize::from(at.shard), 2 * usize::from(at.shard) + 1);
-        let parts = if from < to { (kept, offloaded) } else { (offloaded, kept) };
-        let entry = |bucket: u8| usize::from(bucket) * self.tenures.len() + usize::from(at.shard);
-        (low..high).for_each(|bucket| self.changes_part[entry(bucket)] = 0);
+        let parts = if from.buckets < to.buckets { (kept, offloaded) } else { (offloaded, kept) };
+        let entry = |place: u8| usize::from(to.place(place)) * self.tenures.len() + usize::from(at.shard);
+        (low..high).for_each(|place| self.changes_part[entry(place)] = 0);
         // Packets that wait for these flows are older than the newest that came.
         let horizon = Horizon::claim(self.now_ns.min(self.oldest_ns()));
         let mut leaving = Leaving {
@@ -307,7 +306,7 @@ impl Core {
                 break;
             }
         }
-        (low..high).for_each(|bucket| self.changes_part[entry(bucket)] = NOBODY);
+        (low..high).for_each(|place| self.changes_part[entry(place)] = NOBODY);
         if chain.shelves().any(|(group, _)| group >= at.group) {
             return self.arranging.push_front(at);
         }

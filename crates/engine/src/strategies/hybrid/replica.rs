@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use control::Change;
+use control::{Change, Split};
 use table::Horizon;
 
 use crate::path::core::ChainCore;
@@ -34,7 +34,7 @@ impl Tables {
     /// Has entries below [`SLOTS`] be in the replica. On one core alone what happens to its flows `counts`.
     pub(super) fn lay_out(chain: &mut ChainCore, counts: bool) {
         for (_, shelves) in chain.shelves() {
-            shelves.split(0, SLOTS as u8);
+            shelves.split(0, Split { buckets: SLOTS as u8, mask: 0 });
             if !counts {
                 shelves.silence(REPLICA);
             }
