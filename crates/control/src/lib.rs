@@ -36,7 +36,7 @@ pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
-pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
+pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver, SolverKind};
 pub use split::Split;
 pub use throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 

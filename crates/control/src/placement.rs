@@ -93,6 +93,21 @@ impl Placement {
         Split { buckets: self.ratios[shard], mask: self.masks[shard] }
     }
 
+    /// Whether this can take over from `now`: it is of as many shards and cores, offloads what may be, and no core's flows to
+    /// itself.
+    pub fn can_follow(&self, now: &Placement) -> bool {
+        let (shards, cores) = (now.owners.len(), now.offloaders.len());
+        let is_core = |core: u16| usize::from(core) < cores;
+        let mut offloaders = self.offloaders.iter().enumerate();
+        [self.owners.len(), self.ratios.len(), self.masks.len()] == [shards; 3]
+            && self.offloaders.len() == cores
+            && self.offloadable == now.offloadable
+            && self.owners.iter().all(|core| is_core(*core))
+            && self.ratios.iter().all(|ratio| *ratio <= now.offloadable)
+            && self.masks.iter().all(|mask| *mask < now.offloadable)
+            && offloaders.all(|(core, to)| to.is_none_or(|to| is_core(to) && usize::from(to) != core))
+    }
+
     /// The same of all shards.
     pub fn splits(&self) -> Vec<Split> {
         (0..self.ratios.len()).map(|shard| self.split(shard)).collect()

@@ -5,10 +5,11 @@
 //! | [`Greedy`] | [`Placement::balance`] and [`Placement::fit`]: microseconds, and near the optimum |
 //! | `Highs` | the same problems as mixed-integer programs, solved by HiGHS: the feature `highs` |
 //! | [`Guarded`] | a solver on a thread of its own: if it has no answer in time, the old placement stays in force |
+//! | [`SolverKind`] | solvers beside the greedy one, by the names that runs have for them |
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Balancer, Buckets, Caps, Placement};
 
@@ -54,6 +55,26 @@ pub trait Solver: Send {
     fn solve(&mut self, question: &Question) -> Option<Answer>;
 }
 
+/// A solver beside the greedy one, as a run names it.
+#[derive(Clone, Copy, Debug)]
+pub struct SolverKind {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Makes one that is to answer within this time.
+    pub make: fn(Duration) -> Box<dyn Solver>,
+}
+
+impl SolverKind {
+    /// All that this build has.
+    pub const ALL: &'static [SolverKind] = &[
+        #[cfg(all(feature = "highs", not(feature = "loom")))]
+        SolverKind {
+            name: "highs",
+            make: |limit| Box::new(crate::Highs { limit, ..crate::Highs::default() }),
+        },
+    ];
+}
+
 /// The controller's own: greedy and deterministic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
@@ -78,14 +99,25 @@ pub struct Guarded {
     questions: SyncSender<Question>,
     answers: Receiver<Option<Answer>>,
     deadline: Duration,
+    asked: Asked,
     /// Whether an answer is yet to come that nobody waits for.
     is_late: bool,
     missed: u64,
 }
 
+/// What was asked last, and is not answered.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Nothing,
+    /// Something, while it was at an earlier question.
+    InVain,
+    /// Something, at this time.
+    At(Instant),
+}
+
 impl Guarded {
     /// Has `solver` answer within `deadline`. Its thread ends with the answer during which this was dropped.
-    pub fn new(mut solver: impl Solver + 'static, deadline: Duration) -> Guarded {
+    pub fn new(mut solver: Box<dyn Solver>, deadline: Duration) -> Guarded {
         let (questions, to_solve) = sync_channel::<Question>(1);
         let (to_answer, answers) = sync_channel(1);
         thread::spawn(move || {
@@ -95,7 +127,7 @@ impl Guarded {
                 }
             }
         });
-        Guarded { questions, answers, deadline, is_late: false, missed: 0 }
+        Guarded { questions, answers, deadline, asked: Asked::Nothing, is_late: false, missed: 0 }
     }
 
     /// How often there was no answer in time, or none at all.
@@ -103,25 +135,38 @@ impl Guarded {
         self.missed
     }
 
-    fn ask(&mut self, question: &Question) -> Option<Answer> {
+    /// Asks, and does not wait. What was asked before and not fetched is not answered any more.
+    pub fn ask(&mut self, question: Question) {
+        self.is_late |= matches!(self.asked, Asked::At(_));
         if self.is_late {
             // What was found for loads of then is of no use now.
             self.is_late = self.answers.try_recv().is_err();
         }
-        if self.is_late || self.questions.try_send(question.clone()).is_err() {
-            return None;
-        }
-        let answer = self.answers.recv_timeout(self.deadline);
-        self.is_late = answer.is_err();
-        answer.ok().flatten()
+        let is_put = !self.is_late && self.questions.try_send(question).is_ok();
+        self.asked = if is_put { Asked::At(Instant::now()) } else { Asked::InVain };
+    }
+
+    /// What was found for what was asked last. Waits for it until the deadline, which counts from the question.
+    pub fn answer(&mut self) -> Option<Answer> {
+        let answer = match std::mem::replace(&mut self.asked, Asked::Nothing) {
+            Asked::Nothing => return None,
+            Asked::InVain => None,
+            Asked::At(asked) => {
+                let left = self.deadline.saturating_sub(asked.elapsed());
+                let answer = self.answers.recv_timeout(left);
+                self.is_late = matches!(answer, Err(RecvTimeoutError::Timeout));
+                answer.ok().flatten()
+            }
+        };
+        self.missed += u64::from(answer.is_none());
+        answer
     }
 }
 
 impl Solver for Guarded {
     fn solve(&mut self, question: &Question) -> Option<Answer> {
-        let answer = self.ask(question);
-        self.missed += u64::from(answer.is_none());
-        answer
+        self.ask(question.clone());
+        self.answer()
     }
 }
 
@@ -151,7 +196,7 @@ mod tests {
     #[test]
     fn planted_a_solver_that_never_returns_leaves_the_old_plan_in_force() {
         let (go_on, told) = channel();
-        let mut guarded = Guarded::new(Stuck(told), Duration::from_millis(5));
+        let mut guarded = Guarded::new(Box::new(Stuck(told)), Duration::from_millis(5));
         for missed in 1..=3 {
             assert_eq!(guarded.solve(&question()), None);
             assert_eq!(guarded.missed(), missed);
@@ -169,9 +214,27 @@ mod tests {
         assert_eq!(Some(answer), Greedy.solve(&question()));
     }
 
+    /// Asked and fetched later, as a run does it.
+    #[test]
+    fn an_answer_is_to_the_last_question_alone() {
+        let mut guarded = Guarded::new(Box::new(Greedy), Duration::from_secs(60));
+        assert_eq!((guarded.answer(), guarded.missed()), (None, 0), "nothing was asked");
+        let other =
+            Question { goal: Goal::Fit { caps: Caps { priority: 9, regular: 9 }, least: 2 }, ..question() };
+        guarded.ask(other);
+        let answer = loop {
+            guarded.ask(question());
+            if let Some(answer) = guarded.answer() {
+                break answer;
+            }
+        };
+        assert_eq!(Some(answer), Greedy.solve(&question()));
+        assert_eq!(guarded.answer(), None, "it was fetched");
+    }
+
     #[test]
     fn a_solver_that_dies_leaves_the_old_plan_in_force() {
-        let mut guarded = Guarded::new(Stuck(channel().1), Duration::from_secs(60));
+        let mut guarded = Guarded::new(Box::new(Stuck(channel().1)), Duration::from_secs(60));
         assert_eq!((guarded.solve(&question()), guarded.missed()), (None, 1));
     }
 }

@@ -25,7 +25,7 @@ pub use chain::config::ConfigError;
 pub use chain::registry::{Function, FunctionInfo, Registry};
 pub use chain::undeclared::UndeclaredError;
 pub use chain::{Chain, Classes, FunctionSpec, MalformedPolicy, Slo};
-pub use control::{Order, Placement};
+pub use control::{Order, Placement, SolverKind};
 pub use executor::capture::{replay_capture, replay_reloading};
 pub use executor::cores::pin;
 pub use executor::input::{Input, Progress};

@@ -1,8 +1,10 @@
 //! The simulated card's options, and the plan with them.
 
+use std::time::Duration;
+
 use clap::Args;
-use engine::strategies::{Shards, Strategy};
-use engine::{Chain, Plan};
+use engine::strategies::{Shards, Solving, Strategy};
+use engine::{Chain, Plan, SolverKind};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
 use crate::failure::Failure;
@@ -32,7 +34,27 @@ pub struct CardArgs {
     /// Flows that dyssect's card looks up for its cores in a run over a capture, the largest ones; 0 for none [default: 10000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     pub card_flows: Option<u64>,
+    /// Who decides which core has which of dyssect's shards: `greedy`, or `highs`, which is exact, and answers a period later. The
+    /// latter is there in builds with the feature `highs`
+    #[arg(long, value_name = "SOLVER", value_parser = solver)]
+    pub solver: Option<Solver>,
+    /// How long such a solver may take; without an answer by then the old placement stays in force [default: 50, or the period if
+    /// that is shorter]
+    #[arg(long, value_name = "MS", value_parser = positive, requires = "solver")]
+    pub solver_deadline_ms: Option<f64>,
 }
+
+/// Who decides which core has which shard.
+#[derive(Clone, Copy, Debug)]
+pub enum Solver {
+    /// The controller itself, where packets enter.
+    Greedy,
+    /// Another, on a thread of its own.
+    Beside(SolverKind),
+}
+
+/// How long a solver may take by default.
+const SOLVER_DEADLINE_NS: u64 = 50_000_000;
 
 impl CardArgs {
     /// Checks that a chain can run so.
@@ -68,10 +90,43 @@ impl CardArgs {
                 strategy.name()
             )));
         }
+        if let Some(solver) = self.solver {
+            plan.solving = self.solving(solver, &plan)?;
+        }
         plan.card_flows = self.card_flows.map_or(plan.card_flows, |flows| flows as usize);
         plan.shards = self.shards.or(plan.shards);
         plan.indirection_entries = self.indirection_entries;
         Ok(plan)
+    }
+
+    fn solving(&self, solver: Solver, plan: &Plan) -> Result<Option<Solving>, Failure> {
+        if plan.shards.is_none() {
+            return Err(Failure::usage(format!(
+                "strategy `{}` has no shards for which a solver finds cores\n\
+                 Leave out --solver, or use `--strategy dyssect`.",
+                plan.strategy.name()
+            )));
+        }
+        let Solver::Beside(kind) = solver else { return Ok(None) };
+        let Every::Period(period_ns) = plan.rebalancing.unwrap_or_default().every else {
+            return Err(Failure::usage(
+                "with --move-every cores are drawn at random, and no solver is asked\n\
+                 Leave out --solver, or --move-every."
+                    .to_owned(),
+            ));
+        };
+        let deadline_ns = match self.solver_deadline_ms {
+            None => SOLVER_DEADLINE_NS.min(period_ns),
+            Some(ms) => (ms * 1e6) as u64,
+        };
+        if deadline_ns > period_ns {
+            return Err(Failure::usage(format!(
+                "--solver-deadline-ms is longer than the {} ms from one question to the next\n\
+                 Give it less, or make --rebalance-ms longer.",
+                period_ns as f64 / 1e6
+            )));
+        }
+        Ok(Some(Solving { kind, deadline: Duration::from_nanos(deadline_ns) }))
     }
 
     /// What was asked for, if anything was; what was not is as in `default`.
@@ -88,6 +143,19 @@ impl CardArgs {
         };
         let update_latency_ns = update_latency_ms.map_or(default.update_latency_ns, ns);
         Some(Rebalancing { every, update_latency_ns })
+    }
+}
+
+fn solver(text: &str) -> Result<Solver, String> {
+    let kind = SolverKind::ALL.iter().find(|kind| kind.name == text);
+    match (text, kind) {
+        ("greedy", _) => Ok(Solver::Greedy),
+        (_, Some(kind)) => Ok(Solver::Beside(*kind)),
+        ("highs", None) => {
+            Err("this program was built without it: build it with `--features highs` (docs/dyssect.md)"
+                .to_owned())
+        }
+        _ => Err("must be `greedy` or `highs`".to_owned()),
     }
 }
 

@@ -8,7 +8,8 @@ use wire::Headers;
 use crate::chain::Chain;
 use crate::report::words::{count, percent, plural};
 use crate::strategies::account::{
-    ChoosingTold, Decision, NotPromoted, ObjectiveTold, Place, PriorityTold, PromotionTold, Told, Why,
+    ChoosingTold, Decision, NotPromoted, ObjectiveTold, Place, PriorityTold, PromotionTold, SolverTold, Told,
+    Why,
 };
 use crate::strategies::plan::Plan;
 
@@ -135,6 +136,7 @@ impl WhyReport {
         told.choosing.iter().for_each(|choosing| text += &choosing.text());
         told.promotion.iter().for_each(|promotion| text += &promotion.text());
         told.objective.iter().for_each(|objective| text += &objective.text(told.priority.is_some()));
+        told.solver.iter().for_each(|solver| text += &solver.text());
         told.priority.iter().for_each(|priority| text += &priority.text());
         let name = if told.unit == "shard" { "shard" } else { "entry" };
         if let Some(change) = &told.last_change {
@@ -203,6 +205,24 @@ impl Decision {
             );
         }
         text
+    }
+}
+
+impl SolverTold {
+    fn text(&self) -> String {
+        let SolverTold { name, answers, missed, overtaken, refused } = self;
+        let mut text = format!(
+            "solver {name}: {} came into force, {} had no answer in time",
+            plural(*answers, "placement"),
+            plural(*missed, "question"),
+        );
+        if *overtaken > 0 {
+            text += &format!(", {} came too late for a change by hand", plural(*overtaken, "answer"));
+        }
+        if *refused > 0 {
+            text += &format!(", {} could not be carried out", plural(*refused, "answer"));
+        }
+        text + "\n"
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Told {
     pub last_change: Option<Decision>,
     /// The objective of the chain file, under `dyssect`.
     pub objective: Option<ObjectiveTold>,
+    /// The solver that decides in place of the greedy one, under `dyssect`.
+    pub solver: Option<SolverTold>,
     /// Packets by class, under `dyssect` where the chain file has classes.
     pub priority: Option<PriorityTold>,
     /// Under `hybrid`.
@@ -127,6 +129,21 @@ pub struct ObjectiveTold {
     pub most: f64,
     /// Cores that are used.
     pub used: usize,
+}
+
+/// A solver on a thread of its own, and how it did: it is asked once a period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SolverTold {
+    /// Its name.
+    pub name: String,
+    /// Placements that it found and that came into force.
+    pub answers: u64,
+    /// Questions without an answer by the deadline, or with none at all: the old placement stayed in force.
+    pub missed: u64,
+    /// Answers to questions that had been overtaken: cores had been parked, or shards moved or pinned by hand.
+    pub overtaken: u64,
+    /// Answers that cannot be carried out: a fault of the solver.
+    pub refused: u64,
 }
 
 /// Packets by class. Those with priority are stepped by the core that has their shard.
@@ -259,7 +276,7 @@ impl Account {
             (told.runs, told.cores, told.unit) = (runs.to_owned(), cores, unit.to_owned());
             told.places = owners.iter().map(place).collect();
             told.offloaders.clear();
-            (told.last_look, told.last_change, told.objective) = (None, None, None);
+            (told.last_look, told.last_change, told.objective, told.solver) = (None, None, None, None);
             told.promotion.iter_mut().for_each(|promotion| promotion.promoted.clear());
         });
     }

@@ -45,7 +45,7 @@ pub use dyssect::controller::ShardController;
 pub use egress::Replayed;
 pub use hashing::layout as sharded;
 pub use ingress::Ingress;
-pub use plan::{Layout, Shards, States, Strategy};
+pub use plan::{Layout, Shards, Solving, States, Strategy};
 
 /// One core: what every other strategy must equal.
 pub const SINGLE: &dyn Strategy = &single::Single;

@@ -5,8 +5,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use control::BUCKETS;
+use control::{BUCKETS, SolverKind};
 use io::{replay, replay_in_any_order, replay_one_queue};
 use strategy::{
     ActiveCores, Assign, Every, HashFields, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Pins, Rebalancing,
@@ -199,6 +200,15 @@ pub enum States {
     Changing,
 }
 
+/// Which solver decides in place of the greedy one, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Solving {
+    /// Which.
+    pub kind: SolverKind,
+    /// From a question to its answer, in real time. What comes later is not used.
+    pub deadline: Duration,
+}
+
 /// A chain's strategy with everything that follows from it, checked.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -221,6 +231,8 @@ pub struct Plan {
     pub shards: Option<Shards>,
     /// Flows that the simulated card of a run over a capture looks up for cores, where they have shards: the largest ones, 0 for none.
     pub card_flows: usize,
+    /// Who decides which core has which shard, where it is not the greedy solver.
+    pub solving: Option<Solving>,
     /// How many cores get packets, where that may change.
     pub active: ActiveCores,
     /// How long it takes until entries that move are on their new core: where [`Plan::moves_entries`].
@@ -261,6 +273,7 @@ impl Plan {
             rebalancing,
             shards,
             card_flows: if shards.is_some() { CARD_FLOWS } else { 0 },
+            solving: None,
             active: ActiveCores::new(cores),
             updates: Arc::new(Updates::new(MOST_ENTRIES)),
             account: Arc::default(),
@@ -347,11 +360,21 @@ impl Plan {
 
     /// As this one goes on where `self` follows upon `before`, in the same run: what others know of it stays theirs.
     pub fn following(self, before: &Plan) -> Plan {
-        let Plan { indirection_entries, egress, rebalancing, shards, card_flows, simulation, .. } = *before;
+        let Plan {
+            indirection_entries, egress, rebalancing, shards, card_flows, solving, simulation, ..
+        } = *before;
         let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
         let (account, pins) = (Arc::clone(&before.account), before.pins.clone());
-        let passed_on =
-            Plan { indirection_entries, egress, rebalancing, shards, card_flows, simulation, ..self };
+        let passed_on = Plan {
+            indirection_entries,
+            egress,
+            rebalancing,
+            shards,
+            card_flows,
+            solving,
+            simulation,
+            ..self
+        };
         Plan { active, updates, account, pins, ..passed_on }
     }
 

@@ -3,11 +3,12 @@
 //! It knows no queues and no threads. `steering` has the cores of a run carry out what it decides; `paceline bench dyssect` asks
 //! it about virtual cores.
 
-use control::{BUCKETS, Balancer, Buckets, Placement};
+use control::{BUCKETS, Balancer, Buckets, Goal, Placement};
 use nf::hash_bytes;
 use strategy::{Every, Pins};
 
 use crate::chain::Chain;
+use crate::strategies::dyssect::asking::Asking;
 use crate::strategies::dyssect::objective::Objective;
 use crate::strategies::plan::Plan;
 
@@ -22,6 +23,8 @@ pub struct ShardController {
     every: Every,
     /// If the chain has one.
     pub(super) objective: Option<Objective>,
+    /// Who decides in place of the greedy solver.
+    pub(super) asking: Option<Asking>,
     balancer: Balancer,
     pins: Pins,
 }
@@ -37,6 +40,7 @@ impl ShardController {
             loads: vec![[0; BUCKETS as usize]; shards],
             every: plan.rebalancing.unwrap_or_default().every,
             objective: chain.slo.map(Objective::new),
+            asking: plan.solving.map(Asking::new),
             balancer: Balancer::default(),
             pins: plan.pins.clone(),
         }
@@ -92,9 +96,20 @@ impl ShardController {
         let mut placement = self.now.clone();
         self.balancer.pinned = self.pins.put(&mut placement.owners, cores);
         placement.on_first(cores, &self.loads, |placement| match self.every {
-            Every::Period(period_ns) => match &mut self.objective {
-                Some(objective) => objective.place(placement, &self.loads, period_ns, &self.balancer),
-                None => placement.balance(&self.loads, &self.balancer),
+            Every::Period(period_ns) => match (&mut self.asking, &mut self.objective) {
+                (None, Some(objective)) => {
+                    objective.place(placement, &self.loads, period_ns, &self.balancer);
+                }
+                (None, None) => placement.balance(&self.loads, &self.balancer),
+                (Some(asking), objective) => {
+                    let has_priority = placement.has_priority();
+                    let goal = objective.as_mut().map(|objective| objective.goal(has_priority, period_ns));
+                    let goal = goal.unwrap_or(Goal::Even);
+                    let used = asking.decide(placement, &self.loads, goal, &self.balancer);
+                    if let (Some(objective), Goal::Fit { .. }) = (objective, goal) {
+                        objective.note(placement, used, &self.loads, period_ns);
+                    }
+                }
             },
             Every::Packets(_) => shuffle(placement, seq, &self.balancer),
             Every::Never => (),

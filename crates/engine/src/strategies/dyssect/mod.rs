@@ -3,6 +3,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `asking` | a solver on a thread of its own, which decides in place of the greedy one |
 //! | `card` | a card that tells cores where the states of the largest flows are |
 //! | `classified` | which bucket a packet with priority is in, where the chain has classes of traffic |
 //! | `controller` | who steps what from period to period, by their packets |
@@ -14,6 +15,7 @@
 //! The protocols are [`control`]'s: [`control::Migration`] for shards, [`control::Offloading`] for their parts. What the
 //! paper leaves open, and what was chosen, is in `docs/dyssect.md`.
 
+mod asking;
 mod card;
 mod classified;
 pub(super) mod controller;

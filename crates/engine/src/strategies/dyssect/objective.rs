@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Balancer, Buckets, Caps, Placement, utilisation_for};
+use control::{Balancer, Buckets, Caps, Goal, Placement, utilisation_for};
 
 use crate::chain::Slo;
 use crate::strategies::account::ObjectiveTold;
@@ -22,6 +22,9 @@ pub(super) struct Objective {
     /// Cores that are used now.
     used: usize,
     epoch: u64,
+    /// The most that a core may be used, as of the last goal, and what a packet took then, ns.
+    most: f64,
+    service_ns: f64,
     /// Of the last period, once packets have been timed.
     told: Option<ObjectiveTold>,
 }
@@ -30,7 +33,15 @@ impl Objective {
     pub(super) fn new(slo: Slo) -> Objective {
         // Of an exponential distribution, as waits are under heavy load, 99% are below ln 100 times the mean.
         let mean_ns = slo.p99_us * 1e3 / 100f64.ln();
-        Objective { mean_ns, meter: Arc::default(), used: 1, epoch: 0, told: None }
+        Objective {
+            mean_ns,
+            meter: Arc::default(),
+            used: 1,
+            epoch: 0,
+            most: 0.0,
+            service_ns: 0.0,
+            told: None,
+        }
     }
 
     /// Where cores tell of their time.
@@ -46,17 +57,43 @@ impl Objective {
         period_ns: u64,
         balancer: &Balancer,
     ) {
-        let Some(service_ns) = self.meter.service_ns() else { return placement.balance(packets, balancer) };
+        match self.goal(placement.has_priority(), period_ns) {
+            Goal::Even => placement.balance(packets, balancer),
+            Goal::Fit { caps, least } => {
+                let used = placement.fit(packets, caps, least, balancer);
+                self.note(placement, Some(used), packets, period_ns);
+            }
+        }
+    }
+
+    /// What a placement should do in the next period: even loads, as long as nothing is known of how long packets take.
+    pub(super) fn goal(&mut self, has_priority: bool, period_ns: u64) -> Goal {
+        let Some(service_ns) = self.meter.service_ns() else { return Goal::Even };
         // Nothing is known of how times vary: as in M/M/1.
         let utilisation = utilisation_for(self.mean_ns, 1.0, 1.0, service_ns, MOST);
         let packets_at = |utilisation: f64| (utilisation * period_ns as f64 / service_ns) as u64;
         // The paper's SLO of regular packets (equation 13) is not asked for: a core without shards may be used up to u_max.
-        let regular = if placement.has_priority() { MOST } else { utilisation };
+        let regular = if has_priority { MOST } else { utilisation };
         let caps = Caps { priority: packets_at(utilisation), regular: packets_at(regular) };
         self.epoch += 1;
         let least = if self.epoch.is_multiple_of(EPOCHS) { 1 } else { self.used };
-        let used = placement.fit(packets, caps, least, balancer);
-        self.used = used.unwrap_or(placement.offloaders.len());
+        (self.most, self.service_ns) = (utilisation, service_ns);
+        Goal::Fit { caps, least }
+    }
+
+    /// A placement was found that uses so many cores, if one was found: `Some(None)` if all are too few. It is told how far that is from
+    /// the objective.
+    pub(super) fn note(
+        &mut self,
+        placement: &Placement,
+        used: Option<Option<usize>>,
+        packets: &[Buckets],
+        period_ns: u64,
+    ) {
+        let service_ns = self.service_ns;
+        if let Some(used) = used {
+            self.used = used.unwrap_or(placement.offloaders.len());
+        }
         let (loads, bound) = (placement.loads(packets), placement.bound());
         let busiest =
             loads.into_iter().zip(bound).filter_map(|(load, is_bound)| is_bound.then_some(load)).max();
@@ -69,7 +106,7 @@ impl Objective {
             predicted_p99_us: (busy < 1.0).then(|| p99_us(busy)),
             service_ns,
             utilisation: busy,
-            most: utilisation,
+            most: self.most,
             used: self.used,
         });
     }

@@ -71,7 +71,8 @@ impl Steering {
         let why = if objective.is_some() && why(every) == "loads" { "objective" } else { why(every) };
         let told_objective = objective.as_ref().and_then(Objective::told);
         self.tell_of(&placement, why, stamp, &self.controller.loads);
-        self.account.tell(|told| told.objective = told_objective);
+        let told_solver = self.controller.asking.as_ref().map(|asking| asking.told().clone());
+        self.account.tell(|told| (told.objective, told.solver) = (told_objective, told_solver));
         self.decided = Some((stamp.time_ns.saturating_add(self.rebalancing.update_latency_ns), placement));
     }
 
