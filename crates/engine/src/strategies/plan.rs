@@ -20,6 +20,7 @@ use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
 use crate::strategies::account::Account;
+use crate::strategies::card::CardLink;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::{OwnTeam, SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
@@ -219,8 +220,11 @@ pub struct Plan {
     pub rebalancing: Option<Rebalancing>,
     /// Shards that go from core to core whole, where the strategy has such.
     pub shards: Option<Shards>,
-    /// Flows that the simulated card of a run over a capture looks up for cores, where they have shards: the largest ones, 0 for none.
+    /// Flows that a card looks up for cores, where they have shards: the largest ones, 0 for none. Over a capture the card is
+    /// simulated.
     pub card_flows: usize,
+    /// The card that is outside, before the port of a live run; without one no flows are looked up there.
+    pub card: Option<CardLink>,
     /// How many cores get packets, where that may change.
     pub active: ActiveCores,
     /// How long it takes until entries that move are on their new core: where [`Plan::moves_entries`].
@@ -261,6 +265,7 @@ impl Plan {
             rebalancing,
             shards,
             card_flows: if shards.is_some() { CARD_FLOWS } else { 0 },
+            card: None,
             active: ActiveCores::new(cores),
             updates: Arc::new(Updates::new(MOST_ENTRIES)),
             account: Arc::default(),
@@ -349,10 +354,10 @@ impl Plan {
     pub fn following(self, before: &Plan) -> Plan {
         let Plan { indirection_entries, egress, rebalancing, shards, card_flows, simulation, .. } = *before;
         let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
-        let (account, pins) = (Arc::clone(&before.account), before.pins.clone());
+        let (account, pins, card) = (Arc::clone(&before.account), before.pins.clone(), before.card.clone());
         let passed_on =
             Plan { indirection_entries, egress, rebalancing, shards, card_flows, simulation, ..self };
-        Plan { active, updates, account, pins, ..passed_on }
+        Plan { active, updates, account, pins, card, ..passed_on }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.
