@@ -14,7 +14,7 @@ typedef unsigned long long u64;
 #define NUMBER(name, value) int (*name)[value]
 #define TYPE(name, type) type *name
 
-enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LPM_TRIE = 11, MAP_XSKMAP = 17 };
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_LPM_TRIE = 11, MAP_XSKMAP = 17 };
 /* Of a map: elements are allocated one by one. */
 enum { NO_PREALLOC = 1 };
 
@@ -34,6 +34,7 @@ static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *
 static u64 (*const frame_length)(const struct xdp_md *packet) = (void *)188;
 static long (*const load_bytes)(const struct xdp_md *packet, u32 offset, void *to, u32 bytes) = (void *)189;
 static long (*const adjust_head)(struct xdp_md *packet, int by) = (void *)44;
+static long (*const adjust_meta)(struct xdp_md *packet, int by) = (void *)54;
 
 /* The kernel's function bpf_xdp_metadata_rx_vlan_tag: 0 and a tag that the driver holds beside the frame, its type in
  * network byte order, or an error. It has no number of its own: this one stands for it until the program is loaded. */

@@ -62,8 +62,10 @@ struct {
 struct headers {
     struct address source, destination;
     u16 source_port, destination_port;
+    u8 protocol;
     /* 4 or 6; 0 if it is no IP. */
     u8 version;
+    u8 zero[2];
 };
 
 /* Copies the next bytes of the frame, and says whether it has so many. The kernel takes a program that adds a variable to a
@@ -158,6 +160,7 @@ CALLED int read_ipv4(const struct xdp_md *packet, u32 offset, u32 frame_bytes, s
     headers->source.words[2] = headers->destination.words[2] = NET32(0xffff);
     headers->source.words[3] = ip.source;
     headers->destination.words[3] = ip.destination;
+    headers->protocol = ip.protocol;
     u32 header = (ip.version_length & 15) * 4;
     u32 length = NET16(ip.length);
     if (!length)
@@ -199,6 +202,7 @@ CALLED int read_ipv6(const struct xdp_md *packet, u32 offset, u32 frame_bytes, s
     if (limit > frame_bytes || is_mapped(&headers->source) || is_mapped(&headers->destination))
         return 0;
     u8 protocol = ip.next;
+    headers->protocol = protocol;
     offset += sizeof(ip);
     for (int count = 0; count <= EXTENSIONS; count++) {
         u32 extension = extensions[protocol];
@@ -210,6 +214,7 @@ CALLED int read_ipv6(const struct xdp_md *packet, u32 offset, u32 frame_bytes, s
         offset += 8 + header[1] * (extension - 1);
         if (offset > limit)
             return 0;
+        headers->protocol = header[0];
         /* Fragments but the first have no ports. */
         if (protocol == 44 && (header[2] << 8 | header[3]) & 0xfff8)
             return 0;
@@ -277,26 +282,24 @@ INLINE int is_mirrored(const struct headers *headers)
     return crosses ? is_from_outside : is_above(headers);
 }
 
-/* The entry of the indirection table that a frame's hash points to. */
-INLINE u32 entry_of_frame(const struct xdp_md *packet, u32 tags)
+/* The entry of the indirection table that the hash of a frame's headers points to. */
+INLINE u32 entry_of(const struct headers *headers)
 {
-    struct headers headers = {};
-    read_frame(packet, tags, &headers);
     u32 source = hash_fields & HASH_SOURCE, destination = hash_fields & HASH_DESTINATION;
     u32 source_port = hash_fields & HASH_SOURCE_PORT, destination_port = hash_fields & HASH_DESTINATION_PORT;
-    if (has_sides && is_mirrored(&headers)) {
+    if (has_sides && is_mirrored(headers)) {
         source = hash_fields & HASH_DESTINATION, destination = hash_fields & HASH_SOURCE;
         source_port = hash_fields & HASH_DESTINATION_PORT, destination_port = hash_fields & HASH_SOURCE_PORT;
     }
     u32 word = 0;
     if (source)
-        word ^= fold_address(&headers.source, headers.version);
+        word ^= fold_address(&headers->source, headers->version);
     if (destination)
-        word ^= fold_address(&headers.destination, headers.version);
+        word ^= fold_address(&headers->destination, headers->version);
     if (source_port)
-        word ^= headers.source_port;
+        word ^= headers->source_port;
     if (destination_port)
-        word ^= headers.destination_port;
+        word ^= headers->destination_port;
     word = NET16((u16)word);
     u32 first = word >> 8, second = 256 + (word & 0xff);
     const u32 *by_first = map_lookup(&hashes, &first), *by_second = map_lookup(&hashes, &second);

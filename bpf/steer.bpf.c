@@ -1,5 +1,6 @@
 /* Steers the packets of an interface: into the AF_XDP socket of their receive queue, or on to the host. Where several cores
- * have a socket each at a queue, the hash of a packet's headers says into which: spread.h.
+ * have a socket each at a queue, the hash of a packet's headers says into which: spread.h. Where cores tell
+ * where their flows are, a packet goes to its socket with that before it: refer.h.
  *
  * A packet goes to the host's own network stack if one of the rules in `rules` says so. If there is no socket for its
  * queue, it goes there, too, or is dropped, as `without_socket` says. Each rule is off until its bit is set before the program is loaded; the verifier removes the code of
@@ -8,6 +9,7 @@
  *
  * The names and numbers below are those of crates/live/src/xdp/program.rs. */
 #include "bpf.h"
+#include "refer.h"
 #include "spread.h"
 
 enum {
@@ -53,7 +55,7 @@ struct {
     TYPE(value, u8);
 } host_ports SEC(".maps");
 
-enum { REDIRECTED, NO_SOCKET, NEIGHBOUR, HOST_ADDRESS, HOST_PORT, FAILED, COUNTERS };
+enum { REDIRECTED, NO_SOCKET, NEIGHBOUR, HOST_ADDRESS, HOST_PORT, FAILED, NO_METADATA, COUNTERS };
 struct {
     NUMBER(type, MAP_PERCPU_ARRAY);
     NUMBER(max_entries, COUNTERS);
@@ -176,17 +178,23 @@ INLINE int steer_frame(struct xdp_md *packet, int asks_for_tag)
         return XDP_PASS;
     }
     u32 socket = packet->rx_queue_index;
-    if (cores) {
+    struct headers headers;
+    if (cores || has_references) {
         u16 type = 0, tag = 0;
         u32 tags = asks_for_tag && !vlan_tag_beside(packet, &type, &tag);
-        socket = socket * cores + owner_of(entry_of_frame(packet, tags));
+        headers = (struct headers){};
+        read_frame(packet, tags, &headers);
     }
+    if (cores)
+        socket = socket * cores + owner_of(entry_of(&headers));
     long action = redirect_map(&sockets, socket, without_socket);
     /* A frame without its tag would be one of another network. The host's stack finds the tag where it is. */
     if (asks_for_tag && action == XDP_REDIRECT && put_tag_back(packet)) {
         count(FAILED);
         return XDP_DROP;
     }
+    if (has_references && action == XDP_REDIRECT && refer(packet, reference_of(&headers)))
+        count(NO_METADATA);
     count(action == XDP_REDIRECT ? REDIRECTED : action == without_socket ? NO_SOCKET : FAILED);
     return action;
 }
@@ -217,8 +225,19 @@ int steer_tags(struct xdp_md *packet)
 SEC("xdp")
 int pick(struct xdp_md *packet)
 {
-    u32 entry = entry_of_frame(packet, 0);
+    struct headers headers = {};
+    read_frame(packet, 0, &headers);
+    u32 entry = entry_of(&headers);
     return entry | owner_of(entry) << 16;
+}
+
+/* For tests: what is said of a frame's flow. */
+SEC("xdp")
+int look_up(struct xdp_md *packet)
+{
+    struct headers headers = {};
+    read_frame(packet, 0, &headers);
+    return reference_of(&headers);
 }
 
 /* `steer` calls no helper that the kernel keeps for GPL programs. The kernel's functions are all kept for those: for what

@@ -1,11 +1,13 @@
-//! What goes wrong beside packets: a core that stalls, a card whose update comes late or never, all flows in one shard. No packet is
+//! What goes wrong beside packets: a core that stalls, a card whose update comes late or never, all flows in one shard, a solver that
+//! never answers or says what cannot be. No packet is
 //! lost, no flow is in two places, and answers are those of one core. (A core that is taken away: `cores`; one that dies:
 //! `RunError::CorePanicked`; many new flows: `flood`; load that jumps: `objective.rs` of dyssect.)
 
 use std::thread;
 use std::time::Duration;
 
-use engine::strategies::{AUTO, DYSSECT, HYBRID, RSSPP, Strategy};
+use control::{Answer, Greedy, Question, Solver, SolverKind};
+use engine::strategies::{AUTO, DYSSECT, HYBRID, RSSPP, Solving, Strategy};
 use engine::{Chain, Plan, Progress, Registry, Told, verify};
 use nf::{About, Cx, FlowKey, NetworkFunction, OptionError, SrcAddr, Verdict};
 use paceline_conformance::chain;
@@ -94,6 +96,55 @@ fn a_core_that_stalls_holds_up_packets_and_loses_none() {
             let rebalancing = Some(Rebalancing { every, update_latency_ns: 0 });
             let told = verified(&chain, &Plan { rebalancing, ..plan }, &pcap, "stalls");
             assert!(strategy == AUTO || moves(&told) > 0, "{}: {told:#?}", strategy.name());
+        }
+    }
+}
+
+/// Answers to every other question within the deadline, and then what cannot be carried out.
+struct Unreliable(u32);
+
+impl Solver for Unreliable {
+    fn solve(&mut self, question: &Question) -> Option<Answer> {
+        self.0 += 1;
+        let mut answer = Greedy.solve(question)?;
+        match self.0 % 4 {
+            0 => thread::sleep(4 * DEADLINE),
+            2 => answer.placement.offloaders[0] = Some(0),
+            _ => (),
+        }
+        Some(answer)
+    }
+}
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+#[test]
+fn a_solver_that_is_late_or_wrong_changes_nothing_and_one_that_answers_moves_flows() {
+    let chain = small(alone("conntrack", ""));
+    let pcap = input(8_000, 500_000);
+    let of = |kind: SolverKind| {
+        let plan = Plan::new(&chain, DYSSECT, CORES).expect("it runs");
+        let every = Every::Period(200_000_000);
+        let rebalancing = Some(Rebalancing { every, update_latency_ns: 0 });
+        let solving = Some(Solving { kind, deadline: DEADLINE });
+        let told = verified(&chain, &Plan { rebalancing, solving, ..plan }, &pcap, kind.name);
+        (moves(&told), told.solver.expect("it was asked"))
+    };
+    let (moved, told) = of(SolverKind { name: "greedy, beside", make: |_| Box::new(Greedy) });
+    assert!(moved > 0 && told.answers > 10 && told.refused == 0, "{moved} {told:?}");
+    let (_, told) = of(SolverKind { name: "unreliable", make: |_| Box::new(Unreliable(0)) });
+    assert!(told.answers > 0 && told.missed > 0 && told.refused > 0, "{told:?}");
+    let (moved, told) = of(SolverKind { name: "none", make: |_| Box::new(Never) });
+    assert!(moved == 0 && told.answers == 0 && told.missed > 10, "{moved} {told:?}");
+}
+
+/// Never answers.
+struct Never;
+
+impl Solver for Never {
+    fn solve(&mut self, _: &Question) -> Option<Answer> {
+        loop {
+            thread::park();
         }
     }
 }

@@ -64,6 +64,8 @@ mod path_mtu;
 mod plan;
 #[path = "ports.rs"]
 mod ports;
+#[path = "referred.rs"]
+mod referred;
 #[path = "report.rs"]
 mod report;
 #[path = "service.rs"]

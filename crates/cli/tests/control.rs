@@ -199,7 +199,8 @@ pub fn transfer(
 
 fn a_transfer_survives_ten_reloads(strategy: &str, cores: &str) {
     let Some(lan) = Lan::new(strategy) else { return };
-    let run = lan.start(strategy, cores);
+    let card: &[&str] = if strategy == "dyssect" { &["--card-flows", "1000"] } else { &[] };
+    let run = lan.start_with(strategy, cores, card);
     let (goes_on, received) = (AtomicBool::new(true), AtomicU64::new(0));
     let (sent, pauses) = thread::scope(|scope| {
         let transfer = scope
@@ -240,6 +241,16 @@ fn a_transfer_survives_ten_reloads(strategy: &str, cores: &str) {
     let conntrack = &report["functions"][0];
     assert_eq!(number(&conntrack["events"]["opened"]), 1, "counters go on: {conntrack:#}");
     assert_eq!(report["reloads"].as_array().expect("a list").len(), 10);
+    if strategy == "dyssect" {
+        let referred = number(&report["moves"]["referred_packets"]);
+        assert!(referred > packets / 2, "{}", report["moves"]);
+    }
+}
+
+/// Cores of each chain tell the card.
+#[test]
+fn a_transfer_survives_ten_reloads_behind_a_card() {
+    a_transfer_survives_ten_reloads("dyssect", "2");
 }
 
 #[test]

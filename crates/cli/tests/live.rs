@@ -327,13 +327,18 @@ fn errors_about_packets_without_a_route_reach_their_sender() {
 /// The live oracle: what came in, with its times, through one core gives what left, byte by byte. Time counts: packets
 /// are dropped by rate.
 fn what_left_is_what_one_core_makes(strategy: &str, cores: &str) {
-    let Some(lan) = Lan::new("oracle") else { return };
-    let folder = Folder::new(&format!("live-oracle-{strategy}"));
+    what_left_is_what_one_core_makes_with(strategy, cores, &[]);
+}
+
+/// The run's report; none where there is no lab.
+fn what_left_is_what_one_core_makes_with(strategy: &str, cores: &str, more: &[&str]) -> Option<Value> {
+    let lan = Lan::new("oracle")?;
+    let folder = Folder::new(&format!("live-oracle-{strategy}-{}", more.len()));
     let (came_in, left, again) = (folder.file("in.pcap"), folder.file("out.pcap"), folder.file("again.pcap"));
     let chain = "examples/edge.toml";
     let record = ["--record", &came_in, "--out", &left, "--strategy", strategy, "--cores", cores];
     let bridge = ["--inside", "in", "--outside", "out", "--json", "-"];
-    let running = lan.start(&[&[chain], &bridge[..], &record[..]].concat());
+    let running = lan.start(&[&[chain], &bridge[..], &record[..], more].concat());
     assert!(lan.left.ping("192.0.2.2", 3));
     let mut of_flows = Vec::new();
     for port in 7001..7004 {
@@ -355,6 +360,7 @@ fn what_left_is_what_one_core_makes(strategy: &str, cores: &str) {
     std::fs::write(&came_in, fewer).expect("a folder of the test");
     assert_eq!(paceline(&["run", chain, "--pcap", &came_in, "--out", &again]).status.code(), Some(0));
     assert!(read(&left) != read(&again));
+    Some(report)
 }
 
 #[test]
@@ -375,6 +381,14 @@ fn what_left_is_what_one_core_makes_by_rsspp() {
 #[test]
 fn what_left_is_what_one_core_makes_by_dyssect() {
     what_left_is_what_one_core_makes("dyssect", "2");
+}
+
+#[test]
+fn what_left_is_what_one_core_makes_by_dyssect_behind_a_card() {
+    let card = ["--card-flows", "1000", "--move-every", "500"];
+    let Some(report) = what_left_is_what_one_core_makes_with("dyssect", "2", &card) else { return };
+    println!("{}", report["moves"]);
+    assert!(number(&report["moves"]["referred_packets"]) > number(&report["packets"]) / 2, "{report:#}");
 }
 
 #[test]

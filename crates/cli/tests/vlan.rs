@@ -43,7 +43,9 @@ fn tagged_frames_pass(tag: Tag, socket: &str, strategy: &str, cores: &str) {
         host.ip(&format!("addr add 192.0.2.{number}/24 dev tagged"));
         host.ip(&format!("addr add 2001:db8::{number}/64 dev tagged nodad"));
     }
-    let run = lan.start(&[&chain, "--socket", socket, "--strategy", strategy, "--cores", cores], &[]);
+    let card: &[&str] = if strategy == "dyssect" { &["--card-flows", "1000"] } else { &[] };
+    let arguments = [&chain, "--socket", socket, "--strategy", strategy, "--cores", cores];
+    let run = lan.start(&[&arguments, card].concat(), &[]);
     let (goes_on, others) = (AtomicBool::new(true), AtomicU64::new(0));
     thread::scope(|scope| {
         let _ending = Ending(&goes_on);
@@ -69,6 +71,18 @@ fn tagged_frames_pass(tag: Tag, socket: &str, strategy: &str, cores: &str) {
     for interface in ["in", "out"] {
         assert_eq!(of(&report, interface)["lost"], json!({}), "{interface}");
     }
+    if strategy == "dyssect" {
+        // A connection's end is told of as late as its last packets have come.
+        let [referred, wrong] =
+            ["referred_packets", "wrong_references"].map(|what| number(&report["moves"][what]));
+        assert!(referred > packets / 2 && wrong < 100, "{}", report["moves"]);
+    }
+}
+
+/// The program puts the tag into the frame, and before the frame where its flow is.
+#[test]
+fn tags_beside_frames_pass_with_what_a_card_says() {
+    tagged_frames_pass(Tag::Beside, "xdp", "dyssect", "2");
 }
 
 #[test]

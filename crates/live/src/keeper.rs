@@ -30,6 +30,7 @@ use crate::interface::{Presence, host_addresses};
 use crate::link::Link;
 use crate::packet_socket::PacketSocket;
 use crate::rights;
+use crate::rules::CardRules;
 use crate::table::{InForce, SpreadTable};
 use crate::tags::TagsStay;
 use crate::tap_link::{TapDevice, TapLink};
@@ -223,7 +224,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Looks after these interfaces, by number, whose programs go by the table, and leave to the host what is not external.
+    /// Looks after these interfaces, by number, whose programs go by the table and have the card's rules, and leave to the host
+    /// what is not external.
     /// `tell` gets what happened, in sentences for people.
     ///
     /// # Errors
@@ -231,7 +233,7 @@ impl Keeper {
     pub(crate) fn start(
         kept: Vec<Kept>,
         desks: Vec<Arc<Desk>>,
-        table: Option<SpreadTable>,
+        (table, card): (Option<SpreadTable>, Option<CardRules>),
         external: Option<ExternalAddresses>,
         tell: fn(&str),
     ) -> Result<Keeper, LiveError> {
@@ -242,7 +244,8 @@ impl Keeper {
         let thread = thread::Builder::new().name("interfaces".to_owned()).spawn(move || {
             // Where that fails the thread has what the process has.
             let _ = rights::keep(&rights::FOR_INTERFACES);
-            keep(kept, (&desks, table.as_ref(), external.as_ref()), &socket, &over, tell);
+            let programs = (table.as_ref(), card.as_ref());
+            keep(kept, (&desks, programs, external.as_ref()), &socket, &over, tell);
         });
         let thread = thread.map_err(|error| LiveError::of("cannot start a thread for interfaces", error))?;
         Ok(Keeper { is_over, thread: Some(thread) })
@@ -266,9 +269,12 @@ fn listen() -> std::io::Result<Socket> {
     Ok(socket)
 }
 
+/// Who knows the programs that there are: the table and the card's rules.
+type Programs<'a> = (Option<&'a SpreadTable>, Option<&'a CardRules>);
+
 fn keep(
     mut kept: Vec<Kept>,
-    (desks, table, external): (&[Arc<Desk>], Option<&SpreadTable>, Option<&ExternalAddresses>),
+    (desks, (table, card), external): (&[Arc<Desk>], Programs<'_>, Option<&ExternalAddresses>),
     socket: &Socket,
     is_over: &AtomicBool,
     tell: fn(&str),
@@ -301,6 +307,9 @@ fn keep(
             let (orders, said) = kept.look(found, in_force.as_deref_mut());
             if let Some(in_force) = &mut in_force {
                 in_force.programs[number].clone_from(&kept.program);
+            }
+            if let (Some(card), Some(_)) = (card, &orders) {
+                card.replace(number, kept.program.as_ref());
             }
             orders.into_iter().for_each(|orders| orders.put(number, desks));
             drop(in_force);

@@ -5,6 +5,7 @@
 //! | [`Interface`] | an interface of this machine: what the kernel says of it |
 //! | [`LivePort`] | one or two interfaces as a port |
 //! | [`SpreadTable`] | by which table packets are spread over the ports of several cores, while entries of it move |
+//! | [`CardRules`] | what XDP programs say of flows before their packets |
 //! | [`TapDevice`] | an interface whose wire is this program |
 //! | [`Board`] | what the interfaces of a port count, to be read while it works |
 //! | [`CardHash`] | how a card is to pick the queue of a packet |
@@ -36,6 +37,7 @@ mod port;
 pub mod rights;
 pub mod route;
 mod routes;
+mod rules;
 mod segment;
 mod side;
 mod table;
@@ -53,5 +55,6 @@ pub use heap::give_back_heap;
 pub use interface::{Interface, host_addresses};
 pub use port::{LivePort, Mode, Poll, PortOptions, Sockets};
 pub use routes::Routes;
+pub use rules::CardRules;
 pub use table::SpreadTable;
 pub use tap_link::TapDevice;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiting, Why};
+use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Reference, Tap, Waiting, Why};
 use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
@@ -19,6 +19,7 @@ use crate::link::{Absent, Link, wait_for};
 use crate::marks::{Marks, Stage};
 use crate::packet_socket::PacketSocket;
 use crate::route::{Decision, Forwarder, RouteCounters};
+use crate::rules::CardRules;
 use crate::side::{STALL, Side};
 use crate::table::SpreadTable;
 use crate::tags::TagsStay;
@@ -115,6 +116,8 @@ pub struct LivePort {
     is_prepared: bool,
     /// By which packets are spread over the ports of several cores.
     table: Option<SpreadTable>,
+    /// Where XDP programs say where flows are.
+    card: Option<CardRules>,
     remarks: Vec<String>,
     tap: Arc<Tap>,
     poll: Poll,
@@ -264,7 +267,9 @@ impl LivePort {
         let programs = || kept.iter().map(|kept| kept.program.clone()).collect();
         let table = spread.map(|spread| SpreadTable::new(spread.owners.clone(), programs())).transpose()?;
         let (external, tell) = (options.external.clone(), options.tell.unwrap_or(|_| {}));
-        let keeper = Keeper::start(kept, desks.clone(), table.clone(), external, tell)?;
+        let says = options.steering.iter().any(|steering| steering.card_flows > 0);
+        let card = says.then(|| CardRules::new(programs()));
+        let keeper = Keeper::start(kept, desks.clone(), (table.clone(), card.clone()), external, tell)?;
         let tap = Arc::<Tap>::default();
         let port =
             |(pool, mode, sides, desk, board, clock): (Pool, Mode, Vec<Side>, Arc<Desk>, Board, Clock)| {
@@ -288,6 +293,7 @@ impl LivePort {
                     takes_in_turns: cores > 1 && !is_spread,
                     is_prepared: false,
                     table: table.clone(),
+                    card: card.clone(),
                     remarks: Vec::new(),
                     poll: options.poll,
                     pulse: Arc::default(),
@@ -362,6 +368,11 @@ impl LivePort {
     /// The table by which packets are [spread](Steering::spread) over the ports of several cores.
     pub fn table(&self) -> Option<SpreadTable> {
         self.table.clone()
+    }
+
+    /// The card that says where flows are, where [it is to](Steering::card_flows).
+    pub fn card(&self) -> Option<CardRules> {
+        self.card.clone()
     }
 
     /// Why sockets are not of the best kind, and what they do not see, in sentences for people.
@@ -526,10 +537,11 @@ impl LivePort {
                 };
                 let reply = forwarder.reply();
                 let len = reply.len() as u32;
-                let Some(frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
+                let Some(mut frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
                     self.sides[by].lost.lose(Lost::NoBuffer);
                     return None;
                 };
+                self.pool.refer(&mut frame, Reference::NONE);
                 self.origins[self.pool.chunk_of(&frame)] = by as u8;
                 match is_inward {
                     true if self.inward.len() < INWARD => self.inward.push(frame),
@@ -673,6 +685,10 @@ impl Port for LivePort {
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.pool.bytes(frame)
+    }
+
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        self.pool.references(frames, references);
     }
 
     #[inline]

@@ -11,6 +11,8 @@ mod grace;
 mod lab;
 #[path = "xdp/own.rs"]
 mod own;
+#[path = "xdp/refer.rs"]
+mod refer;
 #[path = "xdp/refusals.rs"]
 mod refusals;
 #[path = "xdp/spread.rs"]

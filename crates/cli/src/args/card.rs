@@ -31,7 +31,8 @@ pub struct CardArgs {
     /// Shards of dyssect, a power of two up to 1024 [default: 16]
     #[arg(long, value_name = "N", value_parser = shards)]
     pub shards: Option<Shards>,
-    /// Flows that dyssect's card looks up for its cores in a run over a capture, the largest ones; 0 for none [default: 10000]
+    /// Flows that dyssect's card looks up for its cores, the largest ones; 0 for none [default: 10000 over a capture, where the
+    /// card is simulated; 0 on interfaces, where it is the XDP program (AF_XDP only)]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     pub card_flows: Option<u64>,
     /// Who decides which core has which of dyssect's shards: `greedy`, or `highs`, which is exact, and answers a period later. The

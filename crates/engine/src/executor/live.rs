@@ -12,7 +12,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use io::capture::Remarks;
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Relay, RelayPort, Waiting};
+use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Reference, Relay, RelayPort, Waiting};
 use strategy::Single;
 use telemetry::Telemetry;
 use wire::{RanBack, Stamp};
@@ -29,6 +29,7 @@ use crate::executor::outcome::{RunError, RunOutcome};
 use crate::executor::reloads::{Reloads, Told, as_live};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
+use crate::path::laps::Laps;
 use crate::path::receive::{Intake, IntakeCounters, IntakeEnd};
 use crate::strategies::changing::{Changes, Changing, Phase, Until};
 use crate::strategies::dispatch::{Dispatcher, OwnTeam, Queues, Table, Team};
@@ -136,7 +137,8 @@ fn run<E, P: Port>(
 ) -> Result<RunOutcome, RunError<E>> {
     let mut chain = as_live(chain);
     // A simulated card is before captures alone.
-    let mut plan = Plan { card_flows: 0, ..plan.clone() };
+    let card_flows = if plan.card.is_some() { plan.card_flows } else { 0 };
+    let mut plan = Plan { card_flows, ..plan.clone() };
     let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let telemetry = progress.telemetry_of(&chain, &plan);
     telemetry.iter().for_each(|telemetry| telemetry.begin());
@@ -380,6 +382,10 @@ impl<P: Port> Port for UntilStopped<'_, P> {
         self.port.bytes(frame)
     }
 
+    fn references(&self, frames: &[Frame], references: &mut [Reference]) {
+        self.port.references(frames, references);
+    }
+
     #[inline]
     fn buffer_mut<'a>(&'a mut self, frame: &'a mut Frame) -> &'a mut [u8] {
         self.port.buffer_mut(frame)
@@ -435,6 +441,11 @@ impl Intake for Alone<'_> {
             }
         }
         received
+    }
+
+    #[inline]
+    fn step(&mut self, chain: &mut ChainCore, batch: &mut Batch, port: &dyn Port, laps: &mut dyn Laps) {
+        self.intake.step(chain, batch, port, laps);
     }
 
     fn counters(&self) -> IntakeCounters {

@@ -72,7 +72,7 @@ impl MovesReport {
                 }
             );
         }
-        if self.referred_packets > 0 {
+        if self.referred_packets + self.wrong_references > 0 {
             text += &format!(
                 "\nthe card knew the flows of {}; of {} it was wrong, and their flows were looked up",
                 plural(self.referred_packets, "packet"),

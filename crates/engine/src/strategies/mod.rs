@@ -10,12 +10,14 @@
 //! | `hashing`, `two_cards` | for strategies that hash: which fields, and a card on each side |
 //! | `refusal`, `limits` | why a chain cannot run as asked |
 //! | `account` | what a strategy has to say of itself while it runs: who has what, what it decided last, and why |
+//! | `card` | what cores tell a card at interfaces that looks flows up |
 //! | `changing` | what a strategy is that has others run the chain, one after the other |
 //! | `succession` | what a chain goes on with where it takes over from another |
 //! | `egress` | in which order packets leave |
 
 pub(crate) mod account;
 mod auto;
+pub(crate) mod card;
 pub(crate) mod changing;
 pub(crate) mod dispatch;
 mod dyssect;
@@ -37,6 +39,7 @@ pub(crate) mod succession;
 mod two_cards;
 
 pub use auto::candidates::Candidates;
+pub use card::{CardLink, CardUpdate};
 pub use changing::{Change, Changes, Changing, Decided, Phase, Until};
 pub use dispatch::{
     Dispatcher, OwnTeam, Queues, Rebalancer, Steer, Steered, SteeredTeam, Table, TableError, Team,

@@ -21,6 +21,7 @@ use crate::path::checks::Fragments;
 use crate::path::core::ChainCore;
 use crate::path::parcel::ShardsHere;
 use crate::strategies::account::Account;
+use crate::strategies::card::CardLink;
 use crate::strategies::changing::Changing;
 use crate::strategies::dispatch::{OwnTeam, SteeredTeam, Team};
 use crate::strategies::egress::{Egress, Replayed};
@@ -229,10 +230,13 @@ pub struct Plan {
     pub rebalancing: Option<Rebalancing>,
     /// Shards that go from core to core whole, where the strategy has such.
     pub shards: Option<Shards>,
-    /// Flows that the simulated card of a run over a capture looks up for cores, where they have shards: the largest ones, 0 for none.
+    /// Flows that a card looks up for cores, where they have shards: the largest ones, 0 for none. Over a capture the card is
+    /// simulated.
     pub card_flows: usize,
     /// Who decides which core has which shard, where it is not the greedy solver.
     pub solving: Option<Solving>,
+    /// The card that is outside, before the port of a live run; without one no flows are looked up there.
+    pub card: Option<CardLink>,
     /// How many cores get packets, where that may change.
     pub active: ActiveCores,
     /// How long it takes until entries that move are on their new core: where [`Plan::moves_entries`].
@@ -274,6 +278,7 @@ impl Plan {
             shards,
             card_flows: if shards.is_some() { CARD_FLOWS } else { 0 },
             solving: None,
+            card: None,
             active: ActiveCores::new(cores),
             updates: Arc::new(Updates::new(MOST_ENTRIES)),
             account: Arc::default(),
@@ -364,7 +369,7 @@ impl Plan {
             indirection_entries, egress, rebalancing, shards, card_flows, solving, simulation, ..
         } = *before;
         let (active, updates) = (before.active.clone(), Arc::clone(&before.updates));
-        let (account, pins) = (Arc::clone(&before.account), before.pins.clone());
+        let (account, pins, card) = (Arc::clone(&before.account), before.pins.clone(), before.card.clone());
         let passed_on = Plan {
             indirection_entries,
             egress,
@@ -375,7 +380,7 @@ impl Plan {
             simulation,
             ..self
         };
-        Plan { active, updates, account, pins, ..passed_on }
+        Plan { active, updates, account, pins, card, ..passed_on }
     }
 
     /// The cores to use where none are asked for: all that the machine and the strategy have.

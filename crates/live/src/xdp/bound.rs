@@ -119,6 +119,7 @@ fn data(map: &Map) -> Option<&MapData> {
         Map::Array(data)
         | Map::HashMap(data)
         | Map::LpmTrie(data)
+        | Map::LruHashMap(data)
         | Map::PerCpuArray(data)
         | Map::XskMap(data) => Some(data),
         _ => None,

@@ -6,6 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use ::io::Reference;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray, XskMap};
 use aya::programs::{ProgramError, Xdp};
@@ -265,6 +266,26 @@ impl XdpProgram {
         keys.try_for_each(|key| map.insert(key, passes, 0).map_err(error_of))
     }
 
+    /// Has the program put this before packets of a flow from now on, in the 8 bytes before each that goes to a socket; with
+    /// [`Reference::NONE`] nothing is known of the flow any more. For programs with [`Steering::card_flows`].
+    ///
+    /// A flow is 40 bytes, as `nf::FiveTuple` has them: 16 of the source address (of IPv4 as IPv6 has it), 16 of the
+    /// destination's, 2 of each port in this machine's byte order, the source's first, 1 of the protocol, 3 zeros.
+    ///
+    /// # Errors
+    /// [`LiveError`] if the kernel has no room.
+    pub fn set_reference(&mut self, flow: &[u8; 40], reference: Reference) -> Result<(), LiveError> {
+        let mut references: HashMap<_, [u8; 40], u64> = self.map("references")?;
+        let key = reference_key(flow);
+        if reference == Reference::NONE {
+            // One that is not there need not go.
+            let _ = references.remove(&key);
+            return Ok(());
+        }
+        let set = references.insert(key, reference.0.to_le(), 0);
+        set.map_err(|error| failed("cannot say where a flow is", &self.interface.name, &error))
+    }
+
     /// Counts of packets so far, on all cores.
     ///
     /// # Errors
@@ -309,11 +330,25 @@ impl XdpProgram {
     /// # Errors
     /// As [`XdpProgram::try_out`].
     pub fn pick(&mut self, frame: &[u8]) -> Result<(u16, u16), LiveError> {
+        let picked = self.answer("pick", frame)?;
+        Ok((picked as u16, (picked >> 16) as u16))
+    }
+
+    /// For tests: the lower half of the [reference](XdpProgram::set_reference) that a frame's flow has (`BPF_PROG_TEST_RUN`).
+    ///
+    /// # Errors
+    /// As [`XdpProgram::try_out`].
+    pub fn look_up(&mut self, frame: &[u8]) -> Result<u32, LiveError> {
+        self.answer("look_up", frame)
+    }
+
+    /// What a program for tests answers.
+    fn answer(&mut self, program: &str, frame: &[u8]) -> Result<u32, LiveError> {
         let error_of =
             |error: ProgramError| failed("cannot try the XDP program out", &self.interface.name, &error);
         let program: &mut Xdp = self
             .ebpf
-            .program_mut("pick")
+            .program_mut(program)
             .ok_or(ProgramError::NotLoaded)
             .and_then(TryInto::try_into)
             .map_err(error_of)?;
@@ -321,8 +356,7 @@ impl XdpProgram {
             program.load().map_err(error_of)?;
         }
         let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::default() };
-        let picked = program.test_run(options).map_err(error_of)?.return_value;
-        Ok((picked as u16, (picked >> 16) as u16))
+        Ok(program.test_run(options).map_err(error_of)?.return_value)
     }
 
     fn map<'a, M>(&'a mut self, name: &str) -> Result<M, LiveError>
@@ -333,6 +367,15 @@ impl XdpProgram {
         let map = self.ebpf.map_mut(name).ok_or_else(|| missing(name)).and_then(M::try_from);
         map.map_err(|error| failed(&format!("cannot use the map `{name}`"), interface, &error))
     }
+}
+
+/// A flow as the program has it: ports in network byte order.
+fn reference_key(flow: &[u8; 40]) -> [u8; 40] {
+    let mut key = *flow;
+    for port in key[32..36].as_chunks_mut::<2>().0 {
+        *port = u16::from_ne_bytes(*port).to_be_bytes();
+    }
+    key
 }
 
 fn missing(name: &str) -> MapError {
@@ -376,7 +419,10 @@ fn load(steering: &Steering, interface: &str) -> Result<Ebpf, LiveError> {
     let hashed = spread.map_or(0, Spread::hashed);
     let has_sides = spread.map_or(0, |spread| u32::from(spread.sides.is_some()));
     let mask = spread.map_or(0, |spread| spread.owners.len() as u32 - 1);
+    let has_references = u32::from(steering.card_flows > 0);
     let mut loader = EbpfLoader::new();
+    loader.override_global("has_references", &has_references, true);
+    loader.map_max_entries("references", steering.card_flows.max(1));
     loader.override_global("cores", &cores, true);
     loader.override_global("hash_fields", &hashed, true);
     loader.override_global("has_sides", &has_sides, true);

@@ -31,6 +31,10 @@ pub struct Steering {
     pub port_addresses: Vec<IpAddr>,
     /// How packets are spread over cores that have a socket each at every queue; without it there is one socket a queue.
     pub spread: Option<Spread>,
+    /// Of how many flows the program says before their packets where their states are, as it is
+    /// [told](crate::xdp::XdpProgram::set_reference); those whose last packet is longest ago make room for others. 0: nothing is
+    /// said, and nothing is before packets.
+    pub card_flows: u32,
     /// What becomes of packets that no rule passes when this process dies.
     pub on_death: OnDeath,
     /// Where programs are named that outlive their process.
@@ -129,15 +133,18 @@ pub struct Steered {
     pub host_ports: u64,
     /// Lost: the kernel could not look a socket up, or a VLAN tag had no room before the frame.
     pub failed: u64,
+    /// Of those redirected: without what was to be said of their flows, since the driver has no XDP metadata. What is before
+    /// them is of no meaning.
+    pub without_metadata: u64,
 }
 
 impl Steered {
-    pub(super) const COUNTERS: u32 = 6;
+    pub(super) const COUNTERS: u32 = 7;
 
     /// From the program's counters, in its order.
     pub(super) fn new(of: [u64; Self::COUNTERS as usize]) -> Steered {
-        let [redirected, no_socket, neighbours, host_addresses, host_ports, failed] = of;
-        Steered { redirected, no_socket, neighbours, host_addresses, host_ports, failed }
+        let [redirected, no_socket, neighbours, host_addresses, host_ports, failed, without_metadata] = of;
+        Steered { redirected, no_socket, neighbours, host_addresses, host_ports, failed, without_metadata }
     }
 }
 

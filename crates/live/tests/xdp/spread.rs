@@ -55,7 +55,7 @@ fn differing<'a>(
 }
 
 /// Frames of the captures that there are, evenly out of their beginnings.
-fn captured() -> Vec<Vec<u8>> {
+pub fn captured() -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["captures", "../shared/captures"].map(|folder| root.join(folder));
     let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
@@ -139,10 +139,10 @@ fn the_program_is_taken_with_the_rights_that_a_run_keeps() {
     let namespace = lab.namespace("one");
     lab.pair((&namespace, "a0"), (&namespace, "a1"));
     let rss = Rss::new(fields::<Connection>(), CORES, INDIRECTION_SIZES[0]);
-    let sides = [None, Some(Vec::new())];
-    for sides in sides {
+    for (sides, is_spread) in [(None, true), (Some(Vec::new()), true), (None, false)] {
         let spread = Spread { sides, ..spread(&rss, fields::<Connection>(), &SYMMETRIC_KEY) };
-        let steering = Steering { spread: Some(spread), ..Steering::default() };
+        let spread = is_spread.then_some(spread);
+        let steering = Steering { spread, card_flows: 100, ..Steering::default() };
         let attached = namespace.inside(|| {
             rights::keep(&rights::FOR_INTERFACES)?;
             XdpProgram::attach(&Interface::open("a0")?, &steering)

@@ -24,10 +24,11 @@ use strategy::{HashFields, SYMMETRIC_KEY};
 use telemetry::InterfaceSnapshot;
 use wire::Fields;
 
+use super::card::{Telling, with_card};
 use super::document::Page;
 use super::metrics::{listen, serve_on};
 use super::opening;
-use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, Way};
+use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
 use super::record::Recorded;
 use crate::control::{Control, Hangups, Subject, default_path, external};
 use crate::failure::Failure;
@@ -57,6 +58,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let strategy = args.strategy.0;
     let cores = args.chain.cores.unwrap_or_else(|| Plan::default_cores(strategy));
     let plan = Plan { egress: args.egress.0, ..args.card.plan(&chain, strategy, cores)? };
+    let plan = with_card(args, place, plan)?;
     let (came_in, left) = (args.live.record.as_deref(), args.out.as_deref());
     let inputs = [args.chain.chain.as_path()];
     let outputs = [("--out", left), ("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
@@ -84,7 +86,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let (taps, interfaces): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
     let sockets = match args.live.socket {
         // AF_PACKET keeps nothing from the host, so it can block nothing.
-        SocketArg::Auto if blocks => Sockets::Xdp,
+        SocketArg::Auto if blocks || plan.card.is_some() => Sockets::Xdp,
         // What AF_XDP takes the host behind a mirror would not get.
         SocketArg::Auto if place.way == Way::Mirror => Sockets::Packet,
         SocketArg::Auto => Sockets::Auto,
@@ -100,7 +102,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let options = PortOptions {
         sockets,
         poll,
-        steering: steering(args, place, &external, blocks)?,
+        steering: steering(args, place, &external, (blocks, plan.card_flows))?,
         external: Some(external.clone()),
         taps,
         card_hash: args.live.card_rss.then(|| card_hash(&plan)),
@@ -149,6 +151,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let cores = plural(plan.cores as u64, "core");
     let line = format!("{} runs, strategy {} on {cores}", chain.name, strategy.name());
     let pulses = ports.iter().map(LivePort::pulse).collect();
+    let telling = Telling::start(plan, ports[0].card(), tell);
     let service = Service::start(Watched { progress: Arc::clone(&progress), line, pulses });
     if let Some(seconds) = args.live.duration {
         let progress = Arc::clone(&progress);
@@ -176,7 +179,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             outcome
         }
     };
-    drop(service);
+    drop((service, telling));
     let outcome = outcome.map_err(Failure::of_run)?;
     let timeline = timeline.map(Timeline::finish);
     ports.iter_mut().for_each(|port| {
@@ -214,9 +217,6 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// What stands before the name of a TAP interface.
-const TAP: &str = "tap:";
-
 /// An interface, and that it is a TAP interface if it is one.
 fn open(name: &str, way: Way) -> Result<(Option<TapDevice>, Interface), Failure> {
     match name.strip_prefix(TAP) {
@@ -237,7 +237,7 @@ fn steering(
     args: &RunArgs,
     place: &Place<'_>,
     external: &ExternalAddresses,
-    blocks: bool,
+    (blocks, card_flows): (bool, usize),
 ) -> Result<Vec<Steering>, Failure> {
     let port = |text: &String| text.parse::<HostPort>().map_err(cannot);
     let pass_ports = args.live.pass_to_host.iter().map(port).collect::<Result<Vec<_>, _>>()?;
@@ -252,6 +252,7 @@ fn steering(
         host_addresses,
         port_addresses,
         spread: None,
+        card_flows: card_flows as u32,
         on_death: if blocks { OnDeath::Block } else { OnDeath::Pass },
         pins: Pins::at(&args.live.pins),
     };

@@ -1,5 +1,6 @@
 //! `paceline run`: a chain over a capture, or on network interfaces.
 
+mod card;
 mod document;
 mod live;
 mod metrics;

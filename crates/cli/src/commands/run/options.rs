@@ -202,6 +202,9 @@ pub enum SocketArg {
     Packet,
 }
 
+/// What stands before the name of a TAP interface.
+pub const TAP: &str = "tap:";
+
 /// Interfaces, and how packets go between them.
 pub struct Place<'a> {
     pub names: Vec<&'a str>,

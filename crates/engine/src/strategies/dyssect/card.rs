@@ -1,5 +1,8 @@
 //! A card that looks flows up: it tells a core in which blocks the states of a packet's flow are (§IV-C).
 //!
+//! Over a capture the card is simulated: [`FlowCard`]. On interfaces it is outside, and what cores tell goes there by a
+//! [`CardLink`].
+//!
 //! ```text
 //!   packet ──► FlowCard: has its 5-tuple a rule? ──► reference, before the packet ──► core: goes straight to the blocks
 //!                  ▲                                                                   │
@@ -22,6 +25,7 @@ use crate::path::core::ChainCore;
 use crate::path::laps::Laps;
 use crate::path::packets::{BATCH_PACKETS, all_bits, bits};
 use crate::path::referred::{GROUPS, reference_to};
+use crate::strategies::card::{CardLink, CardUpdate};
 
 /// Rules among which a 5-tuple may be.
 const WAYS: usize = 8;
@@ -34,13 +38,6 @@ const LOOK_EVERY: u64 = 64;
 
 /// Wrong references of a batch that the card is told of.
 const WRONG_TOLD: usize = 4;
-
-/// What a core tells the card: from here on packets with this 5-tuple have this reference, or none.
-#[derive(Clone, Copy, Debug)]
-struct Update {
-    key: FiveTuple,
-    reference: Reference,
-}
 
 /// A rule of the card.
 #[derive(Clone, Copy)]
@@ -58,13 +55,13 @@ pub(super) struct FlowCard {
     rules: Box<[Rule]>,
     /// Rules of a set.
     ways: usize,
-    updates: Vec<Consumer<Update>>,
+    updates: Vec<Consumer<CardUpdate>>,
     packets: u64,
 }
 
 /// A core's side of it.
 pub(super) struct Referring {
-    updates: Producer<Update>,
+    updates: Producer<CardUpdate>,
     references: Box<[Reference; BATCH_PACKETS]>,
     batches: usize,
     /// Packets whose flow was where the card said, and those whose flow was not.
@@ -72,8 +69,13 @@ pub(super) struct Referring {
     pub(super) wrong: u64,
 }
 
-/// A card of at most `flows` rules and its links to cores; none if there is no rule.
-pub(super) fn card(flows: usize, cores: usize) -> (Option<FlowCard>, Vec<Option<Referring>>) {
+/// A card of at most `flows` rules and its links to cores; none if there is no rule. One that is outside is not made here: cores are
+/// linked to it.
+pub(super) fn card(
+    flows: usize,
+    cores: usize,
+    outside: Option<&CardLink>,
+) -> (Option<FlowCard>, Vec<Option<Referring>>) {
     if flows == 0 {
         return (None, (0..cores).map(|_| None).collect());
     }
@@ -85,8 +87,13 @@ pub(super) fn card(flows: usize, cores: usize) -> (Option<FlowCard>, Vec<Option<
         let references = Box::new([Reference::NONE; BATCH_PACKETS]);
         Some(Referring { updates, references, batches: 0, right: 0, wrong: 0 })
     };
+    let links = links.into_iter().map(referring).collect();
+    if let Some(outside) = outside {
+        outside.begin(updates);
+        return (None, links);
+    }
     let rules = vec![free; flows / ways * ways].into();
-    (Some(FlowCard { rules, ways, updates, packets: 0 }), links.into_iter().map(referring).collect())
+    (Some(FlowCard { rules, ways, updates, packets: 0 }), links)
 }
 
 impl FlowCard {
@@ -115,7 +122,7 @@ impl FlowCard {
         }
     }
 
-    fn update(&mut self, Update { key, reference }: Update) {
+    fn update(&mut self, CardUpdate { flow: key, reference }: CardUpdate) {
         let set = self.set(&key);
         if let Some(rule) = set.iter_mut().find(|rule| rule.is_of(&key)) {
             rule.reference = reference;
@@ -202,7 +209,7 @@ impl Referring {
         let mut headers = Headers::default();
         chain.checks.parse_into(frame.link, port.bytes(frame), frame.wire_len, &mut headers);
         // Without room the card hears of the flow another time.
-        let _ = self.updates.push(Update { key: FiveTuple::of(&headers), reference });
+        let _ = self.updates.push(CardUpdate { flow: FiveTuple::of(&headers), reference });
     }
 }
 

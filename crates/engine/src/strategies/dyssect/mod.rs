@@ -98,7 +98,7 @@ impl Strategy for Dyssect {
         owners.truncate(shards);
         let controller = ShardController::new(chain, plan);
         let meter = controller.objective.as_ref().map(Objective::meter);
-        let (card, links) = card::card(plan.card_flows, plan.cores);
+        let (card, links) = card::card(plan.card_flows, plan.cores, plan.card.as_ref());
         let (orders, signals, cores) = Core::all(&owners, plan.cores, meter, links);
         let rebalancing = plan.rebalancing.unwrap_or_default();
         let (assign, active) = (self.assign(chain, plan), plan.active.clone());

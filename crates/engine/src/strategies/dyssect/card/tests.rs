@@ -7,12 +7,12 @@ fn packet(host: u16) -> Headers {
     Headers { src: Addr::v4([10, 0, a, b]), ..Headers::default() }
 }
 
-fn update(host: u16, reference: u64) -> Update {
-    Update { key: FiveTuple::of(&packet(host)), reference: Reference(reference) }
+fn update(host: u16, reference: u64) -> CardUpdate {
+    CardUpdate { flow: FiveTuple::of(&packet(host)), reference: Reference(reference) }
 }
 
 fn card_of(flows: usize) -> FlowCard {
-    card(flows, 2).0.expect("a card with rules")
+    card(flows, 2, None).0.expect("a card with rules")
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn there_are_no_more_rules_than_it_has_and_the_largest_flows_keep_theirs() {
 
 #[test]
 fn what_a_core_tells_is_seen_and_what_finds_no_room_is_lost() {
-    let (card, mut cores) = card(100, 2);
+    let (card, mut cores) = card(100, 2, None);
     let (mut card, mut core) = (card.expect("rules"), cores.remove(1).expect("a link"));
     let told = (0..1_000).filter(|host| core.updates.push(update(*host, 1)).is_ok()).count();
     assert_eq!(told, UPDATES);
@@ -67,6 +67,30 @@ fn what_a_core_tells_is_seen_and_what_finds_no_room_is_lost() {
 
 #[test]
 fn a_card_without_rules_is_none() {
-    let (card, cores) = card(0, 3);
+    let (card, cores) = card(0, 3, None);
     assert!(card.is_none() && cores.iter().all(Option::is_none) && cores.len() == 3);
+}
+
+#[test]
+fn one_outside_gets_what_cores_tell_until_it_is_gone() {
+    let outside = CardLink::default();
+    let linked = || card(100, 2, Some(&outside));
+    let (none, mut cores) = linked();
+    let taken = || {
+        let mut taken = Vec::new();
+        outside.take(|update| taken.push(update));
+        taken
+    };
+    assert!(none.is_none() && taken().is_empty());
+    for (core, told) in [(0, update(1, 5)), (1, update(2, 7)), (0, update(1, 0))] {
+        let core = cores[core].as_mut().expect("a link");
+        core.updates.push(told).expect("room");
+    }
+    assert_eq!(taken(), [update(1, 5), update(1, 0), update(2, 7)]);
+    // Another chain takes over: cores before are heard no more.
+    let (_, after) = linked();
+    let is_alone = |core: &Option<Referring>| core.as_ref().is_some_and(|core| core.updates.is_abandoned());
+    assert!(cores.iter().all(is_alone) && !after.iter().any(is_alone));
+    outside.close();
+    assert!(after.iter().all(is_alone) && linked().1.iter().all(is_alone));
 }
