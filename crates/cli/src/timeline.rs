@@ -110,6 +110,10 @@ fn between(before: &Snapshot, now: &Snapshot, seconds: f64) -> TimePeriod {
             .objective
             .and_then(|objective| objective.predicted_p99_seconds)
             .map(|seconds| seconds * 1e6),
+        measured_p99_us: new
+            .objective
+            .and_then(|objective| objective.measured_p99_seconds)
+            .map(|seconds| seconds * 1e6),
     }
 }
 

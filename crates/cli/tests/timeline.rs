@@ -1,10 +1,12 @@
 //! `paceline run --report`: a page of a run over time, and the same as JSON.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::live::number;
+use crate::service::Lan;
 use crate::support::{Folder, paceline, stderr};
 
 /// A capture of so many packets, so many ns apart, where few flows send most.
@@ -83,6 +85,33 @@ fn waits_by_the_model_are_those_of_packets_and_not_of_pauses() {
     // Half a millisecond, the time between two packets of a core, would be some hundred.
     assert!(last < 50.0, "{predicted:?}");
     assert!(html.contains("Wait against the objective"));
+    // Packets of a capture bring their times along.
+    assert!(periods.iter().all(|period| period["measured_p99_us"].is_null()), "{report:#}");
+}
+
+/// On interfaces packets are stamped as they arrive: how long they waited for their core is measured, on one core and behind a front.
+#[test]
+fn waits_are_measured_on_interfaces() {
+    for cores in ["1", "2"] {
+        let Some(lan) = Lan::new(&format!("waits-{cores}")) else { return };
+        let (chain, html) = (lan.folder.file("slo.toml"), lan.folder.file("run.html"));
+        fs::write(&chain, TRACK.replace("[[function]]", "[slo]\np99_us = 500000\n[[function]]"))
+            .expect("a folder of the test");
+        let more = ["--strategy", "dyssect", "--cores", cores, "--report", &html];
+        let run = lan.start(&[&[chain.as_str()], &more[..]].concat(), &[]);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(1) {
+            assert!(lan.left.ping("192.0.2.2", 1));
+        }
+        run.signal("-TERM");
+        let report = run.ended();
+        let periods = report["timeline"]["periods"].as_array().expect("periods");
+        let measured: Vec<f64> =
+            periods.iter().filter_map(|period| period["measured_p99_us"].as_f64()).collect();
+        let last = *measured.last().unwrap_or_else(|| panic!("it was measured: {report:#}"));
+        // Longer than nothing, and shorter than the run.
+        assert!(last > 0.0 && last < 1e6, "{measured:?}");
+    }
 }
 
 #[test]

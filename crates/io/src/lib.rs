@@ -28,6 +28,7 @@ mod reference;
 mod relay;
 mod replay;
 mod simulation;
+mod stamping;
 mod tap;
 mod trace;
 mod waiting;
@@ -44,6 +45,7 @@ pub use replay::{
     replay_in_any_order, replay_one_queue, replay_restamped,
 };
 pub use simulation::{Simulation, Task, give_way};
+pub use stamping::StampClock;
 pub use tap::{Dropped, Taken, Tap, Tapped, Why};
 pub use trace::Trace;
 pub use waiting::Waiting;

@@ -1,4 +1,4 @@
-use crate::{Frame, Reference, Waiting};
+use crate::{Frame, Reference, StampClock, Waiting};
 
 /// One receive and transmit queue of something packets come from: one core's, and nobody else's.
 ///
@@ -143,6 +143,11 @@ pub trait Port: Send {
     /// them, ahead of all else, by whoever receives in turns; of a port with a queue of its own receiving is all.
     fn fetch(&mut self, frames: &mut [Frame]) {
         let _ = frames;
+    }
+
+    /// The clock that stamps packets as they arrive, where one does; the packets of a capture bring their times along.
+    fn clock(&self) -> Option<StampClock> {
+        None
     }
 
     /// How it stands with the receive queue, as [`Port::receive`] found it last.

@@ -21,7 +21,8 @@ use ring::{Consumer, Producer, ring};
 
 use crate::receive::Receive;
 use crate::{
-    Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received, Reference, Waiting,
+    Closed, Fate, Foreign, Frame, Pool, Port, QUEUE_FRAMES_MAX, Queue, Received, Reference, StampClock,
+    Waiting,
 };
 
 /// Frames on their way to one core, at most: as in a run over a capture.
@@ -66,6 +67,7 @@ pub struct RelayPort {
     received: u64,
     waited: usize,
     sleeper: Arc<CachePadded<Sleeper>>,
+    clock: Option<StampClock>,
 }
 
 /// Frames that a core has, and who is told when it goes with them.
@@ -130,7 +132,8 @@ impl Relay {
             relay.back.push(at_front);
             let sleeper = Arc::<CachePadded<Sleeper>>::default();
             relay.sleepers.push((Arc::clone(&sleeper), Cell::new(false)));
-            RelayPort { pool, receive, held: Held::default(), back, received: 0, waited: 0, sleeper }
+            let (held, received, waited, clock) = (Held::default(), 0, 0, None);
+            RelayPort { pool, receive, held, back, received, waited, sleeper, clock }
         };
         let ports = guests.into_iter().zip(receives).map(port).collect();
         (relay, ports)
@@ -227,6 +230,11 @@ impl Relay {
 }
 
 impl RelayPort {
+    /// The same where this clock stamps packets at the front.
+    pub fn with_clock(self, clock: Option<StampClock>) -> RelayPort {
+        RelayPort { clock, ..self }
+    }
+
     /// The core's pool, for another relay, once this one has ended and all that it passed on is back.
     pub fn into_pool(self) -> Pool {
         self.pool
@@ -256,6 +264,10 @@ impl Port for RelayPort {
 
     fn consumed(&self) -> u64 {
         self.received
+    }
+
+    fn clock(&self) -> Option<StampClock> {
+        self.clock
     }
 
     #[inline]

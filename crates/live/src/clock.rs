@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use io::Frame;
+use io::{Frame, StampClock};
 use wire::Stamp;
 
 /// Gives packets their stamps: numbers without gaps, and a time that never runs back, whatever is done to the machine's
@@ -41,6 +41,11 @@ impl Clock {
             let first = common.fetch_add(frames.len() as u64, Ordering::Relaxed);
             (first..).zip(frames).for_each(|(number, frame)| frame.stamp.seq = number);
         }
+    }
+
+    /// The same for whoever looks how long packets wait.
+    pub(crate) fn of_stamps(&self) -> StampClock {
+        StampClock::new(self.begin, self.begin_ns)
     }
 
     /// Reads the time: packets that are stamped until the next reading have it.

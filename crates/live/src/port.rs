@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Reference, Tap, Waiting, Why};
+use io::{
+    Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Reference, StampClock, Tap, Waiting, Why,
+};
 use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
@@ -685,6 +687,10 @@ impl Port for LivePort {
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.pool.bytes(frame)
+    }
+
+    fn clock(&self) -> Option<StampClock> {
+        Some(self.clock.of_stamps())
     }
 
     fn references(&self, frames: &[Frame], references: &mut [Reference]) {

@@ -107,6 +107,8 @@ pub struct ObjectiveSnapshot {
     pub p99_seconds: f64,
     /// How long they wait by the model, where that has an end.
     pub predicted_p99_seconds: Option<f64>,
+    /// How long they waited in the last period, where that is measured.
+    pub measured_p99_seconds: Option<f64>,
     /// Share of its time that the busiest core is used.
     pub utilisation: f64,
     /// The most that one may be.

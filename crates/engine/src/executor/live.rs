@@ -12,7 +12,10 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
 use io::capture::Remarks;
-use io::{Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Reference, Relay, RelayPort, Waiting};
+use io::{
+    Closed, Fate, Foreign, Frame, Pool, Port, Queue, Received, Reference, Relay, RelayPort, StampClock,
+    Waiting,
+};
 use strategy::Single;
 use telemetry::Telemetry;
 use wire::{RanBack, Stamp};
@@ -218,6 +221,8 @@ fn run<E, P: Port>(
                 let worked = thread::scope(|scope| {
                     let relay_of = if queues.has_one_queue { Relay::one_queue } else { Relay::new };
                     let (relay, ports) = relay_of(mem::take(guests), frames);
+                    let clock = port.clock();
+                    let ports = ports.into_iter().map(|port| port.with_clock(clock));
                     let workers =
                         cores.zip(ports).map(|((core, ((chain, mut intake), before)), mut port)| {
                             scope.spawn(move || {
@@ -380,6 +385,10 @@ impl<P: Port> Port for UntilStopped<'_, P> {
     #[inline]
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.port.bytes(frame)
+    }
+
+    fn clock(&self) -> Option<StampClock> {
+        self.port.clock()
     }
 
     fn references(&self, frames: &[Frame], references: &mut [Reference]) {

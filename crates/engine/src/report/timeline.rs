@@ -35,6 +35,8 @@ pub struct TimePeriod {
     pub slo_p99_us: Option<f64>,
     /// How long they wait by the model that decides, µs; null where it does not say, or the core has too much to do.
     pub predicted_p99_us: Option<f64>,
+    /// How long they waited until their core began with them, as it was measured last, µs; null where packets bring their times along.
+    pub measured_p99_us: Option<f64>,
 }
 
 /// What a core did in a period.

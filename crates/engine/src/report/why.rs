@@ -247,8 +247,11 @@ impl ObjectiveTold {
             Some(us) => format!("{us:.0} us"),
             None => "ever longer, since the core has too much to do".to_owned(),
         };
+        let measured = self.measured_p99_us.map_or(String::new(), |us| {
+            format!("; 99 in 100 of all waited {us:.0} us at most, as measured in the last period")
+        });
         format!(
-            "objective: 99 in 100 {packets} wait {:.0} us at most; by the model {predicted}, on {busiest} {}, which is used for {} of its time where {} is allowed; a packet takes {:.0} ns\n",
+            "objective: 99 in 100 {packets} wait {:.0} us at most; by the model {predicted}, on {busiest} {}, which is used for {} of its time where {} is allowed; a packet takes {:.0} ns{measured}\n",
             self.p99_us,
             plural(self.used as u64, "core"),
             percent(self.utilisation),

@@ -121,6 +121,9 @@ pub struct ObjectiveTold {
     pub p99_us: f64,
     /// How long they wait on the busiest core by the model that decides (M/M/1), µs; null where that has no end.
     pub predicted_p99_us: Option<f64>,
+    /// How long 99 in 100 packets of the last period waited at most from their stamp until their core began with their batch, µs, of all classes;
+    /// null where packets bring their times along, as those of a capture.
+    pub measured_p99_us: Option<f64>,
     /// What a packet takes in the mean, ns.
     pub service_ns: f64,
     /// The share of its time that the busiest core is used, where there are classes of those with shards.
@@ -363,6 +366,7 @@ impl Told {
             objective: self.objective.map(|told| ObjectiveSnapshot {
                 p99_seconds: told.p99_us / 1e6,
                 predicted_p99_seconds: told.predicted_p99_us.map(|us| us / 1e6),
+                measured_p99_seconds: told.measured_p99_us.map(|us| us / 1e6),
                 utilisation: told.utilisation,
                 most: told.most,
             }),

@@ -70,6 +70,7 @@ families! {
     PRIORITY Gauge "paceline_core_priority_packets" "Packets with priority that each core got in the last period that was looked at.";
     SLO Gauge "paceline_slo_p99_seconds" "How long 99 in 100 packets may wait, as the chain file says.";
     SLO_PREDICTED Gauge "paceline_slo_predicted_p99_seconds" "How long they wait on the busiest core, by the model that decides.";
+    SLO_MEASURED Gauge "paceline_slo_measured_p99_seconds" "How long 99 in 100 packets of the last period waited for their core.";
     UTILISATION Gauge "paceline_slo_utilisation_ratio" "Share of its time that the busiest core is used, 0 to 1.";
     UTILISATION_MOST Gauge "paceline_slo_utilisation_limit_ratio" "The most that a core may be used, 0 to 1.";
     PROMOTED Gauge "paceline_promoted_values" "Values of the hash whose flows are promoted now.";
@@ -219,6 +220,7 @@ impl Text<'_> {
         }
         self.single(&SLO, objective.map(|objective| objective.p99_seconds));
         self.single(&SLO_PREDICTED, objective.and_then(|objective| objective.predicted_p99_seconds));
+        self.single(&SLO_MEASURED, objective.and_then(|objective| objective.measured_p99_seconds));
         self.single(&UTILISATION, objective.map(|objective| objective.utilisation));
         self.single(&UTILISATION_MOST, objective.map(|objective| objective.most));
         self.single(&PROMOTED, promotion.map(|promotion| promotion.values));

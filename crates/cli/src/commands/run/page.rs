@@ -141,14 +141,17 @@ fn rates(periods: &[TimePeriod]) -> Element {
     )
 }
 
-/// How long packets wait by the model, against the objective, where there is one.
+/// How long packets wait by the model, and as measured, against the objective, where there is one.
 fn waits(periods: &[TimePeriod]) -> Option<Element> {
     periods.iter().any(|period| period.slo_p99_us.is_some()).then(|| {
-        let lines = [
-            ("by the model".to_owned(), periods.iter().map(|period| period.predicted_p99_us).collect()),
-            ("objective".to_owned(), periods.iter().map(|period| period.slo_p99_us).collect()),
-        ];
-        let summary = "How long 99 in 100 packets wait on the busiest core by the model that decides, which is no measurement, and how long they may";
+        let of = |name: &str, wait: fn(&TimePeriod) -> Option<f64>| (name.to_owned(), periods.iter().map(wait).collect());
+        let mut lines: Vec<Line> =
+            vec![of("by the model", |period| period.predicted_p99_us), of("objective", |period| period.slo_p99_us)];
+        // Over a capture nothing is.
+        if periods.iter().any(|period| period.measured_p99_us.is_some()) {
+            lines.push(of("measured", |period| period.measured_p99_us));
+        }
+        let summary = "How long 99 in 100 packets wait on the busiest core by the model that decides, how long they may, and on interfaces how long all waited, as measured";
         chart("Wait against the objective", "microseconds", summary, periods, &lines)
     })
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use io::capture::CaptureWriter;
-use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Reference, Waiting};
+use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Reference, StampClock, Waiting};
 use wire::LinkType;
 
 use crate::failure::Failure;
@@ -69,6 +69,10 @@ impl<P: Port> Port for Recorded<'_, P> {
 
     fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         self.port.bytes(frame)
+    }
+
+    fn clock(&self) -> Option<StampClock> {
+        self.port.clock()
     }
 
     fn references(&self, frames: &[Frame], references: &mut [Reference]) {

@@ -26,6 +26,7 @@ pub struct StrategyReading {
     priority: BTreeMap<u64, f64>,
     slo: Option<f64>,
     slo_predicted: Option<f64>,
+    slo_measured: Option<f64>,
     utilisation: f64,
     utilisation_most: f64,
     promoted: Option<f64>,
@@ -63,6 +64,7 @@ impl StrategyReading {
             }
             "slo_p99_seconds" => self.slo = Some(*value),
             "slo_predicted_p99_seconds" => self.slo_predicted = Some(*value),
+            "slo_measured_p99_seconds" => self.slo_measured = Some(*value),
             "slo_utilisation_ratio" => self.utilisation = *value,
             "slo_utilisation_limit_ratio" => self.utilisation_most = *value,
             "promoted_values" => self.promoted = Some(*value),
@@ -121,9 +123,10 @@ impl StrategyReading {
         if let Some(slo) = self.slo {
             let us = |seconds: f64| format!("{:.0} us", seconds * 1e6);
             lines.push(format!(
-                "objective: 99% wait {} at most; by the model {}, busiest core {} of {}",
+                "objective: 99% wait {} at most; by the model {}{}, busiest core {} of {}",
                 us(slo),
                 self.slo_predicted.map_or("far more".to_owned(), us),
+                self.slo_measured.map_or(String::new(), |seconds| format!(", measured {}", us(seconds))),
                 percent(self.utilisation),
                 percent(self.utilisation_most),
             ));

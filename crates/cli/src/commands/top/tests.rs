@@ -152,6 +152,7 @@ fn a_panel_says_what_the_strategy_does() {
         objective: Some(ObjectiveSnapshot {
             p99_seconds: 5e-4,
             predicted_p99_seconds: Some(1.2e-4),
+            measured_p99_seconds: Some(9e-5),
             utilisation: 0.45,
             most: 0.8,
         }),
@@ -161,7 +162,7 @@ fn a_panel_says_what_the_strategy_does() {
         "core 0, worker; shards: 0 2 (50.0% elsewhere)",
         "core 1, worker and offloader; shards: 1 3",
         "packets with priority by core, last period; 0: 1,200 1: 0",
-        "objective: 99% wait 500 us at most; by the model 120 us, busiest core 45.0% of 80.0%",
+        "objective: 99% wait 500 us at most; by the model 120 us, measured 90 us, busiest core 45.0% of 80.0%",
         "1,234 looks at loads, 1 move of shards, 3 changes of ratios",
     ];
     assert_eq!(panel(dyssect), told);

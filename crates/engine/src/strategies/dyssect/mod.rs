@@ -7,6 +7,7 @@
 //! | `card` | a card that tells cores where the states of the largest flows are |
 //! | `classified` | which bucket a packet with priority is in, where the chain has classes of traffic |
 //! | `controller` | who steps what from period to period, by their packets |
+//! | `meter` | how long packets take, and waited, as cores tell |
 //! | `objective` | how much a core may have to do so that packets wait no longer than they may |
 //! | `steering` | where packets enter: the indirection table, and what the controller decides as it comes into force (Algorithm 1) |
 //! | `worker` | a core's side: what it does with a packet, and how shards and parts of them come and go (Algorithms 2 and 3) |
@@ -19,6 +20,7 @@ mod asking;
 mod card;
 mod classified;
 pub(super) mod controller;
+mod meter;
 mod objective;
 mod steering;
 mod unit;

@@ -6,7 +6,7 @@ use control::{Balancer, Buckets, Caps, Goal, Placement, utilisation_for};
 
 use crate::chain::Slo;
 use crate::strategies::account::ObjectiveTold;
-use crate::strategies::dyssect::worker::Meter;
+use crate::strategies::dyssect::meter::Meter;
 
 /// The most that a core is used: the paper's u_max, room for bursts.
 const MOST: f64 = 0.9;
@@ -104,6 +104,7 @@ impl Objective {
         self.told = Some(ObjectiveTold {
             p99_us: self.mean_ns * 100f64.ln() / 1e3,
             predicted_p99_us: (busy < 1.0).then(|| p99_us(busy)),
+            measured_p99_us: self.meter.take_p99_us(),
             service_ns,
             utilisation: busy,
             most: self.most,

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use control::{
@@ -23,6 +22,7 @@ use crate::path::packets::BATCH_PACKETS;
 use crate::path::parcel::{Leaving, NOBODY, bucket_of};
 use crate::path::receive::{Intake, IntakeCounters, Moves};
 use crate::strategies::dyssect::card::Referring;
+use crate::strategies::dyssect::meter::Meter;
 use crate::strategies::dyssect::unit::{Unit, Which, WholeShard};
 
 /// What the controller tells a core, when so many packets of the core's queue, from the first ever, have been worked off.
@@ -60,26 +60,6 @@ const BLOCKS_PER_TURN: usize = 4096;
 
 /// Flows that change parts between two batches. At some 200 ns each other flows wait as for one batch.
 const FLOWS_PER_TURN: usize = 128;
-
-/// What cores tell the controller of their time, where it has to know.
-#[derive(Debug, Default)]
-pub(super) struct Meter {
-    busy_ns: AtomicU64,
-    packets: AtomicU64,
-}
-
-impl Meter {
-    /// What a packet takes in the mean, ns; `None` before the first.
-    pub(super) fn service_ns(&self) -> Option<f64> {
-        let (busy_ns, packets) = (self.busy_ns.load(Ordering::Relaxed), self.packets.load(Ordering::Relaxed));
-        (packets > 0).then(|| busy_ns as f64 / packets as f64)
-    }
-
-    pub(super) fn add(&self, busy_ns: u64, packets: u64) {
-        self.busy_ns.fetch_add(busy_ns, Ordering::Relaxed);
-        self.packets.fetch_add(packets, Ordering::Relaxed);
-    }
-}
 
 /// Flows that go from one part of a shard to the other, as far as it has come.
 #[derive(Clone, Copy)]
@@ -427,6 +407,10 @@ impl Intake for Core {
         // While there is nothing to do a core sleeps: that is no time of service.
         let is_timed = self.meter.is_some() && !batch.frames.is_empty();
         self.begun = is_timed.then(|| (Instant::now(), batch.frames.len()));
+        if let (Some(meter), Some((begin, packets)), Some(clock)) = (&self.meter, self.begun, port.clock()) {
+            // The first has waited longest, or nearly so.
+            meter.add_wait(clock.waited_ns(batch.frames[0].stamp.time_ns, begin), packets as u64);
+        }
         match batch.frames.is_empty() {
             false => Received::Frames,
             true if self.is_over() => Received::End,

@@ -115,6 +115,7 @@ fn strategy() -> StrategySnapshot {
         objective: Some(ObjectiveSnapshot {
             p99_seconds: 0.0005,
             predicted_p99_seconds: Some(0.00025),
+            measured_p99_seconds: Some(0.000125),
             utilisation: 0.5,
             most: 0.75,
         }),
