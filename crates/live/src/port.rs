@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use io::{Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Tap, Waiting, Why};
-use wire::{LinkType, Stamp};
+use wire::{Headers, LinkType, Stamp};
 
 use crate::board::{Board, Due};
 use crate::card::{self, CardHash};
@@ -18,7 +18,7 @@ use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
 use crate::link::{Absent, Link, wait_for};
 use crate::marks::{Marks, Stage};
 use crate::packet_socket::PacketSocket;
-use crate::route::{Decision, Forwarder, RouteCounters};
+use crate::route::{Decision, Forwarder, RouteCounters, Unresolved};
 use crate::side::{STALL, Side};
 use crate::table::SpreadTable;
 use crate::tags::TagsStay;
@@ -106,6 +106,8 @@ pub struct LivePort {
     next: usize,
     /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
     inward: Vec<Frame>,
+    /// Packets whose next hop the router does not know yet.
+    unresolved: Unresolved<Frame>,
     marks: Marks,
     /// Since when packets up to a mark wait to leave.
     leaving_since_ns: u64,
@@ -283,6 +285,7 @@ impl LivePort {
                     _keeper: None,
                     next: 0,
                     inward: Vec::with_capacity(INWARD),
+                    unresolved: Unresolved::default(),
                     marks: Marks::default(),
                     leaving_since_ns: 0,
                     takes_in_turns: cores > 1 && !is_spread,
@@ -304,8 +307,11 @@ impl LivePort {
     }
 
     /// What waits to leave when a run is over: interfaces get some milliseconds to take it. The rest is lost and counted so, and
-    /// all frames go back to the pool.
+    /// all frames go back to the pool. Nothing waits for a neighbour any longer.
     pub fn finish(&mut self) {
+        while let Some(frame) = self.unresolved.take() {
+            self.give_up(frame);
+        }
         let begin = Instant::now();
         while !self.sides.iter().all(Side::is_empty) && begin.elapsed() < STALL {
             self.flush();
@@ -466,9 +472,9 @@ impl LivePort {
 
     /// Puts a frame to those that wait for the interface that it is to leave by; one that leaves by none is given back.
     #[inline]
-    fn stage(&mut self, mut frame: Frame, fate: Fate) {
+    fn stage(&mut self, frame: Frame, fate: Fate) {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
-        let to = match (fate, &mut self.mode) {
+        let to = match (fate, &self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) => {
                 self.tell_dropped(&frame, from, Why::Chain(fate, frame.refused));
                 None
@@ -477,17 +483,85 @@ impl LivePort {
             (Fate::Host, _) => self.leave_to_host(&frame, from),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
-            (Fate::Forward, Mode::Route(forwarder)) => {
-                let data = frame.data();
-                let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
-                let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
-                let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
-                self.routed_to(&frame, from, decision)
-            }
+            (Fate::Forward, Mode::Route(_)) => return self.route(frame, from, Forwarder::forward),
         };
+        self.leave(frame, to);
+    }
+
+    /// Puts a frame to those that wait for an interface, or gives it back.
+    #[inline]
+    fn leave(&mut self, frame: Frame, to: Option<usize>) {
         match to {
             Some(to) => self.sides[to].stage(frame),
             None => self.pool.give_back([frame].into_iter()),
+        }
+    }
+
+    /// Has the router decide on a frame, and does what it decides.
+    #[inline]
+    fn route(
+        &mut self,
+        mut frame: Frame,
+        from: usize,
+        decide: impl FnOnce(&mut Forwarder, &mut [u8], &Headers, u32) -> Decision,
+    ) {
+        let Mode::Route(forwarder) = &mut self.mode else { return self.leave(frame, None) };
+        let data = frame.data();
+        let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
+        let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
+        let decision = decide(forwarder, bytes, &headers, self.sides[from].interface.index);
+        let to = match decision {
+            Decision::Send { interface } => self.way_out(&frame, from, interface),
+            Decision::Host => self.leave_to_host(&frame, from),
+            Decision::Drop(reason) => {
+                self.tell_dropped(&frame, from, Why::Behind("router", reason.name()));
+                None
+            }
+            Decision::Reply { interface, is_inward, reason } => {
+                self.tell_dropped(&frame, from, Why::Behind("router", reason.name()));
+                self.answer(interface, is_inward);
+                None
+            }
+            Decision::Unresolved => return self.wait(frame),
+        };
+        self.leave(frame, to);
+    }
+
+    /// Has a packet wait for its neighbour. The one whose place it takes is dropped.
+    #[cold]
+    fn wait(&mut self, frame: Frame) {
+        let Mode::Route(forwarder) = &self.mode else { return self.leave(frame, None) };
+        if let Some(before) = self.unresolved.put(forwarder, frame) {
+            self.give_up(before);
+        }
+    }
+
+    /// A packet that waited for its neighbour is dropped.
+    #[cold]
+    fn give_up(&mut self, frame: Frame) {
+        let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
+        self.route(frame, from, |forwarder, _, _, _| Decision::Drop(forwarder.give_up()));
+    }
+
+    /// The router takes the newest tables. Packets that waited for them go first.
+    #[inline]
+    fn refresh(&mut self) {
+        let Mode::Route(forwarder) = &mut self.mode else { return };
+        forwarder.refresh(self.clock.now_ns());
+        if !self.unresolved.is_empty() {
+            self.release();
+        }
+    }
+
+    /// Has the router decide again on packets whose neighbours it knows by now, as far as there is room for them.
+    #[cold]
+    fn release(&mut self) {
+        while self.room() > 0
+            && let Mode::Route(forwarder) = &self.mode
+            && let Some(frame) = self.unresolved.take_due(forwarder)
+        {
+            let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
+            self.route(frame, from, Forwarder::again);
         }
     }
 
@@ -503,43 +577,32 @@ impl LivePort {
         None
     }
 
-    /// Does what the router decided: the interface by which the frame leaves, if it does.
-    fn routed_to(&mut self, frame: &Frame, from: usize, decision: Decision) -> Option<usize> {
-        match decision {
-            Decision::Send { interface } => {
-                let to = self.number_of(interface);
-                if to.is_none() {
-                    self.sides[from].lost.lose(Lost::NoWayOut);
-                    self.tell_dropped(frame, from, Why::Behind("port", Lost::NoWayOut.name()));
-                }
-                to
-            }
-            Decision::Host => self.leave_to_host(frame, from),
-            Decision::Drop(reason) => {
-                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
-                None
-            }
-            Decision::Reply { interface, is_inward, reason } => {
-                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
-                let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {
-                    return None;
-                };
-                let reply = forwarder.reply();
-                let len = reply.len() as u32;
-                let Some(frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
-                    self.sides[by].lost.lose(Lost::NoBuffer);
-                    return None;
-                };
-                self.origins[self.pool.chunk_of(&frame)] = by as u8;
-                match is_inward {
-                    true if self.inward.len() < INWARD => self.inward.push(frame),
-                    false if self.sides[by].room() > 0 => self.sides[by].stage(frame),
-                    _ => {
-                        self.sides[by].lost.lose(Lost::RingFull);
-                        self.pool.give_back([frame].into_iter());
-                    }
-                }
-                None
+    /// The interface by which a frame leaves.
+    fn way_out(&mut self, frame: &Frame, from: usize, interface: u32) -> Option<usize> {
+        let to = self.number_of(interface);
+        if to.is_none() {
+            self.sides[from].lost.lose(Lost::NoWayOut);
+            self.tell_dropped(frame, from, Why::Behind("port", Lost::NoWayOut.name()));
+        }
+        to
+    }
+
+    /// Sends the router's answer, or has the chain take it.
+    fn answer(&mut self, interface: u32, is_inward: bool) {
+        let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else { return };
+        let reply = forwarder.reply();
+        let len = reply.len() as u32;
+        let Some(frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
+            self.sides[by].lost.lose(Lost::NoBuffer);
+            return;
+        };
+        self.origins[self.pool.chunk_of(&frame)] = by as u8;
+        match is_inward {
+            true if self.inward.len() < INWARD => self.inward.push(frame),
+            false if self.sides[by].room() > 0 => self.sides[by].stage(frame),
+            _ => {
+                self.sides[by].lost.lose(Lost::RingFull);
+                self.pool.give_back([frame].into_iter());
             }
         }
     }
@@ -596,6 +659,9 @@ impl Port for LivePort {
     fn prepare(&mut self) {
         if self.desk.is_due() {
             self.obey();
+        }
+        if !self.unresolved.is_empty() {
+            self.refresh();
         }
         self.flush();
         self.clock.read();
@@ -683,14 +749,11 @@ impl Port for LivePort {
     fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         // Whichever interface they are for.
-        let mut taken = self.room().min(frames.len());
-        if taken < frames.len() {
+        if self.room() < frames.len() + self.unresolved.len() {
             self.flush();
-            taken = self.room().min(frames.len());
         }
-        if let Mode::Route(forwarder) = &mut self.mode {
-            forwarder.refresh(self.clock.now_ns());
-        }
+        self.refresh();
+        let taken = self.room().min(frames.len());
         for (frame, fate) in frames.drain(..taken).zip(fates) {
             self.stage(frame, *fate);
         }
