@@ -214,7 +214,7 @@ fn number(value: &Value) -> u64 {
 }
 
 /// All counters of the report that speak of the same packets agree.
-fn adds_up(report: &Value) {
+pub fn adds_up(report: &Value) {
     let sum =
         |values: &Value| values.as_object().map_or(0, |values| values.values().map(number).sum::<u64>());
     let interfaces = report["interfaces"].as_array().expect("a list");

@@ -1,6 +1,8 @@
 //! A port on interfaces: where packets come in, and where those that leave go. One thread has it; or each of several cores
 //! has one of its own, with sockets of its own at the same interfaces.
 
+mod routing;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,7 +10,6 @@ use std::time::Instant;
 use io::{
     Closed, Dropped, Fate, Foreign, Frame, Pool, Port, Received, Reference, StampClock, Tap, Waiting, Why,
 };
-use wire::{LinkType, Stamp};
 
 use crate::board::{Board, Due};
 use crate::card::{self, CardHash};
@@ -20,7 +21,7 @@ use crate::keeper::{Desk, Keeper, Kept, Kind, Order, State};
 use crate::link::{Absent, Link, wait_for};
 use crate::marks::{Marks, Stage};
 use crate::packet_socket::PacketSocket;
-use crate::route::{Decision, Forwarder, RouteCounters};
+use crate::route::{Forwarder, RouteCounters, Unresolved};
 use crate::rules::CardRules;
 use crate::side::{STALL, Side};
 use crate::table::SpreadTable;
@@ -109,6 +110,8 @@ pub struct LivePort {
     next: usize,
     /// Answers of the router that the chain has to translate back, before they are forwarded as if they had come in.
     inward: Vec<Frame>,
+    /// Packets whose next hop the router does not know yet.
+    unresolved: Unresolved<Frame>,
     marks: Marks,
     /// Since when packets up to a mark wait to leave.
     leaving_since_ns: u64,
@@ -290,6 +293,7 @@ impl LivePort {
                     _keeper: None,
                     next: 0,
                     inward: Vec::with_capacity(INWARD),
+                    unresolved: Unresolved::default(),
                     marks: Marks::default(),
                     leaving_since_ns: 0,
                     takes_in_turns: cores > 1 && !is_spread,
@@ -312,8 +316,11 @@ impl LivePort {
     }
 
     /// What waits to leave when a run is over: interfaces get some milliseconds to take it. The rest is lost and counted so, and
-    /// all frames go back to the pool.
+    /// all frames go back to the pool. Nothing waits for a neighbour any longer.
     pub fn finish(&mut self) {
+        while let Some(frame) = self.unresolved.take() {
+            self.give_up(frame);
+        }
         let begin = Instant::now();
         while !self.sides.iter().all(Side::is_empty) && begin.elapsed() < STALL {
             self.flush();
@@ -479,9 +486,9 @@ impl LivePort {
 
     /// Puts a frame to those that wait for the interface that it is to leave by; one that leaves by none is given back.
     #[inline]
-    fn stage(&mut self, mut frame: Frame, fate: Fate) {
+    fn stage(&mut self, frame: Frame, fate: Fate) {
         let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
-        let to = match (fate, &mut self.mode) {
+        let to = match (fate, &self.mode) {
             (Fate::DropBy { .. } | Fate::Drop(_), _) => {
                 self.tell_dropped(&frame, from, Why::Chain(fate, frame.refused));
                 None
@@ -490,14 +497,14 @@ impl LivePort {
             (Fate::Host, _) => self.leave_to_host(&frame, from),
             (Fate::TransmitBack, _) => Some(from),
             (Fate::Forward, Mode::Bridge) => Some(1 - from),
-            (Fate::Forward, Mode::Route(forwarder)) => {
-                let data = frame.data();
-                let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
-                let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
-                let decision = forwarder.forward(bytes, &headers, self.sides[from].interface.index);
-                self.routed_to(&frame, from, decision)
-            }
+            (Fate::Forward, Mode::Route(_)) => return self.route(frame, from, Forwarder::forward),
         };
+        self.leave(frame, to);
+    }
+
+    /// Puts a frame to those that wait for an interface, or gives it back.
+    #[inline]
+    fn leave(&mut self, frame: Frame, to: Option<usize>) {
         match to {
             Some(to) => self.sides[to].stage(frame),
             None => self.pool.give_back([frame].into_iter()),
@@ -514,48 +521,6 @@ impl LivePort {
             }
         }
         None
-    }
-
-    /// Does what the router decided: the interface by which the frame leaves, if it does.
-    fn routed_to(&mut self, frame: &Frame, from: usize, decision: Decision) -> Option<usize> {
-        match decision {
-            Decision::Send { interface } => {
-                let to = self.number_of(interface);
-                if to.is_none() {
-                    self.sides[from].lost.lose(Lost::NoWayOut);
-                    self.tell_dropped(frame, from, Why::Behind("port", Lost::NoWayOut.name()));
-                }
-                to
-            }
-            Decision::Host => self.leave_to_host(frame, from),
-            Decision::Drop(reason) => {
-                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
-                None
-            }
-            Decision::Reply { interface, is_inward, reason } => {
-                self.tell_dropped(frame, from, Why::Behind("router", reason.name()));
-                let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else {
-                    return None;
-                };
-                let reply = forwarder.reply();
-                let len = reply.len() as u32;
-                let Some(mut frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
-                    self.sides[by].lost.lose(Lost::NoBuffer);
-                    return None;
-                };
-                self.pool.refer(&mut frame, Reference::NONE);
-                self.origins[self.pool.chunk_of(&frame)] = by as u8;
-                match is_inward {
-                    true if self.inward.len() < INWARD => self.inward.push(frame),
-                    false if self.sides[by].room() > 0 => self.sides[by].stage(frame),
-                    _ => {
-                        self.sides[by].lost.lose(Lost::RingFull);
-                        self.pool.give_back([frame].into_iter());
-                    }
-                }
-                None
-            }
-        }
     }
 
     /// Copies a packet that is dropped, if somebody asks for such.
@@ -610,6 +575,9 @@ impl Port for LivePort {
     fn prepare(&mut self) {
         if self.desk.is_due() {
             self.obey();
+        }
+        if !self.unresolved.is_empty() {
+            self.refresh();
         }
         self.flush();
         self.clock.read();
@@ -705,14 +673,11 @@ impl Port for LivePort {
     fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         assert_eq!(frames.len(), fates.len(), "a fate for each frame");
         // Whichever interface they are for.
-        let mut taken = self.room().min(frames.len());
-        if taken < frames.len() {
+        if self.room() < frames.len() + self.unresolved.len() {
             self.flush();
-            taken = self.room().min(frames.len());
         }
-        if let Mode::Route(forwarder) = &mut self.mode {
-            forwarder.refresh(self.clock.now_ns());
-        }
+        self.refresh();
+        let taken = self.room().min(frames.len());
         for (frame, fate) in frames.drain(..taken).zip(fates) {
             self.stage(frame, *fate);
         }

@@ -15,6 +15,7 @@
 //! | [`Tables`] | the mirror: dumped once, then kept up to date by notifications |
 //! | [`Snapshot`] | what the mirror held at one time; never changes |
 //! | [`Forwarder`] | decides on frames, and edits those that are sent |
+//! | [`Unresolved`] | packets whose next hop the kernel is still resolving |
 //! | [`RouteDrop`] | why a packet was not forwarded |
 //!
 //! A forwarder looks for a new snapshot once a batch, by one atomic load. It takes no lock that it would have to wait
@@ -38,11 +39,13 @@ mod next;
 mod reason;
 mod snapshot;
 mod tables;
+mod unresolved;
 
 pub use forwarder::{Decision, Forwarder};
 pub use reason::{RouteCounters, RouteDrop};
 pub use snapshot::{Link, Neighbour, Path, Route, Snapshot};
 pub use tables::Tables;
+pub use unresolved::{UNRESOLVED, Unresolved, WAIT_NS};
 
 #[cfg(test)]
 mod tests;

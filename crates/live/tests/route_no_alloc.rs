@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use paceline_live::Interface;
-use paceline_live::route::{Decision, Tables};
+use paceline_live::route::{Decision, Tables, Unresolved};
 use wire::{LinkType, internet_checksum};
 
 struct Counting;
@@ -75,15 +75,21 @@ fn forwarding_neither_allocates_nor_frees() {
     let from = Interface::open("a0").expect("the interface").index;
     let mut tables = Tables::open().expect("the tables");
     let mut forwarder = tables.forwarder();
+    let mut unresolved = Unresolved::<[u8; 60]>::default();
     let is_over = AtomicBool::new(false);
     let calls = thread::scope(|scope| {
         let data = scope.spawn(|| {
-            let mut seen = [0_u64; 4];
+            let mut seen = [0_u64; 6];
             CALLS.set(Some(0));
             let mut now_ns = 0;
             while !is_over.load(Ordering::Acquire) {
                 now_ns += 100_000_000;
                 forwarder.refresh(now_ns);
+                while let Some(mut frame) = unresolved.take_due(&forwarder) {
+                    let headers = wire::parse(LinkType::Ethernet, &frame, 60);
+                    forwarder.again(&mut frame, &headers, from);
+                    seen[5] += 1;
+                }
                 // Sent, and late; to the host; to nobody, and to one who is sometimes known.
                 for (to, ttl) in [
                     ([10, 9, 0, 2], 9),
@@ -99,6 +105,12 @@ fn forwarding_neither_allocates_nor_frees() {
                         Decision::Host => 1,
                         Decision::Reply { .. } => 2,
                         Decision::Drop(_) => 3,
+                        Decision::Unresolved => {
+                            if unresolved.put(&forwarder, frame).is_some() {
+                                forwarder.give_up();
+                            }
+                            4
+                        }
                     };
                     seen[kind] += 1;
                 }

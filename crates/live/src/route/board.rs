@@ -63,6 +63,12 @@ impl Reader {
         }
     }
 
+    /// The number of the snapshot, which a newer one exceeds.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     #[inline]
     pub(super) fn snapshot(&self) -> &Snapshot {
         &self.snapshot

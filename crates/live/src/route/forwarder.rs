@@ -34,6 +34,9 @@ pub enum Decision {
         /// be sent: the chain takes it like a frame that came by `interface`, translates it back, and it is forwarded.
         is_inward: bool,
     },
+    /// The next hop's Ethernet address is not known yet, and the kernel is asked for it. Have the frame, which is as it was,
+    /// wait in an [`Unresolved`](super::Unresolved); or drop it and say so: [`Forwarder::give_up`].
+    Unresolved,
     /// Drop it.
     Drop(RouteDrop),
 }
@@ -41,11 +44,13 @@ pub enum Decision {
 /// Forwards the packets of one thread. [`Tables::forwarder`](super::Tables::forwarder) makes it.
 pub struct Forwarder {
     reader: Reader,
-    now_ns: u64,
+    pub(super) now_ns: u64,
     limit: ErrorLimit,
     recent: Recent,
     asks: Producer<Ask>,
     reply: Reply,
+    /// Whose address the latest [`Decision::Unresolved`] lacked.
+    pub(super) neighbour: Ask,
     counters: RouteCounters,
 }
 
@@ -64,6 +69,7 @@ impl Forwarder {
             recent: Recent::new(),
             asks,
             reply: Reply::new(),
+            neighbour: Ask { interface: 0, neighbour: Addr::UNSPECIFIED },
             counters: RouteCounters::default(),
         }
     }
@@ -98,8 +104,45 @@ impl Forwarder {
                 counters.host += 1;
                 Decision::Host
             }
+            Next::Unresolved(which) => self.wait_for(which),
             Next::Refused(refusal) => self.refuse(frame, headers, from, refusal),
         }
+    }
+
+    /// [Decides](Forwarder::forward) again on a frame of [`Decision::Unresolved`], which has waited. It does not wait a second
+    /// time.
+    pub fn again(&mut self, frame: &mut [u8], headers: &Headers, from: u32) -> Decision {
+        self.counters.unresolved -= 1;
+        match self.forward(frame, headers, from) {
+            Decision::Unresolved => Decision::Drop(self.give_up()),
+            decision => decision,
+        }
+    }
+
+    /// A frame of [`Decision::Unresolved`] is dropped, for this reason.
+    pub fn give_up(&mut self) -> RouteDrop {
+        self.counters.unresolved -= 1;
+        self.counters.drops[RouteDrop::NoNeighbour as usize] += 1;
+        RouteDrop::NoNeighbour
+    }
+
+    #[cold]
+    fn wait_for(&mut self, which: Ask) -> Decision {
+        self.counters.unresolved += 1;
+        self.counters.asks_lost +=
+            ask(&mut self.asks, &mut self.recent, self.now_ns, which, RESOLVE_PAUSE_NS);
+        self.neighbour = which;
+        Decision::Unresolved
+    }
+
+    /// Of the tables by which frames are decided on.
+    pub(super) fn version(&self) -> u64 {
+        self.reader.version()
+    }
+
+    /// Whether these tables know a neighbour, or that it does not answer.
+    pub(super) fn has_heard_of(&self, which: Ask) -> bool {
+        self.reader.snapshot().neighbour(which.interface, which.neighbour).is_some()
     }
 
     #[cold]

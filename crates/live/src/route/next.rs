@@ -23,6 +23,8 @@ pub(super) enum Next<'a> {
         /// The kernel is to confirm the neighbour.
         confirm: Option<Ask>,
     },
+    /// Out, once the neighbour's Ethernet address is known.
+    Unresolved(Ask),
     /// Nowhere.
     Refused(Refusal),
 }
@@ -144,10 +146,11 @@ fn neighbour<'a>(
         Some(Neighbour::Known { address, is_stale }) => {
             Next::Out { link, address, confirm: is_stale.then_some(ask) }
         }
-        unknown => Next::Refused(Refusal {
+        None => Next::Unresolved(ask),
+        Some(Neighbour::Failed) => Next::Refused(Refusal {
             reason: RouteDrop::NoNeighbour,
-            // RFC 1812 §5.2.7.1: it did not answer. Until that is known nothing is said.
-            error: unknown.map(|_| Error::Unreachable),
+            // RFC 1812 §5.2.7.1.
+            error: Some(Error::Unreachable),
             packet_len: packet.len,
             egress: Some(link.index),
             resolve: Some(ask),

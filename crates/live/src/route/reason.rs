@@ -8,7 +8,8 @@ pub enum RouteDrop {
     NoRoute,
     /// The route says so: `blackhole`, `unreachable`, `prohibit`.
     Refused,
-    /// The kernel does not know the next hop's Ethernet address yet, or the next hop does not answer.
+    /// The next hop did not answer; or nobody knew its Ethernet address as long as the packet waited, or until a later packet
+    /// took its place.
     NoNeighbour,
     /// The time to live, or the hop limit, ends here.
     TtlExpired,
@@ -85,8 +86,8 @@ impl RouteDrop {
     }
 }
 
-/// What became of the packets of one [`Forwarder`](super::Forwarder): each packet is in exactly one of `sent`, `host` and
-/// the drops.
+/// What became of the packets of one [`Forwarder`](super::Forwarder): each packet is in exactly one of `sent`, `host`,
+/// the drops and `unresolved`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RouteCounters {
     /// Packets to be sent.
@@ -95,6 +96,8 @@ pub struct RouteCounters {
     pub hairpins: u64,
     /// Packets for this host.
     pub host: u64,
+    /// Packets that wait for a neighbour now.
+    pub unresolved: u64,
     /// Packets dropped, by [`RouteDrop`].
     pub drops: [u64; RouteDrop::ALL.len()],
     /// ICMP errors built about dropped packets.
@@ -113,10 +116,12 @@ impl RouteCounters {
 
     /// Of two forwarders together.
     pub fn plus(mut self, other: &RouteCounters) -> RouteCounters {
-        let RouteCounters { sent, hairpins, host, drops, replies, replies_limited, asks_lost } = other;
+        let RouteCounters { sent, hairpins, host, unresolved, drops, replies, replies_limited, asks_lost } =
+            other;
         self.sent += sent;
         self.hairpins += hairpins;
         self.host += host;
+        self.unresolved += unresolved;
         self.drops.iter_mut().zip(drops).for_each(|(sum, count)| *sum += count);
         self.replies += replies;
         self.replies_limited += replies_limited;
@@ -126,6 +131,6 @@ impl RouteCounters {
 
     /// All packets.
     pub fn packets(&self) -> u64 {
-        self.sent + self.host + self.drops.iter().sum::<u64>()
+        self.sent + self.host + self.unresolved + self.drops.iter().sum::<u64>()
     }
 }

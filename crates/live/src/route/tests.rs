@@ -6,6 +6,7 @@ mod life;
 mod namespace;
 mod properties;
 mod stacks;
+mod unresolved;
 
 use super::message::Change;
 

@@ -90,8 +90,8 @@ fn life(planted: Option<Planted>) -> Result<(), String> {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/neigh/a0/{setting}"), value);
     }
     let mut scene = Scene::new("a0");
-    assert_eq!(scene.forward("10.9.0.2").0, Decision::Drop(RouteDrop::NoNeighbour), "not known yet");
-    assert_eq!(scene.forward("2001:db8:9::2").0, Decision::Drop(RouteDrop::NoNeighbour));
+    assert_eq!(scene.forward("10.9.0.2").0, Decision::Unresolved, "not known yet");
+    assert_eq!(scene.forward("2001:db8:9::2").0, Decision::Unresolved);
     let station = [2, 0, 0, 0, 9, 2];
     scene.goes_to("10.9.0.2", station)?;
     scene.goes_to("2001:db8:9::2", station)?;
@@ -113,7 +113,8 @@ fn life(planted: Option<Planted>) -> Result<(), String> {
     ip("neigh replace 10.9.0.50 lladdr 02:00:00:00:09:51 dev a0 nud permanent");
     scene.goes_to("10.9.0.50", [2, 0, 0, 0, 9, 0x51])?;
     ip("neigh del 10.9.0.50 dev a0");
-    let is_gone = soon(|| matches!(scene.forward("10.9.0.50").0, Decision::Drop(_) | Decision::Reply { .. }));
+    let is_gone =
+        soon(|| matches!(scene.forward("10.9.0.50").0, Decision::Unresolved | Decision::Reply { .. }));
     is_gone.then_some(()).ok_or("a neighbour that is gone is still used")?;
 
     // A stale one in use is confirmed: the kernel's state goes on from STALE.

@@ -76,6 +76,7 @@ fn router(mut tables: Tables, wires: [Wire; 2], is_over: Arc<AtomicBool>) -> Rou
                 Decision::Reply { interface, .. } => on(interface).send(forwarder.reply()),
                 // The kernel has seen it already: a packet socket takes copies.
                 Decision::Host | Decision::Drop(_) => {}
+                Decision::Unresolved => _ = forwarder.give_up(),
             }
         }
         if is_idle {

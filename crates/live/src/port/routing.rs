@@ -1,0 +1,109 @@
+//! What a port does by the router's decisions: packets go on, wait for their neighbours, or are answered.
+
+use io::{Frame, Reference, Why};
+use wire::{Headers, LinkType, Stamp};
+
+use super::{INWARD, LivePort, Mode};
+use crate::counters::Lost;
+use crate::route::{Decision, Forwarder};
+
+impl LivePort {
+    /// Has the router decide on a frame, and does what it decides.
+    #[inline]
+    pub(super) fn route(
+        &mut self,
+        mut frame: Frame,
+        from: usize,
+        decide: impl FnOnce(&mut Forwarder, &mut [u8], &Headers, u32) -> Decision,
+    ) {
+        let Mode::Route(forwarder) = &mut self.mode else { return self.leave(frame, None) };
+        let data = frame.data();
+        let bytes = &mut self.pool.buffer_mut(&mut frame)[data];
+        let headers = wire::parse(LinkType::Ethernet, bytes, bytes.len() as u32);
+        let decision = decide(forwarder, bytes, &headers, self.sides[from].interface.index);
+        let to = match decision {
+            Decision::Send { interface } => self.way_out(&frame, from, interface),
+            Decision::Host => self.leave_to_host(&frame, from),
+            Decision::Drop(reason) => {
+                self.tell_dropped(&frame, from, Why::Behind("router", reason.name()));
+                None
+            }
+            Decision::Reply { interface, is_inward, reason } => {
+                self.tell_dropped(&frame, from, Why::Behind("router", reason.name()));
+                self.answer(interface, is_inward);
+                None
+            }
+            Decision::Unresolved => return self.wait(frame),
+        };
+        self.leave(frame, to);
+    }
+
+    /// Has a packet wait for its neighbour. The one whose place it takes is dropped.
+    #[cold]
+    pub(super) fn wait(&mut self, frame: Frame) {
+        let Mode::Route(forwarder) = &self.mode else { return self.leave(frame, None) };
+        if let Some(before) = self.unresolved.put(forwarder, frame) {
+            self.give_up(before);
+        }
+    }
+
+    /// A packet that waited for its neighbour is dropped.
+    #[cold]
+    pub(super) fn give_up(&mut self, frame: Frame) {
+        let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
+        self.route(frame, from, |forwarder, _, _, _| Decision::Drop(forwarder.give_up()));
+    }
+
+    /// The router takes the newest tables. Packets that waited for them go first.
+    #[inline]
+    pub(super) fn refresh(&mut self) {
+        let Mode::Route(forwarder) = &mut self.mode else { return };
+        forwarder.refresh(self.clock.now_ns());
+        if !self.unresolved.is_empty() {
+            self.release();
+        }
+    }
+
+    /// Has the router decide again on packets whose neighbours it knows by now, as far as there is room for them.
+    #[cold]
+    pub(super) fn release(&mut self) {
+        while self.room() > 0
+            && let Mode::Route(forwarder) = &self.mode
+            && let Some(frame) = self.unresolved.take_due(forwarder)
+        {
+            let from = usize::from(self.origins[self.pool.chunk_of(&frame)]);
+            self.route(frame, from, Forwarder::again);
+        }
+    }
+
+    /// The interface by which a frame leaves.
+    pub(super) fn way_out(&mut self, frame: &Frame, from: usize, interface: u32) -> Option<usize> {
+        let to = self.number_of(interface);
+        if to.is_none() {
+            self.sides[from].lost.lose(Lost::NoWayOut);
+            self.tell_dropped(frame, from, Why::Behind("port", Lost::NoWayOut.name()));
+        }
+        to
+    }
+
+    /// Sends the router's answer, or has the chain take it.
+    pub(super) fn answer(&mut self, interface: u32, is_inward: bool) {
+        let (Mode::Route(forwarder), Some(by)) = (&self.mode, self.number_of(interface)) else { return };
+        let reply = forwarder.reply();
+        let len = reply.len() as u32;
+        let Some(mut frame) = self.pool.fill(Stamp::default(), LinkType::Ethernet, len, reply) else {
+            self.sides[by].lost.lose(Lost::NoBuffer);
+            return;
+        };
+        self.pool.refer(&mut frame, Reference::NONE);
+        self.origins[self.pool.chunk_of(&frame)] = by as u8;
+        match is_inward {
+            true if self.inward.len() < INWARD => self.inward.push(frame),
+            false if self.sides[by].room() > 0 => self.sides[by].stage(frame),
+            _ => {
+                self.sides[by].lost.lose(Lost::RingFull);
+                self.pool.give_back([frame].into_iter());
+            }
+        }
+    }
+}
