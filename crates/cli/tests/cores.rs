@@ -141,7 +141,7 @@ fn transfers_through_a_nat_survive_changes_of_cores_and_reloads() {
         lan.routed();
         let chain = lan.folder.file("nat.toml");
         fs::write(&chain, NAT).expect("a folder of the test");
-        // What is to leave by an unknown neighbour is lost while the kernel resolves it.
+        // Of what is to leave by an unknown neighbour only the latest packet waits.
         // Asked behind the run's start, the NAT would drop the answers.
         lan.gateway.ping("10.0.0.10", 1);
         lan.gateway.ping("203.0.113.2", 1);

@@ -69,7 +69,7 @@ fn names_are_answered(strategy: &str, cores: &str) {
     for host in [&lan.left, &lan.right] {
         host.offload("eth0");
     }
-    // Neighbours first: a packet to one that is unknown is lost while the kernel resolves it.
+    // Neighbours first: of packets to one that is unknown only the latest waits.
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
     let route = ["--mode", "route", "--socket", "xdp", "--strategy", strategy, "--cores", cores];
     let run = lan.start(&[&["examples/gateway.toml"], &route[..]].concat(), &[]);

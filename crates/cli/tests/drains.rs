@@ -50,7 +50,7 @@ impl Net {
         backends.iter().for_each(|backend| {
             backend.ip("route add 198.51.100.1/32 via 198.51.100.254");
         });
-        // Neighbours first: a packet to one that is unknown is lost while the kernel resolves it.
+        // Neighbours first: of packets to one that is unknown only the latest waits.
         for number in [1, 21, 22] {
             assert!(gateway.ping(&format!("198.51.100.{number}"), 1), "a LAN");
         }

@@ -158,7 +158,7 @@ fn iperf_through_a_router() {
     for host in [&lan.left, &lan.right] {
         host.offload("eth0");
     }
-    // Neighbours first: a packet to one that is unknown is lost while the kernel resolves it.
+    // Neighbours first: of packets to one that is unknown only the latest waits.
     assert!(lan.gateway.ping("203.0.113.2", 1) && lan.gateway.ping("10.0.0.10", 1));
     let chain = lan.folder.nat_chain();
     let run = lan.start(&[&chain, "--socket", "xdp", "--mode", "route"], &[]);

@@ -267,7 +267,7 @@ fn through_the_gateway(strategy: &str, cores: &str) {
     let rest = ["examples/gateway.toml", "--strategy", strategy, "--cores", cores, "--json", "-"];
     let running = lan.start(&[&rest[..], &route[..]].concat());
     assert!(lan.left.ping("10.0.0.1", 2), "the gateway itself is the kernel's");
-    // The first packet may be lost while the kernel resolves the neighbour.
+    // The first one waits while the kernel resolves the neighbour, and may be late.
     lan.left.ping("203.0.113.2", 1);
     assert!(lan.left.ping("203.0.113.2", 3), "a host outside");
     assert!(lan.transfer("203.0.113.2:7000"), "TCP through NAT");
@@ -307,7 +307,7 @@ fn errors_about_packets_without_a_route_reach_their_sender() {
     lan.gateway.ip("route add prohibit 198.19.0.0/16");
     let route = ["--inside", "in", "--outside", "out", "--mode", "route", "--socket", "xdp"];
     let running = lan.start(&[&["examples/gateway.toml", "--json", "-"], &route[..]].concat());
-    // What is to leave by an unknown neighbour is lost while the kernel resolves it.
+    // Of what is to leave by an unknown neighbour only the latest packet waits.
     assert!(lan.left.ping("10.0.0.1", 2), "the gateway itself is the kernel's");
     for (to, why) in [
         ("192.0.2.77", "From 203.0.113.1 icmp_seq=1 Destination Net Unreachable"),
@@ -421,7 +421,7 @@ fn a_balancer_with_one_arm() {
     std::fs::write(&chain, service).expect("a folder of the test");
     let running = start_in(&gateway, &[&chain, "--on", "eth0", "--socket", "xdp", "--json", "-"]);
     assert!(client.ping("198.51.100.254", 2), "the host itself is the kernel's");
-    // Neighbours first: a packet to one that is unknown is lost while the kernel resolves it.
+    // Neighbours first: of packets to one that is unknown only the latest waits.
     gateway.ping("198.51.100.21", 1);
     gateway.ping("198.51.100.1", 1);
     std::thread::sleep(Duration::from_millis(50));

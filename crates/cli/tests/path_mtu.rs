@@ -81,7 +81,7 @@ impl Net {
         Some(Net { left, gateway, middle, right, folder, _lab: lab })
     }
 
-    /// The router, once it and its neighbours know each other: before that the kernel resolves them, and packets are lost.
+    /// The router, once it and its neighbours know each other: before that the kernel resolves them, and all packets but the latest are lost.
     fn start(&self, chain: &str, strategy: &str, cores: &str) -> Run {
         for (host, address) in [
             (&self.gateway, "10.0.0.10"),

@@ -19,7 +19,7 @@ fn comes_and_goes(label: &str, arguments: &[&str], address: &str, prepare: fn(&L
     prepare(&lan);
     let chain = lan.folder.file("track.toml");
     let mut run = lan.start(&[&[chain.as_str()], arguments].concat(), &[]);
-    // The first one may be lost while a router's neighbour is resolved.
+    // The first one may be late while a router's neighbour is resolved.
     lan.left.ping(address, 1);
     assert!(lan.left.ping(address, 2), "before");
 
