@@ -24,6 +24,7 @@ mod offloading;
 mod placement;
 mod promotion;
 mod solver;
+mod solvers;
 mod split;
 mod sync;
 mod throughput;
@@ -33,11 +34,12 @@ pub use choosing::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
 #[cfg(all(feature = "highs", not(feature = "loom")))]
 pub use highs::Highs;
 pub use migration::{Message, Migration, Order, Orders, migration};
-pub use offloading::{BUCKETS, Event, Offloading, Route, Todo, offloading};
+pub use offloading::{Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
-pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver, SolverKind};
-pub use split::Split;
+pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
+pub use solvers::SolverKind;
+pub use split::{BUCKETS, Split};
 pub use throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 
 #[cfg(all(test, feature = "loom"))]

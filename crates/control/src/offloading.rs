@@ -30,11 +30,8 @@ use std::collections::VecDeque;
 
 use ring::{Consumer, Producer, ring};
 
-use crate::Split;
+use crate::split::{BUCKETS, Split};
 use crate::sync::{Arc, AtomicUsize, Ordering};
-
-/// Buckets of a shard: the ratio of a shard's traffic that is offloaded is so many of these.
-pub const BUCKETS: u8 = 64;
 
 /// What one core sends another.
 #[derive(Debug)]

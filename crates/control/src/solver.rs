@@ -5,7 +5,6 @@
 //! | [`Greedy`] | [`Placement::balance`] and [`Placement::fit`]: microseconds, and near the optimum |
 //! | `Highs` | the same problems as mixed-integer programs, solved by HiGHS: the feature `highs` |
 //! | [`Guarded`] | a solver on a thread of its own: if it has no answer in time, the old placement stays in force |
-//! | [`SolverKind`] | solvers beside the greedy one, by the names that runs have for them |
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -53,26 +52,6 @@ pub struct Answer {
 pub trait Solver: Send {
     /// A placement; `None` if none was found, so that the old one stays in force.
     fn solve(&mut self, question: &Question) -> Option<Answer>;
-}
-
-/// A solver beside the greedy one, as a run names it.
-#[derive(Clone, Copy, Debug)]
-pub struct SolverKind {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// Makes one that is to answer within this time.
-    pub make: fn(Duration) -> Box<dyn Solver>,
-}
-
-impl SolverKind {
-    /// All that this build has.
-    pub const ALL: &'static [SolverKind] = &[
-        #[cfg(all(feature = "highs", not(feature = "loom")))]
-        SolverKind {
-            name: "highs",
-            make: |limit| Box::new(crate::Highs { limit, ..crate::Highs::default() }),
-        },
-    ];
 }
 
 /// The controller's own: greedy and deterministic.

@@ -1,6 +1,7 @@
 //! Which buckets of a shard are offloaded.
 
-use crate::BUCKETS;
+/// Buckets of a shard: the ratio of a shard's traffic that is offloaded is so many of these.
+pub const BUCKETS: u8 = 64;
 
 /// Which buckets of a shard are in its offloaded part: the first so many, in the order that `mask` puts them in.
 ///
