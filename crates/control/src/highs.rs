@@ -17,10 +17,8 @@ use std::time::{Duration, Instant};
 use good_lp::solvers::highs::highs;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, variable};
 
+use crate::placement::ALPHA;
 use crate::{Answer, BUCKETS, Buckets, Caps, Goal, Placement, Question, Solver};
-
-/// What a change of a shard's worker, or of an offloader, costs beside the squares, in shares of T²: α of Table IV.
-const ALPHA: f64 = 1e-4;
 
 /// How far the tangents may lie below the squares, in shares of T².
 const GAP: f64 = 1e-6;

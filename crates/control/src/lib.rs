@@ -5,6 +5,7 @@
 //! | [`Balancer`] | which entries of the indirection table should go to which core (RSS++) |
 //! | [`Placement`] | which core steps which shard, and what of it is offloaded to whom (Dyssect) |
 //! | [`Solver`] | who finds a placement, and by when: greedy, or exact with the feature `highs` |
+//! | [`SolverKind`] | those that a run can have beside the greedy one |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
 //! | [`Promotion`] | how an entry's flows come to be replicated on all cores, and go back to one |
 //! | [`Costs`], [`busiest_shares`] | what a number of cores will do: the model of `plan` and of `auto` |
@@ -38,7 +39,7 @@ pub use offloading::{Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
 pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
-pub use solvers::SolverKind;
+pub use solvers::{NoWorse, SolverKind};
 pub use split::{BUCKETS, Split};
 pub use throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 

@@ -48,6 +48,9 @@ pub struct Caps {
 /// Loads may differ from their mean by this share before anything is changed.
 const TOLERANCE: f64 = 0.05;
 
+/// What a change of a shard's worker, or of an offloader, costs beside the squares, in shares of T²: α of Table IV.
+pub(crate) const ALPHA: f64 = 1e-4;
+
 /// Another order of buckets is worth while if it takes this share of its target from the heavier core.
 const GAIN: f64 = 0.01;
 

@@ -3,6 +3,7 @@ use serde::Serialize;
 
 use crate::path::receive::Moves;
 use crate::report::words::plural;
+use crate::strategies::account::SolverTold;
 use crate::strategies::plan::Plan;
 
 /// What went from core to core while a run lasted.
@@ -27,6 +28,8 @@ pub struct MovesReport {
     pub wrong_references: u64,
     /// Packets with priority, which the core of their shard stepped; null where the chain has no classes.
     pub priority_packets: Option<u64>,
+    /// Under `dyssect`: the solver that decided in place of the greedy one, if one did.
+    pub solver: Option<SolverTold>,
 }
 
 impl MovesReport {
@@ -35,6 +38,7 @@ impl MovesReport {
         let Moves { entries_out, waited_packets, offloaded_packets, parts_lent, blocked, .. } = *moves;
         let Moves { referred_packets, wrong_references, .. } = *moves;
         let what = if plan.is_partly_replicated() { "hash" } else { "entry" };
+        let told = plan.account.told();
         plan.rebalancing.is_some().then(|| MovesReport {
             what: what.to_owned(),
             moves: entries_out,
@@ -44,7 +48,8 @@ impl MovesReport {
             blocked,
             referred_packets,
             wrong_references,
-            priority_packets: plan.account.told().priority.map(|told| told.with_priority),
+            priority_packets: told.priority.map(|told| told.with_priority),
+            solver: told.solver,
         })
     }
 
@@ -82,6 +87,9 @@ impl MovesReport {
         if let Some(packets) = self.priority_packets {
             text +=
                 &format!("\n{} had priority: no core stepped them for another", plural(packets, "packet"));
+        }
+        if let Some(solver) = &self.solver {
+            text += &format!("\n{}", solver.text());
         }
         text
     }

@@ -136,7 +136,7 @@ impl WhyReport {
         told.choosing.iter().for_each(|choosing| text += &choosing.text());
         told.promotion.iter().for_each(|promotion| text += &promotion.text());
         told.objective.iter().for_each(|objective| text += &objective.text(told.priority.is_some()));
-        told.solver.iter().for_each(|solver| text += &solver.text());
+        told.solver.iter().for_each(|solver| text += &format!("{}\n", solver.text()));
         told.priority.iter().for_each(|priority| text += &priority.text());
         let name = if told.unit == "shard" { "shard" } else { "entry" };
         if let Some(change) = &told.last_change {
@@ -209,7 +209,8 @@ impl Decision {
 }
 
 impl SolverTold {
-    fn text(&self) -> String {
+    /// In a sentence, without the end of the line.
+    pub(super) fn text(&self) -> String {
         let SolverTold { name, answers, missed, overtaken, refused } = self;
         let mut text = format!(
             "solver {name}: {} came into force, {} had no answer in time",
@@ -222,7 +223,7 @@ impl SolverTold {
         if *refused > 0 {
             text += &format!(", {} could not be carried out", plural(*refused, "answer"));
         }
-        text + "\n"
+        text
     }
 }
 

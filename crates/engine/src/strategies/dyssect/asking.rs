@@ -16,7 +16,9 @@ pub(super) struct Asking {
 impl Asking {
     pub(super) fn new(Solving { kind, deadline }: Solving) -> Asking {
         let told = SolverTold { name: kind.name.to_owned(), ..SolverTold::default() };
-        Asking { guarded: Guarded::new((kind.make)(deadline), deadline), asked: None, told }
+        // A fifth is left for the way there and back.
+        let solver = (kind.make)(deadline * 4 / 5);
+        Asking { guarded: Guarded::new(solver, deadline), asked: None, told }
     }
 
     /// Puts what was found for the last period's loads in `placement`, and asks about these. Says how many cores are
