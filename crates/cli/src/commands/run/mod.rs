@@ -37,9 +37,17 @@ use crate::timeline::Timeline;
 pub const WITH_HISTORY: &str = "--reload-at and --cores-at are for captures without history\n\
                                 The history before packets is of the first chain: sequence the capture for each.";
 
+/// Without a capture and without interfaces.
+const NOWHERE: &str = "nothing says where packets come from\n\
+                       Give a capture with --pcap, what `paceline sequence` wrote with --pcap-dir, or interfaces with --inside and \
+                       --outside, --on or --mirror.";
+
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     if let Some(place) = args.live.place() {
         return live::command(args, &place, registry);
+    }
+    if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
+        return Err(Failure::usage(NOWHERE));
     }
     let Setting { chain, mut plan, packets } = args::prepare(
         &args.chain,
