@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use engine::{Chain, Oddities, Registry};
 use io::Trace;
 use io::capture::{CaptureError, CaptureReader};
 
 use crate::failure::Failure;
+use crate::progress::go_on;
 
 /// Reads a chain file, whose functions are those of `registry`.
 pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
@@ -34,11 +36,12 @@ pub fn is_capture(path: &Path) -> bool {
         )
 }
 
-/// Reads a whole capture into memory, and says on standard error what of it is odd.
-pub fn read_trace(path: &Path) -> Result<Trace, Failure> {
+/// Reads a whole capture into memory, and says on standard error what of it is odd. Ends where `stop` is set.
+pub fn read_trace(path: &Path, stop: &AtomicBool) -> Result<Trace, Failure> {
     let mut reader = open_capture(path)?;
     let mut trace = Trace::default();
     while let Some(record) = reader.next().map_err(Failure::capture)? {
+        go_on(stop)?;
         trace.push(&record);
     }
     tell_remarks(&reader);
