@@ -26,6 +26,8 @@ pub const INTERRUPTED: u8 = 130;
 pub enum Failure {
     /// With the exit status.
     Told(u8, Report),
+    /// The end was asked for, and there is nothing to report.
+    Interrupted,
     /// Standard output was closed, as by `| head`; not worth a word.
     OutputClosed,
 }
@@ -43,6 +45,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Told(_, report) => report.fmt(f),
+            Failure::Interrupted => f.write_str("interrupted"),
             Failure::OutputClosed => f.write_str("standard output was closed"),
         }
     }
@@ -64,7 +67,11 @@ impl Failure {
 
     /// Why a trial gave no figures.
     pub fn of_trial(error: TrialError) -> Failure {
-        if error.is_defect() { Failure::defect(error) } else { Failure::usage(error) }
+        match error {
+            TrialError::Interrupted => Failure::Interrupted,
+            error if error.is_defect() => Failure::defect(error),
+            error => Failure::usage(error),
+        }
     }
 
     /// A mistake in a file, with its place.
@@ -102,6 +109,8 @@ impl Failure {
                 eprintln!("{report:?}");
                 ExitCode::from(status)
             }
+            // The first signal brought a line.
+            Failure::Interrupted => ExitCode::from(INTERRUPTED),
             Failure::OutputClosed => ExitCode::SUCCESS,
         }
     }

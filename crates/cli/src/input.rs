@@ -3,18 +3,19 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use engine::{Chain, Oddities, Registry};
 use io::Trace;
 use io::capture::{CaptureError, CaptureReader};
 
 use crate::failure::Failure;
+use crate::progress::go_on;
 
 /// Reads a chain file, whose functions are those of `registry`.
 pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
     let name = path.display().to_string();
-    // Only a capture is opened as one: a pipe can be read but once.
-    if path.is_file() && is_capture(path) {
+    if is_capture(path) {
         return Err(Failure::usage(format!(
             "{name} is a capture, and a chain was expected, which is a TOML file\n\
              Name the chain first, and the capture with --pcap: `CHAIN.toml --pcap {name}`."
@@ -25,20 +26,22 @@ pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
     Chain::parse(&name, &text, registry).map_err(|error| Failure::mistake(*error))
 }
 
-/// Whether a file begins as a capture does, whole or not.
-fn is_capture(path: &Path) -> bool {
+/// Whether a file begins as a capture does, whole or not. A pipe is left alone: it can be read but once.
+pub fn is_capture(path: &Path) -> bool {
     use CaptureError::{Directory, Empty, NotACapture, Open, Read};
-    !matches!(
-        CaptureReader::open(path),
-        Err(Open { .. } | Directory { .. } | Empty { .. } | NotACapture { .. } | Read { .. })
-    )
+    path.is_file()
+        && !matches!(
+            CaptureReader::open(path),
+            Err(Open { .. } | Directory { .. } | Empty { .. } | NotACapture { .. } | Read { .. })
+        )
 }
 
-/// Reads a whole capture into memory, and says on standard error what of it is odd.
-pub fn read_trace(path: &Path) -> Result<Trace, Failure> {
+/// Reads a whole capture into memory, and says on standard error what of it is odd. Ends where `stop` is set.
+pub fn read_trace(path: &Path, stop: &AtomicBool) -> Result<Trace, Failure> {
     let mut reader = open_capture(path)?;
     let mut trace = Trace::default();
     while let Some(record) = reader.next().map_err(Failure::capture)? {
+        go_on(stop)?;
         trace.push(&record);
     }
     tell_remarks(&reader);

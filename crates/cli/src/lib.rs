@@ -37,9 +37,11 @@ mod timeline;
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use engine::Registry;
 
 use crate::commands::Cli;
@@ -59,6 +61,19 @@ pub fn run_args(
 ) -> ExitCode {
     // Lines of terminals' usual width would break option names in two. Fails only if there is a hook.
     let _ = miette::set_hook(Box::new(|_| Box::new(miette::MietteHandlerOpts::new().width(110).build())));
-    let cli = Cli::parse_from(old_names::translated(args.into_iter().map(Into::into)));
+    let cli = Cli::try_parse_from(old_names::translated(args.into_iter().map(Into::into)));
+    let cli = cli.unwrap_or_else(|error| hinted(error).exit());
     cli.run(registry).unwrap_or_else(|failure| failure.report())
+}
+
+/// The error with a tip, where a capture was given without its option.
+fn hinted(mut error: clap::Error) -> clap::Error {
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(given))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+        && input::is_capture(Path::new(given))
+    {
+        let tip = format!("a capture is named with its option: `--pcap {given}`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }

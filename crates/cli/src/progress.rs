@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use telemetry::Telemetry;
 
-use crate::failure::INTERRUPTED;
+use crate::failure::{Failure, INTERRUPTED};
 
 /// Progress that Ctrl-C and a polite `kill` can stop: the first one ends the run after the packets on their way, the
 /// second one at once. Cores tell what they count in `telemetry`.
@@ -29,6 +29,14 @@ pub fn interruptible(telemetry: Option<Arc<Telemetry>>) -> Arc<Progress> {
     // Without a handler either just ends the program, which is what it did before.
     let _ = ctrlc::set_handler(handler);
     progress
+}
+
+/// Ends a command that was asked to, where there is nothing to report yet.
+///
+/// # Errors
+/// [`Failure::Interrupted`], if it was.
+pub fn go_on(stop: &AtomicBool) -> Result<(), Failure> {
+    if stop.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 /// A bar on the terminal that follows the reading of a file, or runs; none where there is no terminal, and none

@@ -147,3 +147,43 @@ fn help_comes_in_groups() {
         }
     }
 }
+
+/// Such a run would be one without what was asked for.
+#[test]
+fn options_of_live_runs_are_refused_over_a_capture() {
+    let options: [&[&str]; 11] = [
+        &["--record", "in.pcap"],
+        &["--duration", "1"],
+        &["--on-death", "block"],
+        &["--control", "ctl.sock"],
+        &["--mode", "route"],
+        &["--front"],
+        &["--socket", "xdp"],
+        &["--poll", "busy"],
+        &["--card-rss"],
+        &["--pass-to-host", "tcp/22"],
+        &["--pins", "pins"],
+    ];
+    for option in options {
+        let run = [&["run", EDGE, "--pcap", CAPTURE], option].concat();
+        refused(&run, &["cannot be used with", "--pcap", option[0]]);
+        let history = ["run", EDGE, "--strategy", "scr", "--sequencer", "external", "--pcap-dir", "captures"];
+        refused(&[&history[..], option].concat(), &["cannot be used with", "--pcap-dir", option[0]]);
+    }
+    refused(&["run", EDGE, "--pcap", CAPTURE, "--trace-limit", "5"], &["--trace <FILTER>"]);
+}
+
+#[test]
+fn without_packets_every_place_where_they_may_come_from_is_named() {
+    refused(&["run", EDGE], &["--pcap", "--pcap-dir", "--inside", "--outside", "--on", "--mirror"]);
+    refused(&["verify", EDGE], &["--pcap"]);
+}
+
+#[test]
+fn a_capture_without_its_option_is_given_it() {
+    for command in ["run", "verify"] {
+        refused(&[command, EDGE, CAPTURE], &["unexpected argument", "`--pcap captures/edge.pcap`"]);
+    }
+    let other = paceline(&["run", EDGE, "--pcap", CAPTURE, EDGE]);
+    assert!(!stderr(&other).contains("tip:"), "{}", stderr(&other));
+}

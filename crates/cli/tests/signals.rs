@@ -49,6 +49,61 @@ fn verify_ends_at_the_first_signal() {
     }
 }
 
+/// Each would take minutes; what they load and generate ahead of their work can be stopped, too.
+#[test]
+fn what_has_nothing_to_report_yet_ends_at_the_first_signal() {
+    let commands = [
+        "bench chain examples/edge.toml --seconds 300",
+        "bench chain examples/edge.toml --traffic zipf:packets=100000000",
+        "bench table --rounds 1000 --entries 131072",
+        "bench dyssect examples/nat.toml --rounds 1000 --packets 100000 --flows 20000",
+        "bench mlffr examples/edge.toml --traffic zipf:packets=100000000",
+        "plan examples/edge.toml --traffic zipf:packets=100000000",
+        "emulate synthetic --traffic zipf:packets=10000000,flows=1000",
+        "emulate examples/p4/port_knocking.p4 --traffic zipf:packets=2000000,flows=1000",
+    ];
+    for command in commands {
+        let args: Vec<&str> = command.split(' ').collect();
+        let mut child = start(&args);
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(child.try_wait().expect("asked").is_none(), "{command}: it takes long");
+        let begin = Instant::now();
+        signal(&child, "-TERM");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        assert!(is_stopping(&mut stderr), "{command}: it says that it is stopping");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{command}");
+        assert!(output.stdout.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stdout));
+        assert!(begin.elapsed() < Duration::from_secs(30), "{command}: {:?}", begin.elapsed());
+    }
+}
+
+/// As `run --out` does.
+#[test]
+fn packets_generated_until_a_signal_are_kept_beside_the_output() {
+    let folder = Folder::new("signals-generate");
+    let out = folder.file("out.pcap");
+    std::fs::write(&out, b"older").expect("written");
+    for name in ["-INT", "-TERM"] {
+        let mut child =
+            start(&["generate", "datacenter", "--packets", "50000000", "--frame-bytes", "60", "--out", &out]);
+        let partial = format!("{out}.partial");
+        let begun = || std::fs::metadata(&partial).is_ok_and(|found| found.len() > 0);
+        while !begun() && child.try_wait().expect("asked").is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        signal(&child, name);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{name}");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(said.contains("packets kept in ") && said.contains("out.pcap.partial; "), "{name}: {said}");
+        assert_eq!(std::fs::read(&out).expect("there"), b"older");
+        let kept = paceline(&["inspect", "--pcap", &partial]);
+        assert_eq!(kept.status.code(), Some(0), "{name}: {}", stderr(&kept));
+        std::fs::remove_file(&partial).expect("there");
+    }
+}
+
 /// A run that waits for its input cannot see the first signal before more comes.
 #[test]
 fn the_second_signal_ends_it_at_once() {

@@ -22,7 +22,7 @@ pub struct ChainArgs {
     #[arg(value_name = "CHAIN.toml")]
     pub chain: PathBuf,
     /// The capture: pcap or pcapng, plain, .gz or .zst; `-` is standard input, which `verify` cannot take
-    #[arg(long, value_name = "IN", required_unless_present = "pcap_dir", conflicts_with = "pcap_dir")]
+    #[arg(long, value_name = "IN", conflicts_with = "pcap_dir")]
     pub pcap: Option<PathBuf>,
     /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
     #[arg(long, value_name = "N")]

@@ -1,6 +1,7 @@
 //! What is replayed: a capture, or packets by a model.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use engine::{Chain, Registry};
@@ -11,6 +12,7 @@ use wire::LinkType;
 
 use crate::failure::Failure;
 use crate::input::{read_chain, read_trace};
+use crate::progress::go_on;
 
 /// What is replayed.
 #[derive(Args)]
@@ -49,31 +51,32 @@ impl ReplayArgs {
         read_chain(&self.chain, registry)
     }
 
-    pub fn source(&self) -> Result<Source, Failure> {
+    pub fn source(&self, stop: &AtomicBool) -> Result<Source, Failure> {
         match &self.source.pcap {
-            Some(path) => Source::capture(path),
-            None => Source::model(&self.source.traffic),
+            Some(path) => Source::capture(path, stop),
+            None => Source::model(&self.source.traffic, stop),
         }
     }
 }
 
 impl Source {
     /// The packets of a capture.
-    pub fn capture(path: &Path) -> Result<Source, Failure> {
-        Ok(Source { trace: read_trace(path)?, name: path.display().to_string() })
+    pub fn capture(path: &Path, stop: &AtomicBool) -> Result<Source, Failure> {
+        Ok(Source { trace: read_trace(path, stop)?, name: path.display().to_string() })
     }
 
     /// Packets by a model.
-    pub fn model(text: &str) -> Result<Source, Failure> {
+    pub fn model(text: &str, stop: &AtomicBool) -> Result<Source, Failure> {
         let model = Model::parse(text).map_err(Failure::usage)?;
-        Ok(Source { trace: generate(&model), name: model.to_string() })
+        Ok(Source { trace: generate(&model, stop)?, name: model.to_string() })
     }
 }
 
-pub fn generate(model: &Model) -> Trace {
+/// The packets of a model, unless `stop` ends it.
+pub fn generate(model: &Model, stop: &AtomicBool) -> Result<Trace, Failure> {
     let mut trace = Trace::default();
-    model.generate(|time_ns, data| {
+    model.generate_until(stop, |time_ns, data| {
         trace.push(&Record { time_ns, wire_len: data.len() as u32, link: LinkType::Ethernet, data });
     });
-    trace
+    go_on(stop).map(|()| trace)
 }

@@ -1,18 +1,19 @@
 //! `paceline generate`: a model's packets as a capture.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use engine::Registry;
-use io::capture::{CaptureError, CaptureWriter};
+use io::capture::CaptureWriter;
 use schemars::JsonSchema;
 use serde::Serialize;
 use traffic::{Analysis, Digest, FlowShare, Model, Profile};
 use wire::LinkType;
 
 use crate::failure::Failure;
-use crate::output::{Reports, count, percent, plural};
+use crate::output::{Reports, count, kept, percent, plural};
+use crate::progress::{go_on, interruptible};
 
 const MODELS: &str = "\
 Models:
@@ -125,7 +126,7 @@ pub fn command(args: &GenerateArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[], Some(&args.out), args.json.as_deref())?;
     let model = model(args)?;
     let writer = CaptureWriter::create(&args.out, LinkType::Ethernet).map_err(Failure::usage)?;
-    let (profile, digest) = write(&model, writer).map_err(Failure::usage)?;
+    let (profile, digest) = write(&model, writer, &args.out)?;
     let generation = Generation {
         paceline: env!("CARGO_PKG_VERSION"),
         model: model.to_string(),
@@ -164,11 +165,12 @@ fn model(args: &GenerateArgs) -> Result<Model, Failure> {
     Model::parse_with(&args.model, &given).map_err(Failure::usage)
 }
 
-fn write(model: &Model, mut writer: CaptureWriter) -> Result<(Profile, Digest), CaptureError> {
+fn write(model: &Model, mut writer: CaptureWriter, out: &Path) -> Result<(Profile, Digest), Failure> {
+    let progress = interruptible(None);
     let mut analysis = Analysis::new(1);
     let mut digest = Digest::default();
     let mut outcome = Ok(());
-    model.generate(|time_ns, frame| {
+    model.generate_until(&progress.stop, |time_ns, frame| {
         if outcome.is_err() {
             return;
         }
@@ -177,9 +179,14 @@ fn write(model: &Model, mut writer: CaptureWriter) -> Result<(Profile, Digest), 
         digest.packet(time_ns, frame);
         outcome = writer.write(time_ns, wire_len, frame);
     });
-    outcome?;
-    writer.finish()?;
-    Ok((analysis.profile(), digest))
+    outcome.map_err(Failure::usage)?;
+    let profile = analysis.profile();
+    if let Err(interrupted) = go_on(&progress.stop) {
+        kept(writer, profile.packets, out).iter().for_each(|kept| eprintln!("note: {kept}"));
+        return Err(interrupted);
+    }
+    writer.finish().map_err(Failure::usage)?;
+    Ok((profile, digest))
 }
 
 fn render(generation: &Generation) -> String {

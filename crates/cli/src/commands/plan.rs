@@ -52,7 +52,8 @@ const SHOWN_CORES: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 
 pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
     let chain = args.replay.chain(registry)?;
-    let source = args.replay.source()?;
+    let progress = interruptible(None);
+    let source = args.replay.source(&progress.stop)?;
     let question = ForecastQuestion {
         costs: CostQuestion {
             cores: costs::REPLAY_CORES.into(),
@@ -65,7 +66,6 @@ pub fn command(args: &PlanArgs, registry: &Registry) -> Result<ExitCode, Failure
         indirection_entries: args.indirection_entries,
         cache_bytes: last_level_cache_bytes(),
     };
-    let progress = interruptible(None);
     match measure::forecast(&chain, &source.trace, &question, labels(source.name), &progress.stop) {
         Ok(forecast) => reports.write(&forecast, &render(&forecast)).map(|()| ExitCode::SUCCESS),
         Err(error) => costs::interrupted(error).map(|()| ExitCode::from(INTERRUPTED)),

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ::io::capture::CaptureWriter;
 use serde::Serialize;
 
 pub use self::text::{
@@ -277,4 +278,21 @@ pub fn print(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::OutputClosed),
         Err(error) => Err(Failure::usage(format!("cannot write to standard output: {error}"))),
     }
+}
+
+/// Leaves an output as it was, and the packets of a command that did not reach its end beside it; says where. `None` where
+/// writing failed, which the writer told of itself.
+pub fn kept(mut writer: CaptureWriter, packets: u64, output: &Path) -> Option<String> {
+    writer.flush().ok()?;
+    let (name, count) = (name_of_output(output), plural(packets, "packet"));
+    Some(match writer.partial() {
+        None => format!("{count} written to {name}"),
+        Some(_) if packets == 0 => format!("no packet for {name}, which is left as it was"),
+        Some(partial) => format!("{count} kept in {}; {name} is left as it was", partial.display()),
+    })
+}
+
+/// What an output is called.
+pub fn name_of_output(path: &Path) -> String {
+    if path == "-" { "standard output".to_owned() } else { path.display().to_string() }
 }

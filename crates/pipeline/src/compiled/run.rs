@@ -1,6 +1,7 @@
 //! Runs of a compiled program.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use p4::interpret::{Machine, Output};
 
@@ -151,13 +152,14 @@ pub fn emulate_p4(
     options: &Options,
     packets: &[Input<'_>],
     watcher: &mut impl Watcher,
+    stop: &AtomicBool,
 ) -> Result<Outcome<State>, RunError> {
     image.check(model)?;
     match image.words() {
-        0..=32 => run::<32>(image, model, options, packets, watcher),
-        33..=64 => run::<64>(image, model, options, packets, watcher),
-        65..=128 => run::<128>(image, model, options, packets, watcher),
-        _ => run::<{ super::MAX_WORDS }>(image, model, options, packets, watcher),
+        0..=32 => run::<32>(image, model, options, packets, watcher, stop),
+        33..=64 => run::<64>(image, model, options, packets, watcher, stop),
+        65..=128 => run::<128>(image, model, options, packets, watcher, stop),
+        _ => run::<{ super::MAX_WORDS }>(image, model, options, packets, watcher, stop),
     }
 }
 
@@ -167,6 +169,7 @@ fn run<const W: usize>(
     options: &Options,
     packets: &[Input<'_>],
     watcher: &mut impl Watcher,
+    stop: &AtomicBool,
 ) -> Result<Outcome<State>, RunError> {
     let program = Compiled::<W>::new(image);
     let mut machine = image.machine().clone();
@@ -174,6 +177,7 @@ fn run<const W: usize>(
     let arrivals: Vec<Arrival<[u64; W]>> =
         numbered.map(|(number, packet)| program.arrival(&mut machine, number, packet)).collect();
     let mut departures = Departures { program: &program, machine, packets, watcher };
+    let arrivals = arrivals.into_iter().take_while(|_| !stop.load(Ordering::Relaxed));
     Ok(emulate(&program, model, options, arrivals, &mut departures)?)
 }
 

@@ -1,6 +1,7 @@
 //! Traffic that speculates wrongly as often as can be, on pipelines of all shapes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use p4::interpret::Output;
 use paceline_pipeline::compiled::{Watcher, emulate_p4};
@@ -185,7 +186,9 @@ fn watch(
     let subject = subject(LAST, stages);
     let (frames, mut seen) = (frames(packets), Seen::default());
     let model = Model::Rapid(model);
-    let outcome = emulate_p4(&subject.image, &model, options, &inputs(&frames), &mut seen).expect("a run");
+    let outcome =
+        emulate_p4(&subject.image, &model, options, &inputs(&frames), &mut seen, &AtomicBool::new(false))
+            .expect("a run");
     let states = outcome.tables[0].iter().map(|(key, state)| (*key, state[0])).collect();
     (seen, states)
 }

@@ -1,6 +1,7 @@
 //! Examples with words changed: what compiles does what the reference does.
 
 use std::fs;
+use std::sync::atomic::AtomicBool;
 
 use p4::interpret::Machine;
 use p4::{passes, stf};
@@ -40,11 +41,12 @@ fn survive(name: &str, from: usize, to: usize) -> Result<bool, String> {
     let packets = inputs(&frames);
     for model in [rapid(Consistency::Strict), Model::named("blocking").expect("a model")] {
         let mut check = Check::new(&image);
-        let outcome = match emulate_p4(&image, &model, &every_cycle(), &packets, &mut check) {
-            Ok(outcome) => outcome,
-            Err(RunError::Unsupported { .. }) => return Ok(false),
-            Err(error) => return Err(error.to_string()),
-        };
+        let outcome =
+            match emulate_p4(&image, &model, &every_cycle(), &packets, &mut check, &AtomicBool::new(false)) {
+                Ok(outcome) => outcome,
+                Err(RunError::Unsupported { .. }) => return Ok(false),
+                Err(error) => return Err(error.to_string()),
+            };
         // Where a table is full, it depends on the order who finds room.
         if outcome.report.states_refused.is_empty() {
             let found = check.finish(&image, reference.clone(), &packets, &outcome);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use io::Trace;
 use io::capture::CaptureReader;
@@ -185,7 +186,7 @@ pub fn try_run(
 ) -> Result<(Report, Differences), RunError> {
     let packets = inputs(frames);
     let mut check = Check::new(&subject.image);
-    let outcome = emulate_p4(&subject.image, model, options, &packets, &mut check)?;
+    let outcome = emulate_p4(&subject.image, model, options, &packets, &mut check, &AtomicBool::new(false))?;
     let differences = check.finish(&subject.image, subject.reference.clone(), &packets, &outcome);
     Ok((outcome.report, differences))
 }

@@ -35,6 +35,8 @@ pub use options::Options;
 pub use share::Share;
 pub use sizes::Sizes;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use attack::{Attack, Attackers};
 use clock::Clock;
 use connections::{Connections, Order};
@@ -82,18 +84,23 @@ impl Model {
     /// never run back. Memory grows with the flows: 8 bytes each for Zipf, 16 for connections; a packet takes
     /// O(log flows).
     pub fn generate(&self, packet: impl FnMut(u64, &[u8])) {
+        self.generate_until(&AtomicBool::new(false), packet);
+    }
+
+    /// The same, until somebody sets `stop`: at the end of the train that is being sent then.
+    pub fn generate_until(&self, stop: &AtomicBool, packet: impl FnMut(u64, &[u8])) {
         let line = Line {
             clock: Clock::new(self.options.gap_ns, self.options.burst, self.options.seed),
             frames: Frames::default(),
             packet,
         };
         match self.kind.is_drawn() {
-            true => self.draw(line),
-            false => self.connect(line),
+            true => self.draw(line, stop),
+            false => self.connect(line, stop),
         }
     }
 
-    fn draw(&self, mut line: Line<impl FnMut(u64, &[u8])>) {
+    fn draw(&self, mut line: Line<impl FnMut(u64, &[u8])>, stop: &AtomicBool) {
         let Options { packets, seed, ipv6_share, .. } = self.options;
         let flows = self.options.flows.unwrap_or(options::DEFAULT_FLOWS);
         let pick = match self.kind {
@@ -103,7 +110,7 @@ impl Model {
         };
         let mut draw = FlowDraw::new(flows, pick, seed);
         let mut sizes = SizeDraw::new(&self.options.sizes, seed);
-        while line.clock.packets() < packets {
+        while line.clock.packets() < packets && !stop.load(Ordering::Relaxed) {
             let number = draw.flow(line.clock.packets());
             let ends = flow::flow(number, ipv6_share.takes(number));
             let left = packets - line.clock.packets();
@@ -115,7 +122,7 @@ impl Model {
         }
     }
 
-    fn connect(&self, mut line: Line<impl FnMut(u64, &[u8])>) {
+    fn connect(&self, mut line: Line<impl FnMut(u64, &[u8])>, stop: &AtomicBool) {
         let seed = self.options.seed;
         let mss = self.mss();
         let order = self.order();
@@ -126,7 +133,7 @@ impl Model {
         let mut attacks_left = self.kind.attack_packets(self.options.packets);
         let mut sizes = SizeDraw::new(&self.options.sizes, seed);
         let mut turn = Dice::new(seed, Stream::Turn);
-        while connections_left + attacks_left > 0 {
+        while connections_left + attacks_left > 0 && !stop.load(Ordering::Relaxed) {
             let train = line.clock.train();
             let is_attack = attacks_left > 0 && turn.below(connections_left + attacks_left) < attacks_left;
             match (&mut attackers, &mut connections) {

@@ -24,6 +24,10 @@ use crate::failure::Failure;
 use crate::input::{read_chain, read_trace};
 use crate::machine::Machine;
 use crate::output::{Reports, count, heading, percent, plural, table};
+use crate::progress::{go_on, interruptible};
+
+/// How often it is looked whether the end was asked for.
+const LOOK: Duration = Duration::from_millis(20);
 
 const GENERATED: &str = "Generated packets";
 
@@ -170,23 +174,24 @@ pub fn command(args: &BenchChainArgs, registry: &Registry) -> Result<ExitCode, F
             plan.strategy.name()
         )));
     }
-    let trace = trace(args)?;
+    let progress = interruptible(None);
+    let trace = trace(args, &progress.stop)?;
     let queues = spread(&chain, &plan, &trace);
     if let Some(idle) = queues.iter().position(Vec::is_empty) {
         return Err(Failure::usage(format!(
             "no packet of the trace comes to core {idle} of {cores}\nUse fewer cores, or a trace with more flows."
         )));
     }
-    let bench = measure(&chain, &plan, &trace, queues, args.seconds)?;
+    let bench = measure(&chain, &plan, &trace, queues, (args.seconds, &progress.stop))?;
     reports.write(&bench, &render(&bench))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn trace(args: &BenchChainArgs) -> Result<Trace, Failure> {
+fn trace(args: &BenchChainArgs, stop: &AtomicBool) -> Result<Trace, Failure> {
     if let Some(path) = &args.pcap {
-        return read_trace(path);
+        return read_trace(path, stop);
     }
-    Ok(generate(&model(args)?))
+    generate(&model(args)?, stop)
 }
 
 /// The packets to generate.
@@ -233,7 +238,7 @@ fn measure(
     plan: &Plan,
     trace: &Trace,
     queues: Vec<Vec<u32>>,
-    seconds: f64,
+    (seconds, asked_to): (f64, &AtomicBool),
 ) -> Result<ChainBench, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let functions = chain.functions.len();
@@ -252,13 +257,17 @@ fn measure(
                 scope.spawn(move || one_core(core, port, chain_core, functions))
             })
             .collect();
-        thread::sleep(Duration::from_secs_f64(seconds));
+        let (begin, time) = (Instant::now(), Duration::from_secs_f64(seconds));
+        while begin.elapsed() < time && !asked_to.load(Ordering::Relaxed) {
+            thread::sleep(LOOK.min(time.saturating_sub(begin.elapsed())));
+        }
         stop.store(true, Ordering::Relaxed);
         workers
             .into_iter()
             .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
+    go_on(asked_to)?;
     Ok(summarise(chain, plan, &cores, steal.share()))
 }
 

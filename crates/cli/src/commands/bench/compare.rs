@@ -59,8 +59,8 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
         [("--html", args.html.as_deref()), ("--json", args.json.as_deref()), ("--csv", args.csv.as_deref())];
     let reports = Reports::open_documents(&args.replay.inputs(), &documents)?;
     let chain = args.replay.chain(registry)?;
-    let source = args.replay.source()?;
     let progress = interruptible(None);
+    let source = args.replay.source(&progress.stop)?;
     let comparison = measure::compare(
         &chain,
         &source.trace,

@@ -8,7 +8,7 @@ mod waits;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use engine::strategies::{DYSSECT, RSS, RSSPP, Shards, Strategy};
@@ -23,11 +23,11 @@ use self::steps::{PASSES, Steps, WINDOW_NS};
 use self::throughput::{LookUps, Throughput, Trials};
 use self::waits::{CardShare, Waits};
 use crate::args::{generate, number};
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::Failure;
 use crate::input::read_chain;
 use crate::machine::{Machine, command_line};
 use crate::output::{Reports, heading, table};
-use crate::progress::interruptible;
+use crate::progress::{go_on, interruptible};
 
 /// From packet to packet, ns: about what 36 Gbit/s are in packets of 1001 bytes, as in the paper.
 const GAP_NS: u64 = 250;
@@ -130,15 +130,12 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
     let of = |exponent: f64| -> Result<Trace, Failure> {
         let (flows, packets) = (args.flows, args.packets);
         let model = format!("zipf:flows={flows},a={exponent},packets={packets},gap-ns={GAP_NS},seed=1");
-        Ok(generate(&Model::parse(&model).map_err(Failure::usage)?))
+        generate(&Model::parse(&model).map_err(Failure::usage)?, &progress.stop)
     };
     let trace = of(1.1)?;
     let mut shards = Vec::new();
     for count in [0, 1, 2, 4, 8, 16, 32, 64, 128] {
-        shards.push(cost(&chain, count, &trace, args)?);
-        if progress.stop.load(Ordering::Relaxed) {
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
+        shards.push(cost(&chain, count, &trace, args, &progress.stop)?);
     }
     let mut skew = Vec::new();
     for exponent in [0.7, 0.8, 0.9, 1.0, 1.1] {
@@ -146,11 +143,9 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
         let mut strategies = Vec::new();
         for strategy in [RSS, RSSPP, DYSSECT] {
             strategies.push(spread(&chain, strategy, args.cores, &trace)?);
+            go_on(&progress.stop)?;
         }
         skew.push(Skew { exponent, strategies });
-        if progress.stop.load(Ordering::Relaxed) {
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
     }
     let (chain_of_4, stop) = (waits::prioritised(&chain, &trace, THROUGHPUT_SLO_US), &progress.stop);
     let one_pps = shards.first().map_or(1.0, |one| one.mpps) * 1e6;
@@ -167,7 +162,7 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
         shards,
         cores: args.cores,
         skew,
-        waits: waits::waits(&chain, args.cores, &trace)?,
+        waits: waits::waits(&chain, args.cores, &trace, stop)?,
         throughput,
         card: waits::card_share(&chain, &trace),
         look_ups,
@@ -177,18 +172,23 @@ pub fn command(args: &BenchDyssectArgs, registry: &Registry) -> Result<ExitCode,
 }
 
 /// The rate of one core with so many shards, all packets being there at once.
-fn cost(chain: &Chain, shards: usize, trace: &Trace, args: &BenchDyssectArgs) -> Result<ShardCost, Failure> {
+fn cost(
+    chain: &Chain,
+    shards: usize,
+    trace: &Trace,
+    args: &BenchDyssectArgs,
+    stop: &AtomicBool,
+) -> Result<ShardCost, Failure> {
     let strategy = if shards == 0 { RSS } else { DYSSECT };
     let mut plan = Plan::new(chain, strategy, 1).map_err(Failure::usage)?;
     plan.shards = plan.shards.map(|default| Shards::new(shards).unwrap_or(default));
     let offered = packets(chain, &plan, trace).map_err(Failure::usage)?;
     let settings = Settings { clock: Clock::Measured, descriptors: 256, is_shaped: false, dispatch_ns: 0 };
     let mut bench = Bench::new(chain, &plan, offered, settings).map_err(Failure::usage)?;
-    let progress = interruptible(None);
-    bench.warm_up(&progress.stop).map_err(Failure::usage)?;
+    bench.warm_up(stop).map_err(Failure::of_trial)?;
     let mut mpps = 0.0f64;
     for _ in 0..args.rounds {
-        let trial = bench.closed_loop(args.packets as u32, &progress.stop).map_err(Failure::usage)?;
+        let trial = bench.closed_loop(args.packets as u32, stop).map_err(Failure::of_trial)?;
         mpps = mpps.max(trial.received_pps() / 1e6);
     }
     Ok(ShardCost { shards, mpps })

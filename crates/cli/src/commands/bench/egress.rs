@@ -100,9 +100,9 @@ pub fn command(args: &BenchEgressArgs, registry: &Registry) -> Result<ExitCode, 
     let reports = Reports::open(&args.replay.inputs(), None, args.json.as_deref())?;
     let chain = args.replay.chain(registry)?;
     let plan = Plan::new(&chain, args.strategy.0, args.cores).map_err(Failure::usage)?;
-    let source = args.replay.source()?;
-    let pcap = as_pcap(&source.trace)?;
     let progress = interruptible(None);
+    let source = args.replay.source(&progress.stop)?;
+    let pcap = as_pcap(&source.trace)?;
     let mut runs = Egress::ALL.map(|_| Vec::new());
     // They take turns, so that a change in the machine's load meets both. The first turn is for caches to fill.
     for round in 0..=args.rounds {

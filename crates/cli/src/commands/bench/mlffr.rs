@@ -90,11 +90,11 @@ pub fn command(args: &BenchMlffrArgs, registry: &Registry) -> Result<ExitCode, F
     let chain = args.replay.chain(registry)?;
     let (cores, clock) = cores(args);
     let plan = args.card.plan(&chain, args.strategy.steady()?, cores)?;
-    let source = args.replay.source()?;
+    let progress = interruptible(None);
+    let source = args.replay.source(&progress.stop)?;
     let packets = measure::packets(&chain, &plan, &source.trace).map_err(Failure::usage)?;
     let settings = args.load.settings(clock);
     let mut bench = Bench::new(&chain, &plan, packets, settings).map_err(Failure::usage)?;
-    let progress = interruptible(None);
     let question = args.load.question(args.searches, &args.latency);
     let found = measure::mlffr(&mut bench, &question, &progress.stop).map_err(Failure::of_trial)?;
     let Some(found) = found else { return Ok(ExitCode::from(INTERRUPTED)) };

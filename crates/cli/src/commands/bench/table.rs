@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::Args;
@@ -17,6 +18,7 @@ use crate::args::number;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::output::{Reports, count, table};
+use crate::progress::{go_on, interruptible};
 
 #[derive(Args)]
 pub struct BenchTableArgs {
@@ -75,9 +77,10 @@ struct Row {
 
 pub fn command(args: &BenchTableArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[], None, args.json.as_deref())?;
+    let progress = interruptible(None);
     let mut rows = Vec::new();
     for entries in &args.entries {
-        rows.extend(measure(*entries, args.rounds)?);
+        rows.extend(measure(*entries, args.rounds, &progress.stop)?);
     }
     let bench = TableBench {
         paceline: env!("CARGO_PKG_VERSION"),
@@ -126,7 +129,7 @@ fn key(number: u64) -> SrcAddr {
     SrcAddr(Addr(bytes))
 }
 
-fn measure(entries: usize, rounds: usize) -> Result<Vec<Row>, Failure> {
+fn measure(entries: usize, rounds: usize, stop: &AtomicBool) -> Result<Vec<Row>, Failure> {
     // The order in which keys are looked up is that of neither insertion nor memory.
     let keys: Vec<SrcAddr> = (0..entries as u64).map(key).collect();
     let mut shuffled = keys.clone();
@@ -144,14 +147,18 @@ fn measure(entries: usize, rounds: usize) -> Result<Vec<Row>, Failure> {
         let mut figures: Vec<Vec<f64>> = vec![Vec::new(); OPERATIONS.len()];
         for _ in 0..rounds {
             figures[0].push(timed(keys.len(), || insert(&mut flows, &keys, batch)));
+            go_on(stop)?;
             let repeats = (LOOKUPS / entries).max(1);
             figures[1].push(timed(keys.len() * repeats, || {
                 (0..repeats).for_each(|_| lookup::<false>(&mut flows, &shuffled, batch));
             }));
+            go_on(stop)?;
             figures[2].push(timed(keys.len() * repeats, || {
                 (0..repeats).for_each(|_| lookup::<true>(&mut flows, &shuffled, batch));
             }));
+            go_on(stop)?;
             figures[3].push(timed(keys.len(), || remove(&mut flows, &shuffled, batch)));
+            go_on(stop)?;
         }
         for (operation, mut figures) in OPERATIONS.into_iter().zip(figures) {
             figures.sort_by(f64::total_cmp);

@@ -18,7 +18,7 @@ use wire::{Malformed, Stamper};
 use crate::failure::Failure;
 use crate::input::open_capture;
 use crate::output::Reports;
-use crate::progress::Bar;
+use crate::progress::{Bar, go_on, interruptible};
 
 #[derive(Args)]
 pub struct InspectArgs {
@@ -36,9 +36,10 @@ pub struct InspectArgs {
 pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
     let mut reader = open_capture(&args.pcap)?;
+    let progress = interruptible(None);
     let verified = Checksums::Auto.decide(&mut reader).verified;
     let Analysed { profile, oddities, checksums, fragments, error: input_error } =
-        analyse(reader, args.window, verified);
+        analyse(reader, args.window, verified, &progress)?;
     let input_error = match input_error {
         Some(error) if profile.packets == 0 => return Err(Failure::usage(error)),
         other => other,
@@ -101,10 +102,14 @@ struct Analysed {
     error: Option<CaptureError>,
 }
 
-/// Looks at every whole packet of the capture. `verifies` says whether packets with wrong checksums count as malformed.
-fn analyse(mut reader: CaptureReader, conflict_window: u64, verifies: bool) -> Analysed {
+/// Looks at every whole packet of the capture, unless it is told to stop. `verifies` says whether packets with wrong checksums count as malformed.
+fn analyse(
+    mut reader: CaptureReader,
+    conflict_window: u64,
+    verifies: bool,
+    progress: &Progress,
+) -> Result<Analysed, Failure> {
     let bar = Bar::new("inspecting", reader.size_bytes());
-    let progress = Progress::default();
     let mut analysis = Analysis::new(conflict_window);
     let (mut stamper, mut oddities) = (Stamper::default(), Oddities::default());
     let mut checksums = ChecksumSample::default();
@@ -130,9 +135,10 @@ fn analyse(mut reader: CaptureReader, conflict_window: u64, verifies: bool) -> A
             Err(error) => break Some(error),
         }
         progress.read_bytes.store(reader.position_bytes(), Ordering::Relaxed);
-        bar.packet(packets, &progress);
+        bar.packet(packets, progress);
+        go_on(&progress.stop)?;
         packets += 1;
     };
     oddities = Oddities { packets, remarks: reader.remarks(), ran_back: stamper.ran_back(), ..oddities };
-    Analysed { profile: analysis.profile(), oddities, checksums, fragments, error }
+    Ok(Analysed { profile: analysis.profile(), oddities, checksums, fragments, error })
 }

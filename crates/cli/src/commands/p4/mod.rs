@@ -18,7 +18,8 @@ use wire::LinkType;
 use crate::args::{PortOf, Ports, ProgramArgs, run_test};
 use crate::failure::Failure;
 use crate::input::{open_capture, tell_remarks};
-use crate::output::{Reports, count, heading, plural, table};
+use crate::output::{Reports, count, heading, kept, plural, table};
+use crate::progress::{go_on, interruptible};
 
 #[derive(Args)]
 pub struct P4Args {
@@ -230,6 +231,7 @@ fn capture(
     ports: &Ports,
     counts: &mut Counts,
 ) -> Result<Option<CaptureError>, Failure> {
+    let progress = interruptible(None);
     let mut reader = open_capture(pcap)?;
     let mut writer = args
         .out
@@ -250,6 +252,13 @@ fn capture(
                 pcap.display()
             );
             return Err(Failure::usage(message));
+        }
+        if let Err(interrupted) = go_on(&progress.stop) {
+            let kept = writer
+                .zip(args.out.as_deref())
+                .and_then(|(writer, out)| kept(writer, counts.packets_out, out));
+            kept.iter().for_each(|kept| eprintln!("note: {kept}"));
+            return Err(interrupted);
         }
         let time_ns = record.time_ns;
         let outputs = machine.packet(ports.of(record.data, record.wire_len), record.data, time_ns);

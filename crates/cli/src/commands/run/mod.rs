@@ -30,7 +30,7 @@ use crate::args::{self, Packets, Setting, TableArgs};
 use crate::drops::DropsFile;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::input::open_capture;
-use crate::output::{Reports, check_outputs, plural};
+use crate::output::{Reports, check_outputs, kept, name_of_output, plural};
 use crate::progress::{Bar, interruptible};
 use crate::timeline::Timeline;
 
@@ -38,9 +38,17 @@ use crate::timeline::Timeline;
 pub const WITH_HISTORY: &str = "--reload-at and --cores-at are for captures without history\n\
                                 The history before packets is of the first chain: sequence the capture for each.";
 
+/// Without a capture and without interfaces.
+const NOWHERE: &str = "nothing says where packets come from\n\
+                       Give a capture with --pcap, what `paceline sequence` wrote with --pcap-dir, or interfaces with --inside and \
+                       --outside, --on or --mirror.";
+
 pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     if let Some(place) = args.live.place() {
         return live::command(args, &place, registry);
+    }
+    if args.chain.pcap.is_none() && args.history.pcap_dir.is_none() {
+        return Err(Failure::usage(NOWHERE));
     }
     let Setting { chain, mut plan, packets } = args::prepare(
         &args.chain,
@@ -221,18 +229,7 @@ impl<'a> Output<'a> {
     /// Leaves the output as it was and the packets of a run that did not reach its end beside it, and
     /// says where. `None` where nothing was begun, or has failed and told so itself.
     fn keep(self) -> Option<String> {
-        let (mut writer, _) = self.writer?;
-        writer.flush().ok()?;
-        let packets = plural(self.packets, "packet");
-        let name = name_of_output(self.path);
-        Some(match writer.partial() {
-            None => format!("{packets} written to {name}"),
-            Some(_) if self.packets == 0 => format!("no packet for {name}, which is left as it was"),
-            Some(partial) => format!("{packets} kept in {}; {name} is left as it was", partial.display()),
-        })
+        let (writer, _) = self.writer?;
+        kept(writer, self.packets, self.path)
     }
-}
-
-fn name_of_output(path: &Path) -> String {
-    if path == "-" { "standard output".to_owned() } else { path.display().to_string() }
 }

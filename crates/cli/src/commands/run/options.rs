@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use engine::{Egress, Speed};
 
 use crate::args::{Address, CardArgs, ChainArgs, HistoryArgs, ReloadArgs, StrategyArg};
@@ -16,7 +16,7 @@ pub const PLACES: [&str; 4] = ["inside", "outside", "mirror", "on"];
 const RUNNING: &str = "Pace, order and watching";
 
 #[derive(Args)]
-#[command(mut_arg("pcap", |arg| arg.required_unless_present_any(PLACES).conflicts_with_all(PLACES)))]
+#[command(mut_arg("pcap", |arg| arg.conflicts_with_all(PLACES)), mut_args(live_alone))]
 pub struct RunArgs {
     #[command(flatten)]
     pub chain: ChainArgs,
@@ -61,6 +61,14 @@ pub struct RunArgs {
     pub reload: ReloadArgs,
 }
 
+/// Over a capture, options of live runs would be taken and mean nothing. Names of interfaces have errors of their own.
+fn live_alone(arg: Arg) -> Arg {
+    match arg.get_help_heading() == Some(LIVE) && !PLACES.contains(&arg.get_id().as_str()) {
+        true => arg.conflicts_with_all(["pcap", "pcap_dir"]),
+        false => arg,
+    }
+}
+
 /// [`Egress`] as clap sees it.
 #[derive(Clone, Copy, Default)]
 pub struct EgressArg(pub Egress);
@@ -83,7 +91,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "FILTER")]
     pub trace: Option<String>,
     /// How many of them: the first ones
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = RangedU64ValueParser::<usize>::new().range(1..=TRACE_MAX))]
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = 100, value_parser = RangedU64ValueParser::<usize>::new().range(1..=TRACE_MAX))]
     pub trace_limit: usize,
     /// Write them as lines of JSON to this file instead; `-` is standard output
     #[arg(long, value_name = "FILE", requires = "trace")]

@@ -23,6 +23,7 @@ use crate::output::Reports;
 use crate::progress::interruptible;
 
 #[derive(Args)]
+#[command(mut_arg("pcap", |arg| arg.required_unless_present("pcap_dir")))]
 pub struct VerifyArgs {
     #[command(flatten)]
     pub chain: ChainArgs,

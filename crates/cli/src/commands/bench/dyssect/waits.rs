@@ -5,6 +5,7 @@
 //! time. Moving shards and handing packets on costs nothing. Times between packets are exponential.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use engine::strategies::{DYSSECT, RSSPP, Strategy};
 use engine::{Chain, Classes, Slo};
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use super::steps::{PASSES, Steps, WINDOW_NS};
 use crate::failure::Failure;
+use crate::progress::go_on;
 
 /// What a packet takes, ns: as many as 22 Gbit/s on eight cores leave two thirds of.
 const SERVICE_NS: u64 = 2_000;
@@ -56,7 +58,7 @@ pub struct CardShare {
 }
 
 /// All objectives and rates under both strategies.
-pub fn waits(chain: &Chain, cores: usize, trace: &Trace) -> Result<Vec<Waits>, Failure> {
+pub fn waits(chain: &Chain, cores: usize, trace: &Trace, stop: &AtomicBool) -> Result<Vec<Waits>, Failure> {
     let (classes, has_priority) = classes_of(chain, trace);
     let mut all = Vec::new();
     for slo_us in SLOS_US {
@@ -70,6 +72,7 @@ pub fn waits(chain: &Chain, cores: usize, trace: &Trace) -> Result<Vec<Waits>, F
             let as_many = (dyssect.cores.round() as usize).max(1);
             all.push(waits(RSSPP, as_many)?);
             all.push(dyssect);
+            go_on(stop)?;
         }
     }
     Ok(all)

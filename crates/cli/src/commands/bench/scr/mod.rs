@@ -127,7 +127,11 @@ fn charts(figure: Figure, args: &BenchScrArgs, stop: &AtomicBool) -> Result<Vec<
         }
         let chain = Chain::parse("preset", &contestants.chain, &Registry::stock())
             .map_err(|error| Failure::mistake(*error))?;
-        let source = Source::model(&contestants.model)?;
+        let source = match Source::model(&contestants.model, stop) {
+            // What is whole is reported.
+            Err(Failure::Interrupted) => break,
+            source => source?,
+        };
         let run = Run { args, contestants: &contestants, chain, source, stop };
         match figure {
             Figure::Model => charts.extend(run.predicted()?),

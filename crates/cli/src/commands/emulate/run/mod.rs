@@ -13,6 +13,7 @@ mod tests;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 pub use self::args::RunArgs;
 
@@ -22,6 +23,7 @@ use crate::args::Source;
 use crate::failure::Failure;
 use crate::machine::command_line;
 use crate::output::{Reports, json};
+use crate::progress::interruptible;
 
 /// What runs if it is no program of one's own.
 const SYNTHETIC: &str = "synthetic";
@@ -36,10 +38,12 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
         [("--out", args.out.as_deref()), ("--json", args.json.as_deref()), ("--html", args.html.as_deref())];
     crate::output::check_outputs(&inputs, &outputs)?;
     let reports = Reports::open_documents(&inputs, &outputs[1..])?;
-    let source = source(args)?;
+    let progress = interruptible(None);
+    let stop = &progress.stop;
+    let source = source(args, stop)?;
     let run = match is_synthetic {
-        true => synthetic::run(args, &source)?,
-        false => program::run(args, program, &source)?,
+        true => synthetic::run(args, &source, stop)?,
+        false => program::run(args, program, &source, stop)?,
     };
     let model = args.model();
     let emulation = report::Emulation {
@@ -89,10 +93,10 @@ fn check_options(args: &RunArgs, is_synthetic: bool) -> Result<(), Failure> {
     Err(Failure::usage(format!("{option}: {what}\n{whose}")))
 }
 
-fn source(args: &RunArgs) -> Result<Source, Failure> {
+fn source(args: &RunArgs, stop: &AtomicBool) -> Result<Source, Failure> {
     match (&args.pcap, &args.traffic) {
-        (Some(path), _) => Source::capture(path),
-        (None, Some(model)) => Source::model(model),
+        (Some(path), _) => Source::capture(path, stop),
+        (None, Some(model)) => Source::model(model, stop),
         (None, None) => Err(Failure::usage("nothing arrives\nGive --pcap or --traffic.")),
     }
 }

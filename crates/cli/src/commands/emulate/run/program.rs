@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use ::p4::interpret::{Machine, Output};
 use ::p4::passes;
@@ -14,9 +15,10 @@ use super::args::RunArgs;
 use super::report::{Departures, Run};
 use crate::args::{Ports, Source, read_program, run_test};
 use crate::failure::Failure;
-use crate::output::plural;
+use crate::output::{kept, plural};
+use crate::progress::go_on;
 
-pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure> {
+pub fn run(args: &RunArgs, path: &Path, source: &Source, stop: &AtomicBool) -> Result<Run, Failure> {
     let program = read_program(path, &args.include, &args.define)?;
     let mut compiled = program.clone();
     passes::compile(&mut compiled);
@@ -27,8 +29,12 @@ pub fn run(args: &RunArgs, path: &Path, source: &Source) -> Result<Run, Failure>
     let warnings =
         image.machine().program().layout.as_ref().map_or(Vec::new(), |layout| layout.warnings.clone());
     let mut watching = Watching::new(args, &image, &packets)?;
-    let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching)
+    let outcome = emulate_p4(&image, &args.model(), &args.options(), &packets, &mut watching, stop)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    if let Err(interrupted) = go_on(stop) {
+        watching.keep(args.out.as_deref());
+        return Err(interrupted);
+    }
     let departures = watching.departures;
     let (check, trace) = watching.finish()?;
     let check = check.map(|check| check.finish(&image, reference, &packets, &outcome).into());
@@ -82,6 +88,8 @@ fn packets<'a>(args: &RunArgs, ports: &Ports, source: &'a Source) -> Result<Vec<
 struct Watching<'a> {
     check: Option<Check>,
     writer: Option<CaptureWriter>,
+    /// Packets that went to the writer.
+    written: u64,
     write_error: Option<Failure>,
     departures: Departures,
     packets: &'a [Input<'a>],
@@ -97,6 +105,7 @@ impl<'a> Watching<'a> {
         Ok(Watching {
             check: args.check.then(|| Check::new(image)),
             writer: writer.transpose().map_err(Failure::usage)?,
+            written: 0,
             write_error: None,
             departures: Departures::default(),
             packets,
@@ -104,6 +113,13 @@ impl<'a> Watching<'a> {
             cycles: args.trace_cycles.clone().unwrap_or_default(),
             trace: String::new(),
         })
+    }
+
+    /// Leaves what left beside the output, and says where.
+    fn keep(self, out: Option<&Path>) {
+        if let (Some(writer), Some(out)) = (self.writer, out) {
+            kept(writer, self.written, out).iter().for_each(|kept| eprintln!("note: {kept}"));
+        }
     }
 
     fn finish(self) -> Result<(Option<Check>, String), Failure> {
@@ -129,6 +145,7 @@ impl Watcher for Watching<'_> {
             let written = outputs
                 .iter()
                 .try_for_each(|output| writer.write(self.time_ns, output.bytes.len() as u32, &output.bytes));
+            self.written += outputs.len() as u64;
             self.write_error = written.err().map(Failure::usage);
         }
         if let Some(check) = &mut self.check {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeline::programs::{Synthetic, SyntheticPhv, field, fields};
 use pipeline::{Arrival, Lost, Observer, Packet, Program, Reference, Snapshot, emulate};
@@ -10,6 +11,7 @@ use super::args::RunArgs;
 use super::report::{Compared, Departures, Run};
 use crate::args::Source;
 use crate::failure::Failure;
+use crate::progress::go_on;
 
 /// What updates are drawn with.
 const SEED: u64 = 1;
@@ -20,7 +22,7 @@ const STAGES: usize = 2;
 /// Packets that update, in percent, if nothing else is asked for.
 const UPDATE_PERCENT: u64 = 30;
 
-pub fn run(args: &RunArgs, source: &Source) -> Result<Run, Failure> {
+pub fn run(args: &RunArgs, source: &Source, stop: &AtomicBool) -> Result<Run, Failure> {
     let arrivals = arrivals(args, source);
     let flows = arrivals.iter().map(|arrival| arrival.phv[0]).collect::<HashSet<_>>().len();
     let program = Synthetic::new(args.stages.unwrap_or(STAGES)).flows(flows.max(1));
@@ -31,9 +33,10 @@ pub fn run(args: &RunArgs, source: &Source) -> Result<Run, Failure> {
         cycles: args.trace_cycles.clone().unwrap_or_default(),
         trace: String::new(),
     };
-    let packets = arrivals.iter().copied();
+    let packets = arrivals.iter().copied().take_while(|_| !stop.load(Ordering::Relaxed));
     let outcome =
         emulate(&program, &args.model(), &args.options(), packets, &mut watching).map_err(Failure::usage)?;
+    go_on(stop)?;
     let check = args.check.then(|| compared(&program, &arrivals, &watching.outputs, &outcome.tables));
     Ok(Run {
         latency: outcome.latency,

@@ -1,6 +1,7 @@
 //! The packets that arrive: which flow each is of, how long it is, and whether it updates its flow's state.
 
 use std::collections::HashSet;
+use std::sync::atomic::AtomicBool;
 
 use io::capture::Record;
 use pipeline::Arrival;
@@ -45,7 +46,7 @@ fn generated(name: &str, packets: Option<u64>) -> Result<Vec<Member>, Failure> {
     let sized = format!("{name}:packets={}", packets.unwrap_or(PACKETS));
     let is_bare = !name.contains(':') && Model::parse(&sized).is_ok();
     let most = if is_bare { usize::MAX } else { packets.map_or(usize::MAX, |packets| packets as usize) };
-    Ok(members(&Source::model(if is_bare { &sized } else { name })?, most))
+    Ok(members(&Source::model(if is_bare { &sized } else { name }, &AtomicBool::new(false))?, most))
 }
 
 /// So many packets at most.
@@ -88,9 +89,10 @@ impl Packets {
             }
             Traffic::Turns(gap) => (0..many).map(|number| packet(number % gap, 64)).collect(),
             Traffic::Named(name) => generated(name, *packets)?,
-            Traffic::Capture(path) => {
-                members(&Source::capture(path)?, packets.map_or(usize::MAX, |packets| packets as usize))
-            }
+            Traffic::Capture(path) => members(
+                &Source::capture(path, &AtomicBool::new(false))?,
+                packets.map_or(usize::MAX, |packets| packets as usize),
+            ),
         };
         Ok(Packets::new(all, matches!(traffic, Traffic::Turns(_))))
     }
