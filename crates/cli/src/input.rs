@@ -21,9 +21,33 @@ pub fn read_chain(path: &Path, registry: &Registry) -> Result<Chain, Failure> {
              Name the chain first, and the capture with --pcap: `CHAIN.toml --pcap {name}`."
         )));
     }
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read the chain file {name}: {error}")))?;
+    let text = read_text("the chain file", path)?;
     Chain::parse(&name, &text, registry).map_err(|error| Failure::mistake(*error))
+}
+
+/// The most bytes of a file that people write: more is another one, or a device without an end.
+const MAX_TEXT_BYTES: u64 = 16 << 20;
+
+/// Reads a file that people write; errors call it `what`.
+pub fn read_text(what: &str, path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|error| Failure::usage(format!("cannot read {what} {name}: {error}")))?;
+    if bytes.len() as u64 > MAX_TEXT_BYTES {
+        let most = MAX_TEXT_BYTES >> 20;
+        return Err(Failure::usage(format!("{what} {name} has more than {most} MiB\nIs it another file?")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = whole.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Failure::usage(format!("{what} {name} is not UTF-8: line {line} has other bytes\nSave it as UTF-8."))
+    })
+}
+
+/// What an input is called.
+pub fn name_of_input(path: &Path) -> String {
+    if path == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// Whether a file begins as a capture does, whole or not. A pipe is left alone: it can be read but once.

@@ -31,6 +31,7 @@ fn all_reports_are_documented() {
         check::<Vec<nfs::FunctionEntry>>("nfs.schema.json"),
         check::<measure::Forecast>("plan.schema.json"),
         check::<bench::chain::ChainBench>("bench-chain.schema.json"),
+        check::<bench::dyssect::DyssectBench>("bench-dyssect.schema.json"),
         check::<bench::egress::EgressBench>("bench-egress.schema.json"),
         check::<bench::mlffr::MlffrBench>("bench-mlffr.schema.json"),
         check::<bench::table::TableBench>("bench-table.schema.json"),

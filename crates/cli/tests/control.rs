@@ -280,7 +280,11 @@ fn what_cannot_take_over_is_refused_and_the_chain_before_goes_on() {
     let mode = fs::metadata(lan.socket()).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     for (text, why) in [
-        ("[[function]]\nuse = \"conntrak\"\n", "test.toml:2:7: there is no function `conntrak`"),
+        (
+            "[[function]]\nuse = \"conntrak\"\n",
+            "test.toml:2:7: there is no function `conntrak`: not a function\ndid you mean `conntrack`? ",
+        ),
+        ("[[function]]\nuse = \"xyz\"\n", "heavy-hitters"),
         ("[[function]]\nuse = \"conntrack\"\n[[function]]\nuse = \"ddos\"\n", "conntrack"),
     ] {
         let answer = lan.reload(text);

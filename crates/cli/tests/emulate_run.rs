@@ -199,3 +199,13 @@ fn what_cannot_run_is_refused_by_name() {
         assert!(stderr(&run).contains(said), "{program} {options:?}: {}", stderr(&run));
     }
 }
+
+#[test]
+fn packets_on_standard_output_have_it_for_themselves() {
+    let (folder, file) = (Folder::new("emulate-stdout"), "out.pcap");
+    let to_file = emulate(KNOCKING, &[&CAPTURE[..], &["--out", &folder.file(file)]].concat());
+    let to_stdout = emulate(KNOCKING, &[&CAPTURE[..], &["--out", "-"]].concat());
+    assert_eq!(to_stdout.status.code(), Some(0), "{}", stderr(&to_stdout));
+    assert_eq!(to_stdout.stdout, std::fs::read(folder.file(file)).expect("written"));
+    assert!(stderr(&to_stdout).contains("cycles a second") && stdout(&to_file).contains("cycles a second"));
+}

@@ -148,6 +148,30 @@ fn help_comes_in_groups() {
     }
 }
 
+#[test]
+fn chains_without_an_end_and_in_another_encoding_are_refused() {
+    refused(&["run", "/dev/zero", "--pcap", CAPTURE], &["the chain file /dev/zero has more than 16 MiB"]);
+    refused(&["p4", "check", "/dev/zero"], &["the program /dev/zero has more than 16 MiB"]);
+    let chain = Scratch::new("latin1.toml", b"# gr\xfc\xdfe\n[[function]]\nuse = \"ddos\"\n# \xfc\n");
+    refused(
+        &["run", chain.path(), "--pcap", CAPTURE],
+        &["latin1.toml is not UTF-8: line 1", "Save it as UTF-8"],
+    );
+}
+
+#[test]
+fn a_plain_capture_by_the_name_of_another_format_is_told() {
+    for name in ["out.pcap.gz", "out.pcapng", "out.pcap.zst", "out.pcap"] {
+        let out = Scratch::new(name, b"");
+        for args in [&["run", EDGE, "--pcap", CAPTURE][..], &["generate", "uniform", "--packets", "10"]] {
+            let output = paceline(&[args, &["--out", out.path()]].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            let is_told = stderr(&output).contains("will be a plain pcap");
+            assert_eq!(is_told, name != "out.pcap", "{name}: {}", stderr(&output));
+        }
+    }
+}
+
 /// Such a run would be one without what was asked for.
 #[test]
 fn options_of_live_runs_are_refused_over_a_capture() {

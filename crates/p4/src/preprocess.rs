@@ -270,7 +270,10 @@ impl Preprocessor<'_> {
         let folders = own.iter().chain(&self.options.include_dirs);
         for folder in folders {
             let whole = folder.join(path);
-            if let Ok(text) = std::fs::read_to_string(&whole) {
+            // A device may have no end.
+            if whole.is_file()
+                && let Ok(text) = std::fs::read_to_string(&whole)
+            {
                 return Some((whole.display().to_string(), text.into()));
             }
         }

@@ -1,6 +1,5 @@
 //! A program in P4, and its test file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +9,7 @@ use p4::ir::Program;
 use p4::stf::{self, StfReport};
 
 use crate::failure::Failure;
+use crate::input::read_text;
 
 #[derive(Args)]
 pub struct ProgramArgs {
@@ -36,8 +36,7 @@ impl ProgramArgs {
 
 /// The program; its mistakes are the failure, and warnings go to standard error.
 pub fn read_program(path: &Path, include: &[PathBuf], define: &[String]) -> Result<Program, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let text = read_text("the program", path)?;
     let one = |define: &String| match define.split_once('=') {
         Some((name, value)) => (name.to_owned(), value.to_owned()),
         None => (define.clone(), "1".to_owned()),
@@ -58,6 +57,6 @@ pub fn read_program(path: &Path, include: &[PathBuf], define: &[String]) -> Resu
 /// Runs a test file.
 pub fn run_test(machine: &mut Machine, path: &Path) -> Result<StfReport, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let text = read_text("the test file", path)?;
     stf::run(machine, &text).map_err(|error| failed(&error))
 }

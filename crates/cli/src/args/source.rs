@@ -11,7 +11,7 @@ use traffic::Model;
 use wire::LinkType;
 
 use crate::failure::Failure;
-use crate::input::{read_chain, read_trace};
+use crate::input::{name_of_input, read_chain, read_trace};
 use crate::progress::go_on;
 
 /// What is replayed.
@@ -62,7 +62,7 @@ impl ReplayArgs {
 impl Source {
     /// The packets of a capture.
     pub fn capture(path: &Path, stop: &AtomicBool) -> Result<Source, Failure> {
-        Ok(Source { trace: read_trace(path, stop)?, name: path.display().to_string() })
+        Ok(Source { trace: read_trace(path, stop)?, name: name_of_input(path) })
     }
 
     /// Packets by a model.

@@ -1,6 +1,5 @@
 //! `paceline ctl`: asks a run on interfaces how it goes on, and has it do something else.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +15,7 @@ use crate::control::{
 use crate::drops::DropsFile;
 use crate::failure::Failure;
 use crate::filter::read_filter;
+use crate::input::read_text;
 use crate::output::{self, count, plural};
 
 #[derive(Args)]
@@ -153,8 +153,7 @@ pub fn command(args: &CtlArgs, _: &Registry) -> Result<ExitCode, Failure> {
         What::Unblock { interface, pins } => return unblock(interface, pins),
         What::Reload { chain } => {
             let name = chain.display().to_string();
-            let text = fs::read_to_string(chain)
-                .map_err(|error| Failure::usage(format!("cannot read the chain file {name}: {error}")))?;
+            let text = read_text("the chain file", chain)?;
             Request::Reload { name, text }
         }
     };

@@ -43,7 +43,8 @@ pub struct GenerateArgs {
     /// The model: a name, or a name with options, such as zipf:flows=1000,a=1.1
     #[arg(value_name = "MODEL")]
     pub model: String,
-    /// Write the packets to this pcap; `-` is standard output, and the summary then goes to standard error
+    /// Write the packets to this pcap; `-` is standard output, and the summary then goes to standard error. Where it is
+    /// stopped they are left in OUT.pcap.partial
     #[arg(long, value_name = "OUT.pcap")]
     pub out: PathBuf,
     /// Packets [default: 1000000]

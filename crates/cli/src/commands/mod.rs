@@ -47,8 +47,8 @@ pub mod verify;
 
 /// Stateful packet processing on many cores, proved equal to one core.
 ///
-/// A chain of network functions is a TOML file (see examples/). `run` takes a capture through it,
-/// `verify` shows that many cores give the answer of one.
+/// A chain of network functions is a TOML file (see examples/). `run` takes a capture, or the packets of network
+/// interfaces, through it, `verify` shows that many cores give the answer of one.
 #[derive(Parser)]
 #[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
@@ -66,7 +66,7 @@ impl Cli {
 commands! {
     /// What to do.
     pub enum Command {
-        /// Run a chain over a capture
+        /// Run a chain over a capture, or on network interfaces
         Run(run::RunArgs),
         /// Show that a strategy on many cores gives the answer of a single core
         Verify(verify::VerifyArgs),
@@ -119,6 +119,6 @@ Exit status:
   3    nothing was compared: the input has no packets, or nothing is promised of this chain under this
        strategy; or no rate was found
   4    the input is cut short or damaged after whole packets; what the report says is of these, and
-       verify found no difference in them
+       verify found no difference in them (emulate, plan and benchmarks report nothing then)
   101  a defect of Paceline: please report it
   130  interrupted, by Ctrl-C or a request to terminate";

@@ -81,11 +81,15 @@ Every function also takes
 and the chain, above its first `[[function]]`,
   name        what reports call it; default the file's name
   malformed   packets whose headers cannot be believed: \"drop\" or \"pass\"; default \"drop\"
-  checksums   packets with wrong checksums of IPv4, TCP, UDP, ICMP: \"verify\", which makes them malformed, \"ignore\",
-              or \"auto\", the default: verify where the capture's first packets are mostly right
+  checksums   packets with wrong checksums of IPv4, TCP, UDP, ICMP, ICMPv6: \"verify\", which makes them malformed,
+              \"ignore\", or \"auto\", the default: verify where the capture's first packets are mostly right
   fragments   fragments: \"pass\", the default, \"drop\", or \"track\", which finds those malformed that overlap, come without
               their first one or are wrong otherwise; see docs/fragments.md
   seed        seed of what functions draw, a whole number, at least 0; default 0
+  inside      prefixes of the hosts inside, which give the chain two directions; default its NAT's, or none
+  slo         under dyssect, how long packets may wait: [slo] with p99_us, us; default none; see docs/dyssect.md
+  class       under dyssect, which packets have priority: [[class]] with priority, and prefixes, ports or both; default
+              none; see docs/dyssect.md
 ";
 
 const ITEM: &str = "
@@ -179,6 +183,13 @@ fn as_json(info: &FunctionInfo) -> FunctionEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_every_chain_are_listed() {
+        for option in ["name", "malformed", "checksums", "fragments", "seed", "inside", "slo", "class"] {
+            assert!(FOR_ALL.lines().any(|line| line.split_whitespace().next() == Some(option)), "{option}");
+        }
+    }
 
     /// The table in `docs/scr.md`: every function, its item's bytes, and those with 12 less for each address.
     #[test]

@@ -64,7 +64,7 @@ fn send(path: &Path, request: &Request) -> Result<(Answer, BufReader<UnixStream>
     let cannot = |error: std::io::Error| {
         let help = match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                "No run has this socket. A run on interfaces says at start which it has; give it as --control."
+                "No run has this socket. If the run was started with --control, give the same here."
             }
             ErrorKind::PermissionDenied => "Ask as the user that the run belongs to, as with sudo.",
             _ => "The run may have ended meanwhile.",

@@ -17,6 +17,7 @@ use super::streams::Streams;
 use super::subject::Subject;
 use super::words::{Answer, REQUEST_MAX, Request, filter_of};
 use crate::failure::Failure;
+use crate::input::read_text;
 
 /// How long somebody who is connected may say nothing: others wait meanwhile.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -186,8 +187,8 @@ impl Hangups {
             while self.0.wait().is_ok() {
                 subject.wait();
                 let name = subject.chain.display().to_string();
-                let told = fs::read_to_string(&subject.chain)
-                    .map_err(|error| format!("cannot read {name}: {error}"))
+                let told = read_text("the chain file", &subject.chain)
+                    .map_err(|failure| failure.to_string())
                     .and_then(|text| subject.reload(&name, &text));
                 // Where standard error is closed nobody reads this.
                 let _ = match told {

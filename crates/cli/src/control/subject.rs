@@ -73,10 +73,7 @@ impl Subject {
     /// Has a chain take over, or says why not.
     pub fn reload(&self, name: &str, text: &str) -> Result<ReloadReport, String> {
         let _told = service::Reloading::begin();
-        let chain = Chain::parse(name, text, &self.registry).map_err(|error| {
-            let (line, column) = error.position();
-            format!("{name}:{line}:{column}: {error}")
-        })?;
+        let chain = Chain::parse(name, text, &self.registry).map_err(|error| error.in_words())?;
         let reloaded = self.take_over(chain)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         live::give_back_heap();

@@ -60,6 +60,7 @@ impl Reports {
             (_, true) => Text::Nowhere,
             _ => Text::Stdout,
         };
+        tell_format(out);
         Ok(Reports { text, json: json.map(Sink::create).transpose()?, documents: Vec::new() })
     }
 
@@ -70,6 +71,12 @@ impl Reports {
         let text = if is_taken { Text::Nowhere } else { Text::Stdout };
         let open = documents.iter().map(|(_, path)| path.map(Sink::create).transpose());
         Ok(Reports { text, json: None, documents: open.collect::<Result<_, _>>()? })
+    }
+
+    /// The same beside packets that are written to `out`.
+    pub fn beside(self, out: Option<&Path>) -> Reports {
+        tell_format(out);
+        if is_dash(out) { Reports { text: Text::Stderr, ..self } } else { self }
     }
 
     /// Whether people see the text.
@@ -290,6 +297,14 @@ pub fn kept(mut writer: CaptureWriter, packets: u64, output: &Path) -> Option<St
         Some(_) if packets == 0 => format!("no packet for {name}, which is left as it was"),
         Some(partial) => format!("{count} kept in {}; {name} is left as it was", partial.display()),
     })
+}
+
+/// Says what a capture is that is written under the name of another format.
+pub fn tell_format(out: Option<&Path>) {
+    let Some((path, extension)) = out.and_then(|path| Some((path, path.extension()?))) else { return };
+    if ["gz", "zst", "pcapng"].iter().any(|other| extension == *other) {
+        eprintln!("note: {} will be a plain pcap, whatever its name says", path.display());
+    }
 }
 
 /// What an output is called.

@@ -73,6 +73,16 @@ impl ConfigError {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
+
+    /// All that it says, for those who do not have the file to point at: place, mistake and hint in one line; help below.
+    pub fn in_words(&self) -> String {
+        let (line, column) = self.position();
+        let ConfigError { message, source_code, label, help, .. } = self;
+        // Some only point at the place.
+        let label = if label == "here" || label.starts_with("this ") { "" } else { &format!(": {label}") };
+        let help = help.as_ref().map(|help| format!("\n{help}")).unwrap_or_default();
+        format!("{}:{line}:{column}: {message}{label}{help}", source_code.name())
+    }
 }
 
 impl Chain {

@@ -64,8 +64,8 @@ pub enum CaptureError {
     /// The capture ends inside a record. All records before it were returned.
     #[error(
         "{} is cut short: {item} at {at} needs {needed} bytes and {present} are there; \
-         the {records} packets before it are whole, copy the file again for the rest",
-        path.display()
+         {}, copy the file again for the rest",
+        path.display(), before(*records, ["is", "are"], "whole")
     )]
     Truncated {
         /// The file.
@@ -84,8 +84,8 @@ pub enum CaptureError {
     /// Bytes that the format forbids. All records before them were returned.
     #[error(
         "{} is damaged at {at}: expected {expected}, found {found}; \
-         the {records} packets before it were read, copy or record the file again for the rest",
-        path.display()
+         {}, copy or record the file again for the rest",
+        path.display(), before(*records, ["was", "were"], "read")
     )]
     Corrupt {
         /// The file.
@@ -101,8 +101,8 @@ pub enum CaptureError {
     },
     /// The bytes could not be read, or the gzip or zstd data is damaged or cut short.
     #[error(
-        "cannot read {} past {at}: {source}; the {records} packets before it were read, copy the file again for the rest",
-        path.display()
+        "cannot read {} past {at}: {source}; {}, copy the file again for the rest",
+        path.display(), before(*records, ["was", "were"], "read")
     )]
     Read {
         /// The file.
@@ -151,6 +151,15 @@ impl CaptureError {
     }
 }
 
+/// What the packets before a place are.
+fn before(records: u64, [is, are]: [&str; 2], what: &str) -> String {
+    match records {
+        0 => format!("no packet before it {is} {what}"),
+        1 => format!("the packet before it {is} {what}"),
+        _ => format!("the {records} packets before it {are} {what}"),
+    }
+}
+
 /// A place in a capture. Shown as `byte 24`, or `byte 24 of the unpacked capture`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
@@ -178,5 +187,18 @@ pub(super) enum Fault {
 impl From<io::Error> for Fault {
     fn from(source: io::Error) -> Fault {
         Fault::Input(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_before_a_place_are_told_by_how_many_they_are() {
+        let were = |records| before(records, ["was", "were"], "read");
+        assert_eq!(were(0), "no packet before it was read");
+        assert_eq!(were(1), "the packet before it was read");
+        assert_eq!(were(2), "the 2 packets before it were read");
     }
 }

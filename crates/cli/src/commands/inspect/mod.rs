@@ -80,7 +80,7 @@ pub struct Inspection {
     /// Packets whose own time lay before an earlier packet's.
     time_ran_back: TimeRanBack,
     /// The checksums of all packets, and whether `checksums = "auto"` would verify them; which goes by the first
-    /// 4,096.
+    /// 4,096, of a pipe the first 64.
     checksums: ChecksumSample,
     /// Fragments that a chain with `fragments = "track"` would find malformed, by reason, beside those that are malformed
     /// in any chain. Reasons that did not occur are left out.

@@ -7,11 +7,12 @@ use engine::ChecksumSample;
 use traffic::Profile;
 
 use super::chart;
+use crate::input::name_of_input;
 use crate::output::{ALL_MALFORMED, count, heading, percent, plural, table};
 
 pub fn render(path: &Path, profile: &Profile, oddities: &[String], is_complete: bool) -> String {
     let cut = if is_complete { "" } else { " before it breaks off" };
-    let name = if path == "-" { "standard input".to_owned() } else { path.display().to_string() };
+    let name = name_of_input(path);
     let mut text = format!(
         "{name}: {}, {} bytes{}{cut}\n",
         plural(profile.packets, "packet"),

@@ -33,7 +33,7 @@ use super::record::Recorded;
 use crate::control::{Control, Hangups, Subject, default_path, external};
 use crate::failure::Failure;
 use crate::input::read_chain;
-use crate::output::{Reports, check_outputs, plural};
+use crate::output::{Reports, check_outputs, plural, tell_format};
 use crate::progress::interruptible;
 use crate::service::{Service, Watched};
 use crate::timeline::Timeline;
@@ -63,6 +63,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let inputs = [args.chain.chain.as_path()];
     let outputs = [("--out", left), ("--json", args.json.as_deref()), ("--report", args.report.as_deref())];
     check_outputs(&inputs, &outputs)?;
+    tell_format(came_in);
     let reports = Reports::open(&inputs, left, args.json.as_deref())?;
     let document = Page::open(args)?;
     if let [inside, outside] = place.names[..]

@@ -124,7 +124,8 @@ pub struct RunArgs {
     /// Show what all registers and buffers hold at the beginning of these cycles, the last one not included
     #[arg(long, value_name = "A..B", value_parser = cycles)]
     pub trace_cycles: Option<Range<u64>>,
-    /// Write the packets that leave, whatever their port, in order of departure, to this pcap
+    /// Write the packets that leave, whatever their port, in order of departure, to this pcap; `-` is standard output, and the
+    /// text then goes to standard error. A run that is stopped leaves them in OUT.pcap.partial
     #[arg(long, value_name = "OUT.pcap")]
     pub out: Option<PathBuf>,
     /// Write the report as JSON; `-` is standard output, which then carries nothing else

@@ -37,7 +37,7 @@ pub fn command(args: &RunArgs) -> Result<ExitCode, Failure> {
     let outputs =
         [("--out", args.out.as_deref()), ("--json", args.json.as_deref()), ("--html", args.html.as_deref())];
     crate::output::check_outputs(&inputs, &outputs)?;
-    let reports = Reports::open_documents(&inputs, &outputs[1..])?;
+    let reports = Reports::open_documents(&inputs, &outputs[1..])?.beside(args.out.as_deref());
     let progress = interruptible(None);
     let stop = &progress.stop;
     let source = source(args, stop)?;
