@@ -115,7 +115,7 @@ fn a_guard_bounds_what_a_large_problem_takes() {
     let greedy = Greedy.solve(&question).expect("a placement").placement.imbalance(&costs);
     for limit_ms in [50, 1_000, 10_000] {
         let limit = Duration::from_millis(limit_ms);
-        let mut guarded = Guarded::new(Highs { limit, ..Highs::default() }, 2 * limit);
+        let mut guarded = Guarded::new(Box::new(Highs { limit, ..Highs::default() }), 2 * limit);
         let begin = Instant::now();
         let answer = guarded.solve(&question);
         assert!(begin.elapsed() < 3 * limit);
