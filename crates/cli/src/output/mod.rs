@@ -269,6 +269,16 @@ fn absolute(path: &Path) -> Option<PathBuf> {
     Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
+/// Where packets are of a run that did not reach its end: beside the output, if a whole one would have replaced it.
+pub fn kept((packets, what): (u64, &str), partial: Option<&Path>, name: &str) -> String {
+    let written = plural(packets, what);
+    match partial {
+        None => format!("{written} written to {name}"),
+        Some(_) if packets == 0 => format!("no {what} for {name}, which is left as it was"),
+        Some(partial) => format!("{written} kept in {}; {name} is left as it was", partial.display()),
+    }
+}
+
 /// Writes to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
