@@ -107,6 +107,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         // Not one packet could be read: there is nothing to report.
         return outcome.input_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(Failure::usage(error)));
     }
+    args.reload.tell_unreached(outcome.packets);
     // Outputs are for whole answers: an older one is not overwritten by a part of one.
     let is_whole = outcome.input_error.is_none() && !outcome.stopped;
     let mut failures = Failures::default();
