@@ -1,6 +1,7 @@
 //! Packets with wrong checksums are nobody's business, under every strategy; and a capture's first packets decide
 //! whether that is so.
 
+use engine::report::RunReport;
 use engine::strategies::{RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
 use engine::{
     Chain, ExternalInput, ExternalPackets, Plan, Progress, Recovery, Registry, RunOutcome, SequencedAs,
@@ -9,6 +10,7 @@ use engine::{replay_capture, replay_external, verify, verify_external};
 use io::capture::CaptureReader;
 use io::{EngineDrop, Fate};
 use paceline_conformance::pcap::{self, Pcap};
+use paceline_conformance::sequenced::{files, sequenced};
 use paceline_conformance::{Packet, chain, tcp, udp6};
 
 const MS: u64 = 1_000_000;
@@ -137,6 +139,41 @@ fn every_strategy_finds_the_same() {
         let outcome = replay_external(&chain, &plan, input(), &Progress::default(), &mut see).expect("runs");
         assert_eq!(outcome.checksums.verified, checksums != "ignore");
         assert_eq!(fates, run(&chain, SINGLE, 1, capture.open()).1, "{checksums}");
+    }
+}
+
+/// Files say which packets are wrong, so that all cores drop them, whatever their own chain file says.
+#[test]
+fn files_say_what_their_sequencer_found() {
+    let capture = pcap::of(&attacked(60));
+    for version in [SequencedAs::Headers, SequencedAs::Newest] {
+        for of_sequencer in ["verify", "ignore"] {
+            let sequencer = conntrack(&format!("checksums = \"{of_sequencer}\""));
+            let frames = sequenced(&sequencer, capture.open(), 3, version);
+            let files = files(&frames);
+            let (outcome, expected) = run(&sequencer, SINGLE, 1, capture.open());
+            let plan = Plan::new(&sequencer, SINGLE, 1).expect("a plan");
+            let digest = RunReport::new(&sequencer, &plan, &outcome).digest;
+            for of_cores in ["auto", "verify", "ignore"] {
+                let chain = conntrack(&format!("checksums = \"{of_cores}\""));
+                let plan = Plan::new(&chain, SCR, 3).expect("a plan");
+                let mut fates = Vec::new();
+                let mut see = |seen: &engine::Seen<'_>| {
+                    fates.push(seen.fate);
+                    Ok::<_, ()>(())
+                };
+                let input = || files(None, Recovery::On);
+                let opened = input().expect("files");
+                let outcome = replay_external(&chain, &plan, opened, &Progress::default(), &mut see);
+                let of = format!("{of_sequencer}, then {of_cores}, {version:?}");
+                assert!(fates == expected, "{of}");
+                let report = RunReport::new(&chain, &plan, &outcome.expect("runs"));
+                assert_eq!(report.digest, digest, "{of}");
+                assert_eq!(report.checksums.refused, if of_sequencer == "verify" { 60 } else { 0 }, "{of}");
+                let verified = verify_external(&chain, &plan, &input, &Progress::default()).expect("runs");
+                assert!(verified.holds(), "{of}");
+            }
+        }
     }
 }
 

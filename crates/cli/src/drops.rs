@@ -6,7 +6,7 @@ use io::capture::CommentedWriter;
 use wire::LinkType;
 
 use crate::failure::Failure;
-use crate::output::{count, plural};
+use crate::output::{count, kept, plural};
 
 /// A pcapng of dropped packets, so many for each second at most.
 pub struct DropsFile {
@@ -63,5 +63,11 @@ impl DropsFile {
                 )
             }
         })
+    }
+
+    /// Leaves the file as it was and the packets of a run that did not reach its end beside it, and says where.
+    pub fn keep(mut self) -> Result<Option<String>, Failure> {
+        self.writer.flush().map_err(Failure::usage)?;
+        Ok(Some(kept((self.written, "dropped packet"), self.writer.partial(), &self.name)))
     }
 }

@@ -32,6 +32,28 @@ pub enum Failure {
     OutputClosed,
 }
 
+/// What fails at the end of a run, where nothing that fails keeps the rest from being written.
+#[derive(Default)]
+pub struct Failures(Option<Failure>);
+
+impl Failures {
+    /// What a step came to, if it did not fail. Failures after the first are told at once.
+    pub fn of<T>(&mut self, step: Result<T, Failure>) -> Option<T> {
+        match step {
+            Ok(done) => return Some(done),
+            Err(Failure::Told(_, report)) if self.0.is_some() => eprintln!("note: {report}"),
+            Err(failure) => _ = self.0.get_or_insert(failure),
+        }
+        None
+    }
+
+    /// # Errors
+    /// The first failure.
+    pub fn first(self) -> Result<(), Failure> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
 /// A failure in one sentence, with what to do.
 #[derive(Debug, Error, Diagnostic)]
 #[error("{message}")]

@@ -227,3 +227,23 @@ fn cores_change_within_a_capture() {
         assert!(stderr(&output).contains(why), "{wrong:?}: {}", stderr(&output));
     }
 }
+
+/// A comparison in which nothing changed is no proof of the change.
+#[test]
+fn changes_that_no_packet_came_behind_are_told_of() {
+    for (at, is_told) in [("5431", false), ("5432", true), ("100000", true)] {
+        let cores_at = format!("{at}=1");
+        let (edge, capture) = ("examples/edge.toml", "captures/edge.pcap");
+        for command in ["run", "verify"] {
+            let args = [command, edge, "--pcap", capture, "--strategy", "rss", "--cores", "2"];
+            let changes = ["--reload-at", at, edge, "--cores-at", &cores_at];
+            let output = paceline(&[&args[..], &changes].concat());
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(0), "{said}");
+            for option in ["--reload-at", "--cores-at"] {
+                let told = format!("note: {option} {at} did nothing: no more than 5,432 packets came");
+                assert_eq!(said.contains(&told), is_told, "{command}: {said}");
+            }
+        }
+    }
+}

@@ -192,3 +192,50 @@ fn a_file_that_cannot_be_is_refused_ahead_of_the_run() {
         );
     }
 }
+
+/// As with `--out`: an older file is not overwritten by a part of an answer.
+#[test]
+fn an_older_file_is_left_where_the_input_is_cut_short() {
+    let folder = Folder::new("drops-cut");
+    let (cut, drops, out) = (folder.file("cut.pcap"), folder.file("drops.pcapng"), folder.file("out.pcap"));
+    let whole = fs::read(root().join("captures/edge.pcap")).expect("the capture");
+    fs::write(&cut, &whole[..whole.len() - 7]).expect("a folder of the test");
+    for file in [&drops, &out] {
+        fs::write(file, "older").expect("a folder of the test");
+    }
+    let args = ["run", "examples/edge.toml", "--pcap", &cut, "--drops", &drops, "--out", &out];
+    let output = paceline(&args);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    for file in [&drops, &out] {
+        assert_eq!(fs::read(file).expect("it is there"), b"older", "{file}");
+    }
+    assert_eq!(commented(&format!("{drops}.partial")).len(), 128);
+    let told = format!("128 dropped packets kept in {drops}.partial; {drops} is left as it was\n");
+    assert!(stdout(&output).ends_with(&told), "{}", stdout(&output));
+}
+
+/// What cannot be written is the failure; the answer is there all the same.
+#[test]
+fn a_full_disk_takes_no_report() {
+    let folder = Folder::new("drops-full");
+    let (small, other) = (folder.file("small.pcap"), folder.file("other"));
+    let mut reader = CaptureReader::open(root().join("captures/edge.pcap")).expect("a capture");
+    let mut writer = CaptureWriter::create(&small, LinkType::Ethernet).expect("a folder of the test");
+    // So few that the disk is not written to before the end.
+    for _ in 0..500 {
+        let record = reader.next().expect("whole").expect("a packet");
+        writer.write(record.time_ns, record.wire_len, record.data).expect("there is room");
+    }
+    writer.finish().expect("there is room");
+    for (full, healthy) in [("--out", "--drops"), ("--drops", "--out")] {
+        let args = ["run", "examples/edge.toml", "--pcap", &small, full, "/dev/full", healthy, &other];
+        let output = paceline(&args);
+        assert_eq!(output.status.code(), Some(2), "{full}");
+        assert!(stderr(&output).contains("cannot write /dev/full"), "{full}: {}", stderr(&output));
+        assert!(stdout(&output).contains("digest of all flows"), "{full}: {}", stdout(&output));
+        fs::remove_file(&other).expect("the healthy one is whole");
+        let output = paceline(&[&args[..], &["--json", "-"]].concat());
+        assert_eq!(json(&output)["packets"], serde_json::json!(500), "{full}");
+        fs::remove_file(&other).expect("the healthy one is whole");
+    }
+}

@@ -30,6 +30,14 @@ fn nothing_compared_is_status_3() {
     assert_eq!((&report["outcome"], &report["holds"]), (&"nothing-compared".into(), &false.into()));
 }
 
+/// Nobody but the chain file is said to have decided what it decided.
+#[test]
+fn of_no_packets_the_chain_file_decides_nothing() {
+    let none = Scratch::new("status-none-run.pcap", &capture()[..24]);
+    let said = stdout(&paceline(&["run", EDGE, "--pcap", none.path()]));
+    assert!(said.contains("checksums: verified (there is no packet)\n"), "{said}");
+}
+
 /// `shared` promises nothing of a tracker's states, so that there is nothing to hold it to.
 #[test]
 fn a_chain_of_which_nothing_is_promised_is_status_3() {

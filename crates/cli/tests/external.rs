@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use crate::support::{Folder, by_line, json, paceline, stderr, stdout};
+use crate::support::{Folder, by_line, json, paceline, root, stderr, stdout};
 
 const CHAIN: &str = "examples/perimeter.toml";
 const CAPTURE: &str = "captures/edge.pcap";
@@ -80,6 +80,46 @@ fn a_capture_is_sequenced_and_runs(chain: &str, asked: &[&str], version: u64) {
         "{}",
         stdout(&verify)
     );
+}
+
+/// By default as `run` over the capture: the sequencer decides whether checksums count, and files say which are wrong.
+#[test]
+fn wrong_checksums_are_the_sequencers_to_find() {
+    let (folder, made) = (Folder::absent("checksums"), Folder::new("checksums-made"));
+    let (chain, capture) = (made.file("track.toml"), made.file("wrong.pcap"));
+    let text = "[[function]]\nuse = \"conntrack\"\n";
+    fs::write(&chain, text).expect("a folder of the test");
+    let mut bytes = fs::read(root().join(CAPTURE)).expect("the capture");
+    let (mut at, mut number) = (24, 0);
+    while at < bytes.len() {
+        let len = u32::from_le_bytes([8, 9, 10, 11].map(|byte| bytes[at + byte])) as usize;
+        number += 1;
+        if number % 7 == 0 {
+            // The checksum of IPv4's header, or a byte of IPv6's addresses.
+            bytes[at + 16 + 24] ^= 0x55;
+        }
+        at += 16 + len;
+    }
+    fs::write(&capture, bytes).expect("a folder of the test");
+    let once = json(&paceline(&["run", &chain, "--pcap", &capture, "--json", "-"]));
+    assert_eq!(once["checksums"]["verified"], true);
+    assert!(once["checksums"]["refused"].as_u64() > Some(600), "{}", once["checksums"]);
+    let to = ["--cores", "3", "--out-dir", folder.path()];
+    let said = stdout(&paceline(&[&["sequence", &chain, "--pcap", &capture], &to[..]].concat()));
+    assert!(said.contains("checksums: verified (of the first 3996, 85.7% are right)"), "{said}");
+    for checksums in ["", "checksums = \"verify\"\n", "checksums = \"ignore\"\n"] {
+        fs::write(&chain, format!("{checksums}{text}")).expect("a folder of the test");
+        let run = json(&external_with(&chain, "run", &folder, &["--json", "-"]));
+        for name in ["packets", "verdicts", "drops", "malformed", "digest"] {
+            assert_eq!(run[name], once[name], "{name} with {checksums:?}");
+        }
+        assert_eq!(run["checksums"]["decided_by"], "sequencer");
+        let said = stdout(&external_with(&chain, "run", &folder, &[]));
+        let why = "checksums: not verified (the sequencer decides, and says which are wrong)\n";
+        assert!(said.contains(why), "{said}");
+        let verify = external_with(&chain, "verify", &folder, &[]);
+        assert!(stdout(&verify).contains("scr on 3 cores EQUALS single"), "{}", stdout(&verify));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -145,17 +145,23 @@ impl Running {
     }
 
     /// Asks it to terminate, and reads its report.
-    fn end(mut self) -> Value {
+    fn end(self) -> Value {
+        let output = self.terminate();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{text}\n{}", stderr(&output));
+        serde_json::from_str(&text).expect("a report")
+    }
+
+    /// The same whatever it says.
+    fn terminate(mut self) -> Output {
         let child = self.child.take().expect("it runs");
         let begin = Instant::now();
         let pid = child.id().to_string();
         // `ip netns exec` becomes the program itself.
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
         let output = child.wait_with_output().expect("it ends");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{text}\n{}", stderr(&output));
         assert!(begin.elapsed() < PATIENCE, "it ends at once: {:?}", begin.elapsed());
-        serde_json::from_str(&text).expect("a report")
+        output
     }
 }
 
@@ -394,6 +400,42 @@ fn what_left_is_what_one_core_makes_by_dyssect_behind_a_card() {
 #[test]
 fn what_left_is_what_one_core_makes_by_scr() {
     what_left_is_what_one_core_makes("scr", "2");
+}
+
+/// A capture that cannot be written is told of at once; the run goes on, and neither its report nor its other capture is
+/// lost. A full disk, as the device for it has it.
+fn a_full_disk_takes_no_report(full: &str, healthy: &str) {
+    let Some(lan) = Lan::new("full") else { return };
+    let folder = Folder::new(&format!("live-full{full}"));
+    let (other, report, socket) = (folder.file("other.pcap"), folder.file("l.json"), folder.file("ctl"));
+    let chain = folder.file("track.toml");
+    std::fs::write(&chain, TRACK).expect("a folder of the test");
+    let bridge = ["--inside", "in", "--outside", "out", "--json", &report, "--control", &socket];
+    let captures = [full, "/dev/full", healthy, &other];
+    let running = lan.start(&[&[chain.as_str()], &bridge[..], &captures[..]].concat());
+    assert!(lan.transfer_of("192.0.2.2:7000", 2 << 20), "packets pass all the same");
+    let status = paceline(&["ctl", "--control", &socket, "status"]);
+    let said = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}{}", stderr(&status));
+    let output = running.terminate();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("note: cannot write /dev/full: No space left on device"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("digest of all flows"), "the report");
+    let report: Value = serde_json::from_slice(&std::fs::read(&report).expect("JSON")).expect("a report");
+    let again = paceline(&["run", &chain, "--pcap", &other, "--json", "-"]);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("the healthy capture is whole");
+    assert_eq!(again["packets"], report["packets"]);
+}
+
+#[test]
+fn a_full_disk_of_record_takes_no_report() {
+    a_full_disk_takes_no_report("--record", "--out");
+}
+
+#[test]
+fn a_full_disk_of_out_takes_no_report() {
+    a_full_disk_takes_no_report("--out", "--record");
 }
 
 /// A balancer beside the way: clients reach a service by an address that no host has, and the backend's answers come

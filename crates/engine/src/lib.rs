@@ -20,7 +20,7 @@ mod store;
 pub mod strategies;
 mod verify;
 
-pub use chain::checksums::{ChecksumSample, Checksums};
+pub use chain::checksums::{ChecksumSample, Checksums, DecidedBy};
 pub use chain::config::ConfigError;
 pub use chain::registry::{Function, FunctionInfo, Registry};
 pub use chain::undeclared::UndeclaredError;

@@ -21,8 +21,8 @@ pub struct Frame {
     pub link: LinkType,
     /// The entry of the indirection table that its hash points to; 0 where nobody hashed it.
     pub entry: u16,
-    /// Why it was refused where packets enter, for a reason that other packets make: it is malformed then, whatever its
-    /// own bytes say.
+    /// Why it was refused where packets enter, for a reason that its core does not look for, as that other packets make:
+    /// it is malformed then, whatever its own bytes say.
     pub refused: Option<Malformed>,
     pub(crate) place: Place,
 }

@@ -54,6 +54,11 @@ pub(crate) const REFUSED_SHIFT: u32 = 1;
 // The reason's number has the seven bits that the flush leaves.
 const _: () = assert!(wire::Malformed::ALL.len() <= (u8::MAX >> REFUSED_SHIFT) as usize);
 
+/// Whether a receiver is told of a reason: it cannot find those that other packets make, and does not verify checksums.
+pub(crate) fn is_told(why: &wire::Malformed) -> bool {
+    why.is_of_datagrams() || why.is_of_checksums()
+}
+
 /// What the history begins with, numbers in network order.
 ///
 /// ```text

@@ -6,7 +6,7 @@ use zerocopy::big_endian::U16;
 
 use crate::form::{Form, Layout, time_ns};
 use crate::format::{
-    FLUSH, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version, header_offset,
+    FLUSH, MAGIC, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version, header_offset, is_told,
 };
 use crate::layout::ItemLayout;
 use crate::rejected::Rejected;
@@ -181,7 +181,7 @@ fn check_kind(header: &PrefixHeader) -> Result<(LinkType, Option<Malformed>), Re
     let refused = match header.flags {
         0 | FLUSH => None,
         flags => {
-            let reason = Malformed::from_code(flags >> REFUSED_SHIFT).filter(|why| why.is_of_datagrams());
+            let reason = Malformed::from_code(flags >> REFUSED_SHIFT).filter(is_told);
             Some(reason.filter(|_| flags & FLUSH == 0).ok_or(Rejected::Flags)?)
         }
     };

@@ -8,6 +8,7 @@ use zerocopy::IntoBytes;
 use crate::form::Layout;
 use crate::format::{
     FLUSH, HEADER_LEN, MAGIC, MAX_CORES, MAX_RING_ITEMS, PrefixHeader, REFUSED_SHIFT, TableSeed, Version,
+    is_told,
 };
 use crate::layout::ItemLayout;
 
@@ -95,8 +96,8 @@ impl<L: Layout> Sequencer<L> {
     }
 
     /// Takes the next packet, which arrived at `time_ns`: a stamp that never runs back, and a core. If it is malformed for
-    /// a reason that other packets make ([`Malformed::is_of_datagrams`](wire::Malformed::is_of_datagrams)), the
-    /// packet's own core is told so, too.
+    /// a reason that other packets make ([`Malformed::is_of_datagrams`](wire::Malformed::is_of_datagrams)), or for a checksum
+    /// ([`Malformed::is_of_checksums`](wire::Malformed::is_of_checksums)), the packet's own core is told so, too.
     #[inline]
     pub fn next(&mut self, headers: &Headers, time_ns: u64) -> Placed {
         self.remember();
@@ -131,7 +132,7 @@ impl<L: Layout> Sequencer<L> {
         let (stamp, flags, link) = match self.front {
             Front::Packet(stamp, headers) => {
                 // What its receiver finds out itself it is not told.
-                let refused = headers.malformed().filter(|why| why.is_of_datagrams());
+                let refused = headers.malformed().filter(is_told);
                 (stamp, refused.map_or(0, |why| (why as u8) << REFUSED_SHIFT), link.to_pcap())
             }
             Front::Flush(stamp) => (stamp, FLUSH, 0),

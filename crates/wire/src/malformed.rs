@@ -159,6 +159,17 @@ impl Malformed {
         )
     }
 
+    /// Whether a checksum is wrong, which [`parse`](fn@crate::parse) does not find.
+    pub fn is_of_checksums(self) -> bool {
+        matches!(
+            self,
+            Malformed::Ipv4Checksum
+                | Malformed::TcpChecksum
+                | Malformed::UdpChecksum
+                | Malformed::IcmpChecksum
+        )
+    }
+
     /// The reason with number `code`, the inverse of `self as u8`; `None` for 0 (well-formed).
     pub fn from_code(code: u8) -> Option<Malformed> {
         Malformed::ALL.get(usize::from(code).checked_sub(1)?).copied()

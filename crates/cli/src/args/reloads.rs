@@ -10,6 +10,7 @@ use super::card::CardArgs;
 use super::tables::TableArgs;
 use crate::failure::Failure;
 use crate::input::read_chain;
+use crate::output::plural;
 
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Changes on the way")]
@@ -78,6 +79,16 @@ impl ReloadArgs {
             reloads.push(Reload { after, chain, plan });
         }
         Ok(reloads)
+    }
+
+    /// Says which changes did nothing, since no packet came behind them.
+    pub fn tell_unreached(&self, packets: u64) {
+        let reloads = self.reload_at.chunks(2).filter_map(|given| given[0].parse().ok());
+        let reloads = reloads.map(|after: u64| ("--reload-at", after));
+        let cores = self.cores_at.iter().map(|(after, _)| ("--cores-at", *after));
+        for (option, after) in reloads.chain(cores).filter(|(_, after)| *after >= packets) {
+            eprintln!("note: {option} {after} did nothing: no more than {} came", plural(packets, "packet"));
+        }
     }
 
     /// Whether any was given.

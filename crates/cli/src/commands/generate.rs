@@ -12,7 +12,7 @@ use traffic::{Analysis, Digest, FlowShare, Model, Profile};
 use wire::LinkType;
 
 use crate::failure::Failure;
-use crate::output::{Reports, count, kept, percent, plural};
+use crate::output::{Reports, count, keep, percent, plural};
 use crate::progress::{go_on, interruptible};
 
 const MODELS: &str = "\
@@ -183,7 +183,7 @@ fn write(model: &Model, mut writer: CaptureWriter, out: &Path) -> Result<(Profil
     outcome.map_err(Failure::usage)?;
     let profile = analysis.profile();
     if let Err(interrupted) = go_on(&progress.stop) {
-        kept(writer, profile.packets, out).iter().for_each(|kept| eprintln!("note: {kept}"));
+        keep(writer, profile.packets, out).iter().for_each(|kept| eprintln!("note: {kept}"));
         return Err(interrupted);
     }
     writer.finish().map_err(Failure::usage)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use engine::report::TimeRanBack;
 use engine::strategies::SCR;
-use engine::{Chain, Plan, Progress, Registry, Sequenced, Sequencing};
+use engine::{Chain, ChecksumSample, Checksums, Plan, Progress, Registry, Sequenced, Sequencing};
 use io::capture::{CaptureError, CaptureReader, CaptureWriter};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -68,6 +68,8 @@ pub struct Sequence {
     ring_items: usize,
     /// Bytes before each packet.
     prefix_bytes: usize,
+    /// Whether checksums were verified, and why. Packets with wrong ones are malformed for all cores then.
+    checksums: ChecksumSample,
     /// Whether an Ethernet header is before the history.
     ethernet: bool,
     /// The file of each core. They end with a flush, which is not counted.
@@ -94,16 +96,19 @@ struct SequenceFile {
 pub fn command(args: &SequenceArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let mut chain = read_chain(&args.chain, registry)?;
     chain.table_seed = args.table_seed.unwrap_or(chain.table_seed);
+    let mut reader = open_capture(&args.pcap)?;
+    // As `run` does: cores are told which are wrong.
+    let checksums = chain.checksums.decide(&mut reader);
+    chain.checksums = Checksums::decided(&checksums);
     // What cannot be replicated needs no history.
     Plan::new(&chain, SCR, args.cores).map_err(Failure::usage)?;
     let version = args.history_version.map_or(chain.history_version(), HistoryVersionArg::version);
     let sequencing =
         Sequencing::with_version(&chain, version, args.cores, args.ethernet).map_err(Failure::usage)?;
-    let mut reader = open_capture(&args.pcap)?;
     let paths = paths(args)?;
     let reports = Reports::open(&[], None, args.json.as_deref())?;
     let files = paths.into_iter().map(CoreFile::create).collect::<Result<_, _>>()?;
-    let mut job = Job { sequencing, files, packets: 0, bytes: 0 };
+    let mut job = Job { sequencing, files, packets: 0, bytes: 0, checksums };
 
     let progress = interruptible(None);
     let bar = Bar::new(&chain.name, reader.size_bytes());
@@ -152,6 +157,7 @@ struct Job {
     files: Vec<CoreFile>,
     packets: u64,
     bytes: u64,
+    checksums: ChecksumSample,
 }
 
 struct CoreFile {
@@ -239,6 +245,7 @@ impl Job {
             item_bytes,
             ring_items,
             prefix_bytes,
+            checksums: self.checksums,
             ethernet,
             files,
             time_ran_back: TimeRanBack::new(ran_back),
@@ -261,6 +268,7 @@ fn render(sequence: &Sequence) -> String {
         sequence.item_bytes,
         if sequence.ethernet { ", and an Ethernet header" } else { "" },
     );
+    text += &format!("checksums: {}\n", sequence.checksums.describe());
     if let Some(error) = &sequence.error {
         text += &format!("INCOMPLETE, older files are left as they were: {error}\n");
     }

@@ -14,6 +14,7 @@ mod flow;
 mod server;
 mod streams;
 mod subject;
+mod unwritten;
 mod words;
 
 use std::env;
@@ -23,6 +24,7 @@ pub use self::client::{ask, follow};
 pub use self::flow::FlowWords;
 pub use self::server::{Control, Hangups};
 pub use self::subject::{Subject, external};
+pub use self::unwritten::Unwritten;
 pub use self::words::{COUNT, COUNT_MAX, Line, PER_SECOND, Request, program_of};
 
 /// Where the socket is if nobody says.

@@ -14,6 +14,7 @@ use io::filter::Filter;
 use live::ExternalAddresses;
 
 use super::flow::FlowWords;
+use super::unwritten::Unwritten;
 use super::words::{COUNT_MAX, CoreStatus, InterfaceCounts, Status};
 use crate::output::plural;
 use crate::service;
@@ -39,6 +40,8 @@ pub struct Subject {
     pub tap: Arc<Tap>,
     /// Which of the host's addresses are the chain's.
     pub external: ExternalAddresses,
+    /// Captures that could not be written.
+    pub unwritten: Unwritten,
 }
 
 /// Which addresses are a chain's though they may be this host's.
@@ -165,6 +168,7 @@ impl Subject {
             updates: plan.moves_entries().then(|| plan.updates.times().into()),
             cores,
             counters: self.board.read().into_iter().map(InterfaceCounts::new).collect(),
+            unwritten: self.unwritten.read(),
         })
     }
 }

@@ -254,6 +254,9 @@ pub struct Status {
     /// Each interface, in the order of `interfaces`.
     #[serde(default)]
     pub counters: Vec<InterfaceCounts>,
+    /// Captures of the run that could not be written, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unwritten: Vec<String>,
 }
 
 /// Entries of the indirection table that went to other cores while packets came.
@@ -357,6 +360,7 @@ impl Status {
             );
         }
         self.counters.iter().for_each(|interface| text += &interface.text());
+        self.unwritten.iter().for_each(|why| text += &format!("{why}\n"));
         text
     }
 }

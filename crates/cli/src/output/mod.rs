@@ -277,6 +277,16 @@ fn absolute(path: &Path) -> Option<PathBuf> {
     Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
+/// Where packets are of a run that did not reach its end: beside the output, if a whole one would have replaced it.
+pub fn kept((packets, what): (u64, &str), partial: Option<&Path>, name: &str) -> String {
+    let written = plural(packets, what);
+    match partial {
+        None => format!("{written} written to {name}"),
+        Some(_) if packets == 0 => format!("no {what} for {name}, which is left as it was"),
+        Some(partial) => format!("{written} kept in {}; {name} is left as it was", partial.display()),
+    }
+}
+
 /// Writes to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
@@ -289,14 +299,9 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Leaves an output as it was, and the packets of a command that did not reach its end beside it; says where. `None` where
 /// writing failed, which the writer told of itself.
-pub fn kept(mut writer: CaptureWriter, packets: u64, output: &Path) -> Option<String> {
+pub fn keep(mut writer: CaptureWriter, packets: u64, output: &Path) -> Option<String> {
     writer.flush().ok()?;
-    let (name, count) = (name_of_output(output), plural(packets, "packet"));
-    Some(match writer.partial() {
-        None => format!("{count} written to {name}"),
-        Some(_) if packets == 0 => format!("no packet for {name}, which is left as it was"),
-        Some(partial) => format!("{count} kept in {}; {name} is left as it was", partial.display()),
-    })
+    Some(kept((packets, "packet"), writer.partial(), &name_of_output(output)))
 }
 
 /// Says what a capture is that is written under the name of another format.

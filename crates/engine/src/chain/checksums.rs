@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checksums {
-    /// As with `Verify` or `Ignore`: the first packets of a capture decide. Cores whose packets come from elsewhere
-    /// ignore.
+    /// As with `Verify` or `Ignore`: the first packets of a capture decide. Packets that come from elsewhere are not
+    /// verified.
     #[default]
     Auto,
     /// They are malformed.
@@ -23,12 +23,27 @@ pub enum Checksums {
     Ignore,
 }
 
+/// Who decided whether checksums are verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecidedBy {
+    /// The chain file; on interfaces its default is not to.
+    #[default]
+    Chain,
+    /// The first packets of the capture.
+    Capture,
+    /// Who put history before the packets. It says which ones are wrong, and not whether it verified.
+    Sequencer,
+}
+
 /// The checksums of a capture's first packets, and what was decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChecksumSample {
     /// Whether packets with wrong checksums count as malformed.
     pub verified: bool,
-    /// Packets looked at; 0 where the chain file decides.
+    /// Who decided.
+    pub decided_by: DecidedBy,
+    /// Packets looked at; 0 where others decide.
     pub sampled: u64,
     /// Of these, packets whose checksums are all here and right.
     pub right: u64,
@@ -55,12 +70,13 @@ impl Checksums {
                 sample.add(wire::verify(record.data, &headers));
             });
             sample.verified = sample.is_mostly_right();
+            sample.decided_by = DecidedBy::Capture;
         }
         sample
     }
 
     /// What was decided, to be passed on.
-    pub(crate) fn decided(sample: &ChecksumSample) -> Checksums {
+    pub fn decided(sample: &ChecksumSample) -> Checksums {
         if sample.verified { Checksums::Verify } else { Checksums::Ignore }
     }
 }
@@ -92,7 +108,11 @@ impl ChecksumSample {
         let verifiable = self.right + self.wrong;
         let share = |part: u64| format!("{:.1}%", 100.0 * part as f64 / verifiable.max(1) as f64);
         let why = match verifiable {
-            0 if self.sampled == 0 => "as the chain file says".to_owned(),
+            _ if self.decided_by == DecidedBy::Chain => "as the chain file says".to_owned(),
+            _ if self.decided_by == DecidedBy::Sequencer => {
+                "the sequencer decides, and says which are wrong".to_owned()
+            }
+            0 if self.sampled == 0 => "there is no packet".to_owned(),
             0 => format!("none in the first {} packets", self.sampled),
             _ if self.left_to_card > 0 => format!(
                 "of the first {verifiable}, {} are right and {} were left to the sender's network card",

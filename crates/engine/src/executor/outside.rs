@@ -7,7 +7,7 @@ use io::capture::CaptureReader;
 use sequencer::{Kind, Version};
 
 use crate::chain::Chain;
-use crate::chain::checksums::{ChecksumSample, Checksums};
+use crate::chain::checksums::{ChecksumSample, Checksums, DecidedBy};
 use crate::executor::cores::Before;
 use crate::executor::input::Progress;
 use crate::executor::leaving::Watch;
@@ -93,14 +93,14 @@ impl ExternalPackets {
         Some(Kind { version, table_seed })
     }
 
-    /// The chain as cores run it on these packets, with what was decided about checksums. Files say nothing of what their
-    /// sequencer verified: with `auto`, neither it nor the cores do. The seed of tables is that of the hashes in the
+    /// The chain as cores run it on these packets, with what was decided about checksums. Of files their sequencer
+    /// decided, and says which packets are wrong: see below. The seed of tables is that of the hashes in the
     /// files, if there are any: who sends them can fill tables as he likes anyway.
     pub(crate) fn decided(&mut self, chain: &Chain) -> (Chain, ChecksumSample) {
         let sample = match self {
             ExternalPackets::Capture(reader, _) => chain.checksums.decide(reader),
             ExternalPackets::Files(_) => {
-                ChecksumSample { verified: chain.checksums == Checksums::Verify, ..ChecksumSample::default() }
+                ChecksumSample { decided_by: DecidedBy::Sequencer, ..ChecksumSample::default() }
             }
         };
         // What a sequencer refused is refused, whatever the chain says here: the other cores are told so, too.

@@ -75,6 +75,19 @@ impl CommentedWriter {
         self.writer.append(&[&block(pcapng::ENHANCED_PACKET, &body)])
     }
 
+    /// As [`CaptureWriter::partial`].
+    pub fn partial(&self) -> Option<&Path> {
+        self.writer.partial()
+    }
+
+    /// Writes out all packets added so far.
+    ///
+    /// # Errors
+    /// As [`CaptureWriter::flush`].
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        self.writer.flush()
+    }
+
     /// Writes out the rest and gives the output its name.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub fn raw(bytes: &[u8], form: Form) -> Option<Raw> {
     let is_flush = flags? == 1;
     let refused = flags? as u8 >> 1;
     // Reasons that other packets make, and only of a packet.
-    let is_told = matches!(refused, 0 | 11 | 24..=30) && (refused == 0 || flags? & 1 == 0);
+    let is_told = matches!(refused, 0 | 11 | 19..=22 | 24..=30) && (refused == 0 || flags? & 1 == 0);
     let number = if form.version == Version::Headers { 1 } else { 2 };
     let is_known = magic? == 0x504c_4849 && version? == number && is_told;
     let (seq, time_ns, layout) = (big_endian(8, 8)?, big_endian(16, 8)?, big_endian(24, 8)?);

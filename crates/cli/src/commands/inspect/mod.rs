@@ -37,7 +37,7 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
     let reports = Reports::open(&[&args.pcap], None, args.json.as_deref())?;
     let mut reader = open_capture(&args.pcap)?;
     let progress = interruptible(None);
-    let verified = Checksums::Auto.decide(&mut reader).verified;
+    let ChecksumSample { verified, decided_by, .. } = Checksums::Auto.decide(&mut reader);
     let Analysed { profile, oddities, checksums, fragments, error: input_error } =
         analyse(reader, args.window, verified, &progress)?;
     let input_error = match input_error {
@@ -50,7 +50,7 @@ pub fn command(args: &InspectArgs, _: &Registry) -> Result<ExitCode, Failure> {
         oddities: oddities.sentences(),
         skipped: skipped(&oddities.remarks),
         time_ran_back: TimeRanBack::new(oddities.ran_back),
-        checksums: ChecksumSample { verified, ..checksums },
+        checksums: ChecksumSample { verified, decided_by, ..checksums },
         fragments,
         complete: input_error.is_none(),
         error: input_error.as_ref().map(CaptureError::to_string),

@@ -18,7 +18,7 @@ use wire::LinkType;
 use crate::args::{PortOf, Ports, ProgramArgs, run_test};
 use crate::failure::Failure;
 use crate::input::{open_capture, tell_remarks};
-use crate::output::{Reports, count, heading, kept, plural, table};
+use crate::output::{Reports, count, heading, keep, plural, table};
 use crate::progress::{go_on, interruptible};
 
 #[derive(Args)]
@@ -256,7 +256,7 @@ fn capture(
         if let Err(interrupted) = go_on(&progress.stop) {
             let kept = writer
                 .zip(args.out.as_deref())
-                .and_then(|(writer, out)| kept(writer, counts.packets_out, out));
+                .and_then(|(writer, out)| keep(writer, counts.packets_out, out));
             kept.iter().for_each(|kept| eprintln!("note: {kept}"));
             return Err(interrupted);
         }

@@ -30,8 +30,8 @@ use super::metrics::{listen, serve_on};
 use super::opening;
 use super::options::{OnDeathArg, Place, PollArg, RunArgs, SocketArg, TAP, Way};
 use super::record::Recorded;
-use crate::control::{Control, Hangups, Subject, default_path, external};
-use crate::failure::Failure;
+use crate::control::{Control, Hangups, Subject, Unwritten, default_path, external};
+use crate::failure::{Failure, Failures};
 use crate::input::read_chain;
 use crate::output::{Reports, check_outputs, plural, tell_format};
 use crate::progress::interruptible;
@@ -136,6 +136,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     let _server = server.map(|(listener, telemetry)| serve_on(listener, telemetry)).transpose()?;
     let timeline = Page::follow(document.as_ref(), telemetry.as_ref());
     let progress = interruptible(telemetry);
+    let unwritten = Unwritten::default();
     let subject = Arc::new(Subject {
         registry: registry.clone(),
         progress: Arc::clone(&progress),
@@ -146,6 +147,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         reloads: AtomicU64::new(0),
         tap: ports[0].tap(),
         external,
+        unwritten: unwritten.clone(),
     });
     let _control = control(args.live.control.as_deref(), &subject)?;
     hangups.reload(Arc::clone(&subject));
@@ -167,6 +169,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
     // From here on, whatever happens but a good end.
     ports.iter_mut().for_each(|port| port.outlive(true));
     let guests = (mem::take(&mut opened.guests), ports[0].frames());
+    let mut failures = Failures::default();
     let outcome = match (came_in, left) {
         (None, None) if plan.has_own_ports => {
             let table = opening::table(ports);
@@ -174,9 +177,10 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         }
         (None, None) => run_live(&chain, plan, &mut ports[0], guests, &progress),
         _ => {
-            let mut recorded = Recorded::new(&mut ports[0], came_in, left)?;
+            let mut recorded = Recorded::new(&mut ports[0], came_in, left, unwritten)?;
             let outcome = run_live(&chain, plan, &mut recorded, guests, &progress);
-            recorded.finish()?;
+            // The report comes all the same.
+            failures.of(recorded.finish());
             outcome
         }
     };
@@ -206,8 +210,8 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
         timeline,
         ..RunReport::new(chain, plan, &outcome)
     };
-    document.map(|document| document.write(&report)).transpose()?;
-    reports.write(&report, &report.text(None))?;
+    failures.of(document.map_or(Ok(()), |document| document.write(&report)));
+    failures.of(reports.write(&report, &report.text(None)));
     let (frames, at_home) = (ports[0].frames(), LivePort::at_home(ports));
     if at_home != frames {
         return Err(Failure::defect(format!(
@@ -215,7 +219,7 @@ pub fn command(args: &RunArgs, place: &Place<'_>, registry: &Registry) -> Result
             frames - at_home
         )));
     }
-    Ok(ExitCode::SUCCESS)
+    failures.first().map(|()| ExitCode::SUCCESS)
 }
 
 /// An interface, and that it is a TAP interface if it is one.

@@ -25,10 +25,10 @@ use wire::LinkType;
 use self::document::Page;
 use self::metrics::serve;
 pub use self::options::RunArgs;
-use self::trace::{Tracer, Tracing};
+use self::trace::Tracer;
 use crate::args::{self, Packets, Setting, TableArgs};
 use crate::drops::DropsFile;
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::{Failure, Failures, INTERRUPTED};
 use crate::input::open_capture;
 use crate::output::{Reports, check_outputs, kept, name_of_output, plural};
 use crate::progress::{Bar, interruptible};
@@ -106,9 +106,9 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            if let Some(kept) = out.and_then(Output::keep) {
-                eprintln!("note: {kept}");
-            }
+            // What has failed tells so itself.
+            let kept = [out.map(Output::keep), drops.map(DropsFile::keep)].into_iter().flatten();
+            kept.filter_map(Result::ok).flatten().for_each(|kept| eprintln!("note: {kept}"));
             return Err(Failure::of_run(error));
         }
     };
@@ -116,28 +116,33 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
         // Not one packet could be read: there is nothing to report.
         return outcome.input_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(Failure::usage(error)));
     }
-    let written = match out {
-        None => None,
-        // The output is for whole answers: an older one is not overwritten by a part of one.
-        Some(out) if outcome.input_error.is_some() || outcome.stopped => out.keep(),
-        Some(out) => Some(out.finish()?),
-    };
+    args.reload.tell_unreached(outcome.packets);
+    // Outputs are for whole answers: an older one is not overwritten by a part of one.
+    let is_whole = outcome.input_error.is_none() && !outcome.stopped;
+    let mut failures = Failures::default();
+    let written = out.map(|out| if is_whole { out.finish().map(Some) } else { out.keep() });
+    let written = written.and_then(|written| failures.of(written)).flatten();
 
     let last = reloads[..outcome.reloads.len()].last();
     let (chain, plan) = last.map_or((&chain, &plan), |last| (&last.chain, &last.plan));
     let timeline = timeline.map(Timeline::finish);
     let report = RunReport { timeline, ..RunReport::new(chain, plan, &outcome) };
-    document.map(|document| document.write(&report)).transpose()?;
+    failures.of(document.map_or(Ok(()), |document| document.write(&report)));
     if let Some(written) = written.as_ref().filter(|_| !reports.shows_text() && !report.complete) {
         eprintln!("note: {written}");
     }
-    let dropped = drops.map(|drops| drops.finish(0, "--drops-per-second", per_second)).transpose()?;
+    let dropped = drops.map(|drops| match is_whole {
+        true => drops.finish(0, "--drops-per-second", per_second).map(Some),
+        false => drops.keep(),
+    });
+    let dropped = dropped.and_then(|dropped| failures.of(dropped)).flatten();
     let dropped = dropped.map(|dropped| dropped + "\n").unwrap_or_default();
     if !reports.shows_text() && !dropped.is_empty() {
         eprint!("note: {dropped}");
     }
-    let traced = tracer.map(Tracing::finish).transpose()?.unwrap_or_default();
-    reports.write(&report, &(traced + &report.text(written.as_deref()) + &dropped))?;
+    let traced = tracer.and_then(|tracer| failures.of(tracer.finish())).unwrap_or_default();
+    failures.of(reports.write(&report, &(traced + &report.text(written.as_deref()) + &dropped)));
+    failures.first()?;
     exit_status(outcome)
 }
 
@@ -227,9 +232,10 @@ impl<'a> Output<'a> {
     }
 
     /// Leaves the output as it was and the packets of a run that did not reach its end beside it, and
-    /// says where. `None` where nothing was begun, or has failed and told so itself.
-    fn keep(self) -> Option<String> {
-        let (writer, _) = self.writer?;
-        kept(writer, self.packets, self.path)
+    /// says where, if any was begun.
+    fn keep(self) -> Result<Option<String>, Failure> {
+        let Some((mut writer, _)) = self.writer else { return Ok(None) };
+        writer.flush().map_err(Failure::usage)?;
+        Ok(Some(kept((self.packets, "packet"), writer.partial(), &name_of_output(self.path))))
     }
 }

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use io::capture::CaptureWriter;
+use io::capture::{CaptureError, CaptureWriter};
 use io::{Closed, Fate, Foreign, Frame, Port, Queue, Received, Reference, StampClock, Waiting};
 use wire::LinkType;
 
+use crate::control::Unwritten;
 use crate::failure::Failure;
 
 /// A port whose packets are written down.
@@ -16,7 +17,9 @@ pub struct Recorded<'a, P> {
     left: Option<CaptureWriter>,
     /// Frames at the front of those that are to be sent which were written already, and not taken.
     written: usize,
-    failed: Option<Failure>,
+    /// The first failure.
+    failed: Option<CaptureError>,
+    unwritten: Unwritten,
 }
 
 impl<'a, P: Port> Recorded<'a, P> {
@@ -25,32 +28,45 @@ impl<'a, P: Port> Recorded<'a, P> {
         port: &'a mut P,
         came_in: Option<&Path>,
         left: Option<&Path>,
+        unwritten: Unwritten,
     ) -> Result<Recorded<'a, P>, Failure> {
         let create = |path: &Path| CaptureWriter::create(path, LinkType::Ethernet).map_err(Failure::usage);
         let (came_in, left) = (came_in.map(create).transpose()?, left.map(create).transpose()?);
-        Ok(Recorded { port, came_in, left, written: 0, failed: None })
+        Ok(Recorded { port, came_in, left, written: 0, failed: None, unwritten })
     }
 
-    /// Gives the captures their names.
+    /// Gives the captures their names, one though the other has failed.
     ///
     /// # Errors
-    /// A packet could not be written; the run went on without.
+    /// The first packet that could not be written; the run went on without.
     pub fn finish(self) -> Result<(), Failure> {
-        if let Some(failed) = self.failed {
-            return Err(failed);
+        let Recorded { came_in, left, mut failed, unwritten, .. } = self;
+        for writer in [came_in, left].into_iter().flatten() {
+            if let Err(error) = writer.finish() {
+                note(error, &mut failed, &unwritten);
+            }
         }
-        let mut writers = [self.came_in, self.left].into_iter().flatten();
-        writers.try_for_each(|writer| writer.finish().map_err(Failure::usage))
+        failed.map_or(Ok(()), |error| Err(Failure::usage(error)))
     }
 }
 
 /// Writes a packet, and no more once that failed.
-fn write(to: &mut Option<CaptureWriter>, failed: &mut Option<Failure>, frame: &Frame, bytes: &[u8]) {
+fn write(
+    to: &mut Option<CaptureWriter>,
+    (failed, unwritten): (&mut Option<CaptureError>, &Unwritten),
+    frame: &Frame,
+    bytes: &[u8],
+) {
     let Some(writer) = to else { return };
     if let Err(error) = writer.write(frame.stamp.time_ns, frame.wire_len, bytes) {
-        *failed = Some(Failure::usage(error));
+        note(error, failed, unwritten);
         *to = None;
     }
+}
+
+fn note(error: CaptureError, failed: &mut Option<CaptureError>, unwritten: &Unwritten) {
+    unwritten.add(&error);
+    failed.get_or_insert(error);
 }
 
 impl<P: Port> Port for Recorded<'_, P> {
@@ -58,7 +74,8 @@ impl<P: Port> Port for Recorded<'_, P> {
         let before = frames.len();
         let received = self.port.receive(frames, max);
         for frame in &frames[before..] {
-            write(&mut self.came_in, &mut self.failed, frame, self.port.bytes(frame));
+            let failed = (&mut self.failed, &self.unwritten);
+            write(&mut self.came_in, failed, frame, self.port.bytes(frame));
         }
         received
     }
@@ -86,7 +103,8 @@ impl<P: Port> Port for Recorded<'_, P> {
     fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {
         for (frame, fate) in frames.iter().zip(fates).skip(self.written) {
             if matches!(fate, Fate::Forward | Fate::TransmitBack) {
-                write(&mut self.left, &mut self.failed, frame, self.port.bytes(frame));
+                let failed = (&mut self.failed, &self.unwritten);
+                write(&mut self.left, failed, frame, self.port.bytes(frame));
             }
         }
         let offered = frames.len();

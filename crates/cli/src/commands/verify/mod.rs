@@ -81,6 +81,7 @@ pub fn command(args: &VerifyArgs, registry: &Registry) -> Result<ExitCode, Failu
     if let Some(error) = verified.input_error.take_if(|_| nothing_read) {
         return Err(Failure::usage(error));
     }
+    args.reload.tell_unreached(verified.packets);
     let last = reloads[..verified.reloads.len()].last();
     let (chain, plan) = last.map_or((chain, plan), |last| (last.chain.clone(), last.plan.clone()));
     reports.write(&VerifyReport::new(&chain, &plan, &verified), &text::render(&chain, &plan, &verified))?;

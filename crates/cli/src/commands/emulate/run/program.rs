@@ -15,7 +15,7 @@ use super::args::RunArgs;
 use super::report::{Departures, Run};
 use crate::args::{Ports, Source, read_program, run_test};
 use crate::failure::Failure;
-use crate::output::{kept, plural};
+use crate::output::{keep, plural};
 use crate::progress::go_on;
 
 pub fn run(args: &RunArgs, path: &Path, source: &Source, stop: &AtomicBool) -> Result<Run, Failure> {
@@ -118,7 +118,7 @@ impl<'a> Watching<'a> {
     /// Leaves what left beside the output, and says where.
     fn keep(self, out: Option<&Path>) {
         if let (Some(writer), Some(out)) = (self.writer, out) {
-            kept(writer, self.written, out).iter().for_each(|kept| eprintln!("note: {kept}"));
+            keep(writer, self.written, out).iter().for_each(|kept| eprintln!("note: {kept}"));
         }
     }
 

@@ -50,8 +50,8 @@ pub struct Sequenced<'a> {
 
 impl Sequencing {
     /// For `cores` cores that run `chain`, with history of the newest version that the chain can have; with an outer
-    /// Ethernet header before it or without. Checksums are verified only if the chain says `verify`: whoever receives the
-    /// files has nothing but the chain to know it by.
+    /// Ethernet header before it or without. Checksums are verified only if the chain says `verify`; what
+    /// [`Checksums::decide`](crate::Checksums::decide) made of `auto` is put there before. Prefixes say which are wrong.
     ///
     /// # Errors
     /// [`CoresOutOfRange`].
