@@ -126,41 +126,41 @@ fn dialects_are_named() {
 
 #[test]
 fn damage_is_described() {
-    let cut = "is cut short: a packet record at byte 24 needs 20 bytes and 18 are there; the 0 packets";
+    let cut = "is cut short: a packet record at byte 24 needs 20 bytes and 18 are there; no packet";
     assert_eq!(described(samples::pcap_micro_little().bytes[..42].to_vec(), &[]), cut);
 
     let pcap = samples::pcap_micro_little();
     let captured = pcap.borders[0].0 + 8;
     assert_eq!(
         described(pcap.bytes, &[(captured, 0xff), (captured + 3, 0xff)]),
-        "is damaged at byte 32: expected a captured length of at most 262144, found 4278190335; the 0 packets"
+        "is damaged at byte 32: expected a captured length of at most 262144, found 4278190335; no packet"
     );
 
     let sample = samples::pcapng_blocks();
     let (header, packet) = (sample.borders[0].0, sample.borders[4].0);
     let bytes = || sample.bytes.clone();
     for (changes, expected) in [
-        (vec![(8, 0)], "at byte 8: expected the byte-order magic 1a2b3c4d, found 003c2b1a; the 0"),
+        (vec![(8, 0)], "at byte 8: expected the byte-order magic 1a2b3c4d, found 003c2b1a"),
         (
             vec![(header + 4, 8)],
-            "at byte 32: expected a block length of at least 12 and a multiple of 4, found 8; the 0",
+            "at byte 32: expected a block length of at least 12 and a multiple of 4, found 8",
         ),
         (
             vec![(header + 4, 22)],
-            "at byte 32: expected a block length of at least 12 and a multiple of 4, found 22; the 0",
+            "at byte 32: expected a block length of at least 12 and a multiple of 4, found 22",
         ),
-        (vec![(header + 16, 24)], "at byte 44: expected the block's length, 20, again, found 24; the 0"),
+        (vec![(header + 16, 24)], "at byte 44: expected the block's length, 20, again, found 24"),
         (
             vec![(packet + 6, 0xff)],
-            "at byte 148: expected a block of type 6 with a length of 32 to 1048576, found 16711732; the 0",
+            "at byte 148: expected a block of type 6 with a length of 32 to 1048576, found 16711732",
         ),
         (
             vec![(packet + 8, 3)],
-            "at byte 144: expected a packet of one of the section's 3 interfaces, found interface 3; the 0",
+            "at byte 144: expected a packet of one of the section's 3 interfaces, found interface 3",
         ),
-        (vec![(packet + 21, 1)], "at byte 164: expected a captured length of at most 20, found 261; the 0"),
+        (vec![(packet + 21, 1)], "at byte 164: expected a captured length of at most 20, found 261"),
     ] {
-        let expected = format!("is damaged {expected} packets");
+        let expected = format!("is damaged {expected}; no packet");
         assert_eq!(described(bytes(), &changes), expected);
     }
 }

@@ -146,11 +146,10 @@ fn shuffle(placement: &mut Placement, seed: u64, balancer: &Balancer) {
     for (shard, owner) in owners.filter(|(shard, _)| !balancer.is_pinned(*shard)) {
         *owner = is_drawn(draw(0, shard)).map_or(*owner, |draw| (draw % cores) as u16);
     }
-    for (shard, ratio) in placement.ratios.iter_mut().enumerate() {
-        *ratio = is_drawn(draw(1, shard)).map_or(*ratio, |draw| (draw % (most + 1)) as u8);
-    }
-    for (shard, mask) in placement.masks.iter_mut().enumerate() {
-        *mask = is_drawn(draw(3, shard)).map_or(*mask, |draw| (draw % most) as u8);
+    for (shard, (ratio, mask)) in placement.ratios.iter_mut().zip(&mut placement.masks).enumerate() {
+        if let Some(drawn) = is_drawn(draw(1, shard)) {
+            (*ratio, *mask) = ((drawn % (most + 1)) as u8, (draw(3, shard) % most) as u8);
+        }
     }
     for (core, offloader) in placement.offloaders.iter_mut().enumerate() {
         if let Some(draw) = is_drawn(draw(2, core)) {
