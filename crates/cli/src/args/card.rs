@@ -39,7 +39,7 @@ pub struct CardArgs {
     /// latter is there in builds with the feature `highs`
     #[arg(long, value_name = "SOLVER", value_parser = solver)]
     pub solver: Option<Solver>,
-    /// How long such a solver may take; without an answer by then the old placement stays in force [default: 50, or the period if
+    /// How long `highs` may take; without an answer by then the old placement stays in force [default: 50, or the period if
     /// that is shorter]
     #[arg(long, value_name = "MS", value_parser = positive, requires = "solver")]
     pub solver_deadline_ms: Option<f64>,
@@ -108,7 +108,15 @@ impl CardArgs {
                 plan.strategy.name()
             )));
         }
-        let Solver::Beside(kind) = solver else { return Ok(None) };
+        let Solver::Beside(kind) = solver else {
+            return match self.solver_deadline_ms {
+                None => Ok(None),
+                Some(_) => Err(Failure::usage(
+                    "`greedy` decides at once, where packets enter, and has no deadline\n\
+                     Leave out --solver-deadline-ms, or use `--solver highs`.",
+                )),
+            };
+        };
         let Every::Period(period_ns) = plan.rebalancing.unwrap_or_default().every else {
             return Err(Failure::usage(
                 "with --move-every cores are drawn at random, and no solver is asked\n\
@@ -118,7 +126,7 @@ impl CardArgs {
         };
         let deadline_ns = match self.solver_deadline_ms {
             None => SOLVER_DEADLINE_NS.min(period_ns),
-            Some(ms) => (ms * 1e6) as u64,
+            Some(ms) => ((ms * 1e6) as u64).max(1),
         };
         if deadline_ns > period_ns {
             return Err(Failure::usage(format!(
@@ -178,4 +186,76 @@ fn positive(text: &str) -> Result<f64, String> {
 fn milliseconds(text: &str) -> Result<f64, String> {
     let ms: f64 = text.parse().map_err(|_| "not a number of milliseconds".to_owned())?;
     if (0.0..=1e9).contains(&ms) { Ok(ms) } else { Err("must be 0 to 1000000000".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use engine::Registry;
+    use engine::strategies::{DYSSECT, RSS};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        card: CardArgs,
+    }
+
+    fn card(options: &[&str]) -> Result<CardArgs, String> {
+        let line = Line::try_parse_from([&["paceline"], options].concat());
+        line.map(|line| line.card).map_err(|error| error.to_string())
+    }
+
+    fn plan(strategy: &'static dyn Strategy, card: &CardArgs) -> Result<Plan, String> {
+        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"ddos\"", &Registry::stock());
+        card.plan(&chain.expect("a chain"), strategy, 2).map_err(|failure| failure.to_string())
+    }
+
+    /// Options with a solver that any build has.
+    fn beside(options: &[&str]) -> CardArgs {
+        let card = card(&[&["--solver", "greedy"], options].concat());
+        let kind = SolverKind { name: "beside", make: |_| unreachable!("nothing runs") };
+        CardArgs { solver: Some(Solver::Beside(kind)), ..card.expect("options") }
+    }
+
+    fn deadline(options: &[&str]) -> Duration {
+        let plan = plan(DYSSECT, &beside(options)).expect("a plan");
+        plan.solving.expect("a solver").deadline
+    }
+
+    #[test]
+    fn a_solver_has_half_a_period_or_what_it_is_given() {
+        assert_eq!(deadline(&[]), Duration::from_millis(50));
+        assert_eq!(deadline(&["--rebalance-ms", "10"]), Duration::from_millis(10), "no longer than a period");
+        assert_eq!(deadline(&["--solver-deadline-ms", "100"]), Duration::from_millis(100), "a whole period");
+        assert_eq!(deadline(&["--solver-deadline-ms", "0.0000001"]), Duration::from_nanos(1));
+        let greedy = card(&["--solver", "greedy"]).expect("options");
+        assert!(plan(DYSSECT, &greedy).expect("a plan").solving.is_none(), "the controller itself");
+    }
+
+    #[test]
+    fn options_that_no_solver_can_follow_are_refused() {
+        for (options, why) in [
+            (&["--solver", "simplex"][..], "must be `greedy` or `highs`"),
+            (&["--solver-deadline-ms", "5"], "--solver <SOLVER>"),
+            (&["--solver", "greedy", "--solver-deadline-ms", "0"], "must be above 0"),
+            #[cfg(not(feature = "highs"))]
+            (&["--solver", "highs"], "build it with `--features highs`"),
+        ] {
+            let said = card(options).map(|_| ()).expect_err(why);
+            assert!(said.contains(why), "{said}");
+        }
+        let greedy = card(&["--solver", "greedy", "--solver-deadline-ms", "5"]).expect("options");
+        for (strategy, card, why) in [
+            (DYSSECT, greedy, "`greedy` decides at once"),
+            (RSS, beside(&[]), "strategy `rss` has no shards"),
+            (DYSSECT, beside(&["--move-every", "37"]), "no solver is asked"),
+            (DYSSECT, beside(&["--solver-deadline-ms", "100.1"]), "longer than the 100 ms"),
+            (DYSSECT, beside(&["--rebalance-ms", "1", "--solver-deadline-ms", "2"]), "longer than the 1 ms"),
+        ] {
+            let said = plan(strategy, &card).map(|_| ()).expect_err(why);
+            assert!(said.contains(why), "{said}");
+        }
+    }
 }
