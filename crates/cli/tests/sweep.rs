@@ -49,6 +49,7 @@ fn a_folder_is_swept_once_and_gone_on_with() {
     let again = sweep(&captures, &["--mutate", "1", "--out", &out, "--resume"]);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert_eq!(json(&again)["outcomes"], summary["outcomes"]);
+    assert!(!stderr(&again).contains("other options"), "{}", stderr(&again));
     assert_eq!(lines(), before, "nothing was compared again");
 }
 
@@ -63,6 +64,9 @@ fn cores_can_be_simulated() {
     assert!(lines.lines().all(|line| line.contains(r#""simulated":true"#)), "{lines}");
     let on_threads = sweep(&["captures/edge.pcap"], &["--resume", "--out", &out]);
     assert_eq!(json(&on_threads)["runs"], 2 * lines.lines().count(), "both");
+    let said =
+        format!("{} comparisons in {out}/runs.jsonl were made with other options", lines.lines().count());
+    assert!(stderr(&on_threads).contains(&said), "{}", stderr(&on_threads));
 }
 
 #[test]

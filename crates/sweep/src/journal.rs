@@ -94,6 +94,11 @@ impl Row {
 }
 
 impl Question {
+    /// Whether this question asks for a comparison.
+    pub fn asks_for(&self, row: &Row) -> bool {
+        self.find(row).is_some()
+    }
+
     /// Where a comparison is in this question, if it is.
     pub(crate) fn find(&self, row: &Row) -> Option<At> {
         let source = self.sources.iter().position(|source| source.name() == row.capture)?;

@@ -57,12 +57,24 @@ pub fn command(args: &SweepArgs, registry: &Registry) -> Result<ExitCode, Failur
         ))
     };
     fs::create_dir_all(&args.out).map_err(cannot_write)?;
-    let (mut summary, mut known) = (Summary::new(), 0);
-    let mut journal = Journal::open(&args.out.join("runs.jsonl"), args.resume, &mut |row| {
-        known += row.runs;
+    let (mut summary, mut known, mut others) = (Summary::new(), 0, 0);
+    let path = args.out.join("runs.jsonl");
+    let mut journal = Journal::open(&path, args.resume, &mut |row| {
+        match question.asks_for(&row) {
+            true => known += row.runs,
+            false => others += row.runs,
+        }
         summary.add(&row);
     })
     .map_err(Failure::usage)?;
+    if others > 0 {
+        eprintln!(
+            "note: {} in {} were made with other options, captures or chains, and are counted, too\n\
+             For figures of this sweep alone name another folder with --out.",
+            plural(others, "comparison"),
+            path.display()
+        );
+    }
     let done = journal.done().clone();
     let limits = limits(args);
     let progress = interruptible(None);
