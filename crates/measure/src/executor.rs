@@ -137,7 +137,7 @@ fn lead(
         let now = Instant::now();
         match turn {
             Sequenced::End => return Ok(()),
-            Sequenced::Idle | Sequenced::Full(_) => hint::spin_loop(),
+            Sequenced::Idle | Sequenced::Full(_) | Sequenced::Untold => hint::spin_loop(),
             Sequenced::Packets(packets) => {
                 let busy_ns = (now - before).as_nanos() as u64;
                 sequencer.busy_ns += busy_ns;
@@ -171,6 +171,9 @@ pub(crate) const SLICE_TURNS_NS: u64 = 2_000;
 /// How long a virtual core waits before it looks again where nothing says when there will be something, ns.
 const LOOK_NS: u64 = 500;
 
+/// How long cores may take no step while the sequencer waits for them, ns: more than the time of a batch, or that of a change.
+const STUCK_NS: u64 = 10_000_000;
+
 /// One virtual core: its station, its clock, and who says how long a batch took.
 pub(crate) struct VirtualCore<'a, M> {
     pub(crate) station: Station<'a, VirtualClock>,
@@ -184,6 +187,10 @@ pub(crate) struct VirtualSequencer<'a, M> {
     pub(crate) clock: VirtualClock,
     pub(crate) meter: &'a mut M,
     pub(crate) state: State,
+    /// Steps of all cores when it last found the history full.
+    pub(crate) steps: u64,
+    /// Since when there are no more, ns.
+    pub(crate) since_ns: u64,
 }
 
 /// How it stands with a virtual sequencer.
@@ -196,6 +203,19 @@ pub(crate) enum State {
     Waits,
     /// It has passed all packets on.
     Over,
+}
+
+/// Why a virtual sequencer does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Its slice is over.
+    Slice,
+    /// The queue of this core has no room.
+    Full(usize),
+    /// The history has none, until some core has come further.
+    Untold,
+    /// It has passed all packets on.
+    End,
 }
 
 /// All cores on this thread, in turn, each with its own clock: always the one whose clock is least, until
@@ -217,8 +237,19 @@ pub(crate) fn run_virtual<M: Meter>(
                 let until_ns = first.clock.now_ns() + slice_ns;
                 if first.core.front.deals() {
                     first.deal_until(until_ns);
-                } else if let Some(core) = first.run_until(until_ns) {
-                    first.wait_for(&cores[core].clock, is_over[core]);
+                } else {
+                    match (first.run_until(until_ns), next) {
+                        (Stop::Full(core), _) => first.wait_for(&cores[core].clock, is_over[core]),
+                        (Stop::Untold, Some(core)) => {
+                            let steps = cores.iter().map(|core| core.station.steps()).sum();
+                            if first.is_stuck(steps) {
+                                return Err(TrialError::NoRoom);
+                            }
+                            first.wait_for(&cores[core].clock, false);
+                        }
+                        (Stop::Untold, None) => return Err(TrialError::NoRoom),
+                        (Stop::Slice | Stop::End, _) => {}
+                    }
                 }
                 if first.core.is_mute {
                     return Err(TrialError::Untold);
@@ -299,7 +330,7 @@ impl<M: Meter> VirtualSequencer<'_, M> {
         loop {
             match self.core.turn() {
                 Sequenced::Packets(_) => {}
-                Sequenced::Idle | Sequenced::Full(_) => return,
+                Sequenced::Idle | Sequenced::Full(_) | Sequenced::Untold => return,
                 Sequenced::End => {
                     self.state = State::Over;
                     return;
@@ -313,20 +344,20 @@ impl<M: Meter> VirtualSequencer<'_, M> {
         (self.core.front.deals() && self.state != State::Over).then(|| self.clock.now_ns())
     }
 
-    /// Says whose queue is full, if one is.
-    fn run_until(&mut self, until_ns: u64) -> Option<usize> {
+    fn run_until(&mut self, until_ns: u64) -> Stop {
         loop {
             let now_ns = self.clock.now_ns();
             if now_ns >= until_ns {
-                return None;
+                return Stop::Slice;
             }
             self.meter.begin();
             match self.core.turn() {
                 Sequenced::End => {
                     self.state = State::Over;
-                    return None;
+                    return Stop::End;
                 }
-                Sequenced::Full(core) => return Some(core),
+                Sequenced::Full(core) => return Stop::Full(core),
+                Sequenced::Untold => return Stop::Untold,
                 Sequenced::Idle => {
                     self.clock.advance_to(self.core.front.next_arrival_ns().unwrap_or(now_ns + LOOK_NS));
                 }
@@ -347,11 +378,24 @@ impl<M: Meter> VirtualSequencer<'_, M> {
     /// Waits for a core without room. Where that core's clock is behind it has not run yet, and no time goes by.
     fn wait_for(&mut self, core: &VirtualClock, is_over: bool) {
         if is_over {
-            self.core.end();
-            self.state = State::Over;
+            self.end();
         } else {
             self.clock.advance_to(core.now_ns());
             self.state = State::Waits;
         }
+    }
+
+    fn end(&mut self) {
+        self.core.end();
+        self.state = State::Over;
+    }
+
+    /// Whether it waits for room in the history, and the cores, which have taken so many steps, take no more.
+    fn is_stuck(&mut self, steps: u64) -> bool {
+        let now_ns = self.clock.now_ns();
+        if self.steps != steps {
+            (self.steps, self.since_ns) = (steps, now_ns);
+        }
+        now_ns - self.since_ns > STUCK_NS
     }
 }

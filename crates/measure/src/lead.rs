@@ -100,6 +100,8 @@ pub(crate) fn virtually<M: Meter>(
             clock,
             meter,
             state: State::default(),
+            steps: 0,
+            since_ns: 0,
         });
         run_virtual(cores, first, slice_ns, stop)
     };

@@ -28,7 +28,7 @@ pub(crate) struct SequencerCore<C> {
     pub(crate) is_card: bool,
     /// Whether the card's dispatcher had more to tell a core than there is room for.
     pub(crate) is_mute: bool,
-    /// Between the card and the dispatcher.
+    /// Between the card and the dispatcher: where there was no room in the history, until there is.
     arrived: Vec<Frame>,
     arrivals: u64,
     pub(crate) busy_ns: u64,
@@ -45,6 +45,8 @@ pub(crate) enum Sequenced {
     Idle,
     /// The queue of this core has no room: the sequencer waits.
     Full(usize),
+    /// Some core has not come far enough in the history for it to go on: the sequencer waits.
+    Untold,
     /// All packets were passed on.
     End,
 }
@@ -108,7 +110,7 @@ impl<C: Clock> SequencerCore<C> {
     /// Passes on what was received last, and receives.
     #[inline]
     pub(crate) fn turn(&mut self) -> Sequenced {
-        if self.is_steered {
+        if self.is_steered && self.arrived.is_empty() {
             self.attend(self.front.attended());
         }
         match self.front.pass_on() {
@@ -116,8 +118,14 @@ impl<C: Clock> SequencerCore<C> {
             Err(Full { is_gone: true, .. }) => return self.end(),
             Err(Full { core, is_gone: false }) => return Sequenced::Full(core),
         }
+        if !self.arrived.is_empty() {
+            return self.dispatch();
+        }
         match self.front.receive(&mut self.arrived, BATCH_PACKETS) {
-            Received::Frames => self.dispatch(),
+            Received::Frames => {
+                self.ingress.batch(&mut self.arrived, &self.front, Front::bytes);
+                self.dispatch()
+            }
             Received::Idle => Sequenced::Idle,
             Received::End => self.end(),
         }
@@ -129,9 +137,11 @@ impl<C: Clock> SequencerCore<C> {
         let SequencerCore { front, ingress, dispatcher, arrived, is_card, is_mute, .. } = self;
         let Some(dispatcher) = dispatcher else { return Sequenced::End };
         let packets = arrived.len() as u64;
-        let headers = ingress.batch(arrived, front, Front::bytes);
-        // A queue that is gone is found when packets are passed on; that there was no room for history, by the cores.
-        let _ = dispatcher.tell(headers, arrived, &Sent::of(front));
+        let headers = ingress.last(arrived.len());
+        if dispatcher.tell(headers, arrived, &Sent::of(front)).is_err() {
+            *is_mute |= *is_card;
+            return Sequenced::Untold;
+        }
         for (mut frame, headers) in arrived.drain(..).zip(headers) {
             let reference = if *is_card { dispatcher.refer(headers) } else { Reference::NONE };
             let core = dispatcher.dispatch(headers, &mut frame, &Sent::of(front));

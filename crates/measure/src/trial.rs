@@ -64,6 +64,11 @@ pub enum TrialError {
         /// The packet's number in the trial.
         seq: u64,
     },
+    /// The history has no room, and no core comes further in it: a defect, since each steps what it is told.
+    #[error(
+        "the sequencer waits for room in the history, and no core comes further in it\nThis is a defect of Paceline, please report it."
+    )]
+    NoRoom,
     /// A core had not looked at what it was told, and there was no room for more.
     #[error(
         "a core has not come to what it was told, and is to be told more: there are too many decisions in too little time\n\
@@ -95,7 +100,10 @@ impl TrialError {
     pub fn is_defect(&self) -> bool {
         match self {
             TrialError::Interrupted | TrialError::Untold | TrialError::OutOfMemory => false,
-            TrialError::Unaccounted(_) | TrialError::Forgotten { .. } | TrialError::LostSight { .. } => true,
+            TrialError::Unaccounted(_)
+            | TrialError::Forgotten { .. }
+            | TrialError::NoRoom
+            | TrialError::LostSight { .. } => true,
         }
     }
 

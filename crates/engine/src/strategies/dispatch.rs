@@ -133,7 +133,7 @@ pub trait Dispatcher: Send {
     /// `headers` are of the packets as they were received.
     ///
     /// # Errors
-    /// [`Closed`] if the cores take no packets any more.
+    /// [`Closed`] if the cores take no packets any more. Then nothing was told of these packets.
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
         let _ = (headers, frames, queues);

@@ -84,7 +84,16 @@ impl Ingress {
         headers
     }
 
-    /// The same for one packet that is in no frame, whose headers other cores are told of.
+    /// What [`Ingress::batch`] said last, of so many packets.
+    ///
+    /// # Panics
+    /// If there are more than [`BATCH_PACKETS`](crate::BATCH_PACKETS).
+    #[inline]
+    pub fn last(&self, packets: usize) -> &[Headers] {
+        &self.headers[..packets]
+    }
+
+    /// As [`Ingress::batch`] for one packet that is in no frame, whose headers other cores are told of.
     pub(crate) fn headers(
         &mut self,
         link: LinkType,

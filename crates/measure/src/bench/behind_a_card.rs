@@ -94,6 +94,26 @@ fn each_packet_is_received_or_dropped() {
     }
 }
 
+/// All packets are there at once, and the sequencer is faster than cores that have others to step ahead of those that it tells of. A core
+/// with more of its own than the others gets few of these, so that its ring is not full when the history is.
+#[test]
+fn where_the_history_is_full_the_sequencer_waits() {
+    const COUNT: u32 = 400_000;
+    let counted_on = |cores, every| {
+        let mut bench = bench(cores, every, "university:packets=300000,sizes=fixed:60");
+        bench.trial(10.0 * PPS, 300_000, false, &NEVER).expect("a trial");
+        bench.settings.dispatch_ns = 105;
+        let trial = bench.closed_loop(COUNT, &NEVER).expect("nobody is ahead of the history");
+        let told = trial.sequencer.map(|sequencer| sequencer.received);
+        (counted(&mut bench), trial.received(), told)
+    };
+    let (expected, received, _) = counted_on(1, Every::Never);
+    assert_eq!((expected[0], received), (700_000, COUNT.into()), "nothing is lost");
+    let (counted, received, told) = counted_on(7, Every::Period(20_000_000));
+    assert_eq!((counted, received), (expected, COUNT.into()));
+    assert!(told > Some(u64::from(COUNT) / 10), "{told:?}");
+}
+
 /// Where no flow is too much for a core, the sequencer has nothing to do.
 #[test]
 fn without_elephants_nothing_passes_the_sequencer() {

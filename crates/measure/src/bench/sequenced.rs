@@ -272,7 +272,7 @@ impl Dispatcher for Lopsided {
 fn a_history_without_room_is_found() {
     let lopsided = |dispatcher| Box::new(Lopsided(dispatcher)) as Box<dyn Dispatcher>;
     let error = known(10, 50_000, lopsided).expect_err("the history is shorter");
-    assert!(matches!(error, TrialError::Forgotten { .. }), "{error}");
+    assert!(matches!(error, TrialError::NoRoom), "{error}");
 }
 
 /// A core more than the strategy's needs a processor more.

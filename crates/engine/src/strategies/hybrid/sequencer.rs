@@ -132,7 +132,7 @@ impl Dispatcher for Sequencer {
 
     #[inline]
     fn tell(&mut self, headers: &[Headers], frames: &[Frame], queues: &dyn Queues) -> Result<(), Closed> {
-        // First: without room the packets go somewhere all the same, and the cores find that they were not told.
+        // First: where there was no room, and the packets go somewhere all the same, the cores find that they were not told.
         self.ways.next = 0;
         wait_for_room(queues, || self.teller.has_room(headers.len()))?;
         self.teller.look();
