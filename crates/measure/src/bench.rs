@@ -289,7 +289,8 @@ impl Bench {
         let Offer { pace, origin, .. } = &terms.offer;
         let arrivals = team.steer(&self.packets, pace, *origin, count);
         let (straight, told) = (arrivals.straight(), arrivals.sequencer.len());
-        let slice_ns = if told == 0 { SLICE_ALONE_NS } else { SLICE_TOGETHER_NS };
+        let is_alone = told == 0 && !arrivals.is_decided;
+        let slice_ns = if is_alone { SLICE_ALONE_NS } else { SLICE_TOGETHER_NS };
         let dispatcher = team.sequencer();
         let seats = |behind: Vec<Behind>| {
             let coming = arrivals.by_core.into_iter().zip(behind);

@@ -306,6 +306,11 @@ impl<M: Meter> VirtualCore<'_, M> {
                         true => Some(next_ns.map_or(later_ns, |next_ns| next_ns.min(later_ns))),
                         false => next_ns,
                     };
+                    // What it waits for another core may do by now, whose clock is behind: that one runs first.
+                    if self.station.intake.is_busy() {
+                        self.clock.advance_to(next_ns.unwrap_or(later_ns).min(now_ns + LOOK_NS));
+                        return false;
+                    }
                     self.clock.advance_to(next_ns.unwrap_or(later_ns));
                 }
                 Received::Frames => {

@@ -28,6 +28,8 @@ pub(crate) struct Team {
 pub(crate) struct Arrivals {
     pub(crate) by_core: Vec<Vec<u32>>,
     pub(crate) sequencer: Vec<u32>,
+    /// Whether it was decided meanwhile who is promoted.
+    pub(crate) is_decided: bool,
 }
 
 impl Arrivals {
@@ -60,14 +62,15 @@ impl Team {
         let cores = self.intakes.len();
         let room = count as usize / cores + count as usize / 8;
         let by_core = (0..cores).map(|_| Vec::with_capacity(room)).collect();
-        let mut arrivals = Arrivals { by_core, sequencer: Vec::new() };
+        let mut arrivals = Arrivals { by_core, sequencer: Vec::new(), is_decided: false };
         let (mut sent, mut index) = (vec![0; cores], 0);
         for number in 0..count {
             let stamp = Stamp {
                 seq: origin.seq + u64::from(number),
                 time_ns: origin.time_ns + pace.arrival_ns(number),
             };
-            let Steered { place, .. } = self.card.steer(packets.entry(index), stamp, &sent);
+            let Steered { place, is_decided } = self.card.steer(packets.entry(index), stamp, &sent);
+            arrivals.is_decided |= is_decided;
             match place {
                 Ok(core) => {
                     arrivals.by_core[core].push(number);

@@ -52,14 +52,14 @@ impl Steering {
         self.changes.has_room(changes)
     }
 
-    /// Decides ahead of a packet of `entry`. `sent` says how many packets went to a core's queue.
+    /// Decides ahead of a packet of `entry`, and says whether anything. `sent` says how many packets went to a core's queue.
     #[cold]
-    fn decide(&mut self, entry: u16, stamp: Stamp, sent: &dyn Fn(usize) -> u64) {
+    fn decide(&mut self, entry: u16, stamp: Stamp, sent: &dyn Fn(usize) -> u64) -> bool {
         // Where cores lag by so many changes, nothing is decided before they have caught up.
         if !self.changes.has_room(DECISION_CHANGES) {
-            return;
+            return false;
         }
-        let mut decisions = [None; DECISION_CHANGES];
+        let (mut decisions, mut is_dealt) = ([None; DECISION_CHANGES], false);
         let mut room = decisions.iter_mut();
         let mut note = |decision: Option<Decision>| {
             if let (Some(_), Some(place)) = (decision, room.next()) {
@@ -77,11 +77,13 @@ impl Steering {
                 });
                 // Without room the last deal holds on.
                 let deal = hand.map(|hand| Deal { since_seq: stamp.seq, hand });
-                let _ = deal.map(|deal| self.deals.push(deal));
+                is_dealt = deal.is_some_and(|deal| self.deals.push(deal).is_ok());
             }
             Every::Never => (),
         }
+        let is_decided = decisions.iter().any(Option::is_some) || is_dealt;
         decisions.into_iter().flatten().for_each(|decision| self.give(decision, stamp, sent));
+        is_decided
     }
 
     fn give(&mut self, decision: Decision, stamp: Stamp, sent: &dyn Fn(usize) -> u64) {
@@ -116,10 +118,7 @@ impl Steering {
     /// Steers the next packet, in order of arrival.
     #[inline]
     pub(super) fn steer(&mut self, entry: u16, stamp: Stamp, sent: impl Fn(usize) -> u64) -> Steered {
-        let is_decided = self.schedule.is_due(stamp.time_ns);
-        if is_decided {
-            self.decide(entry, stamp, &sent);
-        }
+        let is_decided = self.schedule.is_due(stamp.time_ns) && self.decide(entry, stamp, &sent);
         self.schedule.count();
         self.elephants.count(entry);
         Steered { place: self.elephants.place(entry), is_decided }
