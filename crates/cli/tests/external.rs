@@ -195,6 +195,8 @@ fn bad_histories_are_in_the_report() {
         stdout(&run).contains("every packet was dropped for its history")
             && stdout(&run).contains("other-layout")
     );
+    let said = "no packet was taken: all were dropped for their history, 1 for `not-history`, 5433 for `other-layout`";
+    assert_eq!((run.status.code(), stderr(&run).contains(said)), (Some(3), true), "{}", stderr(&run));
     let verify = paceline(&[&["verify"], &args[..]].concat());
     assert_eq!(verify.status.code(), Some(3), "{}", stdout(&verify));
     let said = "nothing to compare: every packet was dropped for its history";

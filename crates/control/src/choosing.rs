@@ -331,7 +331,9 @@ impl Chooser {
 
     /// What would be promoted on so many cores: see [`promoted_shares`].
     fn promoted(&self, cores: usize) -> (f64, f64) {
-        promoted_shares(&self.owners(cores), &self.loads, cores)
+        let costs = self.costs();
+        let replay_eighths = (8.0 * costs.replay_ns / costs.packet_ns()).round().clamp(1.0, 8.0) as u64;
+        promoted_shares(&self.owners(cores), &self.loads, cores, replay_eighths)
     }
 
     /// What the costs are taken for.

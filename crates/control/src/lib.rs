@@ -8,6 +8,7 @@
 //! | [`SolverKind`] | those that a run can have beside the greedy one |
 //! | [`Migration`] | how an entry's flows get there: without a lock, a loss, or a packet out of order |
 //! | [`Promotion`] | how an entry's flows come to be replicated on all cores, and go back to one |
+//! | [`Burden`] | which flows these should be, and which should go to another core instead |
 //! | [`Costs`], [`busiest_shares`] | what a number of cores will do: the model of `plan` and of `auto` |
 //! | [`Chooser`] | which strategy runs a chain, and on how many cores |
 //! | [`Offloading`] | how another core steps some of a shard's flows, and stops doing so (Dyssect) |
@@ -24,6 +25,7 @@ mod migration;
 mod offloading;
 mod placement;
 mod promotion;
+mod relief;
 mod solver;
 mod solvers;
 mod split;
@@ -38,6 +40,7 @@ pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
+pub use relief::{Burden, NoRelief, Part, Relief, replay_eighths};
 pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
 pub use solvers::{NoWorse, SolverKind};
 pub use split::{BUCKETS, Split};

@@ -22,7 +22,8 @@
 //! ```
 //!
 //! A demotion has a place between two told packets, too. There the others forget the flows. The owner keeps them, as soon as it has
-//! stepped its own packets before s, and its own packets from s on wait until it has.
+//! stepped its own packets before s, and its own packets from s on wait until it has. That may be another core than had them before.
+//! So a promotion and a demotion at one packet have an entry's flows **move** from core to core, and no packet is told.
 //!
 //! **No packet out of order.** Changes are known to a core ahead of the first of its packets that comes after them, and their places ahead of the
 //! first told packet that does. A packet of e from before its promotion is among those that the owner steps before it makes
@@ -69,7 +70,7 @@ pub struct Change {
     pub entry: u16,
     /// Its number among those that are promoted, as long as it is.
     pub slot: u16,
-    /// The core that has it where it is not promoted.
+    /// Of a promotion, the core that has it; of a demotion, the one that gets it, whoever had it before.
     pub owner: u16,
     /// The number, over all queues, from which on packets are later.
     pub since_seq: u64,

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BUCKETS, Balancer, Placement};
+use crate::{BUCKETS, Balancer, Burden, Part, Placement};
 
 /// What a packet costs a core, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -123,45 +123,28 @@ pub fn busiest_shares(owners: &mut [u16], loads: &[u64], cores: usize) -> (f64, 
     (fixed, busiest_share(owners, loads, cores))
 }
 
-/// What `hybrid` promotes where entries stay with their `owners`, if it promoted entries: the share of all packets that is told,
-/// and that of the core that has most of the others. It promotes the largest entry of the core with the most as long as
-/// that has 1/8 of the mean of a core's packets, and takes 1/64 of its work from that core; a replay counts as 1/4 of a packet
-/// (`docs/hybrid.md`). It promotes values of the hash, of which an entry has many: what is told beside an elephant is less
-/// in truth.
+/// What `hybrid` comes to from where `owners` has each entry, if it went by entries: the share of all packets that is told, and that of the core that
+/// has most of the others. It goes by values of the hash, of which an entry has many: what is told beside an elephant is less
+/// in truth, and loads are more even.
 ///
 /// # Panics
 /// As [`busiest_shares`].
-pub fn promoted_shares(owners: &[u16], loads: &[u64], cores: usize) -> (f64, f64) {
-    let all: u64 = loads.iter().sum();
-    let mut of_core = vec![0.0; cores];
-    owners.iter().zip(loads).for_each(|(owner, load)| of_core[usize::from(*owner)] += *load as f64);
-    let (count, mean) = (cores as f64, all as f64 / cores as f64);
-    let mut largest: Vec<usize> = (0..loads.len()).collect();
-    largest.sort_by_key(|entry| loads[*entry]);
-    let mut told = 0.0;
-    for _ in 0..PROMOTED {
-        let busiest = (0..cores).max_by(|a, b| of_core[*a].total_cmp(&of_core[*b])).unwrap_or(0);
-        let Some(place) = largest.iter().rposition(|entry| usize::from(owners[*entry]) == busiest) else {
-            break;
-        };
-        let packets = loads[largest[place]] as f64;
-        let work =
-            |own: f64, told: f64| (own + told / 4.0).max((all as f64 + (count - 1.0) * told / 4.0) / count);
-        let (before, after) =
-            (work(of_core[busiest], told), work(of_core[busiest] - packets, told + packets));
-        if packets * 8.0 < mean || after + before / 64.0 >= before {
-            break;
-        }
-        largest.remove(place);
-        of_core[busiest] -= packets;
-        told += packets;
-    }
-    let all = all.max(1) as f64;
-    (told / all, of_core.into_iter().fold(0.0, f64::max) / all)
+pub fn promoted_shares(owners: &[u16], loads: &[u64], cores: usize, replay_eighths: u64) -> (f64, f64) {
+    let mut burden = Burden::none(cores, replay_eighths);
+    owners.iter().zip(loads).for_each(|(owner, load)| burden.own[usize::from(*owner)] += load);
+    let part = |(value, (owner, packets)): (usize, (&u16, &u64))| Part {
+        value,
+        core: usize::from(*owner),
+        packets: *packets,
+    };
+    let parts: Vec<_> = owners.iter().zip(loads).enumerate().map(part).collect();
+    burden.relieve(&parts, CHANGES, &mut Vec::new());
+    let all = loads.iter().sum::<u64>().max(1) as f64;
+    (burden.told as f64 / all, burden.own[burden.busiest()] as f64 / all)
 }
 
-/// So much is promoted at a time.
-const PROMOTED: usize = 64;
+/// More than it takes until loads are even.
+const CHANGES: usize = 512;
 
 /// Share of the packets of the busiest of `cores` cores under `dyssect`, 0 to 1: shards of `loads` by entry go to whoever has least,
 /// and cores have others step some of theirs. An entry has several buckets; it is taken for one that is not divided.
@@ -306,11 +289,11 @@ mod tests {
         // An entry of 40% is promoted, and even ones are not.
         let mut loads = vec![600; 128];
         let owners: Vec<u16> = (0..128).map(|entry| entry % 4).collect();
-        assert_eq!(promoted_shares(&owners, &loads, 4), (0.0, 0.25));
+        assert_eq!(promoted_shares(&owners, &loads, 4, 2), (0.0, 0.25));
         loads[1] += 51_200;
-        let (told, busiest) = promoted_shares(&owners, &loads, 4);
+        let (told, busiest) = promoted_shares(&owners, &loads, 4, 2);
         assert_eq!((told, busiest), (51_800.0 / 128_000.0, 19_200.0 / 128_000.0));
-        assert_eq!(promoted_shares(&[0, 1], &[0, 0], 2), (0.0, 0.0));
+        assert_eq!(promoted_shares(&[0, 1], &[0, 0], 2, 2), (0.0, 0.0));
     }
 
     /// An elephant of 40% and even mice on 4 cores: shards and ratios leave its core little beside it.

@@ -40,7 +40,7 @@ impl Machine {
         let all: u64 = self.loads.iter().sum();
         if spreading == Spreading::Hybrid {
             // As many as level out what cores have to do.
-            let (told, busiest) = promoted_shares(&owners, &self.loads, cores);
+            let (told, busiest) = promoted_shares(&owners, &self.loads, cores, 2);
             let busy_ns = all as f64 * self.costs().hybrid_ns(cores, told) / cores as f64;
             let work = |core: usize| {
                 let packets = if core == 0 { busiest * all as f64 } else { 0.0 };

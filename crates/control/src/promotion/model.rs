@@ -68,9 +68,12 @@ struct Plant {
 enum Event {
     Comes,
     Promote,
+    /// Back to the core that it came from.
     Demote,
+    /// To the other one.
+    Elsewhere,
 }
-use Event::{Comes, Demote, Promote};
+use Event::{Comes, Demote, Elsewhere, Promote};
 
 /// Tells packets, and sends them to the cores in turn.
 struct Teller {
@@ -132,7 +135,7 @@ enum Way {
     Sequenced(Producer<u64>),
 }
 
-/// Sends the entry's packets, which core 0 owns.
+/// Sends the entry's packets, which core 0 owns at first.
 fn steer(
     script: &[Event],
     mut changes: Changes,
@@ -140,15 +143,15 @@ fn steer(
     mut queues: [Producer<Packet>; 2],
     plant: Plant,
 ) {
-    let (mut seq, mut sent, mut is_promoted, mut late) = (0, [0; 2], false, None);
+    let (mut seq, mut sent, mut is_promoted, mut owner, mut late) = (0, [0; 2], false, 0, None);
     let mut give = |change| assert!(changes.give(change), "room");
     for event in script {
         let status = match event {
             Comes => {
                 match (is_promoted, &mut way) {
                     (false, _) => {
-                        queues[0].push((seq, false)).expect("room for all packets");
-                        sent[0] += 1;
+                        queues[owner].push((seq, false)).expect("room for all packets");
+                        sent[owner] += 1;
                     }
                     (true, Way::Told(teller)) => {
                         let core = teller.tell(seq);
@@ -163,16 +166,20 @@ fn steer(
             }
             Promote => Status::Promoted,
             Demote => Status::Demoted,
+            Elsewhere => {
+                owner = 1 - owner;
+                Status::Demoted
+            }
         };
         is_promoted = status == Status::Promoted;
         let change = Change {
             status,
             entry: 0,
             slot: 0,
-            owner: 0,
+            owner: owner as u16,
             since_seq: seq,
             since_ns: 0,
-            after: sent[0] - u64::from(plant.early_copy && is_promoted),
+            after: sent[owner] - u64::from(plant.early_copy && is_promoted),
         };
         match plant.late_change {
             true => late = Some(change),
@@ -224,9 +231,9 @@ impl Core {
                     self.promotion.send(flows);
                 }
                 Step::TakeIn(_, flows) => self.replica = Some(flows),
-                Step::Demote(_) => {
+                Step::Demote(change) => {
                     let flows = self.replica.take();
-                    self.own = flows.filter(|_| self.number == 0);
+                    self.own = flows.filter(|_| self.number == u64::from(change.owner));
                 }
             }
         }
@@ -347,7 +354,11 @@ fn check_with(sequencer: Sequencer, script: &'static [Event], plant: Plant) {
         let last = script.iter().rev().find(|event| !matches!(event, Comes));
         match last {
             Some(Promote) => assert!(cores.iter().all(|(core, _)| core.replica.as_ref() == Some(&all))),
-            _ => assert_eq!(cores[0].0.own, Some(all), "each packet once, where the entry is"),
+            _ => {
+                let owner = script.iter().filter(|event| matches!(event, Elsewhere)).count() % 2;
+                assert_eq!(cores[owner].0.own, Some(all), "each packet once, where the entry is");
+                assert_eq!(cores[1 - owner].0.own, None, "nobody else has it");
+            }
         }
     });
 }
@@ -363,6 +374,9 @@ const AGAIN: &[Event] = &[Promote, Comes, Demote, Promote, Comes];
 const AGAIN_AT_ONCE: &[Event] = &[Promote, Demote, Promote, Comes];
 const BRIEFLY: &[Event] = &[Promote, Comes, Demote, Comes];
 const AT_ONCE: &[Event] = &[Comes, Promote, Demote, Comes];
+const MOVED: &[Event] = &[Comes, Promote, Elsewhere, Comes];
+const MOVED_WHILE_TOLD: &[Event] = &[Promote, Comes, Elsewhere, Comes];
+const MOVED_AND_BACK: &[Event] = &[Promote, Elsewhere, Comes, Promote, Elsewhere, Comes];
 
 #[test]
 fn an_entry_is_promoted() {
@@ -394,6 +408,44 @@ fn an_entry_is_promoted_again_among_more_packets() {
 #[test]
 fn an_entry_is_promoted_and_demoted_without_a_packet() {
     check(AT_ONCE, Plant::default());
+}
+
+#[test]
+fn an_entry_goes_to_another_core() {
+    check(MOVED, Plant::default());
+}
+
+#[test]
+fn an_entry_that_was_told_goes_to_another_core() {
+    check(MOVED_WHILE_TOLD, Plant::default());
+}
+
+#[test]
+#[ignore = "takes two minutes"]
+fn an_entry_goes_to_another_core_and_back() {
+    check(MOVED_AND_BACK, Plant::default());
+}
+
+#[test]
+fn behind_a_card_an_entry_goes_to_another_core() {
+    check_with(IsBehindTheCard, MOVED, Plant::default());
+}
+
+#[test]
+fn behind_a_card_an_entry_that_was_told_goes_to_another_core() {
+    check_with(IsBehindTheCard, MOVED_WHILE_TOLD, Plant::default());
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_packets_that_do_not_wait_for_flows_from_another_core_are_found() {
+    check(MOVED, Plant { no_order: true, ..Plant::default() });
+}
+
+#[test]
+#[should_panic(expected = "out of order, or without its flows")]
+fn planted_a_move_ahead_of_a_packet_is_found() {
+    check(MOVED, Plant { early_copy: true, ..Plant::default() });
 }
 
 #[test]

@@ -39,6 +39,11 @@ impl Chain {
         Some(&self.functions[first].name)
     }
 
+    /// Functions that keep state: those that a replay steps.
+    pub(crate) fn stateful(&self) -> usize {
+        self.functions.iter().filter(|spec| spec.keeps_state()).count()
+    }
+
     /// Whether packets come to function number `index` that have passed function number `other`: in a chain with
     /// sides each is behind all others, in one direction or the other.
     pub(crate) fn comes_behind(&self, index: usize, other: usize) -> bool {

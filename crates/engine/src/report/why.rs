@@ -8,8 +8,8 @@ use wire::Headers;
 use crate::chain::Chain;
 use crate::report::words::{count, percent, plural};
 use crate::strategies::account::{
-    ChoosingTold, Decision, NotPromoted, ObjectiveTold, Place, PriorityTold, PromotionTold, SolverTold, Told,
-    Why,
+    ChoosingTold, Decision, MovedValue, NotPromoted, ObjectiveTold, Place, PriorityTold, PromotionTold,
+    SolverTold, Told, Why,
 };
 use crate::strategies::plan::Plan;
 
@@ -96,6 +96,19 @@ impl WhyReport {
                 if let Some(promoted) = all.into_iter().find(|promoted| promoted.value == entry) {
                     let (since_packet, since_ns) = (promoted.since_packet, promoted.since_ns);
                     return FlowPlace { entry: Some(entry), promoted: true, since_packet, since_ns, ..place };
+                }
+                let moved = promotion.iter().flat_map(|promotion| &promotion.moved);
+                if let Some(moved) = moved.into_iter().find(|moved| moved.value == entry) {
+                    let MovedValue { core, since_packet, since_ns, .. } = *moved;
+                    let core = Some(core);
+                    return FlowPlace {
+                        entry: Some(entry),
+                        core,
+                        stepped_by: core,
+                        since_packet,
+                        since_ns,
+                        ..place
+                    };
                 }
                 let owner = usize::from(entry) % plan.indirection_entries % self.told.cores.max(1);
                 let core = Some(owner as u16);
@@ -266,9 +279,10 @@ impl PromotionTold {
     fn text(&self) -> String {
         let share = |packets: u64| percent(packets as f64 / self.packets.max(1) as f64);
         let mut text = format!(
-            "{} and {} so far; in the last period {}, {} of them of promoted values; the others by core: {}\n",
+            "{} and {} so far, {} of them to another core; in the last period {}, {} of them of promoted values; the others by core: {}\n",
             plural(self.promotions, "promotion"),
             plural(self.demotions, "demotion"),
+            count(self.moves),
             plural(self.packets, "packet"),
             share(self.told),
             list(self.loads.iter().map(|load| count(*load))),
@@ -285,7 +299,7 @@ impl PromotionTold {
             let why = match why {
                 Why::Small => "it has less than an eighth of a core's mean",
                 Why::NoGain => {
-                    "to replay its packets on all cores would take as much as its core would have less"
+                    "to replay its packets on all cores would take as much as its core would have less, and no other core has room for it"
                 }
                 Why::Full => "as many are promoted as can be",
                 Why::Enough => "as many changes were made at once as may be: it is next",

@@ -167,6 +167,8 @@ pub struct PromotionTold {
     pub promotions: u64,
     /// Demotions so far.
     pub demotions: u64,
+    /// Of these, those to another core than the flows came from.
+    pub moves: u64,
     /// Packets of the last period.
     pub packets: u64,
     /// Of these, those of promoted values.
@@ -175,6 +177,8 @@ pub struct PromotionTold {
     pub loads: Vec<u64>,
     /// What is promoted now.
     pub promoted: Vec<Promoted>,
+    /// Values that went to another core and are there, or went from there when they were promoted.
+    pub moved: Vec<MovedValue>,
     /// The largest value of the busiest core that is not, and why.
     pub next: Option<NotPromoted>,
 }
@@ -187,6 +191,19 @@ pub struct Promoted {
     /// Its packets in the last period.
     pub packets: u64,
     /// Ahead of which packet it was promoted, numbered from 1.
+    pub since_packet: u64,
+    /// When that came, ns since 1970.
+    pub since_ns: u64,
+}
+
+/// A value of the hash that has gone to another core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedValue {
+    /// The value.
+    pub value: u16,
+    /// The core that has its flows.
+    pub core: u16,
+    /// Ahead of which packet it went there, numbered from 1.
     pub since_packet: u64,
     /// When that came, ns since 1970.
     pub since_ns: u64,
@@ -280,7 +297,10 @@ impl Account {
             told.places = owners.iter().map(place).collect();
             told.offloaders.clear();
             (told.last_look, told.last_change, told.objective, told.solver) = (None, None, None, None);
-            told.promotion.iter_mut().for_each(|promotion| promotion.promoted.clear());
+            told.promotion.iter_mut().for_each(|promotion| {
+                promotion.promoted.clear();
+                promotion.moved.clear();
+            });
         });
     }
 

@@ -4,7 +4,7 @@ use crate::chain::Chain;
 use crate::chain::inherit::Inherited;
 use crate::chain::keeping::Keeping;
 use crate::path::core::ChainCore;
-use crate::path::parcel::{Leaving, NOBODY};
+use crate::path::parcel::{Leaving, NOBODY, Shelves};
 use crate::strategies::plan::{Plan, States};
 use control::Split;
 use table::Horizon;
@@ -58,8 +58,7 @@ impl Plan {
     /// last packet that came.
     pub fn bring_home(&self, cores: &mut [ChainCore], last: Stamp) {
         match (self.owners(), self.shards) {
-            // At the end each core has its own flows, and no others.
-            _ if self.is_partly_replicated() => (),
+            (Some(owners), _) if self.is_partly_replicated() => bring_values_home(cores, &owners, last),
             (Some(owners), None) => bring_home(cores, &owners, last),
             (Some(owners), Some(shards)) => {
                 bring_shards_home(cores, &owners[..shards.count()], &owners, last)
@@ -143,6 +142,26 @@ fn bring_shards_home(cores: &mut [ChainCore], owners: &[u16], entries: &[u16], l
             let mut leaving = Leaving::all(&all);
             shelves.arrange((2 * shard + 1, 2 * shard), 0, &mut leaving, horizon, last.time_ns);
             shelves.split(shard, Split::NONE);
+        }
+    }
+}
+
+/// Brings flows of values of the hash back to the cores that have these at first. None is replicated at the end.
+fn bring_values_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
+    let horizon = end_of(last);
+    for core in 0..cores.len() {
+        let elsewhere = |owner: &u16| if usize::from(*owner) == core { NOBODY } else { *owner };
+        let to: Vec<u16> = owners.iter().map(elsewhere).collect();
+        let pack = |(group, shelves): (usize, &mut dyn Shelves)| {
+            let (_, flows) = shelves.pack_from(0, 0, &mut Leaving::all(&to));
+            flows.into_iter().map(move |(owner, flows)| (owner, group, flows)).collect::<Vec<_>>()
+        };
+        let packed: Vec<_> = cores[core].shelves().flat_map(pack).collect();
+        for (owner, group, flows) in packed {
+            let to_owner = cores[usize::from(owner)].shelves().find(|(of, _)| *of == group);
+            to_owner.into_iter().for_each(|(_, shelves)| {
+                shelves.unpack_into(0, flows.clone(), horizon, last.time_ns);
+            });
         }
     }
 }

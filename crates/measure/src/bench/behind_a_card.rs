@@ -74,7 +74,9 @@ fn functions_count_what_they_count_on_one_core() {
                 let all = u64::from(count);
                 assert_eq!((trial.offered, trial.received()), (all, all), "{case}");
                 assert_eq!(sequencer.received + trial.straight, all, "{case}");
-                assert!(sequencer.received > 0 && trial.straight > 0, "{case}");
+                // By loads, flows may find room on single cores.
+                let may_be_level = matches!(every, Every::Period(_));
+                assert!((sequencer.received > 0 || may_be_level) && trial.straight > 0, "{case}");
                 assert_eq!(trial.latency.as_ref().map(|all| all.len()), Some(all), "{case}");
             }
             assert_eq!(counted(&mut bench), expected, "{cores} cores, {every:?}");

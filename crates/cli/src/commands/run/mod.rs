@@ -143,7 +143,7 @@ pub fn command(args: &RunArgs, registry: &Registry) -> Result<ExitCode, Failure>
     let traced = tracer.and_then(|tracer| failures.of(tracer.finish())).unwrap_or_default();
     failures.of(reports.write(&report, &(traced + &report.text(written.as_deref()) + &dropped)));
     failures.first()?;
-    exit_status(outcome)
+    exit_status(outcome, &report)
 }
 
 /// Writes a packet that is dropped.
@@ -156,10 +156,20 @@ fn write_drop(drops: &mut DropsFile, chain: &Chain, seen: &Seen<'_>) -> Result<(
     drops.packet(("", link), stamp.time_ns, (wire_len, bytes), &comment)
 }
 
-fn exit_status(outcome: RunOutcome) -> Result<ExitCode, Failure> {
+fn exit_status(outcome: RunOutcome, report: &RunReport) -> Result<ExitCode, Failure> {
+    let rejected = report.history.as_ref().filter(|_| report.packets == 0).map(|history| &history.rejected);
     match outcome.input_error {
         Some(error) => Err(Failure::cut_short(error)),
         None if outcome.stopped => Ok(ExitCode::from(INTERRUPTED)),
+        None if let Some(rejected) = rejected.filter(|rejected| !rejected.is_empty()) => {
+            let reasons: Vec<_> =
+                rejected.iter().map(|(reason, packets)| format!("{packets} for `{reason}`")).collect();
+            Err(Failure::nothing_found(format!(
+                "no packet was taken: all were dropped for their history, {}\n\
+                 Run the chain that they were sequenced for; docs/history-format.md has the reasons.",
+                reasons.join(", ")
+            )))
+        }
         None => Ok(ExitCode::SUCCESS),
     }
 }

@@ -26,7 +26,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use control::promotion;
+use control::{promotion, replay_eighths};
 use io::QUEUE_FRAMES_MAX;
 use ring::ring;
 use strategy::{Assign, Every, Rebalancing, Rss};
@@ -112,7 +112,10 @@ impl Strategy for Hybrid {
 }
 
 /// Changes that whoever steers can be ahead of the cores where it does not wait for them.
-const CHANGES_AHEAD: usize = 4096;
+const CHANGES_AHEAD: usize = 8192;
+
+/// Shares of what is told that it can be ahead of the sequencer.
+const DEALS_AHEAD: usize = 1024;
 
 /// Those who have a part in it.
 struct Parts {
@@ -128,13 +131,14 @@ fn parts(chain: &Chain, plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let records = cores * (QUEUE_FRAMES_MAX + 3 * BATCH_PACKETS) + BATCH_PACKETS;
     let (history, histories) = told(chain, cores, records);
     let (to_all, places, promotions) = promotion(cores, changes);
-    let (deals, dealt) = ring(changes / DECISION_CHANGES);
+    let (deals, dealt) = ring(DEALS_AHEAD);
     let sides = promotions.into_iter().zip(histories).enumerate();
     let intake =
         |(core, (promotion, history))| -> Box<dyn Intake> { Box::new(Core::new(core, promotion, history)) };
     let intakes = sides.map(intake).collect();
     plan.account.begin(plan.strategy.name(), cores, "value", &[]);
     let account = Arc::clone(&plan.account);
+    let owners = (owners, replay_eighths(chain.stateful()));
     let steering =
         Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals), account);
     Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }

@@ -11,12 +11,12 @@ use ring::Producer;
 use strategy::{Every, Rebalancing, Schedule};
 use wire::Stamp;
 
-use crate::strategies::account::{Account, Promoted};
+use crate::strategies::account::{Account, MovedValue, Promoted};
 use crate::strategies::dispatch::{Steer, Steered};
 use crate::strategies::hybrid::elephants::{Decision, Elephants, Hand, SLOTS};
 
 /// Changes that one decision can make.
-pub(super) const DECISION_CHANGES: usize = 4;
+pub(super) const DECISION_CHANGES: usize = 32;
 
 /// From a packet on told packets go to the cores like this.
 #[derive(Clone, Copy)]
@@ -36,15 +36,15 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// `owners[entry]` has the flows of an entry that is not promoted.
+    /// `owners[entry]` has the flows of an entry that is not promoted. A replay takes so many eighths of a packet's time.
     pub(super) fn new(
-        owners: &[u16],
+        (owners, replay_eighths): (&[u16], u64),
         cores: usize,
         Rebalancing { every, .. }: Rebalancing,
         (changes, deals): (Changes, Producer<Deal>),
         account: Arc<Account>,
     ) -> Steering {
-        let (elephants, schedule) = (Elephants::new(owners, cores), Schedule::new(every));
+        let (elephants, schedule) = (Elephants::new(owners, cores, replay_eighths), Schedule::new(every));
         Steering { elephants, every, schedule, changes, deals, account }
     }
 
@@ -87,11 +87,12 @@ impl Steering {
     }
 
     fn give(&mut self, decision: Decision, stamp: Stamp, sent: &dyn Fn(usize) -> u64) {
-        let (status, entry, slot) = match decision {
-            Decision::Promote { entry, slot } => (Status::Promoted, entry, slot),
-            Decision::Demote { entry, slot } => (Status::Demoted, entry, slot),
+        let (status, entry, slot, owner, has_moved) = match decision {
+            Decision::Promote { entry, slot, owner } => (Status::Promoted, entry, slot, owner, false),
+            Decision::Demote { entry, slot, owner, has_moved } => {
+                (Status::Demoted, entry, slot, owner, has_moved)
+            }
         };
-        let owner = self.elephants.owner(entry);
         let Stamp { seq: since_seq, time_ns: since_ns } = stamp;
         let change = Change { status, entry, slot, owner, since_seq, since_ns, after: sent(owner.into()) };
         let is_given = self.changes.give(change);
@@ -107,6 +108,13 @@ impl Steering {
                 }
                 Status::Demoted => {
                     promotion.demotions += 1;
+                    if has_moved {
+                        promotion.moves += 1;
+                        let moved =
+                            MovedValue { value: entry, core: owner, since_packet: since_seq + 1, since_ns };
+                        promotion.moved.retain(|moved| moved.value != entry);
+                        promotion.moved.push(moved);
+                    }
                     promotion.promoted.retain(|promoted| promoted.value != entry);
                 }
             }
@@ -131,21 +139,64 @@ impl Steer for Steering {
     }
 }
 
-/// Promotes the flows of a packet, or demotes them, and now and then others, to show that it does no harm.
+/// Promotes the flows of a packet, or demotes them, to any core, and now and then others, to show that it does no harm.
 fn force(elephants: &mut Elephants, entry: u16, seq: u64, mut note: impl FnMut(Option<Decision>)) {
     let draw = hash_bytes(&seq.to_le_bytes(), 0);
     let any = (draw >> 8) as u16 % SLOTS;
+    let owner = (draw >> 24) as u16 % (2 * elephants.cores() as u16);
+    // Half of them go where they came from.
+    let owner = Some(owner).filter(|owner| usize::from(*owner) < elephants.cores());
     match elephants.place(entry) {
-        Err(slot) => note(elephants.demote_slot(slot)),
+        Err(slot) => note(elephants.demote_slot(slot, owner)),
         Ok(_) => match elephants.promote(entry) {
             None => {
-                note(elephants.demote_slot(any));
+                note(elephants.demote_slot(any, owner));
                 note(elephants.promote(entry));
             }
             promotion => note(promotion),
         },
     }
     if draw.is_multiple_of(3) {
-        note(elephants.demote_slot(any % 8));
+        note(elephants.demote_slot(any % 8, owner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::promotion;
+    use ring::ring;
+
+    use super::*;
+
+    /// Core 0 has a value too many. It goes to another core ahead of one packet, is promoted nowhere, and is told of.
+    #[test]
+    fn a_move_is_told_of() {
+        let (changes, mut places, _promotions) = promotion::<()>(2, 2 * DECISION_CHANGES);
+        let (deals, _dealt) = ring(4);
+        let account = Arc::new(Account::default());
+        let every = Rebalancing { every: Every::Period(1_000_000), ..Rebalancing::default() };
+        let owners: Vec<u16> = (0..1024).map(|value| value % 2).collect();
+        let mut steering = Steering::new((&owners, 2), 2, every, (changes, deals), Arc::clone(&account));
+        let values = [100, 102, 104, 101];
+        for seq in 0..8_001 {
+            let stamp = Stamp { seq, time_ns: seq * 125 };
+            steering.steer(values[seq as usize % 4], stamp, |_| seq);
+        }
+        let promotion = account.told().promotion.expect("a period has ended");
+        let [moved] = promotion.moved[..] else { panic!("{promotion:?}") };
+        assert_eq!((moved.core, moved.since_packet, moved.since_ns), (1, 8_001, 1_000_000));
+        assert_eq!(
+            (promotion.promotions, promotion.demotions, promotion.moves, promotion.promoted.len()),
+            (1, 1, 1, 0)
+        );
+        assert_eq!(steering.steer(moved.value, Stamp { seq: 8_001, time_ns: 1_000_125 }, |_| 0).place, Ok(1));
+        places.look();
+        let status = |places: &mut control::Places| {
+            let change = places.next().map(|change| (change.status, change.owner, change.since_seq));
+            places.place(0);
+            change
+        };
+        assert_eq!(status(&mut places), Some((Status::Promoted, 0, 8_000)));
+        assert_eq!(status(&mut places), Some((Status::Demoted, 1, 8_000)));
     }
 }
