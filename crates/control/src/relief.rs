@@ -250,15 +250,15 @@ mod tests {
         Burden { own: own.to_vec(), told, replay_eighths: 2 }
     }
 
+    /// The burden after the steps, the steps by part, and for which part there is no further one, and why.
+    type Relieved = (Burden, Vec<(usize, Relief)>, Option<(usize, NoRelief)>);
+
     /// Parts of the last core, which it has; and what follows.
-    fn relieve(own: &[u64], packets: &[u64]) -> (Burden, Vec<(usize, Relief)>, Option<(usize, NoRelief)>) {
+    fn relieve(own: &[u64], packets: &[u64]) -> Relieved {
         relieved(burden(own, 0), packets)
     }
 
-    fn relieved(
-        mut burden: Burden,
-        packets: &[u64],
-    ) -> (Burden, Vec<(usize, Relief)>, Option<(usize, NoRelief)>) {
+    fn relieved(mut burden: Burden, packets: &[u64]) -> Relieved {
         let core = burden.own.len() - 1;
         let part = |(value, packets): (usize, &u64)| Part { value, core, packets: *packets };
         let parts: Vec<_> = packets.iter().enumerate().map(part).collect();
