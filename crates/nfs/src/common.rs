@@ -103,30 +103,23 @@ impl CompactKey for DstAddr {
     }
 }
 
-/// The header fields that functions which meter flows read: key, length, type of service.
+/// The header fields that functions which meter flows read: key and length.
 #[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable, TryFromBytes)]
 #[repr(C, packed)]
 pub struct Metered<K: CompactKey = FiveTuple> {
     fields: K::Fields,
     /// Bytes of the IP packet with its header.
     pub l3_len: u16,
-    /// Type of service, or traffic class.
-    pub tos: u8,
 }
 
 impl<K: CompactKey> Metered<K> {
     /// The header fields that it is made of, and what says whether a packet is IP.
-    pub const READS: Fields =
-        K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::TOS).union(Fields::MARKS);
+    pub const READS: Fields = K::SHARDING.fields.union(Fields::L3_LEN).union(Fields::MARKS);
 
     /// The fields of an IP packet; `None` for others.
     #[inline]
     pub fn of(headers: &Headers) -> Option<Metered<K>> {
-        headers.is_ip().then(|| Metered {
-            fields: K::fields(headers),
-            l3_len: headers.l3_len,
-            tos: headers.tos,
-        })
+        headers.is_ip().then(|| Metered { fields: K::fields(headers), l3_len: headers.l3_len })
     }
 
     /// The flow that the packet belongs to.

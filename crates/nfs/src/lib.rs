@@ -57,7 +57,7 @@ pub use heavy_hitters::HeavyHitters;
 pub use load_balancer::LoadBalancer;
 pub use nat::Nat;
 pub use pattern_scanner::PatternScanner;
-pub use policer::{DestinationPolicer, Policer};
+pub use policer::{DestinationPolicer, Markable, Policer};
 pub use port_knock::PortKnock;
 pub use port_scan::PortScan;
 pub use rate_limiter::RateLimiter;

@@ -50,6 +50,7 @@ use nf::{
 };
 use serde::Deserialize;
 use wire::{Edits, Fields, Headers, Stamp};
+use zerocopy::{Immutable, IntoBytes, TryFromBytes};
 
 use crate::common::{CompactKey, Metered, PassOrDrop, decimal_text};
 use crate::token_bucket::{BURST_MAX, Debt, TokenBucket};
@@ -100,6 +101,24 @@ impl Policed for DstAddr {
     const SUMMARY: &'static str = "holds the traffic to each address to a rate with a token bucket";
     const SPEC: &'static str = "FAJITA (CoNEXT'24) App. A.1: policer; RFC 2697";
     const COLUMN: &'static str = "destination";
+}
+
+/// The header fields that a policer reads: what it meters, and what it may mark.
+#[derive(Clone, Copy, Debug, PartialEq, IntoBytes, Immutable, TryFromBytes)]
+#[repr(C, packed)]
+pub struct Markable<K: CompactKey = FiveTuple> {
+    /// What it meters.
+    pub metered: Metered<K>,
+    /// Type of service, or traffic class.
+    pub tos: u8,
+}
+
+impl<K: CompactKey> Markable<K> {
+    /// The fields of an IP packet; `None` for others.
+    #[inline]
+    pub fn of(headers: &Headers) -> Option<Markable<K>> {
+        Metered::of(headers).map(|metered| Markable { metered, tos: headers.tos })
+    }
 }
 
 /// What happens to packets over the rate.
@@ -167,7 +186,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
         drop_reasons: &["over-rate", "table-full"],
         events: &["packets-over-rate"],
     };
-    const READS: Fields = Metered::<K>::READS;
+    const READS: Fields = Metered::<K>::READS.union(Fields::TOS);
     const EDITS: Fields = Fields::TOS;
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
@@ -185,7 +204,7 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     };
 
     type Key = K;
-    type Meta = Metered<K>;
+    type Meta = Markable<K>;
     type State = Debt;
     type Pool = ();
     type Options = Options;
@@ -212,18 +231,18 @@ impl<K: Policed> NetworkFunction for Policer<K> {
     }
 
     #[inline]
-    fn project(headers: &Headers) -> Option<Metered<K>> {
-        Metered::of(headers)
+    fn project(headers: &Headers) -> Option<Markable<K>> {
+        Markable::of(headers)
     }
 
     #[inline]
-    fn key(meta: &Metered<K>) -> K {
-        meta.flow()
+    fn key(meta: &Markable<K>) -> K {
+        { meta.metered }.flow()
     }
 
     #[inline]
-    fn step(&self, flow: &mut Option<Debt>, meta: &Metered<K>, cx: &mut Cx<'_, ()>) -> Verdict {
-        if self.bucket.take(flow, meta.l3_len.into(), cx.stamp.time_ns) {
+    fn step(&self, flow: &mut Option<Debt>, meta: &Markable<K>, cx: &mut Cx<'_, ()>) -> Verdict {
+        if self.bucket.take(flow, meta.metered.l3_len.into(), cx.stamp.time_ns) {
             return Verdict::Forward;
         }
         cx.count(PACKETS_OVER_RATE);
@@ -245,8 +264,8 @@ impl<K: Policed> NetworkFunction for Policer<K> {
 impl<K: Policed> Policer<K> {
     /// A packet within the rate.
     #[inline(always)]
-    fn in_place(&self, state: &mut Debt, meta: &Metered<K>, stamp: Stamp, _: &mut Edits) -> bool {
-        self.bucket.take_in_place(state, meta.l3_len.into(), stamp.time_ns)
+    fn in_place(&self, state: &mut Debt, meta: &Markable<K>, stamp: Stamp, _: &mut Edits) -> bool {
+        self.bucket.take_in_place(state, meta.metered.l3_len.into(), stamp.time_ns)
     }
 
     fn state(&self, debt: &Debt) -> Vec<(&'static str, StateValue)> {
@@ -254,17 +273,17 @@ impl<K: Policed> Policer<K> {
     }
 
     #[inline]
-    fn leap(&self, flow: &mut Option<Debt>, meta: &Metered<K>, times_ns: &[u64]) -> Leap {
-        self.bucket.take_each(flow, meta.l3_len.into(), times_ns)
+    fn leap(&self, flow: &mut Option<Debt>, meta: &Markable<K>, times_ns: &[u64]) -> Leap {
+        self.bucket.take_each(flow, meta.metered.l3_len.into(), times_ns)
     }
 
-    fn rejected(&self, _: &Debt, _: &Metered<K>, _: &mut Cx<'_, ()>) -> Verdict {
+    fn rejected(&self, _: &Debt, _: &Markable<K>, _: &mut Cx<'_, ()>) -> Verdict {
         self.when_full.verdict(TABLE_FULL)
     }
 
     #[inline]
-    fn amount(meta: &Metered<K>) -> u64 {
-        meta.l3_len.into()
+    fn amount(meta: &Markable<K>) -> u64 {
+        meta.metered.l3_len.into()
     }
 
     fn bound(&self, elapsed_ns: u64) -> u128 {

@@ -164,7 +164,7 @@ fn a_destination_has_one_bucket_for_all_that_it_is_sent() {
 
 #[test]
 fn metadata_is_no_larger_than_its_fields() {
-    assert_eq!((size_of::<Metered<FiveTuple>>(), size_of::<Metered<DstAddr>>()), (40, 19));
+    assert_eq!((size_of::<Markable<FiveTuple>>(), size_of::<Markable<DstAddr>>()), (40, 19));
 }
 
 #[test]
@@ -275,7 +275,7 @@ proptest! {
         let mut flow = None;
         for time_ns in times { // in any order
             let mut cx = Cx::new(Stamp { seq: 0, time_ns }, &mut edits, &mut pool, &mut events, 0);
-            function.step(&mut flow, &Metered::of(&with_len(len)).unwrap(), &mut cx);
+            function.step(&mut flow, &Markable::of(&with_len(len)).unwrap(), &mut cx);
             if let Some(state) = flow {
                 let from_zero = Debt { last_ns: 0, ..state };
                 let to_full_ns = function.bucket.ns_to_full(state.nanotokens);
