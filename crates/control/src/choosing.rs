@@ -332,8 +332,8 @@ impl Chooser {
     /// What would be promoted on so many cores: see [`promoted_shares`].
     fn promoted(&self, cores: usize) -> (f64, f64) {
         let costs = self.costs();
-        let replay_eighths = (8.0 * costs.replay_ns / costs.packet_ns()).round().clamp(1.0, 8.0) as u64;
-        promoted_shares(&self.owners(cores), &self.loads, cores, replay_eighths)
+        let replay_sixteenths = (16.0 * costs.replay_ns / costs.packet_ns()).round().clamp(1.0, 16.0) as u64;
+        promoted_shares(&self.owners(cores), &self.loads, cores, replay_sixteenths)
     }
 
     /// What the costs are taken for.

@@ -40,7 +40,7 @@ pub use migration::{Message, Migration, Order, Orders, migration};
 pub use offloading::{Event, Offloading, Route, Todo, offloading};
 pub use placement::{Buckets, Caps, Placement, REGULAR_BUCKETS, utilisation_for};
 pub use promotion::{Change, Changes, Places, Progress, Promotion, Status, Step, promotion};
-pub use relief::{Burden, NoRelief, Part, Relief, replay_eighths};
+pub use relief::{Burden, NoRelief, Part, Relief, replay_sixteenths};
 pub use solver::{Answer, Goal, Greedy, Guarded, Question, Solver};
 pub use solvers::{NoWorse, SolverKind};
 pub use split::{BUCKETS, Split};

@@ -1,11 +1,11 @@
 //! What relieves the core with the most to do, where flows can go to another core or be replicated on all (`hybrid`).
 //!
-//! What there is to do is counted in packets. To step a packet for another core, a replay, counts as a part of one, in eighths.
+//! What there is to do is counted in packets. To step a packet for another core, a replay, counts as a part of one, in sixteenths.
 
-/// What a replay takes of a packet's time, in eighths, in a chain with so many functions that have states: 1/4 for one, and 1/2 for
-/// three, as `bench scr` measures it behind a card that takes 105 ns for a packet.
-pub fn replay_eighths(stateful: usize) -> u64 {
-    (1 + stateful as u64).min(8)
+/// What a replay takes of a packet's time, in sixteenths, in a chain with so many functions that have states: 1/8 for one, and 1/4
+/// for three, as `bench compare` measures it behind a card that takes 105 ns for a packet. Twice that from a history of headers.
+pub fn replay_sixteenths(stateful: usize, from_headers: bool) -> u64 {
+    ((1 + stateful as u64) << u32::from(from_headers)).min(16)
 }
 
 /// What relieves a core takes at least 1/64 of what it has to do from it, and more than chance alone makes of it.
@@ -24,8 +24,8 @@ pub struct Burden {
     pub own: Vec<u64>,
     /// Packets that all cores step.
     pub told: u64,
-    /// What a replay counts as, in eighths of a packet.
-    pub replay_eighths: u64,
+    /// What a replay counts as, in sixteenths of a packet.
+    pub replay_sixteenths: u64,
 }
 
 /// What becomes of some of a core's packets.
@@ -63,9 +63,9 @@ pub enum NoRelief {
 type Step<V> = (Part<V>, Relief);
 
 impl Burden {
-    /// Of cores that have nothing to do, and replays that take so many eighths of a packet's time.
-    pub fn none(cores: usize, replay_eighths: u64) -> Burden {
-        Burden { own: vec![0; cores], told: 0, replay_eighths }
+    /// Of cores that have nothing to do, and replays that take so many sixteenths of a packet's time.
+    pub fn none(cores: usize, replay_sixteenths: u64) -> Burden {
+        Burden { own: vec![0; cores], told: 0, replay_sixteenths }
     }
 
     /// From so many packets on a part can make a difference.
@@ -218,7 +218,7 @@ impl Burden {
 
     /// What it takes to replay so many.
     pub fn replays(&self, told: u64) -> u64 {
-        told * self.replay_eighths / 8
+        told * self.replay_sixteenths / 16
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     fn burden(own: &[u64], told: u64) -> Burden {
-        Burden { own: own.to_vec(), told, replay_eighths: 2 }
+        Burden { own: own.to_vec(), told, replay_sixteenths: 4 }
     }
 
     /// The burden after the steps, the steps by part, and for which part there is no further one, and why.
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(steps, [(1, Relief::Move(0)), (2, Relief::Move(1)), (0, Relief::Move(2))]);
         assert_eq!(after, burden(&[1_800, 1_750, 1_700, 1_750], 0));
         // To replicate it would take more from its core at first than to leave it there alone.
-        let dear = Burden { replay_eighths: 4, ..burden(&[1_000, 1_000, 1_000, 3_400], 0) };
+        let dear = Burden { replay_sixteenths: 8, ..burden(&[1_000, 1_000, 1_000, 3_400], 0) };
         let (after, steps, _) = relieved(dear, &[2_500, 300, 300, 300]);
         assert_eq!(steps.len(), 3, "{steps:?}");
         assert_eq!((after.told, after.own[3]), (0, 2_500), "{after:?}");
@@ -293,28 +293,28 @@ mod tests {
     /// together are worth it where replays are cheap.
     #[test]
     fn steps_count_by_where_they_lead() {
-        let both = |replay_eighths| {
+        let both = |replay_sixteenths| {
             let own = vec![1_000, 1_000, 1_000, 1_000, 1_000, 5_000, 5_000];
-            let mut burden = Burden { own, told: 0, replay_eighths };
+            let mut burden = Burden { own, told: 0, replay_sixteenths };
             let part = |core| Part { value: core, core, packets: 5_000 };
             let mut steps = Vec::new();
             let why_not = burden.relieve(&[part(5), part(6)], 64, &mut steps);
             (burden, steps.len(), why_not.map(|(_, why)| why))
         };
         assert_eq!(
-            both(1),
+            both(2),
             (
                 Burden {
                     own: vec![1_000, 1_000, 1_000, 1_000, 1_000, 0, 0],
                     told: 10_000,
-                    replay_eighths: 1
+                    replay_sixteenths: 2
                 },
                 2,
                 None
             )
         );
         let own = vec![1_000, 1_000, 1_000, 1_000, 1_000, 5_000, 5_000];
-        assert_eq!(both(4), (Burden { own, told: 0, replay_eighths: 4 }, 0, Some(NoRelief::NoGain)));
+        assert_eq!(both(8), (Burden { own, told: 0, replay_sixteenths: 8 }, 0, Some(NoRelief::NoGain)));
     }
 
     #[test]
@@ -334,9 +334,9 @@ mod tests {
         #[test]
         fn relief_lowers_the_most_that_a_core_has_to_do(
             all in prop::collection::vec((0..5usize, prop_oneof![1u64..50, 1u64..3_000]), 1..60),
-            replay_eighths in 1u64..9,
+            replay_sixteenths in 1u64..17,
         ) {
-            let mut burden = Burden::none(5, replay_eighths);
+            let mut burden = Burden::none(5, replay_sixteenths);
             let mut parts = Vec::new();
             for (value, (core, packets)) in all.iter().copied().enumerate() {
                 burden.own[core] += packets;

@@ -129,8 +129,8 @@ pub fn busiest_shares(owners: &mut [u16], loads: &[u64], cores: usize) -> (f64, 
 ///
 /// # Panics
 /// As [`busiest_shares`].
-pub fn promoted_shares(owners: &[u16], loads: &[u64], cores: usize, replay_eighths: u64) -> (f64, f64) {
-    let mut burden = Burden::none(cores, replay_eighths);
+pub fn promoted_shares(owners: &[u16], loads: &[u64], cores: usize, replay_sixteenths: u64) -> (f64, f64) {
+    let mut burden = Burden::none(cores, replay_sixteenths);
     owners.iter().zip(loads).for_each(|(owner, load)| burden.own[usize::from(*owner)] += load);
     let part = |(value, (owner, packets)): (usize, (&u16, &u64))| Part {
         value,

@@ -143,17 +143,17 @@ struct Last {
 }
 
 impl Elephants {
-    /// `owners[entry]` has the flows of an entry. A replay takes so many eighths of a packet's time.
-    pub(super) fn new(owners: &[u16], cores: usize, replay_eighths: u64) -> Elephants {
+    /// `owners[entry]` has the flows of an entry. A replay takes so many sixteenths of a packet's time.
+    pub(super) fn new(owners: &[u16], cores: usize, replay_sixteenths: u64) -> Elephants {
         let value = |owner: &u16| Value { packets: 0, period: 0, slot: NONE, owner: *owner };
         Elephants {
             values: owners.iter().map(value).collect(),
             slots: [None; SLOTS as usize],
             period: 0,
-            now: Burden::none(cores, replay_eighths),
+            now: Burden::none(cores, replay_sixteenths),
             notable: 1,
             candidates: Vec::with_capacity(CANDIDATES),
-            last: Last { burden: Burden::none(cores, replay_eighths), next: None },
+            last: Last { burden: Burden::none(cores, replay_sixteenths), next: None },
             parts: Vec::with_capacity(CANDIDATES),
             steps: Vec::new(),
         }
@@ -306,11 +306,11 @@ mod tests {
 
     const CORES: usize = 4;
 
-    /// Eighths.
-    const REPLAY: u64 = 2;
+    /// Sixteenths.
+    const REPLAY: u64 = 4;
 
     fn levelling(mice: &[u64], told: u64) -> Hand {
-        Hand::levelling(&Burden { own: mice.to_vec(), told, replay_eighths: REPLAY })
+        Hand::levelling(&Burden { own: mice.to_vec(), told, replay_sixteenths: REPLAY })
     }
 
     fn elephants() -> Elephants {

@@ -26,7 +26,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use control::{promotion, replay_eighths};
+use control::{promotion, replay_sixteenths};
 use io::QUEUE_FRAMES_MAX;
 use ring::ring;
 use strategy::{Assign, Every, Rebalancing, Rss};
@@ -138,7 +138,7 @@ fn parts(chain: &Chain, plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let intakes = sides.map(intake).collect();
     plan.account.begin(plan.strategy.name(), cores, "value", &[]);
     let account = Arc::clone(&plan.account);
-    let owners = (owners, replay_eighths(chain.stateful()));
+    let owners = (owners, replay_sixteenths(chain.stateful(), !chain.tells_metas()));
     let steering =
         Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals), account);
     Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }

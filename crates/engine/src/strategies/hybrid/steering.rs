@@ -36,15 +36,15 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// `owners[entry]` has the flows of an entry that is not promoted. A replay takes so many eighths of a packet's time.
+    /// `owners[entry]` has the flows of an entry that is not promoted. A replay takes so many sixteenths of a packet's time.
     pub(super) fn new(
-        (owners, replay_eighths): (&[u16], u64),
+        (owners, replay_sixteenths): (&[u16], u64),
         cores: usize,
         Rebalancing { every, .. }: Rebalancing,
         (changes, deals): (Changes, Producer<Deal>),
         account: Arc<Account>,
     ) -> Steering {
-        let (elephants, schedule) = (Elephants::new(owners, cores, replay_eighths), Schedule::new(every));
+        let (elephants, schedule) = (Elephants::new(owners, cores, replay_sixteenths), Schedule::new(every));
         Steering { elephants, every, schedule, changes, deals, account }
     }
 
