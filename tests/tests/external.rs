@@ -61,7 +61,8 @@ fn sum(verified: &Verified, of: impl Fn(&engine::HistoryCounters) -> u64) -> u64
     verified.history.as_ref().expect("history").outcome.cores.iter().map(of).sum()
 }
 
-const CHAINS: [&str; 5] = ["perimeter.toml", "mixed-keys.toml", "nat.toml", "knock.toml", "balance.toml"];
+const CHAINS: [&str; 6] =
+    ["two-rates.toml", "perimeter.toml", "mixed-keys.toml", "nat.toml", "knock.toml", "balance.toml"];
 
 /// What the comparison takes for one core's answer is one core's, over the capture as it is.
 #[test]

@@ -35,7 +35,7 @@ fn packets(path: &str) -> u64 {
 #[test]
 fn a_capture_is_sequenced_and_runs_as_on_one_core() {
     // In the first a function edits what a later one reads.
-    a_capture_is_sequenced_and_runs(CHAIN, &[], 1);
+    a_capture_is_sequenced_and_runs("examples/two-rates.toml", &[], 1);
     a_capture_is_sequenced_and_runs("examples/stats-limiter.toml", &[], 2);
     a_capture_is_sequenced_and_runs("examples/stats-limiter.toml", &["--history-version", "1"], 1);
 }

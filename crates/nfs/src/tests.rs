@@ -267,6 +267,7 @@ fn examples_make_sense() {
         include_str!("../../../examples/stats-lb-limiter.toml"),
         include_str!("../../../examples/stats-lb.toml"),
         include_str!("../../../examples/stats-limiter.toml"),
+        include_str!("../../../examples/two-rates.toml"),
     ] {
         let chain: toml::Table = toml::from_str(example).unwrap();
         for function in chain["function"].as_array().unwrap() {
