@@ -359,9 +359,12 @@ impl Capture {
             && let Some(record) = self.reader.next()?
         {
             let sequenced = self.sequencing.next(&record);
-            // The core's next turn is a round later, with a round's history.
-            self.current = Some((sequenced.core, sequenced.stamp.seq + 1));
-            return Ok(Some(sequenced.core));
+            let (core, next) = (sequenced.core, sequenced.stamp.seq + 1);
+            // The core's next turn is a round later, with a round's history: from the next number on. But if this is the last packet
+            // a flush comes first, which has a round's history up to here.
+            let round = self.sequencing.cores() as u64 - 1;
+            self.current = Some((core, next.saturating_sub(round)));
+            return Ok(Some(core));
         }
         if self.flushed == self.sequencing.cores() {
             return Ok(None);

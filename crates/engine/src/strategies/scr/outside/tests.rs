@@ -2,13 +2,16 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use io::capture::Record;
+use io::capture::{CaptureReader, Record};
 use io::{Collector, EngineDrop, Fate, Feeder, Received, ReplayPort, replay_restamped};
 use nf::hash_bytes;
 use recovery::Gaps;
+use sequencer::History;
 use wire::LinkType;
 
+use super::arrivals::Arrivals;
 use super::intake::External;
 use super::line::Line;
 use super::on_loss::OnLoss;
@@ -151,6 +154,30 @@ fn chain(functions: &str) -> Chain {
 
 fn ddos() -> Chain {
     chain("[[function]]\nuse = \"ddos\"\nflows = 64\n")
+}
+
+/// A core that was promised so gives up what it lost: too early, had a flush brought it later.
+#[test]
+fn nothing_comes_to_a_core_that_is_below_its_floor() {
+    for (cores, packets) in (2..6).flat_map(|cores| (0..13u32).map(move |packets| (cores, packets))) {
+        let mut pcap = Vec::from(*b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0");
+        for number in 0..packets {
+            [number, 0, 60, 60].iter().for_each(|field| pcap.extend(field.to_le_bytes()));
+            pcap.extend([0; 60]);
+        }
+        let (chain, stop) = (ddos(), AtomicBool::new(false));
+        let (reader, items) = (CaptureReader::from_bytes(pcap).expect("a capture"), chain.newest_items());
+        let sequencing = Sequencing::new(&chain, cores, false).expect("cores");
+        let mut arrivals = Arrivals::from_capture(reader, sequencing, None);
+        let mut count = 0;
+        while let Some(core) = arrivals.advance(&stop).expect("a whole capture") {
+            let record = arrivals.record().expect("what arrived");
+            let first = History::parse(record.data, &items).expect("a history").first_seq();
+            assert!(arrivals.floors()[core] <= first, "{cores} cores, {packets} packets, at {count}");
+            count += 1;
+        }
+        assert_eq!(count, packets as usize + cores, "a flush for each");
+    }
 }
 
 /// Core 0 loses its packets 2 to 40. Core 1 is done with all of them before core 0 sees that.
