@@ -86,6 +86,8 @@ pub struct FlowTable<K> {
     pub(crate) blocks: Blocks<K>,
     /// Blocks without a flow; the last one is taken next.
     free: Vec<u32>,
+    /// Blocks below this one have had a flow, and no others.
+    used: u32,
     /// Blocks that lost a state since the last maintenance.
     idle: Vec<u32>,
     /// The next block that the sweep looks at.
@@ -148,6 +150,7 @@ impl<K: FlowKey> FlowTable<K> {
             buckets: Array::filled(Bucket::EMPTY, buckets(capacity)).ok_or(out_of_memory)?,
             blocks: blocks().map_err(|_| out_of_memory)?,
             free,
+            used: 0,
             idle: Vec::with_capacity(2 * STEPS_PER_EPOCH),
             hand: 0,
             draws: 0,
@@ -248,6 +251,7 @@ impl<K: FlowKey> FlowTable<K> {
         };
         self.link(bucket, entry, hash, block);
         self.blocks.take(block, hash, short, key);
+        self.used = self.used.max(block + 1);
         Slot(block)
     }
 
@@ -284,9 +288,10 @@ impl<K: FlowKey> FlowTable<K> {
         self.blocks.parcel(capacity)
     }
 
-    /// All blocks of the table, whether flows have them or not.
+    /// The blocks that flows have, or have had. The one that was freed last is taken first, and of those that no flow has had the
+    /// lowest, so these are as many as there were flows at once.
     pub fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<K> {
-        (0..self.blocks.len()).map(Slot)
+        (0..self.used).map(Slot)
     }
 
     /// Whether a flow has the block.
@@ -318,6 +323,7 @@ impl<K: FlowKey> FlowTable<K> {
         };
         self.link(bucket, entry, hash, block);
         self.blocks.unpack(block, parcel, index);
+        self.used = self.used.max(block + 1);
         Slot(block)
     }
 
@@ -340,13 +346,13 @@ impl<K: FlowKey> FlowTable<K> {
     /// # Panics
     /// If the tables were not made alike.
     pub fn copy_from(&mut self, other: &FlowTable<K>) {
-        let Self { buckets, blocks, free, idle, hand, draws, steps, maintained_ns, when_full, hasher } = self;
+        let Self { buckets, blocks, free, used, idle, hand, draws, steps, maintained_ns, when_full, hasher } = self;
         assert!(*when_full == other.when_full && *hasher == other.hasher, "a table that was made otherwise");
         blocks.copy_from(&other.blocks);
         buckets.copy_from_slice(&other.buckets);
         free.clone_from(&other.free);
         idle.clone_from(&other.idle);
-        (*hand, *draws) = (other.hand, other.draws);
+        (*used, *hand, *draws) = (other.used, other.hand, other.draws);
         (*steps, *maintained_ns) = (other.steps, other.maintained_ns);
     }
 
@@ -419,10 +425,10 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
-    /// Gives every dead flow's block back; for the end of a run. O(capacity).
+    /// Gives every dead flow's block back; for the end of a run. O(flows at once, at most).
     pub fn settle(&mut self, horizon: Horizon, mut expire: impl FnMut(&mut Self, Slot)) {
         self.release_idle();
-        for block in 0..self.blocks.len() {
+        for block in 0..self.used {
             self.expire(block, horizon, &mut expire);
         }
     }
@@ -433,7 +439,7 @@ impl<K: FlowKey> FlowTable<K> {
         part: Part<S>,
         now_ns: u64,
     ) -> impl Iterator<Item = Flow<'a, K, S>> {
-        (0..self.blocks.len()).filter_map(move |block| {
+        (0..self.used).filter_map(move |block| {
             let cell = self.blocks.cell(block, part);
             let deadline_ns = cell.deadline_ns();
             let alive = self.blocks.is_taken(block) && deadline_ns > now_ns;
@@ -497,6 +503,8 @@ impl<K: FlowKey> FlowTable<K> {
         let taken = held.iter().sum::<u32>() as usize;
         assert_eq!(self.free.len(), self.capacity() - taken, "free blocks");
         assert!(self.free.iter().all(|block| !self.blocks.is_taken(*block)), "a free block has a flow");
+        let last = (0..self.blocks.len()).rfind(|block| self.blocks.is_taken(*block));
+        assert!(last.is_none_or(|block| block < self.used), "a flow has a block that none has had");
     }
 
     #[inline]

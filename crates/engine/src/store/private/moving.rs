@@ -29,11 +29,12 @@ impl<K: FlowKey> KeyGroup<K> {
             return (None, Vec::new());
         }
         let mut slots = self.table.slots();
+        let blocks = slots.len();
         if from > 0 {
             slots.nth(from - 1);
         }
         'table: while slots.len() > 0 {
-            let begin = self.table.capacity() - slots.len();
+            let begin = blocks - slots.len();
             let count = slots.len().min(BATCH_PACKETS);
             if leaving.has_none(self.entries.get(begin..begin + count)) {
                 slots.nth(count - 1);
@@ -62,7 +63,8 @@ impl<K: FlowKey> KeyGroup<K> {
     /// it alone knows the entry.
     pub(super) fn absorb_replica(&mut self, other: &mut Self) {
         let mut dropped = other.table.parcel(0);
-        for slot in self.table.slots() {
+        let (own, others) = (self.table.slots(), other.table.slots());
+        for slot in if own.len() < others.len() { others } else { own } {
             let entry = &mut self.entries[slot.index()];
             match self.table.is_taken(slot) {
                 true if *entry == UNKNOWN_ENTRY => *entry = other.entries[slot.index()],
