@@ -70,6 +70,24 @@ fn it_holds_what_its_capacity_says() {
     }
 }
 
+/// Whoever looks at all flows of a large table with few of them looks at few blocks, also when flows have come and gone.
+#[test]
+fn blocks_to_look_at_are_as_many_as_there_were_flows_at_once() {
+    let mut table = Table::new(1_000, Reject, 5);
+    assert_eq!(table.table.slots().len(), 0);
+    for round in 0..100 {
+        for number in 0..3 {
+            assert!(table.set(10 * round + number, 0, 1));
+        }
+        assert_eq!(table.table.slots().len(), 3, "round {round}");
+        let slots: Vec<Slot> = table.table.slots().collect();
+        let mut parcel = table.table.parcel(3);
+        slots.into_iter().for_each(|slot| table.table.pack(slot, &mut parcel));
+        assert!(table.table.is_empty());
+        table.table.check();
+    }
+}
+
 #[test]
 fn a_full_table_rejects_or_evicts_the_flow_nearest_to_its_deadline() {
     let fill = |when_full| {
