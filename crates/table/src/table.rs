@@ -346,7 +346,8 @@ impl<K: FlowKey> FlowTable<K> {
     /// # Panics
     /// If the tables were not made alike.
     pub fn copy_from(&mut self, other: &FlowTable<K>) {
-        let Self { buckets, blocks, free, used, idle, hand, draws, steps, maintained_ns, when_full, hasher } = self;
+        let Self { buckets, blocks, free, used, idle, hand, draws, steps, maintained_ns, when_full, hasher } =
+            self;
         assert!(*when_full == other.when_full && *hasher == other.hasher, "a table that was made otherwise");
         blocks.copy_from(&other.blocks);
         buckets.copy_from_slice(&other.buckets);
