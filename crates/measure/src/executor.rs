@@ -364,7 +364,11 @@ impl<M: Meter> VirtualSequencer<'_, M> {
                 Sequenced::Full(core) => return Stop::Full(core),
                 Sequenced::Untold => return Stop::Untold,
                 Sequenced::Idle => {
-                    self.clock.advance_to(self.core.front.next_arrival_ns().unwrap_or(now_ns + LOOK_NS));
+                    // Behind a card that steers it looks at changes, too, for which cores wait.
+                    let look_ns = now_ns + LOOK_NS;
+                    let next_ns = self.core.front.next_arrival_ns().unwrap_or(look_ns);
+                    let is_steered = self.core.is_steered;
+                    self.clock.advance_to(if is_steered { next_ns.min(look_ns) } else { next_ns });
                 }
                 Sequenced::Packets(packets) => {
                     let mut spent = self.meter.end(packets);

@@ -105,9 +105,9 @@ fn rest_of_auto(
     costs: &Costs,
     loads: Option<&[u64]>,
 ) -> (Fastest, Vec<Fastest>) {
-    let choices = Candidates::new(chain, max_cores).all;
+    let Candidates { all: choices, replay_sixteenths, .. } = Candidates::new(chain, max_cores);
     let loads = loads.map_or_else(|| vec![0; INDIRECTION_ENTRIES], <[u64]>::to_vec);
-    let chooser = Chooser::knowing(choices.clone(), choices[0], costs, loads);
+    let chooser = Chooser::knowing(choices.clone(), choices[0], costs, loads).guessing(replay_sixteenths);
     let of = |choice: &Choice| Fastest {
         strategy: choice.spreading.name().to_owned(),
         cores: choice.cores,

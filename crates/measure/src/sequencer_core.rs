@@ -23,7 +23,7 @@ pub(crate) struct SequencerCore<C> {
     /// `None` at the end of the packets.
     dispatcher: Option<Box<dyn Dispatcher>>,
     /// Whether a card steers, which the dispatcher is told of.
-    is_steered: bool,
+    pub(crate) is_steered: bool,
     /// Whether it is the card itself, what it does takes no core's time.
     pub(crate) is_card: bool,
     /// Whether the card's dispatcher had more to tell a core than there is room for.

@@ -116,6 +116,16 @@ fn where_the_history_is_full_the_sequencer_waits() {
     assert!(told > Some(u64::from(COUNT) / 10), "{told:?}");
 }
 
+/// The elephant is promoted and demoted in turn. Once it is demoted next to nothing is told, and its packets wait at its core until the
+/// sequencer has placed the change: it does so at once, not with the next told packet.
+#[test]
+fn changes_do_not_wait_for_the_next_told_packet() {
+    let mut bench = bench(3, Every::Packets(1_000), "elephant:packets=20000,flows=1000,share=0.9");
+    bench.settings.descriptors = 64;
+    let trial = bench.trial(PPS / 20.0, 20_000, false, &NEVER).expect("a trial");
+    assert_eq!(trial.received(), 20_000, "{:?}", trial.cores);
+}
+
 /// Where no flow is too much for a core, the sequencer has nothing to do.
 #[test]
 fn without_elephants_nothing_passes_the_sequencer() {
