@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use crate::relief::replay_sixteenths;
 use crate::throughput::{Costs, busiest_shares, promoted_shares, shards_share};
 
 /// What spreads packets over cores, as far as the model tells ways apart.
@@ -180,6 +181,8 @@ pub struct Chooser {
     replay_ns: Option<f64>,
     /// What one of a few flows costs it under `hybrid`, where it follows others of the same flow: less than one of any flow.
     told_ns: Option<f64>,
+    /// What `hybrid` takes a replay for when it decides what to promote.
+    guessed_sixteenths: u64,
     /// What nobody measures while a run goes on.
     beside: Beside,
     /// How much longer cores are busy under a strategy that moves or promotes flows than if these were where it wants them, and moving
@@ -202,6 +205,7 @@ impl Chooser {
             packet_ns: None,
             replay_ns: None,
             told_ns: None,
+            guessed_sixteenths: replay_sixteenths(1, false),
             beside: Beside::default(),
             excess: [1.0; 3],
             ahead: None,
@@ -218,6 +222,11 @@ impl Chooser {
             loads,
             ..Chooser::new(choices, now, 0)
         }
+    }
+
+    /// The same where `hybrid` takes a replay for so many sixteenths of a packet's time: see [`replay_sixteenths`].
+    pub fn guessing(self, sixteenths: u64) -> Chooser {
+        Chooser { guessed_sixteenths: sixteenths, ..self }
     }
 
     /// What runs.
@@ -331,9 +340,7 @@ impl Chooser {
 
     /// What would be promoted on so many cores: see [`promoted_shares`].
     fn promoted(&self, cores: usize) -> (f64, f64) {
-        let costs = self.costs();
-        let replay_sixteenths = (16.0 * costs.replay_ns / costs.packet_ns()).round().clamp(1.0, 16.0) as u64;
-        promoted_shares(&self.owners(cores), &self.loads, cores, replay_sixteenths)
+        promoted_shares(&self.owners(cores), &self.loads, cores, self.guessed_sixteenths)
     }
 
     /// What the costs are taken for.

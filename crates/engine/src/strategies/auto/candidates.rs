@@ -5,7 +5,7 @@ use control::{Choice, Spreading};
 use crate::chain::Chain;
 use crate::strategies::dyssect::Dyssect;
 use crate::strategies::hashing;
-use crate::strategies::hybrid::Hybrid;
+use crate::strategies::hybrid::{self, Hybrid};
 use crate::strategies::plan::{Layout, Plan, States, Strategy};
 use crate::strategies::rss::Rss;
 use crate::strategies::rsspp::Rsspp;
@@ -20,13 +20,19 @@ pub struct Candidates {
     pub all: Vec<Choice>,
     /// Strategies that cannot take part, and why.
     pub left_out: Vec<(&'static str, String)>,
+    /// What `hybrid` takes a replay for when it decides what to replicate, in sixteenths of a packet's time.
+    pub replay_sixteenths: u64,
 }
 
 impl Candidates {
     /// Of `chain`, on up to so many cores.
     pub fn new(chain: &Chain, cores: usize) -> Candidates {
         let single = Choice { spreading: Spreading::Single, cores: 1 };
-        let mut candidates = Candidates { all: vec![single], left_out: Vec::new() };
+        let mut candidates = Candidates {
+            all: vec![single],
+            left_out: Vec::new(),
+            replay_sixteenths: hybrid::replay_sixteenths_of(chain),
+        };
         for spreading in Spreading::OF_SEVERAL {
             let strategy = strategy_of(spreading);
             match why_not(chain, spreading) {

@@ -7,6 +7,7 @@ use control::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
 use telemetry::Telemetry;
 
 use crate::strategies::account::{Account, CandidateTold};
+use crate::strategies::auto::candidates::Candidates;
 
 /// Measures, and decides at the end of each epoch.
 pub(super) struct Deciding {
@@ -23,13 +24,14 @@ pub(super) struct Deciding {
 
 impl Deciding {
     pub(super) fn new(
-        choices: Vec<Choice>,
+        candidates: &Candidates,
         first: Choice,
         entries: usize,
         account: Arc<Account>,
     ) -> Deciding {
+        let chooser = Chooser::new(candidates.all.clone(), first, entries);
         Deciding {
-            chooser: Chooser::new(choices, first, entries),
+            chooser: chooser.guessing(candidates.replay_sixteenths),
             telemetry: None,
             before: SoFar::default(),
             decision: None,
@@ -160,7 +162,8 @@ mod tests {
         let mut work =
             |packets, busy_ns| writer.core(&CoreCounts { packets, busy_ns, ..CoreCounts::default() });
         let first = Choice { spreading: Spreading::Rss, cores: 1 };
-        let mut deciding = Deciding::new(vec![first], first, 128, Arc::default());
+        let candidates = Candidates { all: vec![first], left_out: Vec::new(), replay_sixteenths: 2 };
+        let mut deciding = Deciding::new(&candidates, first, 128, Arc::default());
         deciding.observe(&telemetry);
         telemetry.begin();
         work(1_000, 70_000);

@@ -39,8 +39,7 @@ impl Phases {
     pub(super) fn new(chain: &Chain, plan: &Plan) -> Phases {
         let candidates = Candidates::new(chain, plan.cores);
         let now = candidates.first();
-        let deciding =
-            Deciding::new(candidates.all.clone(), now, plan.indirection_entries, Arc::clone(&plan.account));
+        let deciding = Deciding::new(&candidates, now, plan.indirection_entries, Arc::clone(&plan.account));
         Phases {
             chain: chain.clone(),
             plan: plan.clone(),

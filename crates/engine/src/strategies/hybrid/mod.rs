@@ -124,6 +124,11 @@ struct Parts {
     intakes: Vec<Box<dyn Intake>>,
 }
 
+/// What a replay is taken for in a chain, in sixteenths of a packet's time.
+pub(super) fn replay_sixteenths_of(chain: &Chain) -> u64 {
+    replay_sixteenths(chain.stateful(), !chain.tells_metas())
+}
+
 /// With room for so many `changes` that some core has not carried out.
 fn parts(chain: &Chain, plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let cores = plan.cores;
@@ -138,7 +143,7 @@ fn parts(chain: &Chain, plan: &Plan, owners: &[u16], changes: usize) -> Parts {
     let intakes = sides.map(intake).collect();
     plan.account.begin(plan.strategy.name(), cores, "value", &[]);
     let account = Arc::clone(&plan.account);
-    let owners = (owners, replay_sixteenths(chain.stateful(), !chain.tells_metas()));
+    let owners = (owners, replay_sixteenths_of(chain));
     let steering =
         Steering::new(owners, cores, plan.rebalancing.unwrap_or_default(), (to_all, deals), account);
     Parts { steering, teller: Teller::new(history, places, dealt, cores), intakes }
