@@ -16,7 +16,7 @@ pub const MAX_FLOWS: usize = 1 << 26;
 pub const STEPS_PER_EPOCH: usize = 256;
 
 /// One block in this many steps is looked at for expiry: a whole round takes that many steps times
-/// the capacity.
+/// the flows that there were at once.
 const STEPS_PER_SWEPT_BLOCK: usize = 8;
 
 /// A round takes no longer than this in the time of stamps, as far as the next constant allows: on a quiet
@@ -403,7 +403,8 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// Gives blocks back whose flows have ended, and looks at some more for those dead as of `horizon`: `expire` hears
-    /// of a block in which some state is dead, and clears such states.
+    /// of a block in which some state is dead, and clears such states. Blocks that no flow has had are not looked at, so that what a sweep
+    /// brings into the caches is no more than the flows are.
     ///
     /// Comes at fixed numbers of steps and nowhere else, so that which block is free does not depend on
     /// where batches were cut.
@@ -412,16 +413,17 @@ impl<K: FlowKey> FlowTable<K> {
         self.release_idle();
         let elapsed_ns = horizon.past_ns().saturating_sub(self.maintained_ns);
         self.maintained_ns = horizon.past_ns();
-        let least = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(self.capacity());
-        let due = u128::from(elapsed_ns) * self.capacity() as u128 / u128::from(ROUND_NS_MAX);
-        let most = SWEPT_BLOCKS_MAX.min(self.capacity() as u64);
+        let blocks = self.used as usize;
+        let least = (STEPS_PER_EPOCH / STEPS_PER_SWEPT_BLOCK).min(blocks);
+        let due = u128::from(elapsed_ns) * blocks as u128 / u128::from(ROUND_NS_MAX);
+        let most = SWEPT_BLOCKS_MAX.min(blocks as u64);
         let swept = (due.min(most.into()) as usize).max(least);
         for _ in 0..swept {
             let block = self.advance_hand();
             self.expire(block, horizon, &mut expire);
         }
         // Those of the next time: there by then, and not waited for.
-        for block in self.hand..(self.hand + least as u32).min(self.blocks.len()) {
+        for block in self.hand..(self.hand + least as u32).min(self.used) {
             self.blocks.prefetch(block);
         }
     }
@@ -650,7 +652,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     fn advance_hand(&mut self) -> u32 {
         let block = self.hand;
-        self.hand = if block + 1 == self.blocks.len() { 0 } else { block + 1 };
+        self.hand = if block + 1 < self.used { block + 1 } else { 0 };
         block
     }
 }
