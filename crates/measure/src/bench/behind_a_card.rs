@@ -102,7 +102,7 @@ fn each_packet_is_received_or_dropped() {
 fn where_the_history_is_full_the_sequencer_waits() {
     const COUNT: u32 = 400_000;
     let counted_on = |cores, every| {
-        let mut bench = bench(cores, every, "university:packets=300000,sizes=fixed:60");
+        let mut bench = bench(cores, every, "zipf:packets=300000,flows=5,a=1.2");
         bench.trial(10.0 * PPS, 300_000, false, &NEVER).expect("a trial");
         bench.settings.dispatch_ns = 105;
         let trial = bench.closed_loop(COUNT, &NEVER).expect("nobody is ahead of the history");
