@@ -81,6 +81,9 @@ enum Way {
 /// A step for a core's relief.
 type Step<V> = (Part<V>, Relief);
 
+/// Where a way leads, its steps, and for which part, and why, there is no further one.
+type Led<V> = (Burden, Vec<Step<V>>, Option<(Part<V>, NoRelief)>);
+
 impl Burden {
     /// Of cores that have nothing to do, and replays that take so many sixteenths of a packet's time.
     pub fn none(cores: usize, replay_sixteenths: u64) -> Burden {
@@ -116,42 +119,25 @@ impl Burden {
         changes: usize,
         steps: &mut Vec<Step<V>>,
     ) -> Option<(Part<V>, NoRelief)> {
-        let why_not = self.relieve_busiest(parts, changes, steps);
+        let why_not;
+        (*self, *steps, why_not) = self.relieve_busiest(parts, changes);
         self.level_others(parts, changes, steps);
         why_not
     }
 
-    fn relieve_busiest<V: Copy + PartialEq>(
-        &mut self,
-        parts: &[Part<V>],
-        changes: usize,
-        steps: &mut Vec<Step<V>>,
-    ) -> Option<(Part<V>, NoRelief)> {
-        let enough = self.most() / (2 * GAIN);
-        let mut alone = self.clone();
-        let why_alone = alone.descend(parts.to_vec(), changes, steps, Way::MovesAlone);
-        let most_alone = alone.most();
+    fn relieve_busiest<V: Copy + PartialEq>(&self, parts: &[Part<V>], changes: usize) -> Led<V> {
+        let by = |way| self.clone().descend(parts.to_vec(), changes, way);
+        let alone = by(Way::MovesAlone);
+        let most_alone = alone.0.most();
         let is_enough = |most: u64| most + most_alone / REPLICATION_GAIN < most_alone;
         // No way leads to less than the mean.
         if !is_enough(self.mean()) {
-            *self = alone;
-            return why_alone;
+            return alone;
         }
-        let (mut of_moved, mut of_any) = (Vec::new(), Vec::new());
-        let (mut moved, mut any) = (self.clone(), self.clone());
-        let why_moved = moved.descend(parts.to_vec(), changes, &mut of_moved, Way::MovesFirst);
-        let why_any = any.descend(parts.to_vec(), changes, &mut of_any, Way::AsFarAsEach);
-        let (further, of_further, why_further) = match moved.most() + enough < any.most() {
-            true => (moved, of_moved, why_moved),
-            false => (any, of_any, why_any),
-        };
-        if !is_enough(further.most()) {
-            *self = alone;
-            return why_alone;
-        }
-        *self = further;
-        steps.clone_from(&of_further);
-        why_further
+        let (moved, any) = (by(Way::MovesFirst), by(Way::AsFarAsEach));
+        let is_further = moved.0.most() + self.most() / (2 * GAIN) < any.0.most();
+        let further = if is_further { moved } else { any };
+        if is_enough(further.0.most()) { further } else { alone }
     }
 
     /// A core whose largest part is too much for any other has more to do than they, and may take less time for it: packets of one flow are
@@ -176,15 +162,14 @@ impl Burden {
             let busiest = (0..others.len()).max_by_key(|other| self.own[others[*other]]).unwrap_or(0);
             others.remove(busiest);
             let own = others.iter().map(|core| self.own[*core]).collect();
-            let mut rest = Burden { own, told: 0, replay_sixteenths: self.replay_sixteenths };
+            let rest = Burden { own, told: 0, replay_sixteenths: self.replay_sixteenths };
             if rest.most() <= self.mean() {
                 break;
             }
             let place = |core: usize| others.iter().position(|other| *other == core);
             let theirs =
                 parts.iter().filter_map(|part| Some(Part { core: place(part.core)?, ..*part })).collect();
-            let mut of_rest = Vec::new();
-            rest.descend(theirs, left, &mut of_rest, Way::MovesAlone);
+            let (_, of_rest, _) = rest.descend(theirs, left, Way::MovesAlone);
             left -= 2 * of_rest.len();
             for (part, relief) in of_rest {
                 let (from, Relief::Move(to)) = (others[part.core], relief) else { continue };
@@ -199,14 +184,8 @@ impl Burden {
     }
 
     /// One way.
-    fn descend<V: Copy + PartialEq>(
-        &mut self,
-        mut parts: Vec<Part<V>>,
-        changes: usize,
-        steps: &mut Vec<Step<V>>,
-        way: Way,
-    ) -> Option<(Part<V>, NoRelief)> {
-        steps.clear();
+    fn descend<V: Copy + PartialEq>(mut self, mut parts: Vec<Part<V>>, changes: usize, way: Way) -> Led<V> {
+        let mut steps = Vec::new();
         let (before, mut left) = (self.most(), changes);
         let mut most = Vec::new();
         let mut why_not = loop {
@@ -240,8 +219,8 @@ impl Burden {
             why_not = Some((step.0, NoRelief::NoGain));
             self.undo(step);
         }
-        join(steps);
-        why_not
+        join(&mut steps);
+        (self, steps, why_not)
     }
 
     fn undo<V>(&mut self, (Part { core, packets, .. }, relief): Step<V>) {
