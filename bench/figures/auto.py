@@ -26,10 +26,12 @@ MOVING = ["rsspp", "dyssect", "hybrid"]
 
 
 def restlessness(strategy, point, packet_us, balanced):
-    """How much longer the busiest core is busy than if flows were where they should be."""
+    """How much longer the busiest core is busy than the model has it."""
     if point["loss"] > LOST:
         # While packets are lost cores count as busy all the time.
         busy = 1.0
+    elif strategy not in MOVING:
+        return 1.0
     elif strategy == "rsspp":
         loads = [load for load in point["loads"] if 4 * len(point["loads"]) * load["share"] >= 1]
         each = min(load["busy"] / (load["share"] * (1 - load["loss"])) for load in loads)
@@ -57,18 +59,16 @@ def row(paceline, folder, name, packets):
         if choice["strategy"] in STRATEGIES
     }
     single = predicted["single", 1]
-    now, restless, tried = ("rss", CORES), dict.fromkeys(MOVING, 1.0), []
-    rate = lambda choice: predicted[choice] / restless.get(choice[0], 1.0)
+    now, restless, tried = ("rss", CORES), {}, []
+    # What `rss` loses others are expected to lose as long as they have not run.
+    rate = lambda choice: predicted[choice] / restless.get(choice[0], restless.get("rss", 1.0))
     worth = lambda choice: rate(choice) * CORE ** (choice[1] - 1)
-    while worth(best := max(predicted, key=worth)) >= GAIN * worth(now):
-        now = best
-        if now in tried:
-            # What it does is known by now.
-            break
+    packet_us = 1 / points["single", 1]["mpps"]
+    while now not in tried:
         tried.append(now)
-        if now[0] in MOVING:
-            packet_us = 1 / points["single", 1]["mpps"]
-            restless[now[0]] = restlessness(now[0], points[now], packet_us, single / predicted[now])
+        restless[now[0]] = restlessness(now[0], points[now], packet_us, single / predicted[now])
+        if worth(best := max(predicted, key=worth)) >= GAIN * worth(now):
+            now = best
     mpps = {choice: point["mpps"] for choice, point in points.items()}
     hindsight = max(mpps, key=mpps.get)
     text = lambda choice: f"`{choice[0]}` on {choice[1]}"

@@ -42,6 +42,9 @@ pub struct Choice {
 }
 
 impl Spreading {
+    /// How many there are.
+    const COUNT: usize = Spreading::Hybrid as usize + 1;
+
     /// All that spread packets over several cores.
     pub const OF_SEVERAL: [Spreading; 6] = [
         Spreading::Rss,
@@ -51,16 +54,6 @@ impl Spreading {
         Spreading::ScrTurns,
         Spreading::Hybrid,
     ];
-
-    /// The number of what is learnt of it beside costs, where it moves or promotes flows as it decides itself.
-    fn excess(self) -> Option<usize> {
-        match self {
-            Spreading::Rsspp => Some(0),
-            Spreading::Dyssect => Some(1),
-            Spreading::Hybrid => Some(2),
-            Spreading::Single | Spreading::Rss | Spreading::Scr | Spreading::ScrTurns => None,
-        }
-    }
 
     /// The strategy's name.
     pub fn name(self) -> &'static str {
@@ -185,9 +178,9 @@ pub struct Chooser {
     guessed_sixteenths: u64,
     /// What nobody measures while a run goes on.
     beside: Beside,
-    /// How much longer cores are busy under a strategy that moves or promotes flows than if these were where it wants them, and moving
-    /// them cost nothing: a factor for each. While packets are lost cores count as busy all the time.
-    excess: [f64; 3],
+    /// How much longer cores are busy under a strategy than the model has it, since flows move or traffic comes in bursts: a factor
+    /// for each that has run. While packets are lost cores count as busy all the time.
+    excess: [Option<f64>; Spreading::COUNT],
     /// What has promised more, and in how many epochs.
     ahead: Option<(Spreading, u32)>,
 }
@@ -207,7 +200,7 @@ impl Chooser {
             told_ns: None,
             guessed_sixteenths: replay_sixteenths(1, false),
             beside: Beside::default(),
-            excess: [1.0; 3],
+            excess: [None; Spreading::COUNT],
             ahead: None,
         }
     }
@@ -276,13 +269,11 @@ impl Chooser {
     }
 
     /// What packets cost, from the time that cores spent on them.
-    fn learn(&mut self, packets: u64, cores: &[Work], Span { elapsed_ns, lost }: Span) {
+    fn learn(&mut self, packets: u64, cores: &[Work], span: Span) {
         // Of the core that was interrupted least, of those that had something to do.
         let had_work = |core: &&Work| 4 * core.packets * cores.len() as u64 >= packets;
         let of_core = |core: &Work| core.busy_ns as f64 / core.packets as f64;
         let each_ns = cores.iter().filter(had_work).map(of_core).fold(f64::INFINITY, f64::min);
-        let is_full = lost as f64 > LOST * (packets + lost) as f64;
-        let full_ns = if is_full { elapsed_ns as f64 } else { 0.0 };
         let others = self.now.cores.saturating_sub(1) as f64;
         let writing_ns = match self.now.spreading {
             Spreading::ScrTurns => self.costs().writing_ns(),
@@ -297,14 +288,6 @@ impl Chooser {
                 let packet_ns = (each_ns - writing_ns).max(each_ns / 2.0) / (1.0 + others * REPLAY);
                 self.packet_ns = Some(packet_ns);
             }
-            (Spreading::Rsspp | Spreading::Dyssect, Some(packet_ns)) => {
-                let busiest = cores.iter().map(|core| core.packets).max().unwrap_or(0);
-                let share = match self.now.spreading {
-                    Spreading::Rsspp => self.shares(self.now.cores).1,
-                    _ => shards_share(&self.loads, self.now.cores),
-                };
-                self.exceed(full_ns.max(busiest as f64 * each_ns), packets as f64 * share * packet_ns);
-            }
             // What is told takes its time on all cores.
             (Spreading::Hybrid, Some(packet_ns)) => {
                 let busy_ns: u64 = cores.iter().map(|core| core.busy_ns).sum();
@@ -313,24 +296,55 @@ impl Chooser {
                     let told_ns = (busy_ns as f64 / packets as f64 - packet_ns) / replays;
                     smooth(&mut self.told_ns, told_ns.max(packet_ns / 100.0));
                 }
-                let busiest_ns = cores.iter().map(|core| core.busy_ns).max().unwrap_or(0);
-                let aim_ns = packets as f64 * 1e3 / self.hybrid_mpps(self.now.cores);
-                self.exceed(full_ns.max(busiest_ns as f64), aim_ns);
             }
-            (Spreading::Hybrid, None) => {}
+            // A packet's time has what moves cost in it.
+            (Spreading::Rsspp | Spreading::Dyssect, Some(_)) | (Spreading::Hybrid, None) => {}
             _ => smooth(&mut self.packet_ns, each_ns),
         }
-        // Traffic changes: some day it is worth another try.
-        let now = self.now.spreading.excess();
-        let others = self.excess.iter_mut().enumerate().filter(|(of, _)| Some(*of) != now);
-        others.for_each(|(_, excess)| *excess += (1.0 - *excess) / 100.0);
+        if self.packet_ns.is_some() {
+            self.learn_excess(packets, each_ns, cores, span);
+        }
     }
 
-    /// What runs took so long, and was to take `aim_ns`.
-    fn exceed(&mut self, busy_ns: f64, aim_ns: f64) {
-        let factor = (busy_ns / aim_ns.max(1.0)).max(1.0);
-        let excess = self.now.spreading.excess().map(|of| &mut self.excess[of]);
-        excess.into_iter().for_each(|excess| *excess += (factor - *excess) / 4.0);
+    /// How much longer cores were busy than the model has it.
+    fn learn_excess(
+        &mut self,
+        packets: u64,
+        each_ns: f64,
+        cores: &[Work],
+        Span { elapsed_ns, lost }: Span,
+    ) {
+        let is_full = lost as f64 > LOST * (packets + lost) as f64;
+        let full_ns = if is_full { elapsed_ns as f64 } else { 0.0 };
+        let busiest_ns = match self.now.spreading {
+            Spreading::Rsspp | Spreading::Dyssect => {
+                cores.iter().map(|core| core.packets).max().unwrap_or(0) as f64 * each_ns
+            }
+            Spreading::Hybrid => cores.iter().map(|core| core.busy_ns).max().unwrap_or(0) as f64,
+            // Nothing moves: what costs and shares are taken for comes from how long cores are busy.
+            Spreading::Single | Spreading::Rss | Spreading::Scr | Spreading::ScrTurns => 0.0,
+        };
+        let aim_ns = packets as f64 * 1e3 / self.ideal_mpps(self.now);
+        let factor = (full_ns.max(busiest_ns) / aim_ns.max(1.0)).max(1.0);
+        let now = self.now.spreading as usize;
+        let known = self.excess_of(self.now.spreading);
+        // Traffic changes: some day another strategy is worth another try.
+        let usual = self.usual_excess();
+        for (of, excess) in self.excess.iter_mut().enumerate().filter(|(of, _)| *of != now) {
+            let aim = if of == Spreading::Rss as usize { 1.0 } else { usual };
+            excess.iter_mut().for_each(|excess| *excess += (aim - *excess) / 100.0);
+        }
+        self.excess[now] = Some((known + factor) / 2.0);
+    }
+
+    /// What `rss` loses, where nothing moves, others are expected to lose as long as they have not run: the machine may be the
+    /// reason, or bursts.
+    fn usual_excess(&self) -> f64 {
+        self.excess[Spreading::Rss as usize].unwrap_or(1.0)
+    }
+
+    fn excess_of(&self, spreading: Spreading) -> f64 {
+        self.excess[spreading as usize].unwrap_or_else(|| self.usual_excess())
     }
 
     /// Which entry has which core as long as none moves.
@@ -357,17 +371,21 @@ impl Chooser {
     }
 
     /// The rate predicted for a choice, million packets per second.
-    pub fn predict(&self, Choice { spreading, cores }: Choice) -> f64 {
+    pub fn predict(&self, choice: Choice) -> f64 {
+        self.ideal_mpps(choice) / self.excess_of(choice.spreading)
+    }
+
+    /// The same if flows were where they should be, to move them cost nothing, and packets came evenly.
+    fn ideal_mpps(&self, Choice { spreading, cores }: Choice) -> f64 {
         let costs = self.costs();
-        let excess = spreading.excess().map_or(1.0, |of| self.excess[of]);
         match spreading {
             Spreading::Single => costs.single_mpps(),
             Spreading::Rss => costs.sharded_mpps(self.shares(cores).0),
-            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1 * excess),
-            Spreading::Dyssect => costs.sharded_mpps(shards_share(&self.loads, cores) * excess),
+            Spreading::Rsspp => costs.sharded_mpps(self.shares(cores).1),
+            Spreading::Dyssect => costs.sharded_mpps(shards_share(&self.loads, cores)),
             Spreading::Scr => costs.scr_mpps(cores),
             Spreading::ScrTurns => costs.turns_mpps(cores),
-            Spreading::Hybrid => self.hybrid_mpps(cores) / excess,
+            Spreading::Hybrid => self.hybrid_mpps(cores),
         }
     }
 

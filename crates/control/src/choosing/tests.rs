@@ -188,14 +188,17 @@ fn moves_that_cost_more_than_they_gain() {
     assert!(matches!(told[..], [(2, Spreading::Rsspp), (epoch, Spreading::Rss)] if epoch < 10), "{told:?}");
 }
 
-/// Which strategies take over, where under RSS++ so many packets of 1,000 are lost while cores are busy for a quarter of the
-/// time at most.
-fn with_queues_that_overflow(lost: u64) -> Vec<Spreading> {
-    let (machine, mut chooser) = two_heavy_entries_of_one_core();
+/// Which strategies take over, where so many packets of 1,000 are lost under each of `under`, while cores are busy for a quarter
+/// of the time at most.
+fn with_queues_that_overflow(
+    (machine, mut chooser): (Machine, Chooser),
+    lost: u64,
+    under: &[Spreading],
+) -> Vec<Spreading> {
     let all: u64 = machine.loads.iter().sum();
     let changes = machine.run_worse(&mut chooser, 60, &mut || 1.0, |spreading, work| {
         let busiest_ns = work.iter().map(|core| core.busy_ns).max().unwrap_or(0);
-        let lost = if spreading == Spreading::Rsspp { all * lost / 1_000 } else { 0 };
+        let lost = if under.contains(&spreading) { all * lost / 1_000 } else { 0 };
         Span { elapsed_ns: 4 * busiest_ns, lost }
     });
     changes.iter().map(|(_, decision)| decision.to.spreading).collect()
@@ -204,8 +207,30 @@ fn with_queues_that_overflow(lost: u64) -> Vec<Spreading> {
 /// What moves flows and loses packets that its cores would have had the time for does not do what was predicted.
 #[test]
 fn queues_that_overflow_while_cores_pause() {
-    assert_eq!(with_queues_that_overflow(9), [Spreading::Rsspp]);
-    assert_eq!(with_queues_that_overflow(20), [Spreading::Rsspp, Spreading::Rss]);
+    let taking_over = |lost| {
+        with_queues_that_overflow(two_heavy_entries_of_one_core(), lost, &[Spreading::Rsspp])
+    };
+    assert_eq!(taking_over(9), [Spreading::Rsspp]);
+    assert_eq!(taking_over(20), [Spreading::Rsspp, Spreading::Rss]);
+}
+
+/// If packets are lost under RSS as well, RSS++ has its cores do less, and runs; but RSS is tried again in 60 epochs, as what
+/// it lost is forgotten.
+#[test]
+fn queues_that_overflow_under_rss_too() {
+    let both = [Spreading::Rss, Spreading::Rsspp];
+    let taking_over = with_queues_that_overflow(two_heavy_entries_of_one_core(), 20, &both);
+    assert_eq!(taking_over, [Spreading::Rsspp, Spreading::Rss, Spreading::Rsspp]);
+}
+
+/// Where packets are lost as long as RSS runs, as much is expected of others that have not run: the machine may lose them. Only what
+/// is better all the same is tried.
+#[test]
+fn losses_do_not_make_others_look_better() {
+    let machine = Machine { packet_ns: 100.0, replay_ns: 90.0, loads: elephant(0.0) };
+    let begin = Choice { spreading: Spreading::Rss, cores: 4 };
+    let chooser = Chooser::new(choices(4), begin, ENTRIES);
+    assert_eq!(with_queues_that_overflow((machine, chooser), 20, &[Spreading::Rss]), []);
 }
 
 /// Promotion that leaves one core with twice as much to do as it should is left as well.
