@@ -307,13 +307,7 @@ impl Chooser {
     }
 
     /// How much longer cores were busy than the model has it.
-    fn learn_excess(
-        &mut self,
-        packets: u64,
-        each_ns: f64,
-        cores: &[Work],
-        Span { elapsed_ns, lost }: Span,
-    ) {
+    fn learn_excess(&mut self, packets: u64, each_ns: f64, cores: &[Work], Span { elapsed_ns, lost }: Span) {
         let is_full = lost as f64 > LOST * (packets + lost) as f64;
         let full_ns = if is_full { elapsed_ns as f64 } else { 0.0 };
         let busiest_ns = match self.now.spreading {

@@ -207,9 +207,8 @@ fn with_queues_that_overflow(
 /// What moves flows and loses packets that its cores would have had the time for does not do what was predicted.
 #[test]
 fn queues_that_overflow_while_cores_pause() {
-    let taking_over = |lost| {
-        with_queues_that_overflow(two_heavy_entries_of_one_core(), lost, &[Spreading::Rsspp])
-    };
+    let taking_over =
+        |lost| with_queues_that_overflow(two_heavy_entries_of_one_core(), lost, &[Spreading::Rsspp]);
     assert_eq!(taking_over(9), [Spreading::Rsspp]);
     assert_eq!(taking_over(20), [Spreading::Rsspp, Spreading::Rss]);
 }
