@@ -251,6 +251,7 @@ fn the_pool_hears_of_flows_that_expire_or_are_evicted() {
 }
 
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "assertions are off")]
 #[should_panic(expected = "EDITS does not name")]
 fn edits_that_are_not_declared_are_caught_where_assertions_are_on() {
     struct Undeclared;

@@ -3,12 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
 use std::mem::needs_drop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
 use zerocopy::FromZeros;
+
+use crate::fresh::{map, unmap};
 
 /// A huge page of x86-64 and of most others.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -19,6 +22,28 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub struct Array<T: Copy> {
     values: NonNull<T>,
     len: usize,
+    /// Whether the system gives its pages as they are touched.
+    on_demand: bool,
+}
+
+/// Arrays of zeros that are smaller are touched all the same: a page costs more to be had by itself.
+const ON_DEMAND_BYTES: usize = 256 << 10;
+
+thread_local! {
+    static ON_DEMAND: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `make` does, on this thread, with the pages of large [`Array::zeroed`] given out when they are first touched: for runs that
+/// touch little of what they have room for, and are not measured. Without that each page is touched when an array is made.
+pub fn on_demand<R>(make: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            ON_DEMAND.set(self.0);
+        }
+    }
+    let _before = Before(ON_DEMAND.replace(true));
+    make()
 }
 
 // SAFETY: owns its values, as a `Box<[T]>` does.
@@ -40,8 +65,8 @@ impl<T: Copy> Array<T> {
         Some(array)
     }
 
-    /// `len` values of zeros, all touched, so that no page is first given out on the data path; `None` if
-    /// there is no memory for them.
+    /// `len` values of zeros, all touched, so that no page is first given out on the data path, but for [`on_demand`]; `None`
+    /// if there is no memory for them.
     ///
     /// # Panics
     /// As [`Array::filled`].
@@ -49,6 +74,30 @@ impl<T: Copy> Array<T> {
     where
         T: FromZeros,
     {
+        Self::of_zeros(len, ON_DEMAND.get())
+    }
+
+    /// `len` values of zeros, given out as this array's were.
+    ///
+    /// # Panics
+    /// As [`Array::filled`].
+    pub fn zeroed_alike(&self, len: usize) -> Option<Array<T>>
+    where
+        T: FromZeros,
+    {
+        Self::of_zeros(len, self.on_demand)
+    }
+
+    fn of_zeros(len: usize, on_demand: bool) -> Option<Array<T>>
+    where
+        T: FromZeros,
+    {
+        let bytes = Self::layout(len).size();
+        if on_demand && bytes >= ON_DEMAND_BYTES {
+            // Pages are aligned as any value is that fits in one.
+            const { assert!(align_of::<T>() <= crate::LINE_BYTES) };
+            return Some(Array { values: map(bytes)?.cast(), len, on_demand });
+        }
         let array = Self::uninitialised(len)?;
         // SAFETY: within what was allocated, and all zeros are a value.
         unsafe { array.values.write_bytes(0, len) };
@@ -64,7 +113,7 @@ impl<T: Copy> Array<T> {
         let memory = unsafe { alloc(layout) };
         let values = NonNull::new(memory.cast::<T>())?;
         advise_huge_pages(memory, layout.size());
-        Some(Array { values, len })
+        Some(Array { values, len, on_demand: false })
     }
 
     fn layout(len: usize) -> Layout {
@@ -79,7 +128,7 @@ impl<T: Copy> Deref for Array<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `filled` wrote all `len` values.
+        // SAFETY: all `len` values were written when it was made, or are zeros of pages that the system gives.
         unsafe { slice::from_raw_parts(self.values.as_ptr(), self.len) }
     }
 }
@@ -94,7 +143,10 @@ impl<T: Copy> DerefMut for Array<T> {
 
 impl<T: Copy> Drop for Array<T> {
     fn drop(&mut self) {
-        // SAFETY: allocated in `filled` with the same layout.
+        if self.on_demand {
+            return unmap(self.values.cast(), Self::layout(self.len).size());
+        }
+        // SAFETY: allocated in `uninitialised` with the same layout.
         unsafe { dealloc(self.values.as_ptr().cast(), Self::layout(self.len)) }
     }
 }
@@ -124,6 +176,27 @@ mod tests {
             assert!(array[..len - 1].iter().all(|value| *value == 7));
             assert_eq!(array[len - 1], 8);
         }
+    }
+
+    #[test]
+    fn zeros_are_zeros_however_they_are_given_out() {
+        let len = if cfg!(miri) { ON_DEMAND_BYTES / 8 } else { 600_000 };
+        let small = on_demand(|| Array::<u64>::zeroed(10)).expect("memory");
+        let mut sparse = on_demand(|| Array::<u64>::zeroed(len)).expect("memory");
+        let full = Array::<u64>::zeroed(len).expect("memory");
+        assert_eq!([small.on_demand, sparse.on_demand, full.on_demand], [false, true, false]);
+        assert!([&small, &sparse, &full].iter().all(|array| array.iter().all(|value| *value == 0)));
+        sparse[len - 1] = 8;
+        let like = sparse.zeroed_alike(len).expect("memory");
+        assert!(like.on_demand && like[len - 1] == 0 && sparse[len - 1] == 8);
+        let full = full.zeroed_alike(len).expect("memory");
+        assert!(!full.on_demand);
+    }
+
+    #[test]
+    fn on_demand_ends_with_a_panic() {
+        let _ = std::panic::catch_unwind(|| on_demand(|| panic!("as it should")));
+        assert!(!ON_DEMAND.get());
     }
 
     #[test]

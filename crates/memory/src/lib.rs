@@ -6,7 +6,7 @@ mod fresh;
 mod line;
 mod prefetch;
 
-pub use array::Array;
+pub use array::{Array, on_demand};
 pub use fresh::FreshLines;
 pub use line::{LINE_BYTES, Line};
 pub use prefetch::{prefetch, prefetch_lines};

@@ -308,7 +308,7 @@ impl<K: FlowKey> Blocks<K> {
     pub(crate) fn alike(&self, len: usize) -> Result<Blocks<K>, OutOfMemory> {
         let out_of_memory = OutOfMemory { bytes: (len as u64).saturating_mul(self.bytes_each() as u64) };
         let all_lines = len.checked_mul(self.lines).ok_or(out_of_memory)?;
-        let memory = Array::zeroed(all_lines).ok_or(out_of_memory)?;
+        let memory = self.memory.zeroed_alike(all_lines).ok_or(out_of_memory)?;
         let shape = Arc::clone(&self.shape);
         Ok(Blocks { memory, len: len as u32, shape, ..*self })
     }

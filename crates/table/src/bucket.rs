@@ -1,11 +1,13 @@
+use zerocopy::FromZeros;
+
 /// Entries in a bucket: what fits in one cache line beside the tags.
 pub(crate) const ENTRIES: usize = 12;
 
 /// One cache line of tags and block indices.
 ///
-/// `tags[i] == 0` is an empty entry. The last four tag bytes are the spilled count, so that one
+/// `tags[i] == 0` is an empty entry, and a bucket of zeros an empty one. The last four tag bytes are the spilled count, so that one
 /// 16-byte comparison serves all entries.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
     tags: [u8; 16],
@@ -15,8 +17,6 @@ pub(crate) struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    pub(crate) const EMPTY: Bucket = Bucket { tags: [0; 16], blocks: [0; ENTRIES] };
-
     /// Bit *i*: entry *i* has this tag.
     #[inline]
     fn mask(&self, tag: u8) -> u32 {

@@ -117,7 +117,8 @@ impl<K: FlowKey> FlowTable<K> {
         seed: u64,
     ) -> Result<Self, OutOfMemory> {
         let bytes = Self::bytes(layout, capacity);
-        Self::with(capacity, bytes, || Blocks::new(layout, capacity), when_full, Hasher::new(seed))
+        let memory = || Some((Array::zeroed(buckets(capacity))?, Blocks::new(layout, capacity).ok()?));
+        Self::with(capacity, bytes, memory, when_full, Hasher::new(seed))
     }
 
     /// An empty table for `capacity` flows that is made as this one was: the same parts read it, and flows go from one to the
@@ -130,14 +131,17 @@ impl<K: FlowKey> FlowTable<K> {
     /// As [`FlowTable::new`].
     pub fn alike(&self, capacity: usize) -> Result<Self, OutOfMemory> {
         let bytes = Self::bytes_of(self.blocks.bytes_each(), capacity);
-        let Self { blocks, when_full, hasher, .. } = self;
-        Self::with(capacity, bytes, || blocks.alike(capacity), *when_full, *hasher)
+        let memory = || {
+            let buckets = self.buckets.zeroed_alike(buckets(capacity))?;
+            Some((buckets, self.blocks.alike(capacity).ok()?))
+        };
+        Self::with(capacity, bytes, memory, self.when_full, self.hasher)
     }
 
     fn with(
         capacity: usize,
         bytes: u64,
-        blocks: impl FnOnce() -> Result<Blocks<K>, OutOfMemory>,
+        memory: impl FnOnce() -> Option<(Array<Bucket>, Blocks<K>)>,
         when_full: WhenFull,
         hasher: Hasher,
     ) -> Result<Self, OutOfMemory> {
@@ -146,9 +150,10 @@ impl<K: FlowKey> FlowTable<K> {
         let mut free = Vec::new();
         free.try_reserve_exact(capacity).map_err(|_| out_of_memory)?;
         free.extend((0..capacity as u32).rev());
+        let (buckets, blocks) = memory().ok_or(out_of_memory)?;
         Ok(FlowTable {
-            buckets: Array::filled(Bucket::EMPTY, buckets(capacity)).ok_or(out_of_memory)?,
-            blocks: blocks().map_err(|_| out_of_memory)?,
+            buckets,
+            blocks,
             free,
             used: 0,
             idle: Vec::with_capacity(2 * STEPS_PER_EPOCH),

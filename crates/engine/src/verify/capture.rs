@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use io::capture::{CaptureError, CaptureReader};
+use memory::on_demand;
 use nf::{FiveTuple, FlowKey};
 use wire::Fields;
 
@@ -290,7 +291,8 @@ fn run(
         see(seen);
         Ok(())
     };
-    replay_generations(generations, reader.into(), progress, &mut see).map_err(VerifyError::Run)
+    // Nobody measures this run, and it may be one of thousands, over few packets each.
+    on_demand(|| replay_generations(generations, reader.into(), progress, &mut see)).map_err(VerifyError::Run)
 }
 
 /// Does the first run once more up to packet `seq`, for its whole answer: in the result this is `single`'s,
