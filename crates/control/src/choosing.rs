@@ -42,8 +42,8 @@ pub struct Choice {
 }
 
 impl Spreading {
-    /// How many there are.
-    const COUNT: usize = Spreading::Hybrid as usize + 1;
+    /// How many there are: these and `Single`.
+    const COUNT: usize = Spreading::OF_SEVERAL.len() + 1;
 
     /// All that spread packets over several cores.
     pub const OF_SEVERAL: [Spreading; 6] = [

@@ -11,7 +11,7 @@ use std::slice;
 
 use zerocopy::FromZeros;
 
-use crate::fresh::{map, unmap};
+use crate::{FreshLines, LINE_BYTES};
 
 /// A huge page of x86-64 and of most others.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -22,8 +22,8 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub struct Array<T: Copy> {
     values: NonNull<T>,
     len: usize,
-    /// Whether the system gives its pages as they are touched.
-    on_demand: bool,
+    /// Where the values are, if the system gives their pages as they are touched; else they are the allocator's.
+    pages: Option<FreshLines>,
 }
 
 /// Arrays of zeros that are smaller are touched all the same: a page costs more to be had by itself.
@@ -85,7 +85,7 @@ impl<T: Copy> Array<T> {
     where
         T: FromZeros,
     {
-        Self::of_zeros(len, self.on_demand)
+        Self::of_zeros(len, self.pages.is_some())
     }
 
     fn of_zeros(len: usize, on_demand: bool) -> Option<Array<T>>
@@ -94,9 +94,11 @@ impl<T: Copy> Array<T> {
     {
         let bytes = Self::layout(len).size();
         if on_demand && bytes >= ON_DEMAND_BYTES {
-            // Pages are aligned as any value is that fits in one.
-            const { assert!(align_of::<T>() <= crate::LINE_BYTES) };
-            return Some(Array { values: map(bytes)?.cast(), len, on_demand });
+            const { assert!(align_of::<T>() <= LINE_BYTES) };
+            let lines = bytes.div_ceil(LINE_BYTES);
+            let pages = FreshLines::new(lines)?;
+            let values = NonNull::new(pages.lines(0, lines).cast())?;
+            return Some(Array { values, len, pages: Some(pages) });
         }
         let array = Self::uninitialised(len)?;
         // SAFETY: within what was allocated, and all zeros are a value.
@@ -113,7 +115,7 @@ impl<T: Copy> Array<T> {
         let memory = unsafe { alloc(layout) };
         let values = NonNull::new(memory.cast::<T>())?;
         advise_huge_pages(memory, layout.size());
-        Some(Array { values, len, on_demand: false })
+        Some(Array { values, len, pages: None })
     }
 
     fn layout(len: usize) -> Layout {
@@ -143,8 +145,9 @@ impl<T: Copy> DerefMut for Array<T> {
 
 impl<T: Copy> Drop for Array<T> {
     fn drop(&mut self) {
-        if self.on_demand {
-            return unmap(self.values.cast(), Self::layout(self.len).size());
+        if self.pages.is_some() {
+            // They go back by themselves.
+            return;
         }
         // SAFETY: allocated in `uninitialised` with the same layout.
         unsafe { dealloc(self.values.as_ptr().cast(), Self::layout(self.len)) }
@@ -184,13 +187,13 @@ mod tests {
         let small = on_demand(|| Array::<u64>::zeroed(10)).expect("memory");
         let mut sparse = on_demand(|| Array::<u64>::zeroed(len)).expect("memory");
         let full = Array::<u64>::zeroed(len).expect("memory");
-        assert_eq!([small.on_demand, sparse.on_demand, full.on_demand], [false, true, false]);
+        assert_eq!([&small, &sparse, &full].map(|array| array.pages.is_some()), [false, true, false]);
         assert!([&small, &sparse, &full].iter().all(|array| array.iter().all(|value| *value == 0)));
         sparse[len - 1] = 8;
         let like = sparse.zeroed_alike(len).expect("memory");
-        assert!(like.on_demand && like[len - 1] == 0 && sparse[len - 1] == 8);
+        assert!(like.pages.is_some() && like[len - 1] == 0 && sparse[len - 1] == 8);
         let full = full.zeroed_alike(len).expect("memory");
-        assert!(!full.on_demand);
+        assert!(full.pages.is_none());
     }
 
     #[test]

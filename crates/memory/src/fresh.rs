@@ -52,7 +52,7 @@ impl Drop for FreshLines {
 
 // Not the allocator: it writes the zeros itself where memory is to lie on whole cache lines, or was used before.
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
+fn map(bytes: usize) -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: asks for new memory, and says nothing of what there is.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
@@ -60,19 +60,19 @@ pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) fn unmap(memory: NonNull<u8>, bytes: usize) {
+fn unmap(memory: NonNull<u8>, bytes: usize) {
     // SAFETY: from `map`, as long, and nobody has it any more.
     unsafe { libc::munmap(memory.as_ptr().cast(), bytes) };
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
+fn map(bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: there is something to allocate.
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(bytes)) })
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-pub(crate) fn unmap(memory: NonNull<u8>, bytes: usize) {
+fn unmap(memory: NonNull<u8>, bytes: usize) {
     // SAFETY: allocated in `map` with the same layout.
     unsafe { std::alloc::dealloc(memory.as_ptr(), layout(bytes)) };
 }
