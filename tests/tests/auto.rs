@@ -124,7 +124,14 @@ fn who_has_others_run_says_so() {
     let chain = alone("policer", "rate_bytes_per_s = 1000");
     for strategy in ALL {
         let plan = Plan::new(&chain, strategy, 2.min(strategy.max_cores())).expect("it runs");
-        assert_eq!(strategy.has_others_run(), strategy.changing(&chain, &plan).is_some(), "{strategy:?}");
+        assert_eq!(
+            strategy.has_others_run(),
+            {
+                let cores = plan.cores_of(&chain).expect("memory");
+                strategy.changing(&chain, &plan, &cores).is_some()
+            },
+            "{strategy:?}"
+        );
     }
 }
 
@@ -157,8 +164,8 @@ impl Strategy for Faulty {
         AUTO.owners(plan)
     }
 
-    fn changing(&self, chain: &Chain, plan: &Plan) -> Option<Box<dyn Changing>> {
-        let (inner, fault) = (AUTO.changing(chain, plan)?, self.fault);
+    fn changing(&self, chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Option<Box<dyn Changing>> {
+        let (inner, fault) = (AUTO.changing(chain, plan, cores)?, self.fault);
         Some(Box::new(FaultyChanging { inner, fault }))
     }
 }

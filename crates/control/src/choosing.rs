@@ -227,12 +227,6 @@ impl Chooser {
         self.now
     }
 
-    /// Choices of this kind cannot be had after all; `now` runs instead.
-    pub fn leave_out(&mut self, spreading: Spreading, now: Choice) {
-        self.choices.retain(|choice| choice.spreading != spreading);
-        (self.now, self.ahead) = (now, None);
-    }
-
     /// What there is to choose among.
     pub fn choices(&self) -> &[Choice] {
         &self.choices

@@ -435,10 +435,7 @@ impl<K: FlowKey> Blocks<K> {
         assert!(self.is_taken(block) && self.lines == parcel.lines, "a flow's block, and a parcel for such");
         let begin = block as usize * self.lines;
         parcel.memory.extend_from_slice(&self.memory[begin..begin + self.lines]);
-        for part in 0..self.parts {
-            // SAFETY: every part begins with its deadline, aligned.
-            unsafe { self.at_mut(block).add(self.offsets[part] as usize).cast::<u64>().write(0) };
-        }
+        self.end_states(block);
     }
 
     /// The hash of a packed block's flow.
@@ -474,11 +471,26 @@ impl<K: FlowKey> Blocks<K> {
         self.memory[begin..begin + self.lines].copy_from_slice(from);
     }
 
-    /// Copies all blocks of another table whose parts have the same types: as bytes, whoever has them.
-    pub(crate) fn copy_from(&mut self, other: &Blocks<K>) {
+    /// Copies the first `used` blocks of another table whose parts have the same types: as bytes, whoever has them.
+    pub(crate) fn copy_from(&mut self, other: &Blocks<K>, used: u32) {
         // As in `unpack`: all that may be read as a state was written as one.
         assert!(other.shape == self.shape && other.len == self.len, "a table of other states or size");
-        self.memory.copy_from_slice(&other.memory);
+        let lines = used as usize * self.lines;
+        self.memory[..lines].copy_from_slice(&other.memory[..lines]);
+    }
+
+    /// Takes the block from its flow, if it has one, with all its states.
+    pub(crate) fn clear(&mut self, block: u32) {
+        self.head_mut(block).identity = 0;
+        self.end_states(block);
+    }
+
+    /// Leaves a block without any state.
+    fn end_states(&mut self, block: u32) {
+        for part in 0..self.parts {
+            // SAFETY: every part begins with its deadline, aligned.
+            unsafe { self.at_mut(block).add(self.offsets[part] as usize).cast::<u64>().write(0) };
+        }
     }
 
     /// From here on its parts are those of the layout that `other` was made from, which have the same types.

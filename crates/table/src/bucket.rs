@@ -17,6 +17,9 @@ pub(crate) struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
+    /// Without entries.
+    pub(crate) const EMPTY: Bucket = Bucket { tags: [0; 16], blocks: [0; ENTRIES] };
+
     /// Bit *i*: entry *i* has this tag.
     #[inline]
     fn mask(&self, tag: u8) -> u32 {

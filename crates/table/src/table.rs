@@ -346,20 +346,63 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// Becomes the same as `other`, a table of the same states, size and seed: from here on the same steps lead to
-    /// the same flows, in the same blocks. Allocates nothing. O(capacity), at the speed at which memory is copied.
+    /// the same flows, in the same blocks. Allocates nothing. O(blocks that flows have had in either table); where these are
+    /// many, as fast as memory is copied.
     ///
     /// # Panics
     /// If the tables were not made alike.
     pub fn copy_from(&mut self, other: &FlowTable<K>) {
-        let Self { buckets, blocks, free, used, idle, hand, draws, steps, maintained_ns, when_full, hasher } =
-            self;
-        assert!(*when_full == other.when_full && *hasher == other.hasher, "a table that was made otherwise");
-        blocks.copy_from(&other.blocks);
-        buckets.copy_from_slice(&other.buckets);
-        free.clone_from(&other.free);
-        idle.clone_from(&other.idle);
-        (*used, *hand, *draws) = (other.used, other.hand, other.draws);
-        (*steps, *maintained_ns) = (other.steps, other.maintained_ns);
+        assert!(
+            self.when_full == other.when_full && self.hasher == other.hasher,
+            "a table that was made otherwise"
+        );
+        let used = self.used.max(other.used);
+        // Others are empty in both.
+        let few = self.has_few(used).then(|| [&*self, other].map(FlowTable::buckets_in_use).concat());
+        self.blocks.copy_from(&other.blocks, used);
+        match few {
+            Some(few) => few.into_iter().for_each(|bucket| self.buckets[bucket] = other.buckets[bucket]),
+            None => self.buckets.copy_from_slice(&other.buckets),
+        }
+        // Blocks that no flow has had are below all others, each in its place.
+        let unused = self.capacity() - used as usize;
+        self.free.truncate(unused);
+        self.free.extend_from_slice(&other.free[unused..]);
+        self.idle.clone_from(&other.idle);
+        (self.used, self.hand, self.draws) = (other.used, other.hand, other.draws);
+        (self.steps, self.maintained_ns) = (other.steps, other.maintained_ns);
+    }
+
+    /// Lets go of all flows, whatever states they have. O(blocks that flows have had).
+    pub fn clear(&mut self) {
+        match self.has_few(self.used) {
+            true => self.buckets_in_use().into_iter().for_each(|bucket| self.buckets[bucket] = Bucket::EMPTY),
+            false => self.buckets.fill(Bucket::EMPTY),
+        }
+        for block in 0..self.used {
+            self.blocks.clear(block);
+        }
+        self.free.truncate(self.capacity() - self.used as usize);
+        self.free.extend((0..self.used).rev());
+        self.idle.clear();
+        (self.used, self.hand) = (0, 0);
+    }
+
+    /// Whether the buckets of this many flows are sooner gone through one by one than all buckets are.
+    fn has_few(&self, flows: u32) -> bool {
+        // A bucket that is not in a cache takes as long as some 16 do one after the other, and each flow has two.
+        flows as usize * 32 < self.buckets.len()
+    }
+
+    /// Each flow's two buckets.
+    fn buckets_in_use(&self) -> Vec<usize> {
+        let taken = (0..self.used).filter(|block| self.blocks.is_taken(*block));
+        let both = taken.flat_map(|block| {
+            let hash = self.blocks.hash(block);
+            let primary = self.primary(hash);
+            [primary, self.alternate(primary, tag(hash))]
+        });
+        both.collect()
     }
 
     /// Comes to where `other` is, a table of the same states: the parts that read `other` read this one from here on, and

@@ -316,6 +316,41 @@ fn a_copy_has_the_others_flows_and_goes_its_own_way() {
     other.table.check();
 }
 
+/// The same where flows are few beside buckets, and only their own are copied.
+#[test]
+fn a_copy_of_few_flows_in_a_large_table_has_no_others() {
+    let table = || Table::new(20_000, Reject, 7);
+    let (mut one, mut other) = (table(), table());
+    let (of_one, of_other) = ([1, 2, 3, 4, 5], [3, 4, 6]);
+    of_one.into_iter().for_each(|number| assert!(one.set(number, 0, 50)));
+    of_other.into_iter().for_each(|number| assert!(other.set(number, 0, 60)));
+    one.table.copy_from(&other.table);
+    assert!(of_other.into_iter().all(|number| one.find(number) == other.find(number)));
+    assert_eq!((one.holds([1, 2, 5]), one.table.len()), ([false; 3], 3));
+    assert!(one.set(7, 0, 50) && other.set(7, 0, 50));
+    assert_eq!(one.find(7), other.find(7));
+    one.table.check();
+}
+
+/// No flow is left, few or many, and blocks are given out as in a new table.
+#[test]
+fn a_table_that_was_cleared_is_as_good_as_new() {
+    for (capacity, flows) in [(20_000, 5), (64, 60)] {
+        let mut table = Table::new(capacity, Reject, 7);
+        for number in 0..flows {
+            assert!(table.set(number, 0, 50));
+        }
+        table.table.clear();
+        table.table.check();
+        assert!(table.table.is_empty() && (0..flows).all(|number| !table.find(number).is_some()));
+        let mut new = Table::new(capacity, Reject, 7);
+        for number in 0..flows {
+            assert!(table.set(number + 3, 0, 50) && new.set(number + 3, 0, 50));
+            assert_eq!(table.find(number + 3), new.find(number + 3));
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "made otherwise")]
 fn a_copy_of_a_table_with_another_seed_is_a_mistake() {

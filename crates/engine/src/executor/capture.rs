@@ -140,11 +140,12 @@ pub(crate) fn replay_generations<E: Send>(
             reloads.push(take_over(standing, &mut chains, of_before, &mut old, inherited, at));
             before.iter_mut().for_each(|before| before.goes_on(standing.chain, of_before.chain));
         }
+        let changing = plan.strategy.changing(chain, plan, &chains);
         let begin = *begin.get_or_insert_with(Instant::now);
         let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
         let (ran, after) = Executor::with(plan, chains.len(), |executor| {
             let mut cores = Cores { chain, progress, executor, watch: &mut watch, see };
-            match plan.strategy.changing(chain, plan) {
+            match changing {
                 None => {
                     let (team, until) = (plan.team(chain), Until::packet(until));
                     let phase = Phase { team, queues: plan.replayed(), until };

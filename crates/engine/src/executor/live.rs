@@ -6,7 +6,6 @@
 
 use std::mem;
 use std::panic;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
@@ -17,7 +16,6 @@ use io::{
     Waiting,
 };
 use strategy::Single;
-use telemetry::Telemetry;
 use wire::{RanBack, Stamp};
 
 use crate::chain::Chain;
@@ -150,7 +148,12 @@ fn run<E, P: Port>(
     let _ended = reloads.begin(&chain, &plan);
     let (mut ingress_before, mut told, mut taken_over) = (None, None::<Told>, Vec::new());
     let mut changes = Changes::default();
-    let mut changing = begin_changing(&chain, &plan, telemetry.as_ref());
+    let mut changing = plan.strategy.changing(&chain, &plan, &chains);
+    let observe = |changing: &mut Option<Box<dyn Changing>>| {
+        let both = changing.as_mut().zip(telemetry.as_ref());
+        both.into_iter().for_each(|(changing, telemetry)| changing.observe(telemetry));
+    };
+    observe(&mut changing);
     chain.trace_on(&mut chains, &progress.tracing);
     let begin = Instant::now();
     let worked = loop {
@@ -260,9 +263,9 @@ fn run<E, P: Port>(
         told = Some(next.take_over((&chain, &plan), old, (next_packet, last), ways.ended()));
         before = before_it;
         before.iter_mut().for_each(|before| before.goes_on(&next.chain, &chain));
-        (chain, plan, chains) = (next.chain, next.plan, next.chains);
+        (chain, plan, chains, changing) = (next.chain, next.plan, next.chains, next.changing);
         chain.trace_on(&mut chains, &progress.tracing);
-        changing = begin_changing(&chain, &plan, telemetry.as_ref());
+        observe(&mut changing);
     };
     let elapsed = begin.elapsed();
     let Settled { cores, moves, last, .. } = worked.settle(ways.at().1);
@@ -289,17 +292,6 @@ fn run<E, P: Port>(
         checksums: ChecksumSample { verified, ..ChecksumSample::default() },
         chain: Some((chain, plan)),
     })
-}
-
-/// Who has others run the chain, if the strategy does.
-fn begin_changing(
-    chain: &Chain,
-    plan: &Plan,
-    telemetry: Option<&Arc<Telemetry>>,
-) -> Option<Box<dyn Changing>> {
-    let mut changing = plan.strategy.changing(chain, plan)?;
-    telemetry.into_iter().for_each(|telemetry| changing.observe(telemetry));
-    Some(changing)
 }
 
 /// A port that ends when it is told to, or another chain or phase is to take over.

@@ -15,6 +15,7 @@ use crate::chain::checksums::Checksums;
 use crate::chain::inherit::Inherited;
 use crate::executor::reload::{Reloaded, take_over};
 use crate::path::core::ChainCore;
+use crate::strategies::changing::Changing;
 use crate::strategies::plan::Plan;
 use crate::strategies::refusal::{NoMove, NoOwnPorts, NoParking, PlanError};
 use crate::strategies::succession::Standing;
@@ -49,6 +50,7 @@ pub(crate) struct Next {
     pub(crate) chain: Chain,
     pub(crate) plan: Plan,
     pub(crate) chains: Vec<ChainCore>,
+    pub(crate) changing: Option<Box<dyn Changing>>,
     inherited: Inherited,
     answer: Sender<Answer>,
 }
@@ -152,6 +154,7 @@ impl Reloads {
         }
         let chains =
             plan.cores_of(&chain).map_err(|OutOfMemory { bytes }| ReloadError::OutOfMemory { bytes })?;
+        let changing = plan.strategy.changing(&chain, &plan, &chains);
         let inherited = {
             let (keeping, keeping_before) = (plan.keeping(), plan_before.keeping());
             let standing = Standing { chain: &chain, plan: &plan, keeping: &keeping };
@@ -159,7 +162,7 @@ impl Reloads {
         };
         let (answer, answered) = channel();
         match &mut *lock(&self.run) {
-            Some(run) => run.next = Some(Next { chain, plan, chains, inherited, answer }),
+            Some(run) => run.next = Some(Next { chain, plan, chains, changing, inherited, answer }),
             None => return Err(ReloadError::Over),
         }
         self.due.store(true, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::path::group::{Group, Stage};
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::{below_first, bits};
-use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardsHere, Shelves};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves, Table};
 use crate::path::tracing::Tracer;
 
 /// A chain on one core: the functions with this core's flows.
@@ -146,9 +146,18 @@ impl ChainCore {
         self.groups[group].unpack(flows, horizon, now_ns);
     }
 
+    /// An empty table of each group that can have others beside its own, with the group's number: see [`Group::spare`].
+    pub(crate) fn spares(&self, flows: &dyn Fn(usize) -> usize) -> Result<Vec<(usize, Table)>, OutOfMemory> {
+        let spares = self.groups.iter().map(|group| group.spare(flows)).enumerate();
+        spares
+            .filter_map(|(number, spare)| Some((number, spare.transpose()?)))
+            .map(|(number, spare)| Ok((number, spare?)))
+            .collect()
+    }
+
     /// Each group has tables by shard from here on: see [`Group::shelve`].
-    pub(crate) fn shelve(&mut self, here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
-        self.groups.iter_mut().try_for_each(|group| group.shelve(here))
+    pub(crate) fn shelve(&mut self, shards: usize) {
+        self.groups.iter_mut().for_each(|group| group.shelve(shards));
     }
 
     /// Each group has one table again: see [`Group::unshelve`].

@@ -9,7 +9,7 @@ use crate::path::counters::StageCounters;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::look::Look;
-use crate::path::parcel::{Leaving, PackedFlows, Pool, ShardsHere, Shelves};
+use crate::path::parcel::{Leaving, PackedFlows, Pool, Shelves, Table};
 
 /// Neighbours in a chain that are run together, on one core: one virtual call per batch.
 pub(crate) trait Group: Send {
@@ -57,16 +57,20 @@ pub(crate) trait Group: Send {
     /// The same where it has come.
     fn put_pool(&mut self, _member: usize, _entry: u16, _pool: Pool) {}
 
-    /// Has tables by shard from here on, which are empty: flows are packed and unpacked into them. The table that it had stays,
-    /// and is to be empty while packets come. O(capacity).
+    /// An empty table that can be [put](Shelves::put) among the tables by shard of this group on any core, if it has such: for as many flows as
+    /// `flows` says where this core's table holds the given number. O(capacity).
     ///
     /// # Errors
-    /// [`OutOfMemory`]; then all is as before.
-    fn shelve(&mut self, _here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
-        Ok(())
+    /// [`OutOfMemory`].
+    fn spare(&self, _flows: &dyn Fn(usize) -> usize) -> Result<Option<Table>, OutOfMemory> {
+        Ok(None)
     }
 
-    /// Has one table again. Flows that nobody has taken out of the others are gone.
+    /// Has tables by shard from here on, of so many shards: none is here yet. The table that it had stays at hand, and is to be empty while
+    /// packets come. O(shards).
+    fn shelve(&mut self, _shards: usize) {}
+
+    /// Has the one table at hand again. Flows that nobody has taken out of the others are gone.
     fn unshelve(&mut self) {}
 
     /// Its tables by shard, if it has such.

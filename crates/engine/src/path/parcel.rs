@@ -133,6 +133,9 @@ pub(crate) trait Shelves {
     /// The same where it has come.
     fn put(&mut self, part: usize, table: Table);
 
+    /// Has the table at hand, with all its flows, be that of a part, and that of the part be at hand. O(1).
+    fn exchange(&mut self, part: usize);
+
     /// From here on flows of these of the shard's buckets are in the offloaded part.
     fn split(&mut self, shard: usize, split: Split);
 

@@ -16,7 +16,7 @@ use crate::path::items::Items;
 use crate::path::laps::{Lap, Laps};
 use crate::path::look::Look;
 use crate::path::packets::{BATCH_PACKETS, bits, first_bits, runs_between_misses};
-use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardsHere, Shelves};
+use crate::path::parcel::{Leaving, Mobility, PackedFlows, Pool, ShardsHere, Shelves, Table};
 use crate::store::function::FunctionMember;
 use crate::store::member::{Located, Member, Steps, Way, block, note_entry};
 use crate::store::shelf::Shelf;
@@ -319,8 +319,11 @@ impl<K: FlowKey> Group for KeyGroup<K> {
 
     fn copy_from(&mut self, other: &dyn Group) {
         let other = other.as_any().downcast_ref::<Self>().expect("the same group");
+        let used = self.table.slots().len().max(other.table.slots().len());
         self.table.copy_from(&other.table);
-        self.entries.clone_from(&other.entries);
+        if !self.entries.is_empty() {
+            self.entries[..used].copy_from_slice(&other.entries[..used]);
+        }
         self.members.iter_mut().zip(&other.members).for_each(|(member, other)| member.copy_from(&**other));
     }
 
@@ -345,8 +348,12 @@ impl<K: FlowKey> Group for KeyGroup<K> {
         }
     }
 
-    fn shelve(&mut self, here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
-        self.add_shelf(here)
+    fn spare(&self, flows: &dyn Fn(usize) -> usize) -> Result<Option<Table>, OutOfMemory> {
+        self.new_spare(flows(self.table.capacity())).map(Some)
+    }
+
+    fn shelve(&mut self, shards: usize) {
+        self.shelf = Some(Box::new(Shelf::without_tables(shards)));
     }
 
     fn unshelve(&mut self) {

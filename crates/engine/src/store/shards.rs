@@ -12,18 +12,15 @@ use crate::path::group::Group;
 use crate::path::items::Items;
 use crate::path::laps::Laps;
 use crate::path::packets::bits;
-use crate::path::parcel::{Leaving, PackedFlows, ShardsHere, Shelves, Table, part_of};
+use crate::path::parcel::{Leaving, PackedFlows, Shelves, Table, part_of};
 use crate::store::member::Way;
 use crate::store::private::KeyGroup;
 use crate::store::shelf::{Parts, Shelf, Shelved};
 
 impl<K: FlowKey> KeyGroup<K> {
-    /// See [`Group::shelve`].
-    pub(super) fn add_shelf(&mut self, here: &ShardsHere<'_>) -> Result<(), OutOfMemory> {
-        let flows = ShardsHere::flows_of_each(here.shards, self.table.capacity());
-        let shelf = Shelf::new(|| self.table.alike(flows), self.members.len(), here)?;
-        self.shelf = Some(Box::new(shelf));
-        Ok(())
+    /// See [`Group::spare`].
+    pub(super) fn new_spare(&self, flows: usize) -> Result<Table, OutOfMemory> {
+        Ok(Table(Box::new(Shelved::new(self.table.alike(flows)?, self.members.len()))))
     }
 
     /// Takes every live packet through the functions. All flows are looked for first, each in its part's table, so that what comes
@@ -140,6 +137,18 @@ impl<K: FlowKey> Shelves for KeyGroup<K> {
         self.count_moved(&shelved.live, Way::In);
         if let Some(shelf) = &mut self.shelf {
             shelf.tables[part] = Some(shelved);
+        }
+    }
+
+    fn exchange(&mut self, part: usize) {
+        let Self { table, entries, members, shelf, .. } = self;
+        let Some(shelf) = shelf else { return };
+        let elsewhere: Vec<i64> = (0..members.len()).map(|member| shelf.live(member)).collect();
+        let shelved = shelf.tables[part].as_deref_mut().expect(Shelf::<K>::IS_HERE);
+        mem::swap(&mut shelved.table, table);
+        mem::swap(&mut shelved.entries, entries);
+        for ((member, elsewhere), live) in members.iter().zip(elsewhere).zip(&mut shelved.live) {
+            *live = member.net_flows() - elsewhere;
         }
     }
 

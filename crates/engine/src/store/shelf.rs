@@ -80,6 +80,14 @@ pub(super) struct Shelved<K> {
     pub(super) live: Box<[i64]>,
 }
 
+impl<K: FlowKey> Shelved<K> {
+    /// An empty table of a group with so many members.
+    pub(super) fn new(table: FlowTable<K>, members: usize) -> Shelved<K> {
+        let (entries, live) = (vec![0; table.capacity()], vec![0; members].into());
+        Shelved { table: Box::new(table), entries, live }
+    }
+}
+
 impl<K: FlowKey> Shelf<K> {
     /// Empty tables, as `make` makes them, for all parts of the shards that are here.
     pub(super) fn new(
@@ -91,18 +99,26 @@ impl<K: FlowKey> Shelf<K> {
             if !(here.is_here)(part / 2) {
                 return Ok(None);
             }
-            let table = Box::new(make()?);
-            let (entries, live) = (vec![0; table.capacity()], vec![0; members].into());
-            Ok(Some(Box::new(Shelved { table, entries, live })))
+            Ok(Some(Box::new(Shelved::new(make()?, members))))
         };
         let tables: Result<Vec<_>, OutOfMemory> = (0..2 * here.shards).map(table).collect();
-        Ok(Shelf {
-            tables: tables?.into(),
-            splits: vec![Split::NONE; here.shards].into(),
+        Ok(Shelf { tables: tables?.into(), ..Shelf::without_tables(here.shards) })
+    }
+
+    /// Room for the tables of so many shards.
+    pub(super) fn without_tables(shards: usize) -> Shelf<K> {
+        Shelf {
+            tables: (0..2 * shards).map(|_| None).collect(),
+            splits: vec![Split::NONE; shards].into(),
             silent: None,
             said: Said::NOTHING,
-            sets: vec![0; 2 * here.shards].into(),
-        })
+            sets: vec![0; 2 * shards].into(),
+        }
+    }
+
+    /// Flows of all tables in which a member has a state.
+    pub(super) fn live(&self, member: usize) -> i64 {
+        self.tables.iter().flatten().map(|shelved| shelved.live[member]).sum()
     }
 
     /// The table of a part, which has to be here.

@@ -105,7 +105,9 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Who has other strategies run the chain, one after the other, where this one leaves it to others.
-    fn changing(&self, _chain: &Chain, _plan: &Plan) -> Option<Box<dyn Changing>> {
+    ///
+    /// Takes all memory that this needs beside what `cores` have, so that none is taken while packets come.
+    fn changing(&self, _chain: &Chain, _plan: &Plan, _cores: &[ChainCore]) -> Option<Box<dyn Changing>> {
         None
     }
 }
@@ -167,6 +169,11 @@ impl Shards {
     /// How many entries a packet's hash may point to: buckets of all shards.
     pub fn entries(self) -> usize {
         self.count() * usize::from(BUCKETS)
+    }
+
+    /// What all tables of `chain` take; the states of `shared` functions are elsewhere.
+    pub(crate) fn table_bytes(self, chain: &Chain, shared: &[usize]) -> u64 {
+        self.chain(chain).table_bytes(2 * self.count(), shared)
     }
 
     /// `chain` with tables as each part of a shard has them.
@@ -297,10 +304,10 @@ impl Plan {
     }
 
     /// What all tables take.
-    pub(crate) fn need_bytes(&self, chain: &Chain) -> u64 {
+    fn need_bytes(&self, chain: &Chain) -> u64 {
         match self.shards {
             _ if self.is_striped() => chain.striped_bytes(),
-            Some(shards) => shards.chain(chain).table_bytes(2 * shards.count(), &self.shared),
+            Some(shards) => shards.table_bytes(chain, &self.shared),
             None if self.is_partly_replicated() => chain.table_bytes(2 * self.cores, &self.shared),
             None => chain.table_bytes(self.cores, &self.shared),
         }

@@ -62,21 +62,13 @@ impl<K: FlowKey> KeyGroup<K> {
     /// Takes all flows from a replica, whose blocks are those of this one. Of a flow that began with a packet of that core
     /// it alone knows the entry.
     pub(super) fn absorb_replica(&mut self, other: &mut Self) {
-        let mut dropped = other.table.parcel(0);
-        let (own, others) = (self.table.slots(), other.table.slots());
-        for slot in if own.len() < others.len() { others } else { own } {
-            let entry = &mut self.entries[slot.index()];
-            match self.table.is_taken(slot) {
-                true if *entry == UNKNOWN_ENTRY => *entry = other.entries[slot.index()],
-                true => (),
-                // Left by a flow that is gone.
-                false => *entry = 0,
-            }
-            if other.table.is_taken(slot) {
-                other.table.pack(slot, &mut dropped);
+        let used = self.table.slots().len();
+        for (entry, of_other) in self.entries[..used].iter_mut().zip(&other.entries[..used]) {
+            if *entry == UNKNOWN_ENTRY {
+                *entry = *of_other;
             }
         }
-        other.entries.fill(0);
+        other.table.clear();
     }
 
     /// Puts a flow that is to go to another core into the parcel for it.

@@ -49,7 +49,7 @@ impl Candidates {
     /// Without choices of this kind, for want of memory.
     pub(super) fn leave_out(&mut self, spreading: Spreading) {
         self.all.retain(|choice| choice.spreading != spreading);
-        let why = "there is no memory for tables beside those of each core".to_owned();
+        let why = "there is no memory for tables beside those of each core: smaller `flows` in the chain file would do".to_owned();
         self.left_out.push((spreading.name(), why));
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Choice, Chooser, Decision, Epoch, Span, Spreading, Work};
+use control::{Choice, Chooser, Decision, Epoch, Span, Work};
 use telemetry::Telemetry;
 
 use crate::strategies::account::{Account, CandidateTold};
@@ -67,11 +67,6 @@ impl Deciding {
         self.decision = epoch.decision;
         self.tell(&epoch);
         epoch.decision.is_some()
-    }
-
-    /// Choices of this kind cannot be had; `now` runs.
-    pub(super) fn leave_out(&mut self, spreading: Spreading, now: Choice) {
-        self.chooser.leave_out(spreading, now);
     }
 
     /// Tells whoever asks what choices are predicted to do.
@@ -142,6 +137,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
+    use control::Spreading;
     use telemetry::{CoreCounts, InterfaceSnapshot, Layout};
 
     use super::*;

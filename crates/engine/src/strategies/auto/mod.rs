@@ -6,12 +6,14 @@
 //! | `phases` | one phase after the other |
 //! | `deciding` | what is measured, and what follows: [`control::Chooser`] decides |
 //! | `noting` | notes the entry of every packet, whatever strategy dispatches it, and ends epochs |
+//! | `spares` | tables that some strategies have beside those of each core |
 //! | `transfer` | flows between two phases |
 
 pub(crate) mod candidates;
 mod deciding;
 mod noting;
 mod phases;
+mod spares;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -19,6 +21,7 @@ mod transfer;
 use strategy::{Assign, Every, Rebalancing};
 
 use crate::chain::Chain;
+use crate::path::core::ChainCore;
 use crate::strategies::auto::phases::Phases;
 use crate::strategies::changing::Changing;
 use crate::strategies::hashing;
@@ -65,7 +68,7 @@ impl Strategy for Auto {
         true
     }
 
-    fn changing(&self, chain: &Chain, plan: &Plan) -> Option<Box<dyn Changing>> {
-        Some(Box::new(Phases::new(chain, plan)))
+    fn changing(&self, chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Option<Box<dyn Changing>> {
+        Some(Box::new(Phases::new(chain, plan, cores)))
     }
 }

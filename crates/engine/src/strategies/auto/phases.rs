@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use control::{Choice, Chooser, Spreading};
 use nf::hash_bytes;
 use strategy::{ActiveCores, Assign, Every, Rebalancing, Schedule};
-use table::OutOfMemory;
 use telemetry::Telemetry;
 use wire::Stamp;
 
@@ -16,7 +15,8 @@ use crate::path::core::ChainCore;
 use crate::strategies::auto::candidates::{Candidates, owners, strategy_of};
 use crate::strategies::auto::deciding::Deciding;
 use crate::strategies::auto::noting::{Epochs, Noting};
-use crate::strategies::auto::transfer::{Flows, divide, replicate, shelve};
+use crate::strategies::auto::spares::{OfHybrid, Set, Spares};
+use crate::strategies::auto::transfer::Flows;
 use crate::strategies::changing::{Change, Changes, Changing, Decided, Phase, Until};
 use crate::strategies::dispatch::Team;
 use crate::strategies::hybrid;
@@ -36,8 +36,9 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    pub(super) fn new(chain: &Chain, plan: &Plan) -> Phases {
-        let candidates = Candidates::new(chain, plan.cores);
+    pub(super) fn new(chain: &Chain, plan: &Plan, cores: &[ChainCore]) -> Phases {
+        let mut candidates = Candidates::new(chain, plan.cores);
+        let spares = spares(chain, &mut candidates, cores);
         let now = candidates.first();
         let deciding = Deciding::new(&candidates, now, plan.indirection_entries, Arc::clone(&plan.account));
         Phases {
@@ -46,7 +47,7 @@ impl Phases {
             candidates,
             deciding: Arc::new(Mutex::new(deciding)),
             now,
-            flows: Flows::Apart,
+            flows: Flows::new(spares),
             changes: Vec::new(),
         }
     }
@@ -97,42 +98,22 @@ impl Phases {
     }
 
     /// Has flows be where the plan wants them.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] where that takes other tables than cores have; then each flow is on one core.
-    fn transfer(&mut self, to: &Plan, cores: &mut [ChainCore], last: Stamp) -> Result<(), OutOfMemory> {
+    fn transfer(&mut self, to: &Plan, cores: &mut [ChainCore], last: Stamp) {
         if to.is_replicated() {
-            replicate(cores, self.flows, (to.cores, to.indirection_entries), last);
-            self.flows = Flows::Replicated(to.cores);
-            return Ok(());
+            return self.flows.replicate(cores, (to.cores, to.indirection_entries), last);
         }
-        let is_partly_replicated = to.is_partly_replicated();
-        let is_shelved = is_partly_replicated || to.shards.is_some();
-        // A value that `hybrid` promotes has the owner of its entry.
-        let of_shards = to.shards.and_then(|_| to.owners());
-        let owners = of_shards.unwrap_or_else(|| owners(&self.plan, to.cores));
-        divide(cores, self.flows, &owners, last);
-        self.flows = Flows::Apart;
-        if !is_shelved {
-            return Ok(());
+        let owners = owners(&self.plan, to.cores);
+        match to.shards {
+            Some(shards) => {
+                let owners = to.owners().unwrap_or(owners);
+                self.flows.shard(cores, &owners, (to.cores, shards.count()), last);
+            }
+            // A value that `hybrid` promotes has the owner of its entry.
+            None if to.is_partly_replicated() => {
+                self.flows.divide_beside_replicas(cores, &owners, to.cores, last)
+            }
+            None => self.flows.divide(cores, &owners, last),
         }
-        let bytes = to.need_bytes(&self.chain);
-        // A system that overcommits would refuse too late.
-        if free_bytes().is_some_and(|free_bytes| bytes > free_bytes) {
-            return Err(OutOfMemory { bytes });
-        }
-        let shards = to.shards.map_or(1, Shards::count);
-        shelve(&mut cores[..to.cores], &owners, (shards, is_partly_replicated), last)?;
-        self.flows = Flows::Shelved { cores: to.cores, is_partly_replicated };
-        Ok(())
-    }
-
-    /// What was chosen finds no memory for its tables: a hash picks cores from now on, as many.
-    fn do_without(&mut self) {
-        let refused = self.now.spreading;
-        self.now.spreading = Spreading::Rss;
-        self.candidates.leave_out(refused);
-        self.deciding().leave_out(refused, self.now);
     }
 
     /// Values of the hash, whichever core they are of.
@@ -182,6 +163,33 @@ impl Phases {
     }
 }
 
+/// Tables beside those of these cores, for as many strategies as there is memory for; others are no candidates.
+fn spares(chain: &Chain, candidates: &mut Candidates, cores: &[ChainCore]) -> Spares {
+    let mut spares = Spares::default();
+    let most = |candidates: &Candidates, spreading| {
+        let of_it = candidates.all.iter().filter(|choice| choice.spreading == spreading);
+        of_it.map(|choice| choice.cores).max()
+    };
+    // A system that overcommits would refuse too late.
+    let fits = |bytes: u64| free_bytes().is_none_or(|free_bytes| bytes <= free_bytes);
+    if let Some(most) = most(candidates, Spreading::Hybrid) {
+        let fits = fits(chain.table_bytes(most, &[]));
+        match fits.then(|| OfHybrid::new(&cores[..most])) {
+            Some(Ok(of_hybrid)) => spares.of_hybrid = of_hybrid,
+            Some(Err(_)) | None => candidates.leave_out(Spreading::Hybrid),
+        }
+    }
+    if most(candidates, Spreading::Dyssect).is_some() {
+        let shards = Shards::default();
+        let fits = fits(shards.table_bytes(chain, &[]));
+        match fits.then(|| Set::of_shards(cores, shards.count())) {
+            Some(Ok(of_shards)) => spares.of_shards = of_shards,
+            Some(Err(_)) | None => candidates.leave_out(Spreading::Dyssect),
+        }
+    }
+    spares
+}
+
 impl Changing for Phases {
     fn observe(&mut self, telemetry: &Arc<Telemetry>) {
         self.deciding().observe(telemetry);
@@ -191,13 +199,8 @@ impl Changing for Phases {
         let since = Instant::now();
         self.close(first);
         let why = self.choose(first);
-        let mut plan = self.plan_of(self.now, first);
-        if self.transfer(&plan, cores, last).is_err() {
-            self.do_without();
-            plan = self.plan_of(self.now, first);
-            let transferred = self.transfer(&plan, cores, last);
-            debug_assert!(transferred.is_ok(), "it takes no other tables");
-        }
+        let plan = self.plan_of(self.now, first);
+        self.transfer(&plan, cores, last);
         let until = Until::packet(match self.every() {
             Every::Packets(packets) => (first / packets + 1).saturating_mul(packets),
             Every::Period(_) | Every::Never => u64::MAX,
@@ -224,8 +227,7 @@ impl Changing for Phases {
 
     fn end(&mut self, cores: &mut [ChainCore], packets: u64, last: Stamp) -> Changes {
         self.close(packets);
-        divide(cores, self.flows, &owners(&self.plan, self.plan.cores), last);
-        self.flows = Flows::Apart;
+        self.flows.divide(cores, &owners(&self.plan, self.plan.cores), last);
         let mut phases = mem::take(&mut self.changes);
         // The packets may have ended where a phase was to begin.
         phases.pop_if(|last| last.packets == 0 && last.after > 0);

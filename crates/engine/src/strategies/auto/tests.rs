@@ -12,13 +12,16 @@ use crate::path::core::ChainCore;
 use crate::path::no_packets::NoPackets;
 use crate::strategies::AUTO;
 use crate::strategies::auto::candidates::owners;
-use crate::strategies::auto::transfer::{Flows, divide, replicate, shelve};
+use crate::strategies::auto::spares::{OfHybrid, Set, Spares};
+use crate::strategies::auto::transfer::Flows;
 use crate::strategies::hybrid::Hybrid;
 use crate::strategies::plan::{Plan, Strategy};
 
 const CORES: usize = 3;
 
 const FLOWS: u64 = 200;
+
+const SHARDS: usize = 4;
 
 const END: Stamp = Stamp { seq: 10 * FLOWS, time_ns: 10 * FLOWS };
 
@@ -42,7 +45,10 @@ impl Bench {
         let chain = chain();
         let plan = Plan::new(&chain, AUTO, CORES).expect("a plan");
         let (values, cores) = (plan.assign(&chain), plan.cores_of(&chain).expect("memory"));
-        Bench { values, cores, plan, alone: chain.core().expect("memory"), flows: Flows::Apart, next: 0 }
+        let of_shards = Set::of_shards(&cores, SHARDS).expect("memory");
+        let spares = Spares { of_hybrid: OfHybrid::new(&cores).expect("memory"), of_shards };
+        let alone = chain.core().expect("memory");
+        Bench { values, cores, plan, alone, flows: Flows::new(spares), next: 0 }
     }
 
     /// One packet of each flow, each on the core that `owners` says.
@@ -71,22 +77,27 @@ impl Bench {
 
     fn divide(&mut self) -> Vec<u16> {
         let (owners, last) = (owners(&self.plan, CORES), self.last());
-        divide(&mut self.cores, self.flows, &owners, last);
-        self.flows = Flows::Apart;
+        self.flows.divide(&mut self.cores, &owners, last);
         owners
     }
 
     fn replicate(&mut self) {
         let last = self.last();
-        replicate(&mut self.cores, self.flows, (CORES, self.plan.indirection_entries), last);
-        self.flows = Flows::Replicated(CORES);
+        self.flows.replicate(&mut self.cores, (CORES, self.plan.indirection_entries), last);
     }
 
-    /// As under `hybrid`, with nothing promoted: one shard everywhere.
-    fn shelve_everywhere(&mut self) -> Vec<u16> {
-        let (owners, last) = (self.divide(), self.last());
-        shelve(&mut self.cores, &owners, (1, true), last).expect("memory");
-        self.flows = Flows::Shelved { cores: CORES, is_partly_replicated: true };
+    /// As under `hybrid`, with nothing promoted.
+    fn divide_beside_replicas(&mut self) -> Vec<u16> {
+        let (owners, last) = (owners(&self.plan, CORES), self.last());
+        self.flows.divide_beside_replicas(&mut self.cores, &owners, CORES, last);
+        owners
+    }
+
+    /// As under `dyssect`.
+    fn shard(&mut self) -> Vec<u16> {
+        let last = self.last();
+        let owners: Vec<u16> = (0..SHARDS as u16).map(|shard| shard % CORES as u16).collect();
+        self.flows.shard(&mut self.cores, &owners, (CORES, SHARDS), last);
         owners
     }
 
@@ -107,13 +118,17 @@ impl Bench {
 #[test]
 fn flows_are_all_there_wherever_they_were() {
     let mut bench = Bench::new();
-    let places: [fn(&mut Bench); 3] = [
+    let places: [fn(&mut Bench); 4] = [
         |bench| {
             let owners = bench.divide();
             bench.step(&owners);
         },
         |bench| {
-            let owners = bench.shelve_everywhere();
+            let owners = bench.divide_beside_replicas();
+            bench.step(&owners);
+        },
+        |bench| {
+            let owners = bench.shard();
             bench.step(&owners);
         },
         |bench| bench.replicate(),
@@ -133,19 +148,16 @@ fn planted_flows_left_in_another_table_are_found() {
     for part in [0, 1] {
         let mut bench = Bench::new();
         bench.step(&owners(&bench.plan, CORES));
-        let owners = bench.shelve_everywhere();
+        let owners = bench.divide_beside_replicas();
         bench.step(&owners);
         let core = &mut bench.cores[1];
         for (_, shelves) in core.shelves() {
             let own = shelves.take(0).expect("it is here");
-            match part {
-                // It goes nowhere.
-                0 => drop(own),
-                _ => {
-                    let replica = shelves.take(1).expect("it is here");
-                    shelves.put(1, own);
-                    shelves.put(0, replica);
-                }
+            let replica = shelves.take(1).expect("it is here");
+            shelves.put(0, replica);
+            // It goes nowhere, or is taken for the replica.
+            if part == 1 {
+                shelves.put(1, own);
             }
         }
         assert!(!bench.is_whole(), "flows are left in part {part}");

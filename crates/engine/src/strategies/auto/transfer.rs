@@ -5,115 +5,159 @@
 //! | each flow on one core | each flow on one core | flows go to the cores that get their packets |
 //! | each flow on one core | replicas | all go to core 0, and others copy it |
 //! | replicas | each flow on one core | core 0's are divided, and the other replicas dropped |
-//! | each flow on one core | tables by shard | flows go to their cores, and there to the tables of their shards |
-//! | tables by shard | each flow on one core | each core's flows go to its one table, and on from there |
+//! | each flow on one core | `hybrid` | flows go to their cores, each of which keeps its table and has an empty replica beside it |
+//! | each flow on one core | `dyssect` | flows go to the tables of their shards, on whichever core these are |
+//! | `dyssect` | each flow on one core | flows of all shards go to the cores that get their packets |
 //!
 //! To know a flow's core its value of the hash is kept with it, under every strategy: the lowest bits are its entry of an
 //! indirection table, of whatever size. In a replica that of a flow is known on the core that had the flow's first packet; on the
 //! others it is [unknown](crate::path::parcel::UNKNOWN_ENTRY).
 
-use table::OutOfMemory;
 use wire::Stamp;
 
 use crate::path::core::ChainCore;
-use crate::path::parcel::{Leaving, ShardsHere};
+use crate::path::parcel::{Leaving, NOBODY, PackedFlows};
+use crate::strategies::auto::spares::Spares;
 use crate::strategies::succession::{bring_home, end_of};
 
 /// Where flows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flows {
+enum Place {
     /// Each on one core.
     Apart,
     /// All on each of the first cores.
     Replicated(usize),
-    /// Each on one of the first cores, in the table of its shard. Some may be replicated while packets come, in the second part of
-    /// the one shard; none is at the end.
-    Shelved { cores: usize, is_partly_replicated: bool },
+    /// Each on one of the first cores, which have empty replicas beside it. Some may be replicated while packets come; none is
+    /// at the end.
+    Beside(usize),
+    /// Each on one of the first cores, in the table of its shard.
+    Sharded { cores: usize, shards: usize },
 }
 
-/// Has each flow be on the core that `owners` says for its entry.
-pub(super) fn divide(cores: &mut [ChainCore], from: Flows, owners: &[u16], last: Stamp) {
-    gather(cores, from, last);
-    bring_home(cores, owners, last);
+/// The flows of a run, and tables that they can go to.
+pub(super) struct Flows {
+    place: Place,
+    spares: Spares,
 }
 
-/// Has the first `replicas` cores have all flows.
-pub(super) fn replicate(
-    cores: &mut [ChainCore],
-    from: Flows,
-    (replicas, entries): (usize, usize),
-    last: Stamp,
-) {
-    gather(cores, from, last);
-    if !matches!(from, Flows::Replicated(_)) {
-        bring_home(cores, &vec![0; entries], last);
-        absorb(cores, false);
+impl Flows {
+    /// Each flow is on the core that gets its packets.
+    pub(super) fn new(spares: Spares) -> Flows {
+        Flows { place: Place::Apart, spares }
     }
-    let Some((first, others)) = cores[..replicas].split_first_mut() else { return };
-    others.iter_mut().for_each(|other| other.copy_from(first));
-}
 
-/// The same as [`divide`] on all these cores, with flows in tables by shard. `owners` begins with the owners of the shards, or where
-/// one is `everywhere`, each core has it.
-///
-/// # Errors
-/// [`OutOfMemory`]; then flows are divided, and no core has such tables.
-pub(super) fn shelve(
-    cores: &mut [ChainCore],
-    owners: &[u16],
-    (shards, is_everywhere): (usize, bool),
-    last: Stamp,
-) -> Result<(), OutOfMemory> {
-    let add = |(number, core): (usize, &mut ChainCore)| {
-        let is_here = |shard: usize| is_everywhere || usize::from(owners[shard]) == number;
-        core.shelve(&ShardsHere { shards, is_here: &is_here })
-    };
-    if let Err(error) = cores.iter_mut().enumerate().try_for_each(add) {
-        cores.iter_mut().for_each(ChainCore::unshelve);
-        return Err(error);
+    /// Has each flow be on the core that `owners` says for its entry.
+    pub(super) fn divide(&mut self, cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
+        if !self.gather(cores, owners, last) {
+            bring_home(cores, owners, last);
+        }
     }
-    let horizon = end_of(last);
-    // The lowest bits of a value are the flow's shard.
-    let to: Vec<u16> = (0..shards as u16).collect();
-    for core in cores {
-        for group in 0..core.groups() {
-            let (_, packed) = core.pack(group, 0, &mut Leaving::all(&to));
-            for (_, shelves) in core.shelves().filter(|(of, _)| *of == group) {
-                for (shard, flows) in &packed {
-                    let kept = 2 * usize::from(*shard);
-                    shelves.unpack_into(kept, flows.clone(), horizon, last.time_ns);
+
+    /// Has the first `replicas` cores have all flows. `entries` are those of the indirection table.
+    pub(super) fn replicate(
+        &mut self,
+        cores: &mut [ChainCore],
+        (replicas, entries): (usize, usize),
+        last: Stamp,
+    ) {
+        match self.place {
+            // All of core 0's.
+            Place::Replicated(before) => absorb(&mut cores[..before], true),
+            _ => {
+                self.divide(cores, &vec![0; entries], last);
+                absorb(cores, false);
+            }
+        }
+        if let Some((first, others)) = cores[..replicas].split_first_mut() {
+            others.iter_mut().for_each(|other| other.copy_from(first));
+        }
+        self.place = Place::Replicated(replicas);
+    }
+
+    /// The same as [`Flows::divide`] on all these cores, which have empty replicas beside their own flows.
+    pub(super) fn divide_beside_replicas(
+        &mut self,
+        cores: &mut [ChainCore],
+        owners: &[u16],
+        used: usize,
+        last: Stamp,
+    ) {
+        self.divide(cores, owners, last);
+        cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.shelve(core));
+        self.place = Place::Beside(used);
+    }
+
+    /// Has each flow be in the table of its shard, on the core that `owners` says for it: they begin with those of the shards.
+    pub(super) fn shard(
+        &mut self,
+        cores: &mut [ChainCore],
+        owners: &[u16],
+        (used, shards): (usize, usize),
+        last: Stamp,
+    ) {
+        self.gather(cores, owners, last);
+        let owner = |shard: usize| usize::from(owners[shard]);
+        cores[..used].iter_mut().for_each(|core| core.shelve(shards));
+        for part in 0..2 * shards {
+            self.spares.of_shards.put(&mut cores[owner(part / 2)], part);
+        }
+        // The lowest bits of a value are the flow's shard.
+        let to: Vec<u16> = (0..shards as u16).collect();
+        let horizon = end_of(last);
+        for core in 0..cores.len() {
+            for group in 0..cores[core].groups() {
+                let (_, packed) = cores[core].pack(group, 0, &mut Leaving::all(&to));
+                for (shard, flows) in packed {
+                    let shard = usize::from(shard);
+                    let shelves = cores[owner(shard)].shelves().find(|(of, _)| *of == group);
+                    let Some((_, shelves)) = shelves else { continue };
+                    shelves.unpack_into(2 * shard, flows, horizon, last.time_ns);
                 }
             }
         }
+        self.place = Place::Sharded { cores: used, shards };
     }
-    Ok(())
-}
 
-/// Leaves each flow in the one table of a core: of replicas in that of core 0.
-fn gather(cores: &mut [ChainCore], from: Flows, last: Stamp) {
-    match from {
-        Flows::Apart => (),
-        Flows::Replicated(replicas) => absorb(&mut cores[..replicas], true),
-        Flows::Shelved { cores: shelved, is_partly_replicated } => {
-            cores[..shelved].iter_mut().for_each(|core| unshelve(core, is_partly_replicated, last));
-        }
-    }
-}
-
-fn unshelve(core: &mut ChainCore, is_partly_replicated: bool, last: Stamp) {
-    let horizon = end_of(last);
-    let mut packed = Vec::new();
-    for (group, shelves) in core.shelves() {
-        for part in shelves.here() {
-            // All that was replicated has gone back.
-            if !is_partly_replicated || part == 0 {
-                let (_, flows) = shelves.pack_from(part, 0, &mut Leaving::all(&[0]));
-                packed.extend(flows.into_iter().map(|(_, flows)| (group, flows)));
+    /// Leaves each flow in the one table of some core: of replicas in that of core 0. Says whether each is on the core that `owners`
+    /// says.
+    fn gather(&mut self, cores: &mut [ChainCore], owners: &[u16], last: Stamp) -> bool {
+        let mut is_divided = false;
+        match self.place {
+            Place::Apart => (),
+            Place::Replicated(replicas) => absorb(&mut cores[..replicas], true),
+            Place::Beside(used) => {
+                cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.unshelve(core));
+            }
+            Place::Sharded { cores: used, shards } => {
+                let packed: Vec<_> =
+                    cores[..used].iter_mut().flat_map(|core| pack_shards(core, owners)).collect();
+                for core in &mut cores[..used] {
+                    (0..2 * shards).for_each(|part| self.spares.of_shards.take(core, part));
+                    core.unshelve();
+                }
+                let horizon = end_of(last);
+                for (group, owner, flows) in packed {
+                    cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
+                }
+                is_divided = true;
             }
         }
+        self.place = Place::Apart;
+        is_divided
     }
-    core.unshelve();
-    packed.into_iter().for_each(|(group, flows)| core.unpack(group, flows, horizon, last.time_ns));
+}
+
+/// All flows in a core's tables by shard: their group, and the core that gets their packets.
+fn pack_shards(core: &mut ChainCore, owners: &[u16]) -> Vec<(usize, u16, PackedFlows)> {
+    debug_assert!(!owners.contains(&NOBODY), "an entry has an owner");
+    let mut all = Vec::new();
+    for (group, shelves) in core.shelves() {
+        for part in shelves.here() {
+            let (_, packed) = shelves.pack_from(part, 0, &mut Leaving::all(owners));
+            all.extend(packed.into_iter().map(|(owner, flows)| (group, owner, flows)));
+        }
+    }
+    all
 }
 
 fn absorb(cores: &mut [ChainCore], are_replicas: bool) {
