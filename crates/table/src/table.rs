@@ -305,6 +305,22 @@ impl<K: FlowKey> FlowTable<K> {
         self.blocks.is_taken(slot.0)
     }
 
+    /// Asks for the line of the bucket of a block's flow, if one has it.
+    #[inline]
+    pub fn prefetch_bucket_of(&self, slot: Slot) {
+        if self.is_taken(slot) {
+            self.prefetch_bucket(self.blocks.hash(slot.0));
+        }
+    }
+
+    /// The same for flow number `index` of a parcel, if there is one, that [`FlowTable::unpack`] would take.
+    #[inline]
+    pub fn prefetch_bucket_for(&self, parcel: &Parcel<K>, index: usize) {
+        if index < parcel.len() {
+            self.prefetch_bucket(self.blocks.packed_hash(parcel, index));
+        }
+    }
+
     /// Takes a flow out of the table, with all its states and as dead as it is, and puts it into `parcel`.
     ///
     /// # Panics

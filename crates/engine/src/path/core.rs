@@ -171,6 +171,11 @@ impl ChainCore {
         shelves.filter_map(|(number, group)| Some((number, group.shelves()?)))
     }
 
+    /// Those of one group.
+    pub(crate) fn shelves_of(&mut self, group: usize) -> Option<&mut dyn Shelves> {
+        self.groups[group].shelves()
+    }
+
     /// The pools of an entry that goes to another core, with their functions' numbers.
     pub(crate) fn take_pools(&mut self, entry: u16) -> Vec<(usize, Pool)> {
         let Self { groups, places, .. } = self;

@@ -41,6 +41,9 @@ pub(crate) struct KeyGroup<K> {
     pub(super) shelf: Option<Box<Shelf<K>>>,
 }
 
+/// How far ahead the buckets of flows that come from another core are asked for.
+const FLOWS_AHEAD: usize = 16;
+
 /// What a group is made from, function by function.
 pub(crate) struct KeyGroupBuilder<K> {
     pub(crate) layout: Layout,
@@ -297,6 +300,7 @@ impl<K: FlowKey> Group for KeyGroup<K> {
     fn unpack(&mut self, PackedFlows { entries, parcel }: PackedFlows, horizon: Horizon, now_ns: u64) {
         let parcel: Arc<Parcel<K>> = parcel.downcast().expect("packed by this group of another core");
         for (index, entry) in entries.into_iter().enumerate() {
+            self.table.prefetch_bucket_for(&parcel, index + FLOWS_AHEAD);
             self.make_room(horizon, now_ns);
             let slot = self.table.unpack(&parcel, index);
             note_entry(&mut self.entries, slot, entry);

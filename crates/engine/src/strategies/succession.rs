@@ -99,21 +99,32 @@ pub(crate) fn bring_home(cores: &mut [ChainCore], owners: &[u16], last: Stamp) {
         let to: Vec<u16> =
             owners.iter().map(|owner| if usize::from(*owner) == core { NOBODY } else { *owner }).collect();
         for group in 0..cores[core].groups() {
-            let mut from = Some(0);
-            while let Some(block) = from {
-                let mut leaving = Leaving::all(&to);
-                let (next, packed) = cores[core].pack(group, block, &mut leaving);
+            in_portions(&to, |block, leaving| {
+                let (next, packed) = cores[core].pack(group, block, leaving);
                 for (owner, flows) in packed {
                     cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
                 }
-                from = next;
-            }
+                next
+            });
         }
         for (entry, owner) in (0..).zip(owners).filter(|(_, owner)| usize::from(**owner) != core) {
             for (function, pool) in cores[core].take_pools(entry) {
                 cores[usize::from(*owner)].put_pool(function, entry, pool);
             }
         }
+    }
+}
+
+/// Flows that go from table to table at once: what holds them on their way stays in the caches. Memory for all of them would have to be
+/// had from the system, page by page.
+const FLOWS_AT_ONCE: usize = 1024;
+
+/// Has `go` move flows that are to go `to` other tables, from a block on, and say where to go on; again and again, until all have
+/// gone.
+pub(crate) fn in_portions(to: &[u16], mut go: impl FnMut(usize, &mut Leaving<'_>) -> Option<usize>) {
+    let mut from = Some(0);
+    while let Some(block) = from {
+        from = go(block, &mut Leaving { flows_left: FLOWS_AT_ONCE, ..Leaving::all(to) });
     }
 }
 

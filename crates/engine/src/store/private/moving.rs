@@ -40,6 +40,10 @@ impl<K: FlowKey> KeyGroup<K> {
                 slots.nth(count - 1);
                 continue;
             }
+            if leaving.blocks_left == usize::MAX {
+                (self.table.slots().skip(begin).take(count))
+                    .for_each(|slot| self.table.prefetch_bucket_of(slot));
+            }
             for slot in slots.by_ref().take(count) {
                 if leaving.blocks_left == 0 || leaving.flows_left == 0 {
                     next = Some(slot.index());

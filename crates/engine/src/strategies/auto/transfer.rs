@@ -16,9 +16,9 @@
 use wire::Stamp;
 
 use crate::path::core::ChainCore;
-use crate::path::parcel::{Leaving, NOBODY, PackedFlows};
+use crate::path::parcel::NOBODY;
 use crate::strategies::auto::spares::Spares;
-use crate::strategies::succession::{bring_home, end_of};
+use crate::strategies::succession::{bring_home, end_of, in_portions};
 
 /// Where flows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +106,16 @@ impl Flows {
         let horizon = end_of(last);
         for core in 0..cores.len() {
             for group in 0..cores[core].groups() {
-                let (_, packed) = cores[core].pack(group, 0, &mut Leaving::all(&to));
-                for (shard, flows) in packed {
-                    let shard = usize::from(shard);
-                    let shelves = cores[owner(shard)].shelves().find(|(of, _)| *of == group);
-                    let Some((_, shelves)) = shelves else { continue };
-                    shelves.unpack_into(2 * shard, flows, horizon, last.time_ns);
-                }
+                in_portions(&to, |block, leaving| {
+                    let (next, packed) = cores[core].pack(group, block, leaving);
+                    for (shard, flows) in packed {
+                        let shard = usize::from(shard);
+                        if let Some(shelves) = cores[owner(shard)].shelves_of(group) {
+                            shelves.unpack_into(2 * shard, flows, horizon, last.time_ns);
+                        }
+                    }
+                    next
+                });
             }
         }
         self.place = Place::Sharded { cores: used, shards };
@@ -129,16 +132,11 @@ impl Flows {
                 cores[..used].iter_mut().for_each(|core| self.spares.of_hybrid.unshelve(core));
             }
             Place::Sharded { cores: used, shards } => {
-                let packed: Vec<_> =
-                    cores[..used].iter_mut().flat_map(|core| pack_shards(core, owners)).collect();
-                for core in &mut cores[..used] {
-                    (0..2 * shards).for_each(|part| self.spares.of_shards.take(core, part));
-                    core.unshelve();
+                for core in 0..used {
+                    unshard(cores, core, owners, last);
+                    (0..2 * shards).for_each(|part| self.spares.of_shards.take(&mut cores[core], part));
                 }
-                let horizon = end_of(last);
-                for (group, owner, flows) in packed {
-                    cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
-                }
+                cores[..used].iter_mut().for_each(ChainCore::unshelve);
                 is_divided = true;
             }
         }
@@ -147,17 +145,22 @@ impl Flows {
     }
 }
 
-/// All flows in a core's tables by shard: their group, and the core that gets their packets.
-fn pack_shards(core: &mut ChainCore, owners: &[u16]) -> Vec<(usize, u16, PackedFlows)> {
+/// Has flows in a core's tables by shard be in the one table of the core that `owners` says.
+fn unshard(cores: &mut [ChainCore], core: usize, owners: &[u16], last: Stamp) {
     debug_assert!(!owners.contains(&NOBODY), "an entry has an owner");
-    let mut all = Vec::new();
-    for (group, shelves) in core.shelves() {
-        for part in shelves.here() {
-            let (_, packed) = shelves.pack_from(part, 0, &mut Leaving::all(owners));
-            all.extend(packed.into_iter().map(|(owner, flows)| (group, owner, flows)));
+    let horizon = end_of(last);
+    for group in 0..cores[core].groups() {
+        let parts = cores[core].shelves_of(group).map_or_else(Vec::new, |shelves| shelves.here());
+        for part in parts {
+            in_portions(owners, |block, leaving| {
+                let (next, packed) = cores[core].shelves_of(group)?.pack_from(part, block, leaving);
+                for (owner, flows) in packed {
+                    cores[usize::from(owner)].unpack(group, flows, horizon, last.time_ns);
+                }
+                next
+            });
         }
     }
-    all
 }
 
 fn absorb(cores: &mut [ChainCore], are_replicas: bool) {
