@@ -275,14 +275,31 @@ fn classes_that_make_no_sense_are_refused() {
         ("priority = \"high\"\nprefixes = [\"10.0.0.0/33\"]", "`prefixes`"),
         ("priority = \"low\"\nports = [80]", "no class has priority"),
         ("priority = \"urgent\"\nports = [80]", "must be \"high\" or \"low\", and is \"urgent\""),
-        ("ports = [80]", "missing field `priority`"),
-        ("priority = \"high\"\nport = 80", "unknown field `port`"),
+        ("ports = [80]", "does not say which priority it has"),
+        ("priority = \"high\"\nport = 80", "a class has no option `port`"),
     ] {
         let error = match Chain::parse("test.toml", &with(class), &Registry::stock()) {
             Ok(_) => panic!("{class}"),
             Err(error) => error.to_string(),
         };
         assert!(error.contains(expected), "{class}: {error}");
+    }
+}
+
+/// Behind another class, that which is wrong is marked, and in it what is wrong.
+#[test]
+fn what_is_wrong_with_a_class_is_marked() {
+    let right = "[[class]]\npriority = \"high\"\nports = [80]\n";
+    let function = "[[function]]\nuse = \"conntrack\"\n";
+    for (class, line) in [
+        ("[[class]]\npriority = \"low\"\nports = [70000]\n", 6),
+        ("[[class]]\nport = 80\npriority = \"low\"\n", 5),
+        ("[[class]]\npriority = 3\n", 5),
+        ("[slo]\n\np99_us = -1\n", 6),
+    ] {
+        let text = format!("{right}{class}{function}");
+        let Err(error) = Chain::parse("test.toml", &text, &Registry::stock()) else { panic!("{text}") };
+        assert_eq!(error.position().0, line, "{text}: {error}");
     }
 }
 

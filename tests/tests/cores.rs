@@ -83,11 +83,11 @@ fn what_cannot_be_parked_is_refused_with_the_reason() {
             }
             Err(why) => {
                 assert!(!PARKS.contains(&strategy), "{}", strategy.name());
-                let expected = match cores {
-                    1 => NoParking::OneCore,
-                    _ => NoParking::Strategy { strategy: strategy.name() },
-                };
-                assert_eq!(why, expected);
+                let name = strategy.name();
+                match cores {
+                    1 => assert_eq!(why, NoParking::OneCore),
+                    _ => assert!(matches!(why, NoParking::Strategy { strategy, .. } if strategy == name)),
+                }
             }
         }
     }

@@ -70,7 +70,7 @@ pub fn read_trace(path: &Path, stop: &AtomicBool) -> Result<Trace, Failure> {
     }
     tell_remarks(&reader);
     if trace.is_empty() {
-        return Err(Failure::usage(format!("{} has no packets", path.display())));
+        return Err(Failure::nothing_found(format!("{} has no packets", path.display())));
     }
     Ok(trace)
 }

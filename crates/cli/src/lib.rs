@@ -74,6 +74,11 @@ fn hinted(mut error: clap::Error) -> clap::Error {
     {
         let tip = format!("a capture is named with its option: `--pcap {given}`");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    } else if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
+        && given.parse::<f64>().is_ok_and(|number| number < 0.0)
+    {
+        let tip = "no option takes a number below 0; `--help` has what each takes";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }

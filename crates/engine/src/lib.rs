@@ -60,8 +60,8 @@ pub use store::follow::End;
 pub use store::history::NewColumn;
 pub use store::striped::StripedBuilder;
 pub use strategies::account::{
-    Account, CandidateTold, ChoosingTold, Decision, Moved, MovedValue, NotPromoted, ObjectiveTold, Place,
-    PriorityTold, Promoted, PromotionTold, RatioChange, Told, Why,
+    Account, CandidateTold, ChoosingTold, Decision, Moved, MovedValue, NotPromoted, ObjectiveTally,
+    ObjectiveTold, Place, PriorityTold, Promoted, PromotionTold, RatioChange, Told, Why,
 };
 pub use strategies::egress::Egress;
 pub use strategies::fragments::FragmentTracker;

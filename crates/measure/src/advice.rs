@@ -15,7 +15,7 @@ const DOUBTFUL: f64 = 0.1;
 
 type Rate = fn(&ForecastPoint) -> Option<f64>;
 
-/// The strategies on several cores, the plainest first.
+/// The strategies on several cores that tables have a column for, the plainest first; after them [`Forecast::BEYOND`].
 const RATES: [(&str, Rate); 3] =
     [("rss", |point| point.rss_mpps), ("rsspp", |point| point.rsspp_mpps), ("scr", |point| point.scr_mpps)];
 
@@ -54,6 +54,10 @@ pub(crate) fn advise(forecast: &Forecast) -> Advice {
 fn fastest(forecast: &Forecast) -> Option<Fastest> {
     let point = forecast.points.last().filter(|point| point.cores > 1)?;
     let rates = RATES.iter().filter_map(|(strategy, rate)| Some((*strategy, rate(point)?)));
+    let beyond = Forecast::BEYOND
+        .iter()
+        .filter_map(|strategy| Some((*strategy, forecast.rate(strategy, point.cores)?)));
+    let rates = rates.chain(beyond);
     let (strategy, mpps) =
         rates.reduce(|best, next| if shown(next.1) > shown(best.1) { next } else { best })?;
     Some(Fastest { strategy: strategy.to_owned(), cores: point.cores, mpps })
@@ -65,7 +69,8 @@ fn shown(mpps: f64) -> f64 {
 }
 
 fn fastest_of_all(forecast: &Forecast, Fastest { strategy, cores, mpps }: &Fastest) -> String {
-    let but = match strategy != "scr" && !forecast.shared.is_empty() {
+    let is_exact = strategy == "scr" || Forecast::BEYOND.contains(&strategy.as_str());
+    let but = match !is_exact && !forecast.shared.is_empty() {
         true => ", whose answers are not those of one core",
         false => "",
     };
@@ -79,8 +84,25 @@ fn choose(forecast: &Forecast) -> Choice {
     let mut choices = vec![Choice { strategy: "single", cores: 1, mpps: one }];
     for (strategy, rate) in RATES {
         if strategy == "scr" || forecast.shared.is_empty() {
-            choices.extend(worth(forecast, rate).map(|(cores, mpps)| Choice { strategy, cores, mpps }));
+            let rates = forecast.points.iter().map_while(|point| Some((point.cores, rate(point)?)));
+            choices.extend(worth(forecast, rates.collect()).map(|(cores, mpps)| Choice {
+                strategy,
+                cores,
+                mpps,
+            }));
         }
+    }
+    for strategy in Forecast::BEYOND {
+        let rate = |point: &ForecastPoint| match point.cores {
+            1 => Some(one),
+            cores => forecast.rate(strategy, cores),
+        };
+        let rates = forecast.points.iter().map_while(|point| Some((point.cores, rate(point)?)));
+        choices.extend(worth(forecast, rates.collect()).map(|(cores, mpps)| Choice {
+            strategy,
+            cores,
+            mpps,
+        }));
     }
     let most = choices.iter().map(|choice| choice.mpps).fold(one, f64::max);
     let alike = choices.into_iter().filter(|choice| choice.mpps >= most * (1.0 - ALIKE));
@@ -88,8 +110,7 @@ fn choose(forecast: &Forecast) -> Choice {
 }
 
 /// The fewest cores to which no more add [`WORTH`] each, and the rate there; `None` where that is one, or none.
-fn worth(forecast: &Forecast, rate: Rate) -> Option<(usize, f64)> {
-    let rates: Vec<_> = forecast.points.iter().map_while(|point| Some((point.cores, rate(point)?))).collect();
+fn worth(forecast: &Forecast, rates: Vec<(usize, f64)>) -> Option<(usize, f64)> {
     let least = WORTH * forecast.costs.single_mpps();
     let is_enough = |(cores, mpps): &(usize, f64)| {
         rates.iter().all(|(others, most)| others <= cores || most - mpps < (others - cores) as f64 * least)
@@ -127,6 +148,11 @@ fn exactness(forecast: &Forecast) -> Option<String> {
         refused.map(|refused| refused.reason.trim_end_matches('.'))
     };
     match (reason("rss"), reason("scr")) {
+        (Some(rss), None) if forecast.choices.iter().any(|choice| choice.strategy == "scr-turns") => {
+            Some(format!(
+                "`scr` and `scr-turns` alone give the answers of one core on several: sharding refuses this chain ({rss})."
+            ))
+        }
         (Some(rss), None) => Some(format!(
             "`scr` is the only strategy that gives the answers of one core on several: sharding refuses this chain \
              ({rss})."

@@ -53,6 +53,17 @@ pub struct Forecast {
     pub advice: Advice,
 }
 
+impl Forecast {
+    /// Strategies of which nothing but [`Forecast::choices`] says what they are expected to do, the plainest first.
+    pub const BEYOND: [&str; 3] = ["scr-turns", "dyssect", "hybrid"];
+
+    /// What `auto` expects of a strategy on so many cores, million packets per second; `None` where it cannot run so.
+    pub fn rate(&self, strategy: &str, cores: usize) -> Option<f64> {
+        let of_it = self.choices.iter().find(|choice| choice.strategy == strategy && choice.cores == cores);
+        of_it.map(|choice| choice.mpps)
+    }
+}
+
 /// One number of cores. Rates are predictions, million packets per second, absent where a strategy cannot run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ForecastPoint {
@@ -101,7 +112,7 @@ pub struct Advice {
     pub cores: usize,
     /// The rate predicted for it, million packets per second.
     pub mpps: f64,
-    /// The highest rate predicted on all cores asked about, whatever it costs; absent where that is one core, or no
+    /// The highest rate predicted of any strategy on all cores asked about, whatever it costs; absent where that is one core, or no
     /// strategy can run on several.
     #[serde(default)]
     pub fastest: Option<Fastest>,

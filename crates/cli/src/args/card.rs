@@ -7,6 +7,7 @@ use engine::strategies::{Shards, Solving, Strategy};
 use engine::{Chain, Plan, SolverKind};
 use strategy::{Every, INDIRECTION_ENTRIES, INDIRECTION_SIZES, Rebalancing};
 
+use crate::args::number;
 use crate::failure::Failure;
 
 /// How a card spreads packets over cores, and how often that changes.
@@ -26,7 +27,7 @@ pub struct CardArgs {
     /// Have a quarter of the flows move, drawn at random, every N packets, whatever the loads: to show that it does no
     /// harm. dyssect also changes a quarter of its ratios and offloaders; hybrid promotes or demotes flows just seen;
     /// auto has another strategy take over, on another number of cores
-    #[arg(long, value_name = "N", conflicts_with = "rebalance_ms", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "rebalance_ms", value_parser = packets)]
     pub move_every: Option<u64>,
     /// Shards of dyssect, a power of two up to 1024 [default: 16]
     #[arg(long, value_name = "N", value_parser = shards)]
@@ -178,9 +179,13 @@ pub fn indirection_size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "cards' tables have 128 or 512 entries".to_owned())
 }
 
+fn packets(text: &str) -> Result<u64, String> {
+    number(1..)(text).map(|packets| packets as u64)
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     let ms = milliseconds(text)?;
-    if ms > 0.0 { Ok(ms) } else { Err("must be above 0".to_owned()) }
+    if ms > 0.0 { Ok(ms) } else { Err("must be above 0, and at most 1000000000".to_owned()) }
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {

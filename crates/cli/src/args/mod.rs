@@ -10,9 +10,7 @@ mod source;
 mod strategy;
 mod tables;
 
-use std::ops::RangeBounds;
-
-use clap::builder::RangedU64ValueParser;
+use std::ops::{Bound, RangeBounds};
 
 pub use self::address::Address;
 pub use self::card::{CardArgs, indirection_size};
@@ -25,6 +23,22 @@ pub use self::strategy::StrategyArg;
 pub use self::tables::TableArgs;
 
 /// A number of things, within `range`.
-pub fn number(range: impl RangeBounds<u64>) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(range)
+pub fn number(
+    range: impl RangeBounds<u64> + Clone + Send + Sync + 'static,
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number: Option<usize> = text.parse().ok();
+        number.filter(|number| range.contains(&(*number as u64))).ok_or_else(|| {
+            let least = match range.start_bound() {
+                Bound::Included(least) | Bound::Excluded(least) => *least,
+                Bound::Unbounded => 0,
+            };
+            match range.end_bound() {
+                Bound::Included(most) | Bound::Excluded(most) => {
+                    format!("must be a whole number, {least} to {most}")
+                }
+                Bound::Unbounded => format!("must be a whole number, at least {least}"),
+            }
+        })
+    }
 }

@@ -12,6 +12,7 @@ use io::capture::CaptureReader;
 
 use super::card::CardArgs;
 use super::tables::TableArgs;
+use crate::args::number;
 use crate::failure::Failure;
 use crate::input::{check_capture, read_chain};
 use crate::output::plural;
@@ -25,7 +26,7 @@ pub struct ChainArgs {
     #[arg(long, value_name = "IN", conflicts_with = "pcap_dir")]
     pub pcap: Option<PathBuf>,
     /// How many cores [default: 1 for single, else all processors; with --pcap-dir one for each file]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number(..))]
     pub cores: Option<usize>,
 }
 

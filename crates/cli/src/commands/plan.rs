@@ -120,20 +120,27 @@ fn rates(forecast: &Forecast) -> String {
         SHOWN_CORES.contains(&point.cores) || [most, forecast.advice.cores].contains(&point.cores)
     };
     let mpps = |rate: Option<f64>| rate.map_or("-".to_owned(), tenths);
+    let can_run = |strategy: &&str| forecast.choices.iter().any(|choice| choice.strategy == *strategy);
+    let beyond: Vec<&str> = Forecast::BEYOND.into_iter().filter(can_run).collect();
     let row = |point: &ForecastPoint| {
         let mark = if point.cores == forecast.advice.cores { " *" } else { "" };
         let mut row = vec![format!("{}{mark}", point.cores)];
         row.extend([point.scr_mpps, point.rss_mpps, point.rsspp_mpps].map(mpps));
+        row.extend(beyond.iter().map(|strategy| mpps(forecast.rate(strategy, point.cores))));
         row.push(count(point.history_bytes as u64));
         row.push(tenths(point.replica_bytes as f64 / f64::from(1 << 20)));
         row
     };
     let rows: Vec<_> = forecast.points.iter().filter(is_shown).map(row).collect();
-    let header = ["cores", "scr", "rss", "rsspp", "history bytes", "replicas, MiB"];
+    let header = ["cores", "scr", "rss", "rsspp"].into_iter().chain(beyond.iter().copied());
+    let header: Vec<&str> = header.chain(["history bytes", "replicas, MiB"]).collect();
     let text = heading("Predicted rates, Mpps") + &table(&header, &rows, 1);
     let rest = forecast.auto.as_ref().map(|rest| {
         let on = format!("{} on {}", rest.strategy, plural(rest.cores as u64, "core"));
-        format!("\n auto comes to rest at {on}, {:.1} Mpps, or at what promises 5% less at most\n", rest.mpps)
+        format!(
+            "\n auto, up to {most} cores, comes to rest at {on}, {:.1} Mpps, or at what promises 5% less at most: it takes a core that adds\n half a percent, the advice one that adds a fifth of what one core does\n",
+            rest.mpps
+        )
     });
     text + &rest.unwrap_or_default()
 }

@@ -202,7 +202,8 @@ impl Sink {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format!("cannot write {}: {error}", path.display()))
+    let hint = if error.kind() == io::ErrorKind::NotFound { "; check the name and its folder" } else { "" };
+    Failure::usage(format!("cannot write {}: {error}{hint}", path.display()))
 }
 
 /// A file beside its final name, which it gets when it is complete; removed if it never is.

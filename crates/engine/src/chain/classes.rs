@@ -34,18 +34,6 @@ pub(crate) enum Priority {
     Low,
 }
 
-/// A `[[class]]`, not yet checked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ClassOptions {
-    pub(crate) priority: Priority,
-    #[serde(default)]
-    pub(crate) prefixes: Vec<String>,
-    #[serde(default)]
-    pub(crate) ports: Vec<u16>,
-    pub(crate) dscp: Option<toml::Value>,
-}
-
 impl Classes {
     pub(crate) fn new(classes: Vec<Class>) -> Classes {
         Classes(classes)

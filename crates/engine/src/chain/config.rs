@@ -34,7 +34,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::chain::checksums::Checksums;
-use crate::chain::classes::{Class, ClassOptions, Classes, Priority};
+use crate::chain::classes::{Class, Classes, Priority};
 use crate::chain::registry::{MakeError, Registry};
 use crate::chain::{Chain, FunctionSpec, MalformedPolicy, Slo};
 use crate::path::checks::Fragments;
@@ -142,8 +142,8 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     let inside = chain.take_spanned::<Vec<String>>("inside")?;
     let inside_span = inside.as_ref().map_or(0..0, |(span, _)| span.clone());
     let inside = inside.map(parse_inside).transpose()?;
-    let slo = chain.take_spanned::<Slo>("slo")?.map(check_slo).transpose()?;
-    let classes = chain.take::<Vec<Spanned<ClassOptions>>>("class")?.map_or(Ok(Vec::new()), parse_classes)?;
+    let slo = chain.remove("slo").map(parse_slo).transpose()?;
+    let classes = chain.remove("class").map_or(Ok(Vec::new()), parse_classes)?;
     let tables = chain.remove("function");
     chain.refuse_rest(&CHAIN_OPTIONS, "a chain")?;
 
@@ -177,43 +177,39 @@ fn parse_chain(source_name: &str, text: &str, registry: &Registry) -> Result<Cha
     })
 }
 
-fn check_slo((span, slo): (Range<usize>, Slo)) -> Result<Slo, Mistake> {
-    match slo.p99_us > 0.0 && slo.p99_us <= 1e9 {
-        true => Ok(slo),
+fn parse_slo(value: Spanned<DeValue<'_>>) -> Result<Slo, Mistake> {
+    let span = value.span();
+    let DeValue::Table(table) = value.into_inner() else {
+        let help = "write a line `[slo]`, and below it `p99_us = 500`";
+        return Err(mistake(span, "`slo` is not a table", "here").help(help));
+    };
+    let mut fields = Fields::new(Spanned::new(span.clone(), table));
+    let Some((value, p99_us)) = fields.take_spanned::<f64>("p99_us")? else {
+        let message = "`slo` does not say how long packets may wait";
+        return Err(mistake(span, message, "`p99_us` is missing"));
+    };
+    fields.refuse_rest(&["p99_us"], "`slo`")?;
+    match p99_us > 0.0 && p99_us <= 1e9 {
+        true => Ok(Slo { p99_us }),
         false => {
-            let message = format!("`slo`: no packet waits at most {} µs", slo.p99_us);
-            Err(mistake(span, message, "`p99_us` must be above 0, and at most 1000000000"))
+            let told = if p99_us.abs() < 1e12 { p99_us.to_string() } else { format!("{p99_us:e}") };
+            let message = format!("`p99_us`: no packet waits at most {told} µs");
+            Err(mistake(value, message, "must be above 0, and at most 1000000000"))
         }
     }
 }
 
-fn parse_classes(options: Vec<Spanned<ClassOptions>>) -> Result<Vec<Class>, Mistake> {
-    let last = options.last().map_or(0..0, Spanned::span);
-    let mut classes = Vec::new();
-    for class in options {
-        let span = class.span();
-        let ClassOptions { priority, prefixes, ports, dscp } = class.into_inner();
-        let refuse = |message: &str, label: &str| Err(mistake(span.clone(), message, label));
-        match () {
-            () if dscp.is_some() => {
-                let label = "a class is told by `prefixes` or `ports`";
-                return refuse(
-                    "packets of one flow may differ in `dscp`, and would be in two classes",
-                    label,
-                );
-            }
-            () if prefixes.is_empty() && ports.is_empty() => {
-                return refuse("a class of all packets", "name its `prefixes`, its `ports`, or both");
-            }
-            () if ports.contains(&0) => {
-                return refuse("packets without ports have 0", "a port is 1 to 65535");
-            }
-            () => (),
-        }
-        let prefixes = PrefixSet::parse("prefixes", &prefixes)
-            .map_err(|error| mistake(span, format!("`prefixes` {}", error.message), "this class"))?;
-        classes.push(Class { priority, prefixes, ports });
-    }
+/// What a class says of itself.
+const CLASS_OPTIONS: [&str; 3] = ["priority", "prefixes", "ports"];
+
+fn parse_classes(value: Spanned<DeValue<'_>>) -> Result<Vec<Class>, Mistake> {
+    let span = value.span();
+    let DeValue::Array(tables) = value.into_inner() else {
+        let help = "begin each class with a line `[[class]]`, in two brackets";
+        return Err(mistake(span, "`class` is not a list of tables", "here").help(help));
+    };
+    let last = tables.iter().last().map_or(0..0, Spanned::span);
+    let classes: Vec<Class> = tables.into_iter().map(parse_class).collect::<Result<_, _>>()?;
     match classes.iter().any(|class| class.priority == Priority::High) {
         true => Ok(classes),
         false => {
@@ -221,6 +217,40 @@ fn parse_classes(options: Vec<Spanned<ClassOptions>>) -> Result<Vec<Class>, Mist
             Err(mistake(last, "no class has priority, so that all packets are alike", label))
         }
     }
+}
+
+fn parse_class(value: Spanned<DeValue<'_>>) -> Result<Class, Mistake> {
+    let span = value.span();
+    let DeValue::Table(table) = value.into_inner() else {
+        return Err(mistake(span, "a class is a table of options", "this is something else"));
+    };
+    let mut fields = Fields::new(Spanned::new(span.clone(), table));
+    if let Some(dscp) = fields.remove("dscp") {
+        let message = "packets of one flow may differ in `dscp`, and would be in two classes";
+        return Err(mistake(dscp.span(), message, "a class is told by `prefixes` or `ports`"));
+    }
+    let Some(priority) = fields.take::<Priority>("priority")? else {
+        let label = "`priority` is missing: \"high\" or \"low\"";
+        return Err(mistake(span, "this class does not say which priority it has", label));
+    };
+    let prefixes = fields.take_spanned::<Vec<String>>("prefixes")?;
+    let ports = fields.take_spanned::<Vec<u16>>("ports")?;
+    fields.refuse_rest(&CLASS_OPTIONS, "a class")?;
+    let prefixes = match prefixes {
+        None => PrefixSet::default(),
+        Some((span, prefixes)) => PrefixSet::parse("prefixes", &prefixes)
+            .map_err(|error| mistake(span, format!("`prefixes` {}", error.message), "this value"))?,
+    };
+    let ports = match ports {
+        Some((span, ports)) if ports.contains(&0) => {
+            return Err(mistake(span, "packets without ports have 0", "a port is 1 to 65535"));
+        }
+        ports => ports.map_or_else(Vec::new, |(_, ports)| ports),
+    };
+    if prefixes.is_empty() && ports.is_empty() {
+        return Err(mistake(span, "a class of all packets", "name its `prefixes`, its `ports`, or both"));
+    }
+    Ok(Class { priority, prefixes, ports })
 }
 
 fn parse_inside((span, prefixes): (Range<usize>, Vec<String>)) -> Result<PrefixSet, Mistake> {

@@ -70,8 +70,7 @@ pub struct Chain {
 }
 
 /// A service-level objective: `[slo]` of a chain file.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slo {
     /// How long 99 in 100 packets may wait for their core at most, µs; where there are classes, of those with priority.
     pub p99_us: f64,

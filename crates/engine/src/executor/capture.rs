@@ -115,7 +115,6 @@ pub(crate) fn replay_generations<E: Send>(
         .map(|generation| generation.standing.chain.checksums.decide(&mut input.reader))
         .collect();
     let telemetry = progress.telemetry_of(first, plan);
-    telemetry.iter().for_each(|telemetry| telemetry.begin());
     let mut before = Before::all(plan.cores, telemetry.as_deref());
     let mut watch = Watch::of(plan.egress);
     let mut stream = Stream { input, stamper: Stamper::default(), ingress: None };
@@ -142,6 +141,7 @@ pub(crate) fn replay_generations<E: Send>(
         }
         let changing = plan.strategy.changing(chain, plan, &chains);
         let begin = *begin.get_or_insert_with(Instant::now);
+        telemetry.iter().for_each(|telemetry| telemetry.begin());
         let until = generations.get(number + 1).map_or(u64::MAX, |next| next.after);
         let (ran, after) = Executor::with(plan, chains.len(), |executor| {
             let mut cores = Cores { chain, progress, executor, watch: &mut watch, see };

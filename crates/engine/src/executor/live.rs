@@ -142,10 +142,8 @@ fn run<E, P: Port>(
     let mut plan = Plan { card_flows, ..plan.clone() };
     let mut chains = plan.cores_of(&chain).map_err(|error| RunError::out_of_memory(plan.cores, error))?;
     let telemetry = progress.telemetry_of(&chain, &plan);
-    telemetry.iter().for_each(|telemetry| telemetry.begin());
     let mut before = Before::all(plan.cores, telemetry.as_deref());
     let Progress { stop, reloads, .. } = progress;
-    let _ended = reloads.begin(&chain, &plan);
     let (mut ingress_before, mut told, mut taken_over) = (None, None::<Told>, Vec::new());
     let mut changes = Changes::default();
     let mut changing = plan.strategy.changing(&chain, &plan, &chains);
@@ -155,6 +153,9 @@ fn run<E, P: Port>(
     };
     observe(&mut changing);
     chain.trace_on(&mut chains, &progress.tracing);
+    // All memory is taken before the clock starts.
+    let _ended = reloads.begin(&chain, &plan);
+    telemetry.iter().for_each(|telemetry| telemetry.begin());
     let begin = Instant::now();
     let worked = loop {
         let (next, last) = ways.at();

@@ -92,7 +92,7 @@ impl Observer for Publisher {
 
 fn core_counts(turn: &Turn<'_>) -> CoreCounts {
     let Turn { counters, queue, moves, .. } = turn;
-    let Moves { entries_in, entries_out, held_packets, .. } = *moves;
+    let Moves { entries_in, entries_out, promotions, demotions, held_packets, .. } = *moves;
     CoreCounts {
         packets: counters.packets,
         bytes: counters.bytes,
@@ -105,8 +105,8 @@ fn core_counts(turn: &Turn<'_>) -> CoreCounts {
         dropped_malformed: counters.dropped_malformed,
         dropped_no_room: counters.dropped_no_room,
         lost_queue_full: queue.lost,
-        moved_in: entries_in,
-        moved_out: entries_out,
+        moved_in: entries_in + demotions,
+        moved_out: entries_out + promotions,
         held: held_packets,
         queue_depth: queue.depth.map_or(UNKNOWN, u64::from),
     }

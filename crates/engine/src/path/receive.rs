@@ -97,13 +97,17 @@ pub struct IntakeEnd {
     pub(crate) external: Option<ExternalEnd>,
 }
 
-/// What a strategy that moves entries of the indirection table moved.
+/// What a strategy moved that has flows go from core to core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Entries that came to this core.
+    /// Entries of the indirection table, or shards, that came to this core.
     pub entries_in: u64,
-    /// Entries that went to another.
+    /// Those that went to another.
     pub entries_out: u64,
+    /// Values of the hash whose flows went from this core to all.
+    pub promotions: u64,
+    /// Those whose flows came back to this core alone.
+    pub demotions: u64,
     /// Packets that wait here now for an entry which is on its way.
     pub held_packets: u64,
     /// Packets that had to wait so far, those included.
@@ -126,6 +130,8 @@ impl Moves {
         Moves {
             entries_in: self.entries_in + other.entries_in,
             entries_out: self.entries_out + other.entries_out,
+            promotions: self.promotions + other.promotions,
+            demotions: self.demotions + other.demotions,
             held_packets: self.held_packets + other.held_packets,
             waited_packets: self.waited_packets + other.waited_packets,
             offloaded_packets: self.offloaded_packets + other.offloaded_packets,

@@ -84,9 +84,8 @@ impl ChangesReport {
         strategies.sort_unstable();
         strategies.dedup();
         let changes = plural(self.phases.len() as u64 - 1, "change");
-        let mut text = format!("{changes} of strategy or cores on the way; {} ran\n", strategies.join(", "));
-        self.left_out.iter().for_each(|left_out| text += &left_out.text());
-        text
+        let text = format!("{changes} of strategy or cores on the way; {} ran\n", strategies.join(", "));
+        text + &self.left_out_text()
     }
 
     /// Phase by phase, in lines.
@@ -98,14 +97,21 @@ impl ChangesReport {
         if let Some(more) = self.phases.len().checked_sub(SHOWN + 1) {
             text += &format!("and {}: --json has them all\n", plural(more as u64 + 1, "phase"));
         }
-        self.left_out.iter().for_each(|left_out| text += &left_out.text());
-        text
+        text + &self.left_out_text()
     }
-}
 
-impl LeftOut {
-    fn text(&self) -> String {
-        format!("left out: {}, because {}\n", self.strategy, self.why)
+    /// A line for each reason.
+    fn left_out_text(&self) -> String {
+        let mut text = String::new();
+        for (at, LeftOut { why, .. }) in self.left_out.iter().enumerate() {
+            if self.left_out[..at].iter().any(|earlier| earlier.why == *why) {
+                continue;
+            }
+            let alike = self.left_out.iter().filter(|left_out| left_out.why == *why);
+            let strategies: Vec<&str> = alike.map(|left_out| left_out.strategy.as_str()).collect();
+            text += &format!("left out: {}, because {why}\n", strategies.join(", "));
+        }
+        text
     }
 }
 
@@ -148,7 +154,7 @@ impl PhaseReport {
         let measured = self.measured_mpps.map(|mpps| format!("{mpps:.2} Mpps measured"));
         if let Some(decision) = &self.decision {
             text += &format!(
-                "; {:.2} Mpps predicted, {:.2} as before",
+                "; {:.2} Mpps predicted, {:.2} for what ran before",
                 decision.predicted_mpps, decision.before_mpps
             );
             text += &measured.map(|measured| format!(", {measured}")).unwrap_or_default();
@@ -164,6 +170,9 @@ impl PhaseReport {
         }
         if self.why == "drawn" {
             text += ", drawn at random";
+            if self.after > 0 {
+                text += &format!("; packets waited {:.1} ms", 1e3 * self.pause_seconds);
+            }
         }
         text + &measured.map(|measured| format!("; {measured}")).unwrap_or_default() + "\n"
     }

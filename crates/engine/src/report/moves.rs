@@ -3,18 +3,20 @@ use serde::Serialize;
 
 use crate::path::receive::Moves;
 use crate::report::words::plural;
-use crate::strategies::account::SolverTold;
-use crate::strategies::plan::Plan;
+use crate::strategies::account::{ObjectiveTold, SolverTold};
+use crate::strategies::plan::{Plan, States};
 
 /// What went from core to core while a run lasted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MovesReport {
-    /// What moved: `entry` of the indirection table, with its flows, to another core; or `hash`, a value of it whose flows were
-    /// promoted to all cores.
+    /// What moved with its flows: an `entry` of the indirection table to another core; or a `shard`; or under `auto` an `entry or shard`; or a
+    /// `hash`, a value of it, to all cores.
     pub what: String,
     /// How often.
     pub moves: u64,
-    /// Packets that waited for their flows.
+    /// Values of the hash whose flows were promoted to all cores: under `hybrid` the same as `moves`, under `auto` in phases under it.
+    pub promotions: u64,
+    /// Packets that waited for their flows, each counted once.
     pub waited_packets: u64,
     /// How often flows were lent to a core that steps them for another.
     pub parts_lent: u64,
@@ -28,6 +30,8 @@ pub struct MovesReport {
     pub wrong_references: u64,
     /// Packets with priority, which the core of their shard stepped; null where the chain has no classes.
     pub priority_packets: Option<u64>,
+    /// The objective of the chain file, and how it was kept; null where there is none, or no period was over.
+    pub objective: Option<ObjectiveTold>,
     /// Under `dyssect`: the solver that decided in place of the greedy one, if one did.
     pub solver: Option<SolverTold>,
 }
@@ -36,12 +40,18 @@ impl MovesReport {
     /// Of a run under this plan; nothing where no flow goes from core to core.
     pub fn new(plan: &Plan, moves: &Moves) -> Option<MovesReport> {
         let Moves { entries_out, waited_packets, offloaded_packets, parts_lent, blocked, .. } = *moves;
-        let Moves { referred_packets, wrong_references, .. } = *moves;
-        let what = if plan.is_partly_replicated() { "hash" } else { "entry" };
+        let Moves { referred_packets, wrong_references, promotions, .. } = *moves;
+        let what = match plan.states {
+            States::PartlyReplicated => "hash",
+            States::Changing => "entry or shard",
+            _ if plan.shards.is_some() => "shard",
+            _ => "entry",
+        };
         let told = plan.account.told();
         plan.rebalancing.is_some().then(|| MovesReport {
             what: what.to_owned(),
-            moves: entries_out,
+            moves: if plan.is_partly_replicated() { promotions } else { entries_out },
+            promotions,
             waited_packets,
             parts_lent,
             offloaded_packets,
@@ -49,6 +59,7 @@ impl MovesReport {
             referred_packets,
             wrong_references,
             priority_packets: told.priority.map(|told| told.with_priority),
+            objective: told.objective,
             solver: told.solver,
         })
     }
@@ -61,10 +72,17 @@ impl MovesReport {
                 "flows went to all cores and back: {} of a hash with its flows; {waited} waited for copies",
                 plural(self.moves, "promotion")
             ),
-            _ => format!(
-                "flows changed cores: {} of an entry with its flows; {waited} waited for theirs",
-                plural(self.moves, "move")
-            ),
+            what => {
+                let an = if what.starts_with('e') { "an" } else { "a" };
+                let moves = plural(self.moves, "move");
+                let promotions = match self.promotions {
+                    0 => String::new(),
+                    promotions => format!(", {} of a hash to all cores", plural(promotions, "promotion")),
+                };
+                format!(
+                    "flows changed cores: {moves} of {an} {what} with its flows{promotions}; {waited} waited for theirs"
+                )
+            }
         };
         if self.parts_lent > 0 {
             text += &format!(
@@ -87,6 +105,9 @@ impl MovesReport {
         if let Some(packets) = self.priority_packets {
             text +=
                 &format!("\n{} had priority: no core stepped them for another", plural(packets, "packet"));
+        }
+        if let Some(objective) = &self.objective {
+            text += &format!("\n{}", objective.over_the_run(self.priority_packets.is_some()));
         }
         if let Some(solver) = &self.solver {
             text += &format!("\n{}", solver.text());

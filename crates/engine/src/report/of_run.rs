@@ -88,7 +88,7 @@ impl RunReport {
             functions,
             time_ran_back: TimeRanBack::new(outcome.ran_back),
             has_ip: outcome.has_ip,
-            oddities: Oddities::of(outcome).sentences(),
+            oddities: Oddities::of(outcome).sentences().into_iter().chain(unused(chain, plan)).collect(),
             skipped: skipped(&outcome.remarks),
             history: outcome.history.as_ref().map(HistoryReport::new),
             moves: MovesReport::new(plan, &outcome.moves),
@@ -101,6 +101,19 @@ impl RunReport {
             error,
         }
     }
+}
+
+/// What the chain file says and the strategy does not look at.
+fn unused(chain: &Chain, plan: &Plan) -> Option<String> {
+    let said = [("`[slo]`", chain.slo.is_some()), ("`[[class]]`", !chain.classes.is_empty())];
+    let said: Vec<&str> = said.into_iter().filter_map(|(what, is_said)| is_said.then_some(what)).collect();
+    let strategy = plan.strategy.name();
+    (plan.shards.is_none() && !said.is_empty()).then(|| {
+        format!(
+            "{} of the chain file: for strategy `dyssect`, `{strategy}` does not look at it",
+            said.join(" and ")
+        )
+    })
 }
 
 /// The digest of each function's flows, over all cores.

@@ -8,8 +8,8 @@ use wire::Headers;
 use crate::chain::Chain;
 use crate::report::words::{count, percent, plural};
 use crate::strategies::account::{
-    ChoosingTold, Decision, MovedValue, NotPromoted, ObjectiveTold, Place, PriorityTold, PromotionTold,
-    SolverTold, Told, Why,
+    ChoosingTold, Decision, MovedValue, NotPromoted, ObjectiveTally, ObjectiveTold, Place, PriorityTold,
+    PromotionTold, SolverTold, Told, Why,
 };
 use crate::strategies::plan::Plan;
 
@@ -252,6 +252,22 @@ impl PriorityTold {
 }
 
 impl ObjectiveTold {
+    /// How it was kept, without the end of the line.
+    pub(super) fn over_the_run(&self, has_classes: bool) -> String {
+        let ObjectiveTally { periods, kept, fewest, most, mean } = self.so_far;
+        let packets = if has_classes { "packets with priority" } else { "packets" };
+        let how = if self.measured_p99_us.is_some() { "as measured" } else { "by the model" };
+        let cores = match fewest == most {
+            true => format!("{} used", plural(most as u64, "core")),
+            false => format!("{fewest} to {most} cores used, {mean:.1} in the mean"),
+        };
+        format!(
+            "objective: 99 in 100 {packets} wait {} us at most: kept at the end of {kept} of {} ({how}); {cores}",
+            if self.p99_us < 10.0 { format!("{:.3}", self.p99_us) } else { format!("{:.0}", self.p99_us) },
+            plural(periods, "period"),
+        )
+    }
+
     fn text(&self, has_classes: bool) -> String {
         let (packets, busiest) = match has_classes {
             true => ("packets with priority", "the busiest worker of"),

@@ -132,6 +132,34 @@ pub struct ObjectiveTold {
     pub most: f64,
     /// Cores that are used.
     pub used: usize,
+    /// Over the whole run.
+    pub so_far: ObjectiveTally,
+}
+
+/// How an objective was kept, period by period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectiveTally {
+    /// Periods in which it was known how long packets take.
+    pub periods: u64,
+    /// Those at whose end it was kept, as measured, or where packets bring their times along by the model.
+    pub kept: u64,
+    /// The fewest cores that were used.
+    pub fewest: usize,
+    /// The most.
+    pub most: usize,
+    /// In the mean.
+    pub mean: f64,
+}
+
+impl ObjectiveTally {
+    /// Another period is over.
+    pub(crate) fn add(&mut self, is_kept: bool, used: usize) {
+        self.fewest = if self.periods == 0 { used } else { self.fewest.min(used) };
+        self.most = self.most.max(used);
+        self.mean = (self.mean * self.periods as f64 + used as f64) / (self.periods + 1) as f64;
+        self.periods += 1;
+        self.kept += u64::from(is_kept);
+    }
 }
 
 /// A solver on a thread of its own, and how it did: it is asked once a period.

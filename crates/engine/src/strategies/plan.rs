@@ -333,7 +333,15 @@ impl Plan {
         match () {
             () if cores == 1 => Err(NoParking::OneCore),
             () if !(1..=cores).contains(&active) => Err(NoParking::Number { asked: active, cores }),
-            () if !self.strategy.parks() => Err(NoParking::Strategy { strategy }),
+            () if !self.strategy.parks() => {
+                let why = match self.states {
+                    States::Changing => "it decides itself how many cores get packets",
+                    States::PartlyReplicated => "flows that are promoted are on all cores",
+                    States::Replicated => "each core steps the packets of all",
+                    States::Striped | States::Private => "its cores do not hand their flows to others",
+                };
+                Err(NoParking::Strategy { strategy, why })
+            }
             () if !self.shared.is_empty() => Err(NoParking::Shared { functions: self.shared_names(chain) }),
             () if self.has_own_ports && self.rebalancing.is_none() => Err(NoParking::OwnPorts),
             () if self.rebalancing.is_none() => Err(NoParking::Began),

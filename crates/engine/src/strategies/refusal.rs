@@ -131,13 +131,15 @@ pub enum NoParking {
         "the run has one core: threads, tables and rings are made at the start\nStart it with as many as it may need, `--strategy rsspp --cores N`, and park some of them."
     )]
     OneCore,
-    /// Its cores have no flows that others could be handed.
+    /// Its cores have no flows that others could be handed, or it decides itself.
     #[error(
-        "under strategy `{strategy}` no core can be parked: its cores do not hand their flows to others\nUse `--strategy rsspp` or `dyssect`; on captures and with --front also `rss`."
+        "under strategy `{strategy}` no core can be parked: {why}\nUse `--strategy rsspp` or `dyssect`; on captures and with --front also `rss`."
     )]
     Strategy {
         /// The strategy.
         strategy: &'static str,
+        /// Why not.
+        why: &'static str,
     },
     /// What all cores share is forgotten when all of them have come past its end.
     #[error("no core can be parked: all cores share the states of {}, which a core that sees no packets would keep for ever\nLeave that function out, or put it into a chain of its own.", functions.join(", "))]

@@ -240,6 +240,23 @@ fn chains_that_cannot_be_replicated_are_sharded() {
     );
 }
 
+/// An elephant that `hybrid` replicates alone: it is named where it is fastest, and advised where cores are worth it.
+#[test]
+fn strategies_without_a_column_are_named_where_they_are_fastest() {
+    let mut forecast = many_flows(FIREWALL, 4);
+    let choice = |cores: usize, mpps| Fastest { strategy: "hybrid".to_owned(), cores, mpps };
+    forecast.choices = vec![choice(2, 20.0), choice(3, 30.0), choice(4, 40.0)];
+    let advice = advise(&forecast);
+    assert_eq!((advice.strategy.as_str(), advice.cores, advice.mpps), ("hybrid", 4, 40.0));
+    assert!(
+        advice.sentences.contains(&"Fastest on 4 cores: `hybrid`, 40.0 Mpps predicted.".to_owned()),
+        "{advice:?}"
+    );
+    // Alike: the plainer one.
+    forecast.choices.iter_mut().for_each(|choice| choice.mpps *= 0.78);
+    assert_eq!(advise(&forecast).strategy, "rsspp");
+}
+
 /// Replay that costs as much as all of a packet, and one flow: nothing helps.
 /// 30 ns for each packet end `scr` at 33.3 Mpps, where replay alone would at 66.7.
 #[test]

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::builder::RangedU64ValueParser;
 use pipeline::Consistency;
 use serde::Serialize;
 
@@ -19,8 +18,8 @@ pub struct Level(pub Consistency);
 pub struct Threshold(pub Option<u32>);
 
 /// Packets or flows of a buffer.
-pub fn size() -> RangedU64ValueParser<usize> {
-    number(1..=1 << 20)
+pub fn size(text: &str) -> Result<usize, String> {
+    number(1..=1 << 20)(text)
 }
 
 pub fn threshold(text: &str) -> Result<Threshold, String> {

@@ -50,8 +50,10 @@ pub struct VerifyReport {
     oddities: Vec<String>,
     /// Packets that left after a later one of their flow; null where the strategy promises no order.
     out_of_order: Option<u64>,
-    /// Moves of an entry of the indirection table, with its flows, from core to core.
+    /// Moves of an entry of the indirection table, or of a shard, with its flows, from core to core.
     moves: u64,
+    /// Promotions of a value of the hash, with its flows, to all cores.
+    promotions: u64,
     /// What became of packets because of their history; null unless they came with one.
     history: Option<HistoryVerified>,
     /// Where another chain took over, and what it went on with in both runs; all else is told of the last chain.
@@ -182,6 +184,7 @@ impl VerifyReport {
             oddities: verified.oddities.sentences(),
             out_of_order: verified.out_of_order,
             moves: verified.moves.entries_out,
+            promotions: verified.moves.promotions,
             changes: ChangesReport::new(&verified.changes),
             history: verified.history.as_ref().map(|check| HistoryVerified {
                 report: HistoryReport::new(&check.outcome),

@@ -43,8 +43,10 @@ fn everything_that_is_known_after_a_turn_is_told() {
         chain: &chain.core().expect("memory"),
         queue: Queue { depth: Some(11), lost: 12 },
         moves: Moves {
-            entries_in: 13,
-            entries_out: 14,
+            entries_in: 3,
+            demotions: 10,
+            entries_out: 13,
+            promotions: 1,
             held_packets: 15,
             waited_packets: 16,
             ..Moves::default()

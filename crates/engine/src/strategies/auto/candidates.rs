@@ -77,8 +77,13 @@ pub(super) fn strategy_of(spreading: Spreading) -> &'static dyn Strategy {
 fn why_not(chain: &Chain, spreading: Spreading) -> Option<String> {
     let layout = match strategy_of(spreading).layout(chain, 2) {
         Ok(layout) => layout,
-        // What would work is for those who asked for that strategy.
-        Err(error) => return error.to_string().lines().next().map(str::to_owned),
+        // Who asked for that strategy is told its name and the chain's, and what would work.
+        Err(error) => {
+            let said = error.to_string();
+            let why = said.lines().next().unwrap_or_default();
+            let named = why.split_once(" cannot run chain ").and_then(|(_, why)| why.split_once(": "));
+            return Some(named.map_or(why, |(_, why)| why).to_owned());
+        }
     };
     if let Some(index) = layout.shared.first() {
         return Some(format!("all cores would share the states of `{}`", chain.functions[*index].name));

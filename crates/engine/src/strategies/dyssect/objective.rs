@@ -5,7 +5,7 @@ use std::sync::Arc;
 use control::{Balancer, Buckets, Caps, Goal, Placement, utilisation_for};
 
 use crate::chain::Slo;
-use crate::strategies::account::ObjectiveTold;
+use crate::strategies::account::{ObjectiveTally, ObjectiveTold};
 use crate::strategies::dyssect::meter::Meter;
 
 /// The most that a core is used: the paper's u_max, room for bursts.
@@ -27,6 +27,7 @@ pub(super) struct Objective {
     service_ns: f64,
     /// Of the last period, once packets have been timed.
     told: Option<ObjectiveTold>,
+    tally: ObjectiveTally,
 }
 
 impl Objective {
@@ -41,6 +42,7 @@ impl Objective {
             most: 0.0,
             service_ns: 0.0,
             told: None,
+            tally: ObjectiveTally::default(),
         }
     }
 
@@ -101,14 +103,20 @@ impl Objective {
         let busy = busiest / period_ns as f64;
         // Waits of M/M/1, as above.
         let p99_us = |busy: f64| 100f64.ln() * busy / (1.0 - busy) * service_ns / 1e3;
+        let asked_us = self.mean_ns * 100f64.ln() / 1e3;
+        let (predicted_us, measured_us) = ((busy < 1.0).then(|| p99_us(busy)), self.meter.take_p99_us());
+        // What was asked comes out of a logarithm and an exponential: the last digits are not its own.
+        let is_kept = measured_us.or(predicted_us).is_some_and(|us| us <= asked_us * 1.001);
+        self.tally.add(is_kept, self.used);
         self.told = Some(ObjectiveTold {
-            p99_us: self.mean_ns * 100f64.ln() / 1e3,
-            predicted_p99_us: (busy < 1.0).then(|| p99_us(busy)),
-            measured_p99_us: self.meter.take_p99_us(),
+            p99_us: asked_us,
+            predicted_p99_us: predicted_us,
+            measured_p99_us: measured_us,
             service_ns,
             utilisation: busy,
             most: self.most,
             used: self.used,
+            so_far: self.tally,
         });
     }
 

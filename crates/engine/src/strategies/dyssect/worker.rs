@@ -320,7 +320,8 @@ impl Core {
         for frame in arrived.drain(..) {
             let shard = frame.entry & (self.shards() - 1) as u16;
             if self.migration.has(shard, frame.stamp.seq) {
-                self.route(frame, port, batch);
+                let waits = self.route(frame, port, batch);
+                self.moves.waited_packets += u64::from(waits);
             } else {
                 self.moves.waited_packets += 1;
                 self.migration.hold(shard, frame.stamp.seq, frame);
@@ -333,13 +334,16 @@ impl Core {
     fn take_held(&mut self, port: &mut dyn Port, batch: &mut Batch) {
         let mut released = std::mem::take(&mut self.arrived);
         self.migration.release(BATCH_PACKETS - batch.frames.len(), &mut released);
-        released.drain(..).for_each(|frame| self.route(frame, port, batch));
+        for frame in released.drain(..) {
+            // It has waited, whether it goes on waiting or not.
+            self.route(frame, port, batch);
+        }
         self.arrived = released;
     }
 
-    /// Puts a packet of a shard that is here where it is stepped.
+    /// Puts a packet of a shard that is here where it is stepped, or where it waits: says whether it does.
     #[inline]
-    fn route(&mut self, frame: Frame, port: &mut dyn Port, batch: &mut Batch) {
+    fn route(&mut self, frame: Frame, port: &mut dyn Port, batch: &mut Batch) -> bool {
         let shards = self.shards();
         let (shard, bucket) =
             (frame.entry & (shards - 1) as u16, bucket_of(frame.entry.into(), shards) as u8);
@@ -351,10 +355,11 @@ impl Core {
                 debug_assert!(sent.is_ok(), "there was room");
             }
             Route::Offloader(_) | Route::Wait => {
-                self.moves.waited_packets += 1;
                 self.offloading.wait(shard, bucket, frame);
+                return true;
             }
         }
+        false
     }
 
     /// Takes packets of one worker that this core serves.

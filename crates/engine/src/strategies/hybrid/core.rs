@@ -113,7 +113,7 @@ impl Core {
                 Step::Copy(change) => {
                     let flows = self.tables.copy(&change, chain);
                     self.promotion.send(flows);
-                    self.moves.entries_out += 1;
+                    self.moves.promotions += 1;
                 }
                 Step::TakeIn(change, flows) => {
                     Tables::take_in(&change, &flows, chain);
@@ -128,7 +128,7 @@ impl Core {
         debug_assert_eq!(change.status, Status::Demoted);
         let stays = change.owner == self.number;
         self.tables.demote(change, stays, chain);
-        self.moves.entries_in += u64::from(stays);
+        self.moves.demotions += u64::from(stays);
         self.promoted[usize::from(change.slot)] = None;
     }
 

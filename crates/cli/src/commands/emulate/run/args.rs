@@ -83,31 +83,31 @@ pub struct RunArgs {
     #[arg(help_heading = PIPELINE, long, value_name = "WHAT", value_enum, default_value_t = Full::Drop)]
     pub when_full: Full,
     /// rapid: packets in the buffer for those sent back [default: 16]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub rb: Option<usize>,
     /// rapid: packets in the PHV buffer [default: 32]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub pb: Option<usize>,
     /// rapid: flows in dTable [default: 64]
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = number(1..=8_192))]
     pub dtable: Option<usize>,
     /// rapid: flows in the Block queue [default: as many as in dTable]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub block_queue: Option<usize>,
     /// rapid: flows in the Suspend queue [default: as many as in dTable]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub suspend_queue: Option<usize>,
     /// rapid: flows in the Schedule queue [default: as many as in dTable]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub schedule_queue: Option<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub ring_buffer: Option<usize>,
     /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub ring_from_pipeline: Option<usize>,
     /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub ring_from_ring: Option<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
     #[arg(help_heading = BUFFERS, long, value_name = "N|never", value_parser = threshold)]
@@ -116,7 +116,7 @@ pub struct RunArgs {
     #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = number(1..=4_096))]
     pub queues: Option<usize>,
     /// blocking, flowblaze: packets in a flow queue [default: 32, flowblaze 64]
-    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N", value_parser = size)]
     pub queue_depth: Option<usize>,
     /// Compare each packet that leaves and each final state with the reference; exit status 1 if one differs
     #[arg(long)]

@@ -87,31 +87,31 @@ pub struct SweepArgs {
           default_missing_value = "0", require_equals = true, conflicts_with = "loads")]
     search: Vec<f64>,
     /// rapid: packets in the buffer for those sent back [default: 16]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     rb: Vec<usize>,
     /// rapid: packets in the PHV buffer [default: 32]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     pb: Vec<usize>,
     /// rapid: flows in dTable [default: 64]
     #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=8_192))]
     dtable: Vec<usize>,
     /// rapid: flows in the Block queue [default: as many as in dTable]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     block_queue: Vec<usize>,
     /// rapid: flows in the Suspend queue [default: as many as in dTable]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     suspend_queue: Vec<usize>,
     /// rapid: flows in the Schedule queue [default: as many as in dTable]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     schedule_queue: Vec<usize>,
     /// rapid: packets in each of the two buffers of a ring node [default: 8]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     ring_buffer: Vec<usize>,
     /// rapid: packets in a ring node that come from its stage [default: that of --ring-buffer]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     ring_from_pipeline: Vec<usize>,
     /// rapid: packets in a ring node that come from the ring [default: that of --ring-buffer]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     ring_from_ring: Vec<usize>,
     /// rapid: updates after which a flow is blocked, or never [default: 4]
     #[arg(help_heading = BUFFERS, long, value_name = "N|never,...", value_delimiter = ',', value_parser = threshold)]
@@ -120,7 +120,7 @@ pub struct SweepArgs {
     #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = number(1..=4_096))]
     queues: Vec<usize>,
     /// blocking, flowblaze: packets in a flow queue [default: 32, flowblaze 64]
-    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size())]
+    #[arg(help_heading = BUFFERS, long, value_name = "N,...", value_delimiter = ',', value_parser = size)]
     queue_depth: Vec<usize>,
     /// Packets for which there is no room wait, and what is behind them with them, instead of being lost
     #[arg(long)]
