@@ -699,14 +699,16 @@ fn runs_say_what_went_from_core_to_core() {
     };
     for (strategy, what, said) in [
         ("rsspp", "entry", "moves of an entry with its flows"),
-        ("dyssect", "entry", "moves of an entry with its flows"),
+        ("dyssect", "shard", "moves of a shard with its flows"),
         ("hybrid", "hash", "promotions of a hash with its flows"),
+        ("auto", "entry or shard", "moves of an entry or shard with its flows"),
     ] {
         let forced = ["--move-every", "100"];
         let report: serde_json::Value =
             serde_json::from_str(&run(strategy, &[&forced[..], &["--json", "-"]].concat())).expect("JSON");
         assert_eq!(report["moves"]["what"], what, "{report}");
         assert!(report["moves"]["moves"].as_u64() > Some(9), "{report}");
+        assert!(report["moves"]["waited_packets"].as_u64() <= report["packets"].as_u64(), "{report}");
         let text = run(strategy, &forced);
         assert!(text.contains(said), "{text}");
     }

@@ -89,7 +89,7 @@ fn an_interrupted_sweep_leaves_older_drawings() {
 #[test]
 fn what_cannot_be_swept_is_refused() {
     let cases: [(&[&str], &str); 9] = [
-        (&["--stages", "17"], "17 is not in 1..=16"),
+        (&["--stages", "17"], "a whole number, 1 to 16"),
         (&["--update-rates", "10,101"], "101 is not in 0..=100"),
         (&["--models", "drmt"], "possible values: pisa"),
         (&["--consistency", "eventual"], "strict, weak, or bs"),

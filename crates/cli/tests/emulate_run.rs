@@ -188,7 +188,7 @@ fn what_cannot_run_is_refused_by_name() {
         (KNOCKING, &["--pcap", "captures/edge.pcap", "--update-rate", "3"], "--update-rate"),
         (KNOCKING, &["--traffic", "no-such-model"], "no-such-model"),
         (KNOCKING, &[], "--pcap"),
-        (KNOCKING, &["--pcap", "captures/edge.pcap", "--block-queue", "0"], "0 is not in 1..=1048576"),
+        (KNOCKING, &["--pcap", "captures/edge.pcap", "--block-queue", "0"], "a whole number, 1 to 1048576"),
         ("synthetic", &["--traffic", "uniform", "--stf", "x.stf"], "--stf"),
         ("no-such.p4", &CAPTURE[..], "no-such.p4"),
         (KNOCKING, &["--pcap", "captures/edge.pcap", "--trace-cycles", "5..5"], "100..110"),

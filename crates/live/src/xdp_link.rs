@@ -139,13 +139,16 @@ impl XdpLink {
             ));
         }
         let sees_all = sees_all.then(|| self::sees_all(interface)).transpose()?.map(Arc::new);
-        // The rings that all sockets of a queue have are as large as those that each has for itself together.
-        let of_all = RING * (cores as u32).next_power_of_two().min(LARGEST / RING);
-        let filled = (waiting / interface.queues as usize).clamp(1, of_all as usize);
+        let filled = (waiting / interface.queues as usize).clamp(1, LARGEST as usize);
+        // The rings that all sockets of a queue have are as large as those that each has for itself together, and have room for all
+        // that may wait.
+        let of_cores = RING * (cores as u32).next_power_of_two().min(LARGEST / RING);
+        let of_all = of_cores.max(filled.next_power_of_two() as u32);
+        // A core that lags behind does not keep all that waits for packets: others go on.
+        let of_one = if cores == 1 { of_all } else { RING };
         let options = SocketOptions {
             fill: of_all,
-            // A core that lags behind does not keep all that waits for packets: others go on.
-            receive: RING.min((2 * filled / rings).next_power_of_two() as u32).max(BATCH as u32),
+            receive: of_one.min((2 * filled / rings).next_power_of_two() as u32).max(BATCH as u32),
             transmit: RING,
             completion: of_all,
             takes_parts: has_parts,

@@ -8,8 +8,8 @@
 //!
 //! A group steps with one table at hand. For packets of several shards it looks for all flows first, and then takes one table after the other
 //! into its hand.
-//! Between two batches the table at hand is an empty one: a small one, or where tables by shard are there for a while only
-//! (`auto`) that which has all flows before and afterwards.
+//! Between two batches the table at hand is an empty one: a small one, or in a phase of `dyssect` under
+//! `auto` that which has all flows before and afterwards.
 
 use control::Split;
 use nf::FlowKey;

@@ -12,6 +12,8 @@ use super::options::{Place, PollArg, RunArgs, Way};
 
 /// Frames that packets are received into.
 const FRAMES: usize = 8_192;
+/// So many times as many where strategies take over from each other: packets wait meanwhile.
+const FOR_PAUSES: usize = 4;
 /// The same where cores have ports of their own: so many times as many, at most.
 const MOST: usize = 4;
 
@@ -62,7 +64,8 @@ pub fn open(
     };
     // Where no core can be parked `ctl cores` says why.
     let plan = plan.clone().with_cores_to_park(chain).unwrap_or(plan);
-    let (pool, guests) = Pool::chunks(FRAMES, chunk_bytes(interfaces), guests(&plan));
+    let frames = if plan.strategy.has_others_run() { FOR_PAUSES * FRAMES } else { FRAMES };
+    let (pool, guests) = Pool::chunks(frames, chunk_bytes(interfaces), guests(&plan));
     let (mut modes, routes) = modes(place, 1)?;
     let port = LivePort::open(interfaces, modes.remove(0), pool, &options)?;
     let ports = vec![port];
