@@ -372,14 +372,28 @@ impl<K: FlowKey> FlowTable<K> {
             self.when_full == other.when_full && self.hasher == other.hasher,
             "a table that was made otherwise"
         );
+        assert!(self.capacity() == other.capacity(), "a table of other states or size");
         let used = self.used.max(other.used);
-        // Others are empty in both.
-        let few = self.has_few(used).then(|| [&*self, other].map(FlowTable::buckets_in_use).concat());
-        self.blocks.copy_from(&other.blocks, used);
-        match few {
-            Some(few) => few.into_iter().for_each(|bucket| self.buckets[bucket] = other.buckets[bucket]),
-            None => self.buckets.copy_from_slice(&other.buckets),
+        match self.has_few(used) {
+            // Others are empty in both.
+            true => {
+                for block in 0..self.used {
+                    self.buckets_of(block)
+                        .into_iter()
+                        .flatten()
+                        .for_each(|at| self.buckets[at] = other.buckets[at]);
+                }
+                for block in 0..other.used {
+                    other
+                        .buckets_of(block)
+                        .into_iter()
+                        .flatten()
+                        .for_each(|at| self.buckets[at] = other.buckets[at]);
+                }
+            }
+            false => self.buckets.copy_from_slice(&other.buckets),
         }
+        self.blocks.copy_from(&other.blocks, used);
         // Blocks that no flow has had are below all others, each in its place.
         let unused = self.capacity() - used as usize;
         self.free.truncate(unused);
@@ -391,11 +405,14 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Lets go of all flows, whatever states they have. O(blocks that flows have had).
     pub fn clear(&mut self) {
-        match self.has_few(self.used) {
-            true => self.buckets_in_use().into_iter().for_each(|bucket| self.buckets[bucket] = Bucket::EMPTY),
-            false => self.buckets.fill(Bucket::EMPTY),
+        let has_few = self.has_few(self.used);
+        if !has_few {
+            self.buckets.fill(Bucket::EMPTY);
         }
         for block in 0..self.used {
+            if has_few {
+                self.buckets_of(block).into_iter().flatten().for_each(|at| self.buckets[at] = Bucket::EMPTY);
+            }
             self.blocks.clear(block);
         }
         self.free.truncate(self.capacity() - self.used as usize);
@@ -410,15 +427,13 @@ impl<K: FlowKey> FlowTable<K> {
         flows as usize * 32 < self.buckets.len()
     }
 
-    /// Each flow's two buckets.
-    fn buckets_in_use(&self) -> Vec<usize> {
-        let taken = (0..self.used).filter(|block| self.blocks.is_taken(*block));
-        let both = taken.flat_map(|block| {
+    /// The two buckets of a block's flow, if one has it.
+    fn buckets_of(&self, block: u32) -> Option<[usize; 2]> {
+        self.blocks.is_taken(block).then(|| {
             let hash = self.blocks.hash(block);
             let primary = self.primary(hash);
             [primary, self.alternate(primary, tag(hash))]
-        });
-        both.collect()
+        })
     }
 
     /// Comes to where `other` is, a table of the same states: the parts that read `other` read this one from here on, and

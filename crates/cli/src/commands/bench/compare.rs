@@ -72,7 +72,9 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
     .map_err(Failure::usage)?;
     let is_interrupted = progress.stop.load(Ordering::Relaxed);
     if comparison.series.iter().all(|series| series.points.is_empty()) {
-        let reason = comparison.refused.first().map(|refused| refused.reason.clone());
+        let reason = comparison.refused.first().map(|refused| {
+            format!("{}\n`paceline plan` says which strategies can run the chain.", refused.reason)
+        });
         return match is_interrupted {
             true => Ok(ExitCode::from(INTERRUPTED)),
             false => Err(Failure::usage(reason.unwrap_or_else(|| "nothing to compare".to_owned()))),
