@@ -319,7 +319,7 @@ fn a_copy_has_the_others_flows_and_goes_its_own_way() {
 /// The same where flows are few beside buckets, and only their own are copied.
 #[test]
 fn a_copy_of_few_flows_in_a_large_table_has_no_others() {
-    let table = || Table::new(20_000, Reject, 7);
+    let table = || Table::new(3_000, Reject, 7);
     let (mut one, mut other) = (table(), table());
     let (of_one, of_other) = ([1, 2, 3, 4, 5], [3, 4, 6]);
     of_one.into_iter().for_each(|number| assert!(one.set(number, 0, 50)));
@@ -335,7 +335,7 @@ fn a_copy_of_few_flows_in_a_large_table_has_no_others() {
 /// No flow is left, few or many, and blocks are given out as in a new table.
 #[test]
 fn a_table_that_was_cleared_is_as_good_as_new() {
-    for (capacity, flows) in [(20_000, 5), (64, 60)] {
+    for (capacity, flows) in [(3_000, 5), (64, 60)] {
         let mut table = Table::new(capacity, Reject, 7);
         for number in 0..flows {
             assert!(table.set(number, 0, 50));
