@@ -4,7 +4,7 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 ///
 /// The same on every core, run and machine of one byte order. `seed` keeps an outsider from
 /// choosing keys that collide; it is the chain's, so replicas agree.
-#[inline(always)]
+#[inline]
 pub fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
     Hasher::new(seed).hash_bytes(bytes)
 }
@@ -21,9 +21,7 @@ impl Hasher {
     }
 
     /// Hash of plain bytes.
-    // Where the length is known, as a key's is, the hash has no branch: 30 instructions for a five-tuple, 79 in a
-    // call. Left to the compiler, a build in another folder may differ.
-    #[inline(always)]
+    #[inline]
     pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {
         // Mixes the seed first: unmixed, a word of the input that equals it (0, say) makes a product 0
         // and what it is multiplied with vanish. With avalanche, unprotected.
