@@ -403,7 +403,8 @@ impl<K: FlowKey> FlowTable<K> {
         (self.steps, self.maintained_ns) = (other.steps, other.maintained_ns);
     }
 
-    /// Lets go of all flows, whatever states they have. O(blocks that flows have had).
+    /// Lets go of all flows, whatever states they have, and of all that steps have left: from here on the same steps lead to the
+    /// same flows, in the same blocks, as in a new table. O(blocks that flows have had).
     pub fn clear(&mut self) {
         let has_few = self.has_few(self.used);
         if !has_few {
@@ -418,7 +419,8 @@ impl<K: FlowKey> FlowTable<K> {
         self.free.truncate(self.capacity() - self.used as usize);
         self.free.extend((0..self.used).rev());
         self.idle.clear();
-        (self.used, self.hand) = (0, 0);
+        (self.used, self.hand, self.draws) = (0, 0, 0);
+        (self.steps, self.maintained_ns) = (0, 0);
     }
 
     /// Whether the buckets of this many flows are sooner gone through one by one than all buckets are.

@@ -340,8 +340,10 @@ fn a_table_that_was_cleared_is_as_good_as_new() {
         for number in 0..flows {
             assert!(table.set(number, 0, 50));
         }
+        table.table.count_steps(100);
         table.table.clear();
         table.table.check();
+        assert_eq!(table.table.steps_left(), Table::new(capacity, Reject, 7).table.steps_left());
         assert!(table.table.is_empty() && (0..flows).all(|number| !table.find(number).is_some()));
         let mut new = Table::new(capacity, Reject, 7);
         for number in 0..flows {

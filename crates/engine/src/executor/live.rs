@@ -27,7 +27,7 @@ use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
 use crate::executor::moving::{Moving, move_entries};
 use crate::executor::outcome::{RunError, RunOutcome};
-use crate::executor::reloads::{Reloads, Told, as_live};
+use crate::executor::reloads::{Old, Reloads, Told, as_live};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::laps::Laps;
@@ -259,8 +259,9 @@ fn run<E, P: Port>(
             worked = AllWorked::of(chains, before);
         }
         let (false, Some(mut next)) = (stop.load(Ordering::Relaxed), reloads.take()) else { break worked };
-        let (old, before_it) = worked.hand_over();
-        check_declared(&chain, old.iter()).map_err(RunError::Undeclared)?;
+        let (cores, before_it) = worked.hand_over();
+        check_declared(&chain, cores.iter()).map_err(RunError::Undeclared)?;
+        let old = Old { cores, changing: changing.take() };
         told = Some(next.take_over((&chain, &plan), old, (next_packet, last), ways.ended()));
         before = before_it;
         before.iter_mut().for_each(|before| before.goes_on(&next.chain, &chain));

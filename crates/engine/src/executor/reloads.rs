@@ -56,7 +56,13 @@ pub(crate) struct Next {
 }
 
 /// A chain has taken over. What is left of the one before goes along, to be given back where that holds up no packet.
-type Answer = (Reloaded, Vec<ChainCore>);
+type Answer = (Reloaded, Old);
+
+/// What is left of a chain that has ended: most of it is tables.
+pub(crate) struct Old {
+    pub(crate) cores: Vec<ChainCore>,
+    pub(crate) changing: Option<Box<dyn Changing>>,
+}
 
 /// Why no chain took over. The one that runs goes on.
 #[derive(Debug, Error)]
@@ -168,7 +174,7 @@ impl Reloads {
         self.due.store(true, Ordering::Relaxed);
         // The other end is gone with the run.
         let (reloaded, old) = answered.recv().map_err(|_| ReloadError::Over)?;
-        drop(old);
+        drop((old.cores, old.changing));
         Ok(reloaded)
     }
 
@@ -262,15 +268,21 @@ impl Next {
     pub(crate) fn take_over(
         &mut self,
         (before, plan_before): (&Chain, &Plan),
-        mut old: Vec<ChainCore>,
+        mut old: Old,
         (after, last): (u64, Stamp),
         since: Instant,
     ) -> Told {
         let (keeping, keeping_before) = (self.plan.keeping(), plan_before.keeping());
         let standing = Standing { chain: &self.chain, plan: &self.plan, keeping: &keeping };
         let of_before = Standing { chain: before, plan: plan_before, keeping: &keeping_before };
-        let reloaded =
-            take_over(&standing, &mut self.chains, &of_before, &mut old, &self.inherited, (after, last));
+        let reloaded = take_over(
+            &standing,
+            &mut self.chains,
+            &of_before,
+            &mut old.cores,
+            &self.inherited,
+            (after, last),
+        );
         Told { answer: self.answer.clone(), reloaded, old, since }
     }
 }
@@ -279,7 +291,7 @@ impl Next {
 pub(crate) struct Told {
     answer: Sender<Answer>,
     reloaded: Reloaded,
-    old: Vec<ChainCore>,
+    old: Old,
     since: Instant,
 }
 

@@ -130,6 +130,9 @@ pub(crate) trait Shelves {
     /// Takes the table of a part that is to go to another core. O(1).
     fn take(&mut self, part: usize) -> Option<Table>;
 
+    /// Takes a part's table back as if it was new. O(flows that it has had at once).
+    fn take_as_new(&mut self, part: usize) -> Option<Table>;
+
     /// The same where it has come.
     fn put(&mut self, part: usize, table: Table);
 

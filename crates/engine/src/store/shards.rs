@@ -131,6 +131,14 @@ impl<K: FlowKey> Shelves for KeyGroup<K> {
         Some(Table(shelved))
     }
 
+    fn take_as_new(&mut self, part: usize) -> Option<Table> {
+        let mut shelved = self.shelf.as_mut()?.tables[part].take()?;
+        self.count_moved(&shelved.live, Way::Out);
+        shelved.table.clear();
+        shelved.live.fill(0);
+        Some(Table(shelved))
+    }
+
     fn put(&mut self, part: usize, Table(table): Table) {
         let mut shelved: Box<Shelved<K>> = table.downcast().expect("of this group on another core");
         shelved.table.come_to(&self.table);

@@ -170,8 +170,8 @@ fn spares(chain: &Chain, candidates: &mut Candidates, cores: &[ChainCore]) -> Sp
         let of_it = candidates.all.iter().filter(|choice| choice.spreading == spreading);
         of_it.map(|choice| choice.cores).max()
     };
-    // A system that overcommits would refuse too late.
-    let fits = |bytes: u64| free_bytes().is_none_or(|free_bytes| bytes <= free_bytes);
+    // A system that overcommits would refuse too late. An eighth more is for what is beside the blocks of flows, and for all else that runs.
+    let fits = |bytes: u64| free_bytes().is_none_or(|free_bytes| bytes + bytes / 8 <= free_bytes);
     if let Some(most) = most(candidates, Spreading::Hybrid) {
         let fits = fits(chain.table_bytes(most, &[]));
         match fits.then(|| OfHybrid::new(&cores[..most])) {

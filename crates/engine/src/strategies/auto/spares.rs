@@ -17,13 +17,13 @@ pub(super) struct Spares {
 /// A core's own table keeps its flows.
 #[derive(Default)]
 pub(super) struct OfHybrid {
-    /// For each core an empty replica.
+    /// For each core a replica, all of them alike.
     replicas: Set,
     /// For each core a small one that is at hand between two batches.
     at_hand: Set,
 }
 
-/// Empty tables, by group.
+/// Tables as new, by group.
 #[derive(Default)]
 pub(super) struct Set(Vec<Vec<Table>>);
 
@@ -93,10 +93,11 @@ impl Set {
         }
     }
 
-    /// Takes it back, empty.
+    /// Takes it back as if it was new. Replicas of one phase may be of different phases before: where one has kept the place of its
+    /// next sweep, a flow dies in it at another packet than in the others.
     pub(super) fn take(&mut self, core: &mut ChainCore, part: usize) {
         for (group, shelves) in core.shelves() {
-            if let Some(table) = shelves.take(part) {
+            if let Some(table) = shelves.take_as_new(part) {
                 self.add(group, table);
             }
         }
