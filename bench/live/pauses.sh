@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What is lost while strategies take over from each other: a flood at fixed rates, through `auto` with another strategy drawn at random every
-# 20,000 packets, and through `rss`, which pauses never. They take turns, in network namespaces of their own.
+# 20,000 packets, and through `rss`, which never pauses. They take turns, in network namespaces of their own.
 # usage: pauses.sh PACELINE EXAMPLES FOLDER [ROUNDS [SECONDS [FLOWS]]]
 # PACELINE is the program, EXAMPLES the folder with xdp_source; FOLDER takes each run's output.
 # `./x bench pauses` calls it. Needs root. Frames have 60 bytes, go one way, and take turns by flow; the chain is examples/edge.toml.
