@@ -5,6 +5,7 @@
 //! `cargo test -p paceline-conformance --test all auto:: -- --ignored`.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use engine::strategies::{ALL, AUTO, Candidates, Changes, Changing, Decided, Layout, Phase, Strategy};
 use engine::{Chain, ChainCore, Plan, PlanError, Progress, Registry, verify};
@@ -176,9 +177,9 @@ struct FaultyChanging {
 }
 
 impl Changing for FaultyChanging {
-    fn begin(&mut self, cores: &mut [ChainCore], first: u64, last: Stamp) -> Phase {
-        let phase = self.inner.begin(cores, first, last);
-        if first > 0 {
+    fn begin(&mut self, cores: &mut [ChainCore], at: (u64, Stamp), since: Instant) -> Phase {
+        let phase = self.inner.begin(cores, at, since);
+        if at.0 > 0 {
             (self.fault)(cores);
         }
         phase

@@ -308,7 +308,8 @@ impl Port for RelayPort {
 
     /// Sleeps until the front passes something on, once spinning has not helped.
     fn idle(&mut self, waiting: &Waiting) {
-        if !waiting.is_long() {
+        // A core whose queue has ended waits for other cores, which may need its processor.
+        if !waiting.is_long() || self.receive.with(|queue| queue.is_abandoned()) {
             return waiting.wait();
         }
         self.sleeper.thread.get_or_init(thread::current);

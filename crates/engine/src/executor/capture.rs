@@ -214,13 +214,13 @@ impl<E: Send> Cores<'_, '_, E> {
         mut stream: Stream,
         (until, mut last): (u64, Stamp),
     ) -> Result<(Passed<E>, Changes), RunError<E>> {
-        let mut collected = Collected::nothing();
+        let (mut collected, mut since) = (Collected::nothing(), Instant::now());
         loop {
-            let phase = changing.begin(&mut chains, stream.stamper.next_seq(), last);
+            let phase = changing.begin(&mut chains, (stream.stamper.next_seq(), last), since);
             phase.until.lower(until);
             let (ran, after) = self.run_phase(phase, (chains, before), stream)?;
             let Ran { collected: of_phase, worked, fed } = ran;
-            stream = after;
+            (stream, since) = (after, fed.ended);
             collected.add(of_phase);
             last = last.max(collected.last);
             (chains, before) = worked.hand_over();
@@ -246,11 +246,12 @@ fn feed(
     let refers = dispatcher.refers();
     let mut lane = Lane { ingress: &mut ingress, dispatcher: &mut *dispatcher, feeder: &mut feeder, refers };
     let end = feed_all(&mut stream.input, &mut lane, until, progress);
+    let ended = Instant::now();
     // The history ends before the cores see that their queues do.
     drop(dispatcher);
     stream.ingress = Some(ingress);
     stream.stamper = feeder.stamper().clone();
-    let fed = Fed { end, ran_back: feeder.ran_back(), remarks: stream.input.reader.remarks() };
+    let fed = Fed { end, ended, ran_back: feeder.ran_back(), remarks: stream.input.reader.remarks() };
     (fed, stream)
 }
 

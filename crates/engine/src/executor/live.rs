@@ -169,7 +169,10 @@ fn run<E, P: Port>(
                     phase(Team { intakes, ..Team::plain(Box::new(Single), 0) })
                 }
                 (None, None) => phase(plan.team(&chain)),
-                (Some(changing), _) => changing.begin(&mut chains, next, last),
+                (Some(changing), _) => {
+                    let since = ways.ended();
+                    changing.begin(&mut chains, (next, last), since)
+                }
             };
         ways.begin(until);
         let idle = (chains.split_off(intakes.len()), before.split_off(intakes.len()));
@@ -457,6 +460,10 @@ impl Intake for Alone<'_> {
 
     fn is_busy(&self) -> bool {
         self.intake.is_busy()
+    }
+
+    fn has_worked(&self) -> bool {
+        self.intake.has_worked()
     }
 
     fn finish(&mut self) -> IntakeEnd {

@@ -248,7 +248,7 @@ fn feed(
     let end = feed_all(&mut arrivals, &mut feeder, queues, line, speed, progress);
     // Ahead of the queues' end, which the cores see when the feeder goes.
     (0..arrivals.cores()).for_each(|core| line.raise(core, arrivals.end()));
-    let fed = Fed { end, ran_back: arrivals.ran_back(), remarks: arrivals.remarks() };
+    let fed = Fed { end, ended: Instant::now(), ran_back: arrivals.ran_back(), remarks: arrivals.remarks() };
     (fed, arrivals.lost())
 }
 

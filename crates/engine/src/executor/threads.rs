@@ -3,7 +3,7 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use io::capture::Remarks;
 use io::{Collector, Feeder, ReplayPort};
@@ -185,6 +185,8 @@ pub(crate) fn conclude<E>(
 /// How feeding went.
 pub(crate) struct Fed {
     pub end: FeedEnd,
+    /// When the last packet had been sent to its core.
+    pub ended: Instant,
     pub ran_back: RanBack,
     pub remarks: Remarks,
 }

@@ -35,6 +35,11 @@ pub trait Intake: Send {
         false
     }
 
+    /// Whether the last turn had such work to do: then the next one may have more, and is not to wait.
+    fn has_worked(&self) -> bool {
+        false
+    }
+
     /// What it leaves behind at the end of a run.
     fn finish(&mut self) -> IntakeEnd {
         IntakeEnd::default()
@@ -62,6 +67,10 @@ impl<I: Intake + ?Sized> Intake for &mut I {
 
     fn is_busy(&self) -> bool {
         (**self).is_busy()
+    }
+
+    fn has_worked(&self) -> bool {
+        (**self).has_worked()
     }
 
     fn finish(&mut self) -> IntakeEnd {

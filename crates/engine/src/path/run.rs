@@ -51,6 +51,11 @@ pub(crate) fn go_on(
     loop {
         match turn(port, chain, batch, observer, intake, counters)? {
             Received::End => return Ok(()),
+            // Others wait for it: a nap between two portions of flows takes longer than a portion.
+            Received::Idle if intake.has_worked() => {
+                idle.over();
+                idle.wait();
+            }
             // What an intake waits for need not come from the port.
             Received::Idle if intake.is_busy() => idle.wait(),
             Received::Idle => port.idle(&idle),
@@ -132,7 +137,7 @@ mod tests {
     use std::time::Duration;
 
     use io::capture::Record;
-    use io::{MemoryPort, Trace};
+    use io::{Fate, Frame, MemoryPort, Trace};
     use wire::LinkType;
 
     use super::*;
@@ -153,6 +158,68 @@ mod tests {
             self.turns += 1;
             if self.turns % 2 == 1 { Received::Idle } else { ().receive(port, chain, batch) }
         }
+    }
+
+    /// Has flows to move in 100 turns, and nothing to do in one, which is followed by the end.
+    #[derive(Default)]
+    struct Moving {
+        turns: u64,
+    }
+
+    impl Intake for Moving {
+        fn receive(&mut self, _: &mut dyn Port, _: &mut ChainCore, _: &mut Batch) -> Received {
+            self.turns += 1;
+            if self.turns > 101 { Received::End } else { Received::Idle }
+        }
+
+        fn is_busy(&self) -> bool {
+            self.has_worked()
+        }
+
+        fn has_worked(&self) -> bool {
+            self.turns <= 100
+        }
+    }
+
+    /// Notes whether those who wait have waited long when they come to it.
+    #[derive(Default)]
+    struct Noting {
+        waited_long: Vec<bool>,
+    }
+
+    impl Port for Noting {
+        fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
+            Received::End
+        }
+
+        fn consumed(&self) -> u64 {
+            0
+        }
+
+        fn bytes<'a>(&'a self, _: &'a Frame) -> &'a [u8] {
+            &[]
+        }
+
+        fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
+            &mut []
+        }
+
+        fn transmit(&mut self, _: &mut Vec<Frame>, _: &[Fate]) -> Result<usize, Closed> {
+            Ok(0)
+        }
+
+        fn idle(&mut self, waiting: &Waiting) {
+            self.waited_long.push(waiting.is_long());
+        }
+    }
+
+    #[test]
+    fn a_core_that_moves_flows_takes_no_naps_between_portions() {
+        let chain = Chain::parse("test.toml", "[[function]]\nuse = \"synthetic\"", &Registry::stock());
+        let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
+        let (mut port, mut core) = (Noting::default(), chain.core().expect("memory"));
+        run(&mut port, &mut core, &mut Batch::new(), &mut (), &mut Moving::default()).expect("open");
+        assert_eq!(port.waited_long, [false], "100 turns with work to do, and one without");
     }
 
     #[test]

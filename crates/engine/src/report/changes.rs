@@ -25,7 +25,7 @@ pub struct PhaseReport {
     pub cores: usize,
     /// Its packets.
     pub packets: u64,
-    /// For how long no packet was worked on while flows went to their cores.
+    /// For how long no packet was received while cores worked off those that they had, and flows went to their cores.
     pub pause_seconds: f64,
     /// Why it began: `first`, `drawn` at random, or `better`.
     pub why: String,

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::Decision;
 use telemetry::Telemetry;
@@ -25,9 +25,9 @@ pub trait Changing: Send {
     /// Where cores publish what they count, by which it may decide; told before the first phase.
     fn observe(&mut self, _telemetry: &Arc<Telemetry>) {}
 
-    /// The next phase. Its first packet has number `first`; `last` is the stamp of the packet before. `cores` are all cores
-    /// of the run, as the phase before has left them.
-    fn begin(&mut self, cores: &mut [ChainCore], first: u64, last: Stamp) -> Phase;
+    /// The next phase. `at` is the number of its first packet, and the stamp of the packet before. `since` is when no more
+    /// packets of the phase before were received. `cores` are all cores of the run, as the phase before has left them.
+    fn begin(&mut self, cores: &mut [ChainCore], at: (u64, Stamp), since: Instant) -> Phase;
 
     /// After the last phase: leaves each flow on one core, where the plan of the run has it at first. Says what ran, and
     /// why. `packets` is the number of the next packet.
@@ -94,7 +94,7 @@ pub struct Change {
     pub cores: usize,
     /// Packets of the phase.
     pub packets: u64,
-    /// For how long no packet was worked on while flows went to their cores.
+    /// For how long no packet was received while cores worked off those that they had, and flows went to their cores.
     pub pause: Duration,
     /// Why.
     pub why: Decided,

@@ -195,8 +195,7 @@ impl Changing for Phases {
         self.deciding().observe(telemetry);
     }
 
-    fn begin(&mut self, cores: &mut [ChainCore], first: u64, last: Stamp) -> Phase {
-        let since = Instant::now();
+    fn begin(&mut self, cores: &mut [ChainCore], (first, last): (u64, Stamp), since: Instant) -> Phase {
         self.close(first);
         let why = self.choose(first);
         let plan = self.plan_of(self.now, first);

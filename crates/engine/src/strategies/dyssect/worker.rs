@@ -101,6 +101,8 @@ pub(super) struct Core {
     /// The latest time that this core has seen in its own queue.
     now_ns: u64,
     moves: Moves,
+    /// Whether flows came, went or changed parts in the last turn.
+    has_worked: bool,
     /// Where the controller wants to know.
     meter: Option<Arc<Meter>>,
     /// When the last batch was begun, and how many packets it has.
@@ -144,6 +146,7 @@ impl Core {
                 has_ended: false,
                 now_ns: 0,
                 moves: Moves::default(),
+                has_worked: false,
                 meter: meter.cloned(),
                 begun: None,
                 card,
@@ -174,7 +177,7 @@ impl Core {
     /// Shards, and parts of shards, that have come, and parts that are wanted back.
     fn take_in(&mut self, chain: &mut ChainCore) {
         if let Some((Some(shard), WholeShard { unit, ratio, tenure })) = self.migration.receive() {
-            self.is_restless = true;
+            (self.is_restless, self.has_worked) = (true, true);
             self.moves.entries_in += 1;
             self.put(shard, unit, chain);
             self.offloading.arrived(shard, ratio);
@@ -186,7 +189,7 @@ impl Core {
         }
         self.offloading.flush();
         while let Some(event) = self.offloading.event() {
-            self.is_restless = true;
+            (self.is_restless, self.has_worked) = (true, true);
             match event {
                 Event::Lent(shard, unit) => {
                     self.moves.parts_lent += 1;
@@ -264,6 +267,7 @@ impl Core {
     /// Moves some of the flows that are to change parts.
     fn arrange(&mut self, chain: &mut ChainCore) {
         let Some(mut at) = self.arranging.pop_front() else { return };
+        self.has_worked = true;
         let (from, to) = at.splits;
         let (low, high, first) = (from.buckets.min(to.buckets), from.buckets.max(to.buckets), at.group);
         let (kept, offloaded) = (2 * usize::from(at.shard), 2 * usize::from(at.shard) + 1);
@@ -389,6 +393,7 @@ impl Intake for Core {
         if let (Some(meter), Some((begin, packets))) = (&self.meter, self.begun.take()) {
             meter.add(begin.elapsed().as_nanos() as u64, packets as u64);
         }
+        self.has_worked = false;
         self.look_at_signals(port.consumed());
         self.take_in(chain);
         self.look_after_shards(chain, port.consumed());
@@ -444,6 +449,10 @@ impl Intake for Core {
         let (held_packets, blocked) = (held as u64, self.offloading.blocked());
         let moves = Moves { held_packets, blocked, referred_packets, wrong_references, ..self.moves };
         IntakeCounters { moves, ..IntakeCounters::default() }
+    }
+
+    fn has_worked(&self) -> bool {
+        self.has_worked
     }
 
     fn is_busy(&self) -> bool {

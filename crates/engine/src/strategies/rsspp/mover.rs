@@ -52,6 +52,8 @@ pub struct Mover {
     now_ns: u64,
     entries: usize,
     moves: Moves,
+    /// Whether flows came or went in the last turn.
+    has_worked: bool,
     updates: Option<Arc<Updates>>,
     /// Where the core has a port of its own.
     own: Option<Own>,
@@ -74,6 +76,7 @@ impl Mover {
                 now_ns: 0,
                 entries: owners.len(),
                 moves: Moves::default(),
+                has_worked: false,
                 updates: None,
                 own: None,
             }
@@ -136,6 +139,7 @@ impl Mover {
             self.round = self.next_round(worked_off);
         }
         let Some(mut round) = self.round.take() else { return };
+        self.has_worked = true;
         let mut leaving =
             Leaving { to: &round.to, blocks_left: BLOCKS_PER_TURN, flows_left: FLOWS_PER_TURN, only: None };
         while round.group < chain.groups() && leaving.blocks_left > 0 && leaving.flows_left > 0 {
@@ -183,6 +187,7 @@ impl Mover {
     /// Takes in what other cores have sent.
     fn take_in(&mut self, chain: &mut ChainCore) {
         if let Some((entry, Parcel { flows, pools, now_ns })) = self.protocol.receive() {
+            self.has_worked = true;
             if self.own.is_some() {
                 // What waits for these flows is stepped as of then, or later.
                 self.now_ns = self.now_ns.max(now_ns);
@@ -238,6 +243,7 @@ impl Mover {
 
 impl Intake for Mover {
     fn receive(&mut self, port: &mut dyn Port, chain: &mut ChainCore, batch: &mut Batch) -> Received {
+        self.has_worked = false;
         // What comes in first: an entry may have to go on at once.
         self.take_in(chain);
         let worked_off = self.worked_off(port);
@@ -275,5 +281,9 @@ impl Intake for Mover {
         // An order comes soon, and nobody wakes a core for it: none goes to sleep meanwhile.
         let is_awake = self.own.is_some() && self.protocol.is_under_way();
         is_awake || self.round.is_some() || !self.outgoing.is_empty() || self.protocol.held().len() > 0
+    }
+
+    fn has_worked(&self) -> bool {
+        self.has_worked
     }
 }
