@@ -1,20 +1,29 @@
 //! A port for tests that step batches of their own.
 
-use io::{Closed, Fate, Frame, Port, Received};
+use io::{Closed, Fate, Frame, Port, Received, Waiting};
 
-/// No packet comes, and what is sent is gone. Says what receiving comes to.
-pub(crate) struct NoPackets(pub(crate) fn() -> Received);
+/// No packet comes, and what is sent is gone.
+pub(crate) struct NoPackets {
+    says: fn() -> Received,
+    /// Whether those who came to wait here had waited long by then, each time.
+    pub(crate) waited_long: Vec<bool>,
+}
 
 impl NoPackets {
+    /// Says what receiving comes to.
+    pub(crate) fn saying(says: fn() -> Received) -> NoPackets {
+        NoPackets { says, waited_long: Vec::new() }
+    }
+
     /// There will be none.
     pub(crate) fn ended() -> NoPackets {
-        NoPackets(|| Received::End)
+        NoPackets::saying(|| Received::End)
     }
 }
 
 impl Port for NoPackets {
     fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
-        (self.0)()
+        (self.says)()
     }
 
     fn consumed(&self) -> u64 {
@@ -27,6 +36,11 @@ impl Port for NoPackets {
 
     fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
         &mut []
+    }
+
+    fn idle(&mut self, waiting: &Waiting) {
+        self.waited_long.push(waiting.is_long());
+        waiting.wait();
     }
 
     fn transmit(&mut self, frames: &mut Vec<Frame>, fates: &[Fate]) -> Result<usize, Closed> {

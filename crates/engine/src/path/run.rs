@@ -137,12 +137,13 @@ mod tests {
     use std::time::Duration;
 
     use io::capture::Record;
-    use io::{Fate, Frame, MemoryPort, Trace};
+    use io::{MemoryPort, Trace};
     use wire::LinkType;
 
     use super::*;
     use crate::chain::Chain;
     use crate::chain::registry::Registry;
+    use crate::path::no_packets::NoPackets;
 
     const WORK: Duration = Duration::from_millis(2);
 
@@ -181,43 +182,11 @@ mod tests {
         }
     }
 
-    /// Notes whether those who wait have waited long when they come to it.
-    #[derive(Default)]
-    struct Noting {
-        waited_long: Vec<bool>,
-    }
-
-    impl Port for Noting {
-        fn receive(&mut self, _: &mut Vec<Frame>, _: usize) -> Received {
-            Received::End
-        }
-
-        fn consumed(&self) -> u64 {
-            0
-        }
-
-        fn bytes<'a>(&'a self, _: &'a Frame) -> &'a [u8] {
-            &[]
-        }
-
-        fn buffer_mut<'a>(&'a mut self, _: &'a mut Frame) -> &'a mut [u8] {
-            &mut []
-        }
-
-        fn transmit(&mut self, _: &mut Vec<Frame>, _: &[Fate]) -> Result<usize, Closed> {
-            Ok(0)
-        }
-
-        fn idle(&mut self, waiting: &Waiting) {
-            self.waited_long.push(waiting.is_long());
-        }
-    }
-
     #[test]
     fn a_core_that_moves_flows_takes_no_naps_between_portions() {
         let chain = Chain::parse("test.toml", "[[function]]\nuse = \"synthetic\"", &Registry::stock());
         let Ok(chain) = chain else { panic!("{:?}", chain.err()) };
-        let (mut port, mut core) = (Noting::default(), chain.core().expect("memory"));
+        let (mut port, mut core) = (NoPackets::ended(), chain.core().expect("memory"));
         run(&mut port, &mut core, &mut Batch::new(), &mut (), &mut Moving::default()).expect("open");
         assert_eq!(port.waited_long, [false], "100 turns with work to do, and one without");
     }

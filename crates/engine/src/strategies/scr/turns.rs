@@ -276,7 +276,7 @@ mod tests {
         let mut intakes = plan.team(&chain).intakes;
         let mut batch = Batch::new();
         let mut receive = |core: usize, port: fn() -> Received| {
-            intakes[core].receive(&mut NoPackets(port), &mut cores[core], &mut batch)
+            intakes[core].receive(&mut NoPackets::saying(port), &mut cores[core], &mut batch)
         };
         assert_eq!(receive(1, || Received::Idle), Received::Idle);
         catch_unwind(AssertUnwindSafe(|| receive(0, || panic!("planted")))).expect_err("planted");
