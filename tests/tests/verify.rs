@@ -2,13 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::strategies::{RSS, SCR, SHARED, SINGLE};
-use engine::{Beside, Chain, Plan, PlanError, Progress, Registry, Verified, verify};
+use engine::strategies::{RSS, RSSPP, SCR, SHARED, SINGLE};
+use engine::{
+    Beside, Chain, Plan, PlanError, Progress, Registry, Reload, Verified, verify, verify_reloading,
+};
+use etherparse::PacketBuilder;
 use io::Fate;
 use io::capture::CaptureReader;
 use nf::{About, Cx, Extras, FiveTuple, FlowKey, NetworkFunction, OptionError, Pooled, Verdict};
+use paceline_conformance::pcap::Pcap;
 use paceline_conformance::stock::{ALONE, alone, generated, small};
-use paceline_conformance::{captures, chain, example, root, stock_functions};
+use paceline_conformance::{Packet, captures, chain, example, pcap, root, stock_functions};
 use wire::{Fields, Headers};
 
 fn verify_rss(chain: &Chain, capture: &std::path::Path, cores: usize) -> Verified {
@@ -166,15 +170,19 @@ const MISTAKES_REASON: u8 = 4;
 /// As FORGETS_VERDICT, in a comparison that is stopped.
 const IS_STOPPED: u8 = 5;
 
+/// Counts an event that it should not.
+const MISCOUNTS: u8 = 6;
+
 /// Cores of all runs so far, for each fault: those of the first run are well.
-static POOLS_MADE: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+static POOLS_MADE: [AtomicU64; 7] = [const { AtomicU64::new(0) }; 7];
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoOptions {}
 
 impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
-    const ABOUT: About = About { name: "faulty", drop_reasons: &["one", "other"], ..About::NONE };
+    const ABOUT: About =
+        About { name: "faulty", drop_reasons: &["one", "other"], events: &["hits"], ..About::NONE };
     const READS: Fields = Fields::FIVE_TUPLE.union(Fields::MARKS);
     const EDITS: Fields = Fields::TTL;
     const EXTRAS: Extras<Self> = Extras { pool: Pooled { make: Self::pool, ..Pooled::NONE }, ..Extras::NONE };
@@ -207,6 +215,9 @@ impl<const FAULT: u8> NetworkFunction for Faulty<FAULT> {
         }
         if !(is_hit && FAULT == FORGETS_EDIT) {
             cx.edits.set_ttl(7);
+        }
+        if is_hit && FAULT == MISCOUNTS {
+            cx.count(0);
         }
         match FAULT {
             FORGETS_VERDICT | IS_STOPPED if is_hit => Verdict::Drop(0),
@@ -250,6 +261,14 @@ fn a_state_that_drifted_is_found_though_its_flow_is_gone() {
     assert!(!verified.holds());
 }
 
+/// That cores have pools of their own excuses the events that the function names as depending on them, and no other.
+#[test]
+fn an_event_that_is_counted_too_often_is_found() {
+    let verified = verify_faulty::<MISCOUNTS>();
+    assert_eq!((verified.different, verified.allocation_events.len()), (0, 0));
+    assert!(!verified.is_same());
+}
+
 #[test]
 fn another_reason_to_drop_is_another_answer() {
     let verified = verify_faulty::<MISTAKES_REASON>();
@@ -264,6 +283,80 @@ fn a_table_that_filled_up_is_named() {
     let chain = chain("[[function]]\nuse = \"heavy-hitters\"\nflows = 10", &Registry::stock());
     let verified = verify_rss(&chain, &root().join("captures/edge.pcap"), 3);
     assert_eq!(verified.filled, ["heavy-hitters"]);
+}
+
+/// A SYN of each of these hosts, from an even port of an inside address to the same server.
+fn syns(hosts: impl Iterator<Item = u8>) -> Pcap {
+    let packet = |host: u8| {
+        let builder = PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4([10, 0, 0, host], [198, 51, 100, 1], 64)
+            .tcp(32_768, 443, 1, 8_192)
+            .syn();
+        let mut bytes = Vec::new();
+        builder.write(&mut bytes, &[]).expect("writing to memory");
+        Packet { time_ns: 1_000_000 * u64::from(host), bytes }
+    };
+    pcap::of(&hosts.map(packet).collect::<Vec<_>>())
+}
+
+/// Each entry of the indirection table has a share of the ports, and some have none of the parity that a host asks for: the
+/// mapping gets one of the other, and that is counted. Which ports there are to be had is the strategy's, so it is no
+/// difference, and it is named.
+#[test]
+fn a_port_of_the_other_parity_is_no_difference_and_is_named() {
+    for (ports, choice) in [("[40000, 40011]", "in-turn"), ("[50000, 50999]", "random")] {
+        let nat = format!(
+            "[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\nports = {ports}\nport_choice = \"{choice}\"\n"
+        );
+        let chain = chain(&nat, &Registry::stock());
+        let verified = |strategy, hosts: &mut dyn Iterator<Item = u8>| {
+            let (pcap, plan) = (syns(hosts), Plan::new(&chain, strategy, 4).expect("it runs"));
+            verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("it runs")
+        };
+        let mut lost = 0;
+        for host in 1..=60 {
+            let verified = verified(RSSPP, &mut std::iter::once(host));
+            // An entry without any port drops, which is the note of an empty pool.
+            assert!(verified.holds() || verified.exhausted == ["nat"], "{choice}, {host}: {verified:#?}");
+            lost += verified.allocation_events.len();
+        }
+        assert!(lost > 0, "{choice}: each entry had an even port");
+        let all = verified(RSSPP, &mut (1..=60));
+        let [event] = &all.allocation_events[..] else { panic!("{choice}: {all:#?}") };
+        assert!(all.holds() || all.exhausted == ["nat"], "{choice}: {all:#?}");
+        assert!((&*event.function, event.event) == ("nat", "parity-lost") && event.single != event.other);
+        // Each replica gives out what one core does, so that all is compared.
+        let replicas = verified(SCR, &mut (1..=60));
+        assert!(replicas.holds() && replicas.allocation_events.is_empty(), "{choice}: {replicas:#?}");
+    }
+}
+
+/// Cores take turns of their own, so a backend has other flows than on one core; when it is gone, other ones move, and maybe
+/// more.
+#[test]
+fn flows_that_leave_a_backend_are_as_many_as_turns_gave_it() {
+    let balancer = |backends: &str| {
+        let toml = format!(
+            "[[function]]\nuse = \"load-balancer\"\npolicy = \"round-robin\"\n[[function.services]]\nvip = \"198.51.100.1\"\nport = 443\nprotocol = \"tcp\"\nbackends = [{backends}]\n"
+        );
+        chain(&toml, &Registry::stock())
+    };
+    let before =
+        balancer("{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }, { address = \"10.9.0.3\" }");
+    let after = balancer("{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }");
+    let mut uneven = 0;
+    for hosts in 3..12 {
+        let (once, again) = (1..=hosts, 1..=hosts);
+        let pcap = syns(once.chain(again));
+        let plan = |chain| Plan::new(chain, RSS, 3).expect("it runs");
+        let reload = Reload { after: u64::from(hosts), chain: after.clone(), plan: plan(&after) };
+        let open = || Ok(pcap.open());
+        let verified = verify_reloading(&before, &plan(&before), &[reload], &open, &Progress::default());
+        let verified = verified.expect("it runs");
+        assert!(verified.holds(), "{hosts}: {verified:#?}");
+        uneven += verified.allocation_events.len();
+    }
+    assert!(uneven > 0, "turns were as on one core");
 }
 
 /// And again where it is compared in other header fields, or where cores share states and it follows the other run.

@@ -174,6 +174,30 @@ fn when_every_packet_is_lost_that_is_said() {
     assert!(stdout(&verify).contains(said), "{}", stdout(&verify));
 }
 
+/// Two ports for each core and protocol, an even one and an odd one, or two of one parity: hosts with even ports get what
+/// there is. What was counted of it is no difference.
+#[test]
+fn a_nat_whose_cores_have_ports_of_one_parity_equals_one_core() {
+    let chain = b"[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\nports = [40000, 40511]\n";
+    let chain = Scratch::new("parity.toml", chain);
+    let hosts = (0..60_u32).map(|number| {
+        let mut frame = udp();
+        frame[29] = number as u8;
+        (number, frame)
+    });
+    let capture = Scratch::new("parity.pcap", &pcap(&hosts.collect::<Vec<_>>()));
+    let verify = ["verify", chain.path(), "--pcap", capture.path(), "--strategy", "rsspp", "--cores", "4"];
+    let output = paceline(&verify);
+    let text = stdout(&output);
+    assert!(text.contains("EQUALS single up to allocation by `nat`"), "{text}{}", stderr(&output));
+    assert!(text.contains("note: nat counted parity-lost 0 times under single and "), "{text}");
+    assert_eq!(output.status.code(), Some(0));
+    let report = json(&paceline(&[&verify[..], &["--json", "-"]].concat()));
+    let [event] = &report["allocation_events"].as_array().expect("a list")[..] else { panic!("{report}") };
+    assert_eq!((&event["event"], &event["single"]), (&"parity-lost".into(), &0.into()));
+    assert!(event["other"].as_u64() > Some(0), "{report}");
+}
+
 /// Four ports for 60 hosts: which of them get one depends on how cores share the ports.
 #[test]
 fn a_nat_that_ran_out_of_ports_is_named() {
@@ -188,6 +212,7 @@ fn a_nat_that_ran_out_of_ports_is_named() {
     for (strategy, said) in [
         ("rss", "nat ran out of ports at some time; what it turns away differs between strategies"),
         ("scr", "nat ran out of ports at some time; what it turned away was held to be the same"),
+        ("scr-turns", "nat ran out of ports at some time; what it turned away was held to be the same"),
     ] {
         let verify =
             ["verify", chain.path(), "--pcap", capture.path(), "--strategy", strategy, "--cores", "2"];

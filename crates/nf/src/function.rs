@@ -271,6 +271,10 @@ pub struct Pooled<F: NetworkFunction> {
     pub allocates: fn(&F) -> Fields,
     /// The state without what was taken from the pool, so that runs that allocate otherwise compare alike.
     pub without_allocation: Option<fn(&F, &F::State) -> F::State>,
+    /// The events, as indices in [`About::events`], whose count depends on which part of the pool was given out, such
+    /// as ports of the other parity. Where each core has a share of its own, `verify` does not hold them to those of
+    /// one core, and names those that differ.
+    pub allocation_events: fn(&F) -> &'static [usize],
     /// The index in [`About::drop_reasons`] of the drop that says that the pool had nothing left to give.
     /// Under sharding each core has its share of the pool, so that the shares run out at other packets than the
     /// whole: `verify` names the function then, as it names one whose table was full.
@@ -287,6 +291,7 @@ impl<F: NetworkFunction> Pooled<F> {
         steps_in_order: |_| size_of::<F::Pool>() > 0,
         allocates: |_| Fields::empty(),
         without_allocation: None,
+        allocation_events: |_| &[],
         empty: None,
         gone: |_, _, _, _| {},
     };

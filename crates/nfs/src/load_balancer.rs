@@ -189,6 +189,7 @@ impl NetworkFunction for LoadBalancer {
             steps_in_order: Self::steps_in_order,
             allocates: Self::allocates,
             without_allocation: Some(Self::without_allocation),
+            allocation_events: Self::allocation_events,
             ..Pooled::NONE
         },
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
@@ -347,6 +348,14 @@ impl LoadBalancer {
                 Verdict::Forward
             }
             None => Verdict::Drop(NO_BACKEND),
+        }
+    }
+
+    /// How many flows a backend has that is gone follows from the turns of each core.
+    fn allocation_events(&self) -> &'static [usize] {
+        match self.policy {
+            Policy::RoundRobin => &[FLOWS_MOVED],
+            Policy::Maglev | Policy::Random => &[],
         }
     }
 

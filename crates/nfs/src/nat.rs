@@ -123,7 +123,8 @@
 //! come to this core. So an inbound packet finds its mapping on the core that made it, whichever hash
 //! sharding uses, and no two cores give out one port. Three things follow:
 //!
-//! - A core may be out of ports while others have some.
+//! - A core may be out of ports, or of ports of one parity, while others have some: so `no-port` and `parity-lost` may count
+//!   more than on one core. Under `rsspp` and `auto` each entry of the indirection table has a share of its own.
 //! - With `port_choice = "preserve"` sharding hashes the inside port alone, which is the external one, too: so each core
 //!   can keep the ports of its hosts. An endpoint whose port is taken gets another of the same core.
 //! - Where sharding hashes addresses alone, an external address is one core's as a whole, and its hosts
@@ -254,6 +255,7 @@ impl NetworkFunction for Nat {
             // allocated to.
             allocates: |_| ENDPOINTS,
             without_allocation: Some(Self::without_allocation),
+            allocation_events: |_| &[PARITY_LOST],
             empty: Some(NO_PORT),
             gone: Self::gone,
             ..Pooled::NONE

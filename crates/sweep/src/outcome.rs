@@ -1,4 +1,4 @@
-use engine::strategies::SCR;
+use engine::strategies::States;
 use engine::{Chain, RunError, Verified, VerifyError};
 use io::Fate;
 use schemars::JsonSchema;
@@ -132,7 +132,7 @@ fn of_error(error: &VerifyError) -> Outcome {
 fn of_verified(setting: &Setting, chain: &Chain, verified: &Verified) -> Outcome {
     if !verified.is_same() {
         let what = what_differs(chain, verified);
-        if let Some(what) = announced(setting, verified) {
+        if let Some(what) = announced(setting, chain, verified) {
             return Outcome::EqualUpTo { what: what.to_owned() };
         }
         let first = verified.first.as_ref().map(|first| first.number);
@@ -157,9 +157,10 @@ fn of_verified(setting: &Setting, chain: &Chain, verified: &Verified) -> Outcome
 /// What was announced that excuses other answers and other flows: a full table, or a pool with nothing left to give.
 /// Not those of replicas, which are full when those of the single core are. Nothing excuses packets out of order, or
 /// flows that cannot be at the same time.
-fn announced(setting: &Setting, verified: &Verified) -> Option<&'static str> {
+fn announced(setting: &Setting, chain: &Chain, verified: &Verified) -> Option<&'static str> {
+    let is_replicated = setting.plan(chain).is_ok_and(|plan| plan.states == States::Replicated);
     let is_excusable =
-        setting.way.strategy != SCR && verified.broken.is_empty() && verified.out_of_order.unwrap_or(0) == 0;
+        !is_replicated && verified.broken.is_empty() && verified.out_of_order.unwrap_or(0) == 0;
     match is_excusable {
         true if !verified.filled.is_empty() => Some("full tables"),
         true if !verified.exhausted.is_empty() => Some("exhausted pools"),

@@ -88,6 +88,9 @@ pub trait Function: Send + Sync {
     /// [`nf::Pooled::allocates`].
     fn allocates(&self) -> Fields;
 
+    /// [`nf::Pooled::allocation_events`].
+    fn allocation_events(&self) -> &'static [usize];
+
     /// [`nf::TwoSided::sides`].
     fn sides(&self) -> Option<nf::Sides>;
 
@@ -275,6 +278,10 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn allocates(&self) -> Fields {
         (F::EXTRAS.pool.allocates)(&self.0)
+    }
+
+    fn allocation_events(&self) -> &'static [usize] {
+        (F::EXTRAS.pool.allocation_events)(&self.0)
     }
 
     fn sides(&self) -> Option<nf::Sides> {

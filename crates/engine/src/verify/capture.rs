@@ -21,8 +21,8 @@ use crate::strategies::egress::Egress;
 use crate::strategies::plan::Plan;
 use crate::strategies::succession::Standing;
 use crate::verify::compare::{answer, fingerprint};
-use crate::verify::compare::{broken, digests, exhausted, filled};
-use crate::verify::promises::{allocated, check_shared, followed, may_differ};
+use crate::verify::compare::{broken, differing, digests, exhausted, filled};
+use crate::verify::promises::{allocated, allocation_events, check_shared, followed, may_differ};
 use crate::verify::verified::{Answer, Mismatch, Verified, VerifyError};
 
 /// Runs `chain` over a capture under `single` and under `plan`, both with real threads, and compares
@@ -191,7 +191,9 @@ fn verify_beside(
     // Explaining takes as long as a run, and may be stopped, too.
     let stopped = stopped || (different > 0 && first.is_none());
     let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
-    let digests = own.map(|index| digests(chain, index, &single, &other));
+    let left_out = |index| allocation_events(chain, plan, index);
+    let differing = own.clone().flat_map(|index| differing(chain, index, left_out(index), &single, &other));
+    let digests = own.clone().map(|index| digests(chain, index, left_out(index), &single, &other));
     let shared = followed.iter().filter(|_| !stopped);
     let verified = Verified {
         packets: other.packets,
@@ -200,6 +202,7 @@ fn verify_beside(
         digests: digests.collect(),
         shared: shared.map(|index| check_shared(chain, plan, *index, &single, &other)).collect(),
         allocated: allocated(chain, plan),
+        allocation_events: differing.collect(),
         broken: match stopped {
             true => Vec::new(),
             false => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),

@@ -12,7 +12,7 @@ use crate::executor::seen::Seen;
 use crate::path::counters::StageCounters;
 use crate::path::group::Stage;
 use crate::verify::mask::masked;
-use crate::verify::verified::{Answer, Broken};
+use crate::verify::verified::{AllocationEvent, Answer, Broken};
 
 /// The answer in 64 bits, without what may differ. Dropped packets' bytes do not matter.
 pub(super) fn fingerprint(seen: &Seen<'_>, mask: Fields) -> u64 {
@@ -48,22 +48,23 @@ pub(super) fn broken(chain: &Chain, outcomes: [(&'static str, &RunOutcome); 2]) 
     broken
 }
 
-/// A function's name, and its traces in both runs: of replicas, the first that differs, if one does.
+/// A function's name, and its traces in both runs, less the events `left_out`: of replicas, the first that differs, if one does.
 pub(super) fn digests(
     chain: &Chain,
     index: usize,
+    left_out: &[usize],
     single: &RunOutcome,
     other: &RunOutcome,
 ) -> (String, u64, u64) {
-    let single = traces(chain, single, index)[0];
-    let replicas = traces(chain, other, index);
+    let single = traces(chain, single, index, left_out)[0];
+    let replicas = traces(chain, other, index, left_out);
     let other = replicas.iter().find(|trace| **trace != single).unwrap_or(&replicas[0]);
     (chain.functions[index].name.clone(), single, *other)
 }
 
-/// A hash of all that a function's steps left behind, over all cores; of replicas, one for each. Once settled, none
-/// of it depends on how packets were spread, as long as no table was full.
-pub(super) fn traces(chain: &Chain, outcome: &RunOutcome, index: usize) -> Vec<u64> {
+/// A hash of all that a function's steps left behind, over all cores, less the events `left_out`; of replicas, one for
+/// each. Once settled, none of it depends on how packets were spread, as long as no table was full.
+fn traces(chain: &Chain, outcome: &RunOutcome, index: usize, left_out: &[usize]) -> Vec<u64> {
     let all = stages(outcome, index);
     let states: Vec<&[Stage<'_>]> = match outcome.is_replicated {
         true => all.chunks(1).collect(),
@@ -81,10 +82,32 @@ pub(super) fn traces(chain: &Chain, outcome: &RunOutcome, index: usize) -> Vec<u
             sum(states, &|stage| stage.counters().flows.removed),
         ];
         let events = chain.functions[index].function.info().about.events.len();
-        parts.extend((0..events).map(|event| sum(&all, &|stage| stage.counters().events[event])));
+        let compared = (0..events).filter(|event| !left_out.contains(event));
+        parts.extend(compared.map(|event| sum(&all, &|stage| stage.counters().events[event])));
         parts.iter().fold(0, |seed, part| hash_bytes(&part.to_le_bytes(), seed))
     };
     states.into_iter().map(trace).collect()
+}
+
+/// Those events of a function that differ.
+pub(super) fn differing(
+    chain: &Chain,
+    index: usize,
+    events: &[usize],
+    single: &RunOutcome,
+    other: &RunOutcome,
+) -> Vec<AllocationEvent> {
+    let spec = &chain.functions[index];
+    let count = |outcome: &RunOutcome, event: usize| -> u64 {
+        stages(outcome, index).iter().map(|stage| stage.counters().events[event]).sum()
+    };
+    let counted = events.iter().map(|event| AllocationEvent {
+        function: spec.name.clone(),
+        event: spec.function.info().about.events[*event],
+        single: count(single, *event),
+        other: count(other, *event),
+    });
+    counted.filter(|event| event.single != event.other).collect()
 }
 
 pub(super) fn stages(outcome: &RunOutcome, index: usize) -> Vec<Stage<'_>> {

@@ -77,9 +77,10 @@ pub fn verify_external(
         packets: other.packets,
         different,
         first,
-        digests: (0..functions).map(|index| digests(chain, index, &single, &other)).collect(),
+        digests: (0..functions).map(|index| digests(chain, index, &[], &single, &other)).collect(),
         shared: Vec::new(),
         allocated: Vec::new(),
+        allocation_events: Vec::new(),
         broken: match functions {
             0 => Vec::new(),
             _ => broken(chain, [("single", &single), (plan.strategy.name(), &other)]),

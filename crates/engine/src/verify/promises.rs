@@ -57,10 +57,22 @@ pub(super) fn followed(chain: &Chain, plan: &Plan) -> Vec<usize> {
     (0..chain.functions.len()).filter(|index| plan.shared.contains(index) || is_blind(*index)).collect()
 }
 
+/// Whether cores may allocate otherwise than one core: each replica gives out what one core would.
+fn allocates_otherwise(plan: &Plan) -> bool {
+    plan.states != States::Replicated
+}
+
+/// The events of a function that count what was allocated, and may differ.
+pub(super) fn allocation_events(chain: &Chain, plan: &Plan, index: usize) -> &'static [usize] {
+    match allocates_otherwise(plan) {
+        true => chain.functions[index].function.allocation_events(),
+        false => &[],
+    }
+}
+
 /// Functions that allocate header fields, with the fields.
 pub(super) fn allocated(chain: &Chain, plan: &Plan) -> Vec<(String, Fields)> {
-    // Each replica gives out what one core would, which one alone does, too.
-    if plan.states == States::Replicated {
+    if !allocates_otherwise(plan) {
         return Vec::new();
     }
     let fields = chain.functions.iter().map(|spec| (spec.name.clone(), spec.function.allocates()));

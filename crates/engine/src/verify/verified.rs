@@ -28,6 +28,9 @@ pub struct Verified {
     pub shared: Vec<SharedCheck>,
     /// Functions that take header fields from a pool, with these fields: answers are compared without them.
     pub allocated: Vec<(String, Fields)>,
+    /// Events that count what was taken from a pool, and differ: see [`nf::Pooled::allocation_events`]. They are no
+    /// difference.
+    pub allocation_events: Vec<AllocationEvent>,
     /// What must hold between the flows of a function and does not, in either run.
     pub broken: Vec<Broken>,
     /// Per function: name, and under `single` and the other strategy a hash of its live flows, of when
@@ -68,6 +71,7 @@ impl Verified {
             first: None,
             shared: Vec::new(),
             allocated: Vec::new(),
+            allocation_events: Vec::new(),
             broken: Vec::new(),
             digests: Vec::new(),
             filled: Vec::new(),
@@ -119,6 +123,19 @@ pub struct SharedCheck {
     pub behind: Option<String>,
     /// Why that does not hold, if so.
     pub failure: Option<String>,
+}
+
+/// How often an event was counted that depends on what was taken from a pool.
+#[derive(Debug)]
+pub struct AllocationEvent {
+    /// What the chain calls the function.
+    pub function: String,
+    /// Its name in [`nf::About::events`].
+    pub event: &'static str,
+    /// How often under `single`.
+    pub single: u64,
+    /// How often under the other strategy.
+    pub other: u64,
 }
 
 /// Flows that cannot be at the same time: see [`nf::Guarantees::invariant`].

@@ -1,8 +1,8 @@
 //! What was found, for the terminal.
 
 use engine::report::{ChangesReport, HistoryReport, MovesReport, ReloadReport, hex};
-use engine::strategies::SCR;
-use engine::{Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
+use engine::strategies::States;
+use engine::{AllocationEvent, Broken, Chain, HistoryCheck, Mismatch, Plan, SharedCheck, Verified};
 
 use super::words::{describe, promise};
 use crate::output::{count, plural, table};
@@ -70,6 +70,7 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
     text += &order(plan, verified);
     text += &verified.history.as_ref().map(history).unwrap_or_default();
     text += &full(plan, verified);
+    text += &allocation_events(strategy, verified);
     for oddity in verified.oddities.sentences() {
         text += &format!(" note: {oddity}\n");
     }
@@ -95,7 +96,7 @@ pub fn render(chain: &Chain, plan: &Plan, verified: &Verified) -> String {
 
 /// Tables that were full and pools that were empty: what that means for the comparison.
 fn full(plan: &Plan, verified: &Verified) -> String {
-    let is_replicated = plan.strategy == SCR;
+    let is_replicated = plan.states == States::Replicated;
     let note = |names: &[String], what: &str, help: &str| match names {
         [] => String::new(),
         // Each replica's table is full, and its pool empty, when the single core's is.
@@ -114,6 +115,19 @@ fn full(plan: &Plan, verified: &Verified) -> String {
             &ports,
             "each core has its share; give it more ports, or more addresses in `external`",
         )
+}
+
+/// Events that count what was taken from a pool, and differ.
+fn allocation_events(strategy: &str, verified: &Verified) -> String {
+    let note = |AllocationEvent { function, event, single, other }: &AllocationEvent| {
+        format!(
+            " note: {function} counted {event} {} under single and {} under {strategy}: it depends on the share of its pool \
+             that each core has, as allocation does\n",
+            plural(*single, "time"),
+            plural(*other, "time"),
+        )
+    };
+    verified.allocation_events.iter().map(note).collect()
 }
 
 /// What was checked of functions that are not compared packet by packet.
@@ -209,6 +223,7 @@ mod tests {
                 digests: Vec::new(),
                 shared: Vec::new(),
                 allocated: Vec::new(),
+                allocation_events: Vec::new(),
                 broken: Vec::new(),
                 filled: Vec::new(),
                 exhausted: Vec::new(),
