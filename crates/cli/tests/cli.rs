@@ -662,6 +662,16 @@ fn a_saved_comparison_is_rendered_again() {
 }
 
 #[test]
+fn a_saved_comparison_that_was_interrupted_is_rendered_as_such() {
+    let saved = fs::read_to_string(root().join(COMPARISON)).expect("the sample");
+    let saved = saved.replace("\"complete\": true", "\"complete\": false");
+    let file = Scratch::new("interrupted.json", saved.as_bytes());
+    let report = paceline(&["bench", "report", file.path()]);
+    assert_eq!(report.status.code(), Some(130), "{}", stderr(&report));
+    assert!(stdout(&report).contains("INTERRUPTED, this is what was measured so far"), "{}", stdout(&report));
+}
+
+#[test]
 fn what_is_not_a_comparison_is_refused() {
     let saved = fs::read_to_string(root().join(COMPARISON)).expect("the sample");
     let cases = [

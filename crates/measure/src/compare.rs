@@ -83,6 +83,7 @@ pub fn compare(
         series: Vec::new(),
         refused: Vec::new(),
         findings: Vec::new(),
+        complete: true,
     };
     for strategy in &contest.strategies {
         let mut points = Vec::new();
@@ -104,6 +105,7 @@ pub fn compare(
         }
         comparison.series.push(Series { strategy: strategy.name().to_owned(), points });
     }
+    comparison.complete = !stop.load(Ordering::Relaxed);
     draw_conclusions(&mut comparison);
     Ok(comparison)
 }
@@ -243,4 +245,53 @@ fn top_entry_share(packets: &Packets) -> f64 {
     let mut counts = vec![0u64; INDIRECTION_SIZES[INDIRECTION_SIZES.len() - 1]];
     (0..packets.len()).for_each(|index| counts[usize::from(packets.entry(index))] += 1);
     share(counts.into_iter().max().unwrap_or(0), packets.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::{chain, trace};
+    use crate::search::Limits;
+
+    /// On one and two virtual cores, and stopped after so many points.
+    fn compared(stop_after: usize) -> Comparison {
+        let contest = Contest {
+            strategies: vec![SINGLE, RSS],
+            cores: vec![1, 2],
+            prefers_virtual: true,
+            indirection_entries: 128,
+            rebalancing: None,
+            descriptors: 256,
+            is_shaped: false,
+            dispatch_ns: 0,
+            history: None,
+            question: Question {
+                limits: Limits::default(),
+                searches: 1,
+                packets: 2_000,
+                latency_loads: Vec::new(),
+            },
+        };
+        let labels = Labels {
+            paceline: String::new(),
+            command: String::new(),
+            machine: String::new(),
+            source: String::new(),
+        };
+        let (stop, mut points) = (AtomicBool::new(false), 0);
+        let trace = trace("uniform:packets=2000,flows=100,sizes=fixed:60");
+        compare(&chain("heavy-hitters"), &trace, &contest, labels, &stop, &mut |_, _| {
+            points += 1;
+            stop.store(points == stop_after, Ordering::Relaxed);
+        })
+        .expect("it is compared")
+    }
+
+    #[test]
+    fn a_comparison_that_was_stopped_is_not_complete() {
+        let whole = compared(usize::MAX);
+        assert!(whole.complete && whole.points().count() == 3, "{whole:?}");
+        let stopped = compared(2);
+        assert!(!stopped.complete && stopped.points().count() == 2, "{stopped:?}");
+    }
 }

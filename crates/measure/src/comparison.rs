@@ -31,6 +31,14 @@ pub struct Comparison {
     pub refused: Vec<Refused>,
     /// What the figures say, in whole sentences.
     pub findings: Vec<String>,
+    /// Whether all that was asked for was done; not so after an interruption: points are missing then, and the last one may
+    /// be of fewer searches. A file of an older version does not say, and is taken for complete.
+    #[serde(default = "complete")]
+    pub complete: bool,
+}
+
+fn complete() -> bool {
+    true
 }
 
 impl Comparison {

@@ -19,6 +19,12 @@ const WIDE: f64 = 20.0;
 /// The least that a logarithmic axis shows.
 const LOG_MIN: f64 = 1e-3;
 
+/// Width of a character of a tick or a title: of a digit, which is as wide as most letters or wider.
+const CHAR_WIDTH: f64 = 6.8;
+
+/// From a tick's text to its axis.
+const TICK_GAP: f64 = 6.0;
+
 /// Room that a label at the end of a line needs, from line to line.
 const LABEL_HEIGHT: f64 = 14.0;
 
@@ -156,9 +162,11 @@ struct Label {
 }
 
 impl Plot {
-    /// `summary` says in words what the chart shows, for those who do not see it.
+    /// `summary` says in words what the chart shows, for those who do not see it. At the left there is more room than
+    /// `margins` have where the ticks of the axis need it.
     pub fn new(summary: &str, height: f64, margins: Margins, x: &Axis, y: &Axis) -> Plot {
-        let (left, right) = (margins.left, WIDTH - margins.right);
+        let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
+        let (left, right) = (margins.left.max(widest + TICK_GAP), WIDTH - margins.right);
         let (top, bottom) = (margins.top, height - margins.bottom);
         let x_scale = x.scale(left, right);
         let y_scale = y.scale(bottom, top);
@@ -166,20 +174,22 @@ impl Plot {
         for (value, text) in &y.ticks {
             let at = y_scale.at(*value);
             drawing = drawing.child(line((left, at), (right, at), "grid"));
-            drawing = drawing.child(label((left - 6.0, at + 4.0), "end", "tick", text));
+            drawing = drawing.child(label((left - TICK_GAP, at + 4.0), "end", "tick", text));
         }
         let mut last = f64::NEG_INFINITY;
         for (value, text) in &x.ticks {
             let at = x_scale.at(*value);
             drawing = drawing.child(line((at, bottom), (at, bottom + 4.0), "axis"));
-            let half = text.chars().count() as f64 * 3.6;
-            if at - half > last + 4.0 {
-                drawing = drawing.child(label((at, bottom + 17.0), "middle", "tick", text));
-                last = at + half;
+            let half = text_width(text) / 2.0;
+            let middle = at.min(WIDTH - half).max(half);
+            if middle - half > last + 4.0 {
+                drawing = drawing.child(label((middle, bottom + 17.0), "middle", "tick", text));
+                last = middle + half;
             }
         }
         drawing = drawing.child(line((left, bottom), (right, bottom), "axis"));
-        drawing = drawing.child(label((left - 6.0, 12.0), "start", "title", &y.title));
+        let begin = (left - TICK_GAP).min(WIDTH - text_width(&y.title)).max(0.0);
+        drawing = drawing.child(label((begin, 12.0), "start", "title", &y.title));
         drawing = drawing.child(label(((left + right) / 2.0, height - 5.0), "middle", "title", &x.title));
         Plot { x: x_scale, y: y_scale, drawing, labels: Vec::new(), named: Vec::new(), top, bottom }
     }
@@ -219,6 +229,11 @@ impl Plot {
         }
         self.drawing
     }
+}
+
+/// How wide a tick or a title is at most.
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * CHAR_WIDTH
 }
 
 /// Heights near the given ones, far enough from one another to be read, as far as there is room.

@@ -35,7 +35,7 @@ pub(crate) fn trace(model: &str) -> Trace {
     trace
 }
 
-pub(super) fn chain(function: &str) -> Chain {
+pub(crate) fn chain(function: &str) -> Chain {
     let text = format!("name = \"test\"\n[[function]]\nuse = \"{function}\"\nflows = 4096\n");
     Chain::parse("test.toml", &text, &Registry::stock()).expect("a chain")
 }

@@ -45,6 +45,7 @@ fn comparison(key_share: f64, top_entry_share: f64, series: Vec<(&str, Vec<Point
         series: series.collect(),
         refused: Vec::new(),
         findings: Vec::new(),
+        complete: true,
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use clap::Args;
 use engine::Registry;
@@ -11,10 +10,10 @@ use engine::strategies::{Strategy, steady};
 use measure::{Contest, Point};
 use strategy::Rebalancing;
 
-use super::comparison::{render_csv, render_html, render_text};
+use super::comparison::{exit_code, render_csv, render_html, render_text};
 use super::load::{LoadArgs, Shares, shares};
 use crate::args::{CardArgs, ReplayArgs, StrategyArg, number};
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::Failure;
 use crate::machine::labels;
 use crate::output::{Reports, json};
 use crate::progress::interruptible;
@@ -70,21 +69,20 @@ pub fn command(args: &BenchCompareArgs, registry: &Registry) -> Result<ExitCode,
         &mut tell,
     )
     .map_err(Failure::usage)?;
-    let is_interrupted = progress.stop.load(Ordering::Relaxed);
     if comparison.series.iter().all(|series| series.points.is_empty()) {
         let reason = comparison.refused.first().map(|refused| {
             format!("{}\n`paceline plan` says which strategies can run the chain.", refused.reason)
         });
-        return match is_interrupted {
-            true => Ok(ExitCode::from(INTERRUPTED)),
-            false => Err(Failure::usage(reason.unwrap_or_else(|| "nothing to compare".to_owned()))),
-        };
+        return Err(match comparison.complete {
+            true => Failure::usage(reason.unwrap_or_else(|| "nothing to compare".to_owned())),
+            false => Failure::Interrupted,
+        });
     }
     let json = json(&comparison)?;
     let contents: [&dyn Fn() -> String; 3] =
         [&|| render_html(&comparison), &|| json.clone(), &|| render_csv(&comparison)];
     reports.write_documents(&contents, &render_text(&comparison))?;
-    Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(exit_code(&comparison))
 }
 
 fn contest(args: &BenchCompareArgs) -> Result<Contest, Failure> {

@@ -9,7 +9,7 @@ use clap::Args;
 use engine::Registry;
 use measure::{Comparison, Point};
 
-use super::comparison::{render_csv, render_html, render_text};
+use super::comparison::{exit_code, render_csv, render_html, render_text};
 use crate::failure::Failure;
 use crate::output::Reports;
 
@@ -42,7 +42,7 @@ pub fn command(args: &BenchReportArgs, _: &Registry) -> Result<ExitCode, Failure
     let comparison = read(&args.comparison)?;
     let text = render_text(&comparison);
     reports.write_documents(&[&|| render_html(&comparison), &|| render_csv(&comparison)], &text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(&comparison))
 }
 
 fn read(path: &Path) -> Result<Comparison, Failure> {

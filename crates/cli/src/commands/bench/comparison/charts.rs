@@ -63,8 +63,11 @@ fn draw_ideal(plot: &mut Plot, ideal: f64, most_cores: f64, top_mpps: f64) {
 fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_cores: usize) {
     let place = |plot: &Plot, point: &Point, mpps| (plot.x.at(point.cores as f64) + aside, plot.y.at(mpps));
     let class = style_class(style);
-    let way: Vec<_> = series.points.iter().map(|point| place(plot, point, point.mpps)).collect();
-    plot.draw(polyline(&way, &format!("series {class}")));
+    // Figures of two clocks are not compared, so that no line leads from one to the other.
+    for of_clock in series.points.chunk_by(|a, b| a.clock == b.clock) {
+        let way: Vec<_> = of_clock.iter().map(|point| place(plot, point, point.mpps)).collect();
+        plot.draw(polyline(&way, &format!("series {class}")));
+    }
     for point in &series.points {
         let (low, high) = spread_mpps(point);
         let (low, high) = (place(plot, point, low), place(plot, point, high));
@@ -83,12 +86,12 @@ fn draw_series(plot: &mut Plot, style: usize, series: &Series, aside: f64, most_
         let shape = marker(place(plot, point, point.mpps), style, point.clock == Clock::Measured);
         plot.draw(with_tip(shape, &tip));
     }
-    if let Some((end, last)) = way.last().zip(series.points.last()) {
-        let name = shorten(&series.strategy, NAME_CHARS);
+    if let Some(last) = series.points.last() {
+        let (end, name) = (place(plot, last, last.mpps), shorten(&series.strategy, NAME_CHARS));
         if last.cores == most_cores {
             plot.name_end(end.1, name, class);
         } else {
-            plot.name_within(*end, &name, &class);
+            plot.name_within(end, &name, &class);
         }
     }
 }

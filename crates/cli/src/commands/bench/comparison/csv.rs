@@ -12,8 +12,9 @@ type Of<'a> = (&'a Comparison, &'a str, &'a Point);
 type Column = (&'static str, fn(Of<'_>) -> String);
 
 /// All columns. They are added at the end, never renamed or removed. Those of latency are
-/// of the highest load at which it was taken; the last says why the rate is not to be relied on.
-const COLUMNS: [Column; 24] = [
+/// of the highest load at which it was taken; `notes` says why the rate is not to be relied on,
+/// and `complete` whether the comparison ended by itself.
+const COLUMNS: [Column; 25] = [
     ("chain", |(comparison, ..)| comparison.chain.clone()),
     ("trace", |(comparison, ..)| comparison.trace.source.clone()),
     ("trace_digest", |(comparison, ..)| comparison.trace.digest.clone()),
@@ -38,6 +39,7 @@ const COLUMNS: [Column; 24] = [
     ("latency_p999_us", |(.., point)| latency(point, |latency| latency.p999_us)),
     ("latency_max_us", |(.., point)| latency(point, |latency| latency.max_us)),
     ("notes", |(.., point)| point.notes.join("; ")),
+    ("complete", |(comparison, ..)| comparison.complete.to_string()),
 ];
 
 /// A header and one row per point; cells for which there is nothing are empty.

@@ -4,6 +4,9 @@ use measure::{Comparison, Point};
 
 use crate::page::numbers::decimal;
 
+/// What every form says of a comparison that ended early.
+pub const SO_FAR: &str = "this is what was measured so far; what is missing was not measured";
+
 /// The point of `single` by which scaling is measured: on the clock of the points with the most cores, since rates of
 /// different clocks are not compared.
 pub fn single(comparison: &Comparison) -> Option<&Point> {

@@ -3,7 +3,7 @@
 use measure::{Clock, Comparison, Point, SequencerLoad, Series, TraceSummary};
 
 use super::charts::{self, LatencyOf};
-use super::figures::{limit, rate, ratio, single, spread};
+use super::figures::{SO_FAR, limit, rate, ratio, single, spread};
 use crate::output::{count, plural, plural_of};
 use crate::page::markup::{Element, element};
 use crate::page::numbers::{decimal, percent};
@@ -21,8 +21,8 @@ pub fn render_html(comparison: &Comparison) -> String {
     page(&title, &comparison.paceline, body)
 }
 
-/// A page with the rates of several comparisons, each under its name.
-pub fn render_gallery(title: &str, comparisons: &[(String, &Comparison)]) -> String {
+/// A page with the rates of several comparisons, each under its name; not `complete` if there should be more.
+pub fn render_gallery(title: &str, comparisons: &[(String, &Comparison)], complete: bool) -> String {
     let paceline = comparisons.first().map_or("", |(_, comparison)| comparison.paceline.as_str());
     let of = |(name, comparison): &(String, &Comparison)| {
         throughput(comparison, name).child(findings(comparison)).children(refused(comparison))
@@ -30,18 +30,26 @@ pub fn render_gallery(title: &str, comparisons: &[(String, &Comparison)]) -> Str
     let machine = comparisons.first().map(|(_, comparison)| {
         paragraph("lead", &format!("{}, on {}", comparison.command, comparison.machine))
     });
-    let header = element("header").child(element("h1").text(title)).children(machine);
+    let header =
+        element("header").child(element("h1").text(title)).children(machine).children(interrupted(complete));
     let main = element("main").children(comparisons.iter().map(of));
     page(title, paceline, element("body").child(charts::patterns()).child(header).child(main))
 }
 
 fn title_of(comparison: &Comparison) -> Vec<Element> {
     let trace = &comparison.trace;
-    vec![
+    let mut title = vec![
         element("h1").text(&comparison.chain),
         paragraph("lead", &comparison.functions.join(" → ")),
         paragraph("lead", &format!("over {}: {}", trace.source, size(trace))),
-    ]
+    ];
+    title.extend(interrupted(comparison.complete));
+    title
+}
+
+/// Says so where it ended early.
+fn interrupted(complete: bool) -> Option<Element> {
+    (!complete).then(|| paragraph("lead", &format!("Interrupted: {SO_FAR}.")))
 }
 
 fn size(trace: &TraceSummary) -> String {

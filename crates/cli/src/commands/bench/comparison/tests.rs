@@ -104,8 +104,11 @@ fn the_page_is_well_formed_and_carries_its_data() {
 #[test]
 fn a_gallery_has_a_chart_for_each() {
     let sample = sample();
-    let html =
-        render_gallery("<Figures>", &[("first & last".to_owned(), &sample), ("second".to_owned(), &sample)]);
+    let html = render_gallery(
+        "<Figures>",
+        &[("first & last".to_owned(), &sample), ("second".to_owned(), &sample)],
+        true,
+    );
     let page = parse(&html);
     let headings: Vec<_> = named(&page, "h2").map(text_of).collect();
     assert!(
@@ -115,7 +118,7 @@ fn a_gallery_has_a_chart_for_each() {
     assert_eq!(named(&page, "svg").filter(|svg| svg.attribute("role") == Some("img")).count(), 2);
     assert_eq!(named(&page, "h1").map(text_of).collect::<Vec<_>>(), ["<Figures>"]);
     assert!(fetches(&html).is_empty());
-    parse(&render_gallery("none", &[]));
+    parse(&render_gallery("none", &[], true));
 }
 
 /// What would make a browser fetch something.
@@ -300,6 +303,90 @@ fn one_flow_on_one_core_is_drawn() {
     assert!(html.contains("1 flow,") && named(&parse(&html), "polygon").count() > 0);
 }
 
+#[test]
+fn what_ended_early_says_so_in_each_form() {
+    let forms = |comparison: &Comparison| {
+        let gallery = render_gallery("figures", &[], comparison.complete);
+        let text = render_text(comparison).split_whitespace().collect::<Vec<_>>().join(" ");
+        [render_html(comparison), gallery, text]
+    };
+    let said = "Interrupted: this is what was measured so far";
+    let is_said =
+        |form: &String| form.contains(said) || form.contains("INTERRUPTED, this is what was measured");
+    let mut comparison = sample();
+    assert!(!forms(&comparison).iter().any(is_said));
+    comparison.complete = false;
+    for form in forms(&comparison) {
+        assert!(is_said(&form), "{form}");
+    }
+    assert!(render_html(&comparison).contains("\"complete\":false"), "nor is it lost in the page's data");
+    let records = records(&render_csv(&comparison));
+    assert!(records[0][24] == "complete" && records[1..].iter().all(|record| record[24] == "false"));
+    // A file of an older version.
+    let older = SAMPLE.replace(",\n \"complete\": true", "");
+    assert!(!older.contains("complete") && serde_json::from_str::<Comparison>(&older).expect("one").complete);
+}
+
+/// The points of each line of a style in the chart of rates, the page's first.
+fn lines_of(html: &str, style: usize) -> Vec<usize> {
+    let page = parse(html);
+    let chart = named(&page, "svg").find(|svg| svg.attribute("role") == Some("img")).expect("a chart");
+    let class = format!("series s{style}");
+    let lines = chart.descendants().filter(|node| node.attribute("class") == Some(&class));
+    lines.map(|line| line.attribute("points").expect("points").split(' ').count()).collect()
+}
+
+#[test]
+fn no_line_joins_points_of_two_clocks() {
+    let mut comparison = sample();
+    let series = comparison.series.iter().position(|series| series.strategy == "rsspp").expect("a series");
+    let clocks = |clocks: [Clock; 4]| {
+        let mut comparison = comparison.clone();
+        let mut points = comparison.series[series].points.iter().cycle().cloned();
+        let point = |(i, clock)| Point { cores: 1 << i, clock, ..points.next().expect("a point") };
+        comparison.series[series].points = clocks.into_iter().enumerate().map(point).collect();
+        lines_of(&render_html(&comparison), series)
+    };
+    use Clock::{Measured, Virtual};
+    assert_eq!(clocks([Measured; 4]), [4]);
+    assert_eq!(clocks([Measured, Measured, Virtual, Virtual]), [2, 2]);
+    assert_eq!(clocks([Measured, Virtual, Measured, Virtual]), [1, 1, 1, 1]);
+    comparison.series.truncate(series + 1);
+    assert!(lines_of(&render_html(&comparison), series).iter().sum::<usize>() > 2);
+}
+
+/// Where a text of a chart begins and ends, by the width of its digits.
+fn ends(text: Node) -> (f64, f64) {
+    let at: f64 = text.attribute("x").and_then(|x| x.parse().ok()).expect("a place");
+    let width = text_of(text).chars().count() as f64 * 6.4;
+    match text.attribute("text-anchor") {
+        Some("end") => (at - width, at),
+        Some("middle") => (at - width / 2.0, at + width / 2.0),
+        _ => (at, at + width),
+    }
+}
+
+/// Also where figures are long.
+#[test]
+fn ticks_and_titles_are_within_their_chart() {
+    for mpps in [1e-7, 0.5, 1_234.0, 123_456_789.0] {
+        let mut comparison = sample();
+        for point in comparison.series.iter_mut().flat_map(|series| &mut series.points) {
+            (point.mpps, point.found_mpps) = (mpps, vec![mpps]);
+            point.latency.iter_mut().for_each(|at| at.p99_us *= mpps);
+        }
+        let html = render_html(&comparison);
+        let page = parse(&html);
+        let is_scale = |text: &Node| matches!(text.attribute("class"), Some("tick" | "title"));
+        let texts: Vec<Node> = named(&page, "text").filter(is_scale).collect();
+        assert!(texts.len() > 30);
+        for text in texts {
+            let (begin, end) = ends(text);
+            assert!(begin >= 0.0 && end <= 400.0, "{mpps}: {} from {begin} to {end}", text_of(text));
+        }
+    }
+}
+
 fn any_f64() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => 0.0..100.0_f64,
@@ -379,6 +466,7 @@ prop_compose! {
             functions,
             descriptors: searches,
             refused: refused.collect(),
+            complete: searches % 2 == 0,
         }
     }
 }

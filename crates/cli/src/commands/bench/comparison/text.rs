@@ -2,7 +2,7 @@
 
 use measure::{Comparison, Point, Series};
 
-use super::figures::{limit, rate, ratio, spread};
+use super::figures::{SO_FAR, limit, rate, ratio, spread};
 use crate::output::{count, heading, item, plural, plural_of, printable, table, wrapped};
 use crate::page::numbers::{percent, shorten};
 
@@ -12,6 +12,9 @@ const NAME_CHARS: usize = 11;
 /// A table of the rates, the findings, what was refused, and where it was measured.
 pub fn render_text(comparison: &Comparison) -> String {
     let mut text = title(comparison);
+    if !comparison.complete {
+        text += &format!("INTERRUPTED, {SO_FAR}\n");
+    }
     let rows: Vec<_> = comparison.series.iter().flat_map(|series| rows(comparison, series)).collect();
     if rows.is_empty() {
         text += &heading("Nothing was measured.");

@@ -47,6 +47,14 @@ pub struct Chart {
     pub history: Vec<HistoryCost>,
 }
 
+impl Chart {
+    /// Takes the series of another chart into this one.
+    pub fn add(&mut self, other: Chart) {
+        self.comparison.complete &= other.comparison.complete;
+        self.comparison.series.extend(other.comparison.series);
+    }
+}
+
 /// What a link of 100 Gbit/s would let through if packets brought their history over it. Computed, not measured.
 #[derive(Serialize, JsonSchema)]
 pub struct LinkPoint {
