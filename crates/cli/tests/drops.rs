@@ -239,3 +239,61 @@ fn a_full_disk_takes_no_report() {
         fs::remove_file(&other).expect("the healthy one is whole");
     }
 }
+
+/// The arguments of a command line; what is between `'` is one.
+fn arguments(line: &str) -> Vec<&str> {
+    let pieces = line.split('\'').enumerate();
+    pieces
+        .flat_map(|(i, piece)| if i % 2 == 1 { vec![piece] } else { piece.split_whitespace().collect() })
+        .collect()
+}
+
+/// The lines of an example, cut where it has an ellipsis, that are not in the output in this order.
+fn missing<'a>(example: &'a str, output: &str) -> Vec<&'a str> {
+    let mut lines = output.lines();
+    let shown =
+        example.lines().map(|line| line.trim_end_matches("...")).filter(|line| !line.trim().is_empty());
+    shown
+        .filter(|shown| {
+            !lines.clone().any(|line| line.starts_with(shown)) || !lines.any(|line| line.starts_with(shown))
+        })
+        .collect()
+}
+
+/// The examples over captures in `docs/trace.md` are what the program prints.
+#[test]
+fn the_page_on_traces_shows_what_the_program_prints() {
+    let page = fs::read_to_string(root().join("docs/trace.md")).expect("the page");
+    let folder = Folder::new("trace-page");
+    let blocks = page.split("```console\n").skip(1).map(|block| block.split("```").next().expect("its end"));
+    let (mut traces, mut dropped) = (0, 0);
+    for block in blocks {
+        let Some((line, shown)) = block.strip_prefix("$ paceline ").and_then(|block| block.split_once('\n'))
+        else {
+            continue;
+        };
+        let mut args = arguments(line);
+        let file = folder.file("drops.pcapng");
+        if let Some(at) = args.iter().position(|arg| *arg == "drops.pcapng") {
+            args[at] = &file;
+            let output = paceline(&args);
+            let comments: Vec<String> = commented(&file).into_iter().map(|(comment, _)| comment).collect();
+            let of_page = shown.lines().filter_map(|line| line.split_once('\t')?.1.split_once('\t'));
+            let of_page: Vec<&str> = of_page.map(|(_, comment)| comment).collect();
+            assert_eq!(comments[..of_page.len()], of_page, "{line}");
+            let said = shown.lines().find(|line| line.contains("dropped packets written")).expect("how many");
+            assert!(stdout(&output).contains(said.split(" to ").next().expect("a number")), "{line}");
+            dropped += of_page.len();
+        } else if args.contains(&"--trace") && !shown.contains('×') {
+            let output = paceline(&args);
+            if !output.status.success() && stderr(&output).contains("libpcap") {
+                return eprintln!("skipped: no libpcap");
+            }
+            assert_eq!(missing(shown, &stdout(&output)), [""; 0], "{line}");
+            traces += 1;
+        }
+    }
+    assert!(traces >= 2 && dropped >= 2, "{traces} traces, {dropped} dropped packets");
+    assert_eq!(missing("a, ...\nd\nb", "a, 1\nb\nc"), ["d"]);
+    assert_eq!(missing("b\na", "a\nb"), ["a"]);
+}

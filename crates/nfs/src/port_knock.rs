@@ -33,7 +33,8 @@
 //! - An open source has all of its IP packets forwarded ("all further communication is permitted"),
 //!   where the paper's listing forwards TCP only.
 //! - With `guard = [22]` the rest of the server stays reachable: packets to other ports pass, and
-//!   are wrong knocks all the same, so a scan of all ports in order opens nothing.
+//!   are wrong knocks all the same. So a scan of all ports in order opens nothing, unless the sequence itself is a single
+//!   port, or ports that follow each other in the order of the scan.
 //! - With `other = "pass"` only the protocol is guarded: ICMP, say, passes from everyone.
 //! - A later fragment has no port: it is no knock, right or wrong. From a source that is not
 //!   open it is dropped if it is of the protocol; with `guard` it passes. It brings nothing in

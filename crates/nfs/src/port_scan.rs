@@ -24,8 +24,8 @@
 //!   on many hosts, but then a browser is not far from a scanner.
 //! - The *window* of a source begins with its first try, and the next one with the first try after its
 //!   end. So a source that tries at most `threshold_ports` in any interval as long as the window is
-//!   never a scanner, and one that tries more than twice as many in some such interval always is. Who
-//!   was quiet for a window has it begin with the scan, and is found at the threshold.
+//!   no scanner, and one that tries more than twice as many in some such interval is one: both by what is
+//!   estimated, see below. Who was quiet for a window has it begin with the scan, and is found at the threshold.
 //! - Once a source is a scanner its window goes on, and so do the tries counted, until `block_ms` after
 //!   the try that made it one; it then begins anew, as one never seen.
 //! - With `action = "drop"` all IP packets of a scanner are dropped, from that very try on.
@@ -42,6 +42,9 @@
 //! | ports | 20 | 100 | 256 | 500 | 1000 |
 //! |---|---|---|---|---|---|
 //! | standard error | 3.1 % | 3.2 % | 3.4 % | 3.7 % | 4.6 % |
+//!
+//! So a source may be taken for a scanner a little below the threshold, or not until a little above it. The soonest is one whose
+//! ports share no bit: with a threshold of 64 at its 61st port, with 20 at its 21st.
 //!
 //! Past that it grows fast, and all bits are set after some 3,490 ports; the report then says so. Who knows `seed` can choose ports
 //! that share bits.

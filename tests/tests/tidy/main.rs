@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use paceline_conformance::root;
 
+mod claims;
 mod contract;
 mod imports;
 mod unchanged;

@@ -120,6 +120,16 @@ fn with_guard_other_ports_pass_and_are_wrong_knocks_all_the_same() {
     }
 }
 
+/// As the module says: with guard or without, neither holds up a sequence of neighbours.
+#[test]
+fn a_scan_in_order_opens_a_sequence_of_ports_that_follow_each_other_alone() {
+    for (ports, opens) in [("[7000, 8000, 9000]", false), ("[7000, 7001, 7002]", true), ("[7000]", true)] {
+        let mut rig = rig(&format!("ports = {ports}\nguard = [22]"));
+        (1..=10_000).for_each(|port| _ = rig.packet(0, &knock(1, port)));
+        assert_eq!(rig.event("sources-opened") > 0, opens, "{ports}");
+    }
+}
+
 #[test]
 fn allowed_sources_need_not_knock_and_leave_no_trace() {
     let mut rig = rig("allow = [\"10.0.0.8/29\", \"2001:db8::7\"]");

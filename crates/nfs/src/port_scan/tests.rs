@@ -192,7 +192,7 @@ fn the_estimate_grows_with_each_bit_and_says_when_it_ends() {
     assert_eq!([0, 1, 2, 3, 100].map(ports_estimated), [0, 1, 2, 3, 111]);
     assert!((0..BITMAP_BITS).all(|bits| ports_estimated(bits) < ports_estimated(bits + 1)));
     assert_eq!(ports_text(BITMAP_BITS), "3490 or more");
-    for (threshold_ports, bits) in [(1, 2), (20, 21), (100, 92), (1000, 440)] {
+    for (threshold_ports, bits) in [(1, 2), (20, 21), (64, 61), (100, 92), (1000, 440)] {
         assert_eq!(bits_over(threshold_ports), bits, "{threshold_ports}");
     }
 }
