@@ -285,18 +285,18 @@ fn a_table_that_filled_up_is_named() {
     assert_eq!(verified.filled, ["heavy-hitters"]);
 }
 
-/// A SYN of each of these hosts, from an even port of an inside address to the same server.
-fn syns(hosts: impl Iterator<Item = u8>) -> Pcap {
-    let packet = |host: u8| {
+/// A SYN of each of these hosts of the inside, with its port, to the same server.
+fn syns(endpoints: &[(u8, u16)]) -> Pcap {
+    let packet = |(number, (host, port)): (usize, &(u8, u16))| {
         let builder = PacketBuilder::ethernet2([2; 6], [4; 6])
-            .ipv4([10, 0, 0, host], [198, 51, 100, 1], 64)
-            .tcp(32_768, 443, 1, 8_192)
+            .ipv4([10, 0, 0, *host], [198, 51, 100, 1], 64)
+            .tcp(*port, 443, 1, 8_192)
             .syn();
         let mut bytes = Vec::new();
         builder.write(&mut bytes, &[]).expect("writing to memory");
-        Packet { time_ns: 1_000_000 * u64::from(host), bytes }
+        Packet { time_ns: 1_000_000 * number as u64, bytes }
     };
-    pcap::of(&hosts.map(packet).collect::<Vec<_>>())
+    pcap::of(&endpoints.iter().enumerate().map(packet).collect::<Vec<_>>())
 }
 
 /// Each entry of the indirection table has a share of the ports, and some have none of the parity that a host asks for: the
@@ -304,29 +304,34 @@ fn syns(hosts: impl Iterator<Item = u8>) -> Pcap {
 /// difference, and it is named.
 #[test]
 fn a_port_of_the_other_parity_is_no_difference_and_is_named() {
-    for (ports, choice) in [("[40000, 40011]", "in-turn"), ("[50000, 50999]", "random")] {
+    // Hosts one by one, who meet shares without a port of their parity, and many at once, who use one up.
+    let one_by_one = (1..=60).map(|host| vec![(host, 58_473)]).collect();
+    let at_once = vec![(0..60).map(|i| (1 + i % 10, 32_768 + 2 * u16::from(i / 10))).collect()];
+    let cases: [(&str, &str, Vec<Vec<(u8, u16)>>); 2] =
+        [("[40000, 40011]", "in-turn", one_by_one), ("[50000, 50999]", "random", at_once)];
+    for (ports, choice, runs) in cases {
         let nat = format!(
             "[[function]]\nuse = \"nat\"\nexternal = [\"203.0.113.1\"]\nports = {ports}\nport_choice = \"{choice}\"\n"
         );
         let chain = chain(&nat, &Registry::stock());
-        let verified = |strategy, hosts: &mut dyn Iterator<Item = u8>| {
-            let (pcap, plan) = (syns(hosts), Plan::new(&chain, strategy, 4).expect("it runs"));
+        let verified = |strategy, endpoints: &[(u8, u16)]| {
+            let (pcap, plan) = (syns(endpoints), Plan::new(&chain, strategy, 4).expect("it runs"));
             verify(&chain, &plan, &|| Ok(pcap.open()), &Progress::default()).expect("it runs")
         };
-        let mut lost = 0;
-        for host in 1..=60 {
-            let verified = verified(RSSPP, &mut std::iter::once(host));
-            // An entry without any port drops, which is the note of an empty pool.
-            assert!(verified.holds() || verified.exhausted == ["nat"], "{choice}, {host}: {verified:#?}");
-            lost += verified.allocation_events.len();
+        let mut named = 0;
+        for endpoints in &runs {
+            let verified = verified(RSSPP, endpoints);
+            // A share without any port drops, and then the pool is named as an empty one.
+            assert!(verified.holds() || verified.exhausted == ["nat"], "{choice}: {verified:#?}");
+            for event in &verified.allocation_events {
+                let is_it = (&*event.function, event.event, event.single) == ("nat", "parity-lost", 0);
+                assert!(is_it && event.other > 0, "{choice}: {event:?}");
+                named += usize::from(verified.holds());
+            }
         }
-        assert!(lost > 0, "{choice}: each entry had an even port");
-        let all = verified(RSSPP, &mut (1..=60));
-        let [event] = &all.allocation_events[..] else { panic!("{choice}: {all:#?}") };
-        assert!(all.holds() || all.exhausted == ["nat"], "{choice}: {all:#?}");
-        assert!((&*event.function, event.event) == ("nat", "parity-lost") && event.single != event.other);
+        assert!(named > 0, "{choice}: each share had a port of the parity");
         // Each replica gives out what one core does, so that all is compared.
-        let replicas = verified(SCR, &mut (1..=60));
+        let replicas = verified(SCR, &runs.concat());
         assert!(replicas.holds() && replicas.allocation_events.is_empty(), "{choice}: {replicas:#?}");
     }
 }
@@ -346,8 +351,8 @@ fn flows_that_leave_a_backend_are_as_many_as_turns_gave_it() {
     let after = balancer("{ address = \"10.9.0.1\" }, { address = \"10.9.0.2\" }");
     let mut uneven = 0;
     for hosts in 3..12 {
-        let (once, again) = (1..=hosts, 1..=hosts);
-        let pcap = syns(once.chain(again));
+        let once: Vec<(u8, u16)> = (1..=hosts).map(|host| (host, 32_768)).collect();
+        let pcap = syns(&[&once[..], &once].concat());
         let plan = |chain| Plan::new(chain, RSS, 3).expect("it runs");
         let reload = Reload { after: u64::from(hosts), chain: after.clone(), plan: plan(&after) };
         let open = || Ok(pcap.open());

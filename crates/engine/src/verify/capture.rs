@@ -193,7 +193,7 @@ fn verify_beside(
     let own = (0..chain.functions.len()).filter(|index| !followed.contains(index) && !stopped);
     let left_out = |index| allocation_events(chain, plan, index);
     let differing = own.clone().flat_map(|index| differing(chain, index, left_out(index), &single, &other));
-    let digests = own.clone().map(|index| digests(chain, index, left_out(index), &single, &other));
+    let digests = own.map(|index| digests(chain, index, left_out(index), &single, &other));
     let shared = followed.iter().filter(|_| !stopped);
     let verified = Verified {
         packets: other.packets,

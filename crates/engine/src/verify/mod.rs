@@ -19,4 +19,6 @@ mod verified;
 
 pub use capture::{Beside, verify, verify_reloading};
 pub use outside::verify_external;
-pub use verified::{AllocationEvent, Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError};
+pub use verified::{
+    AllocationEvent, Answer, Broken, HistoryCheck, Mismatch, SharedCheck, Verified, VerifyError,
+};

@@ -343,7 +343,7 @@ fn no_line_joins_points_of_two_clocks() {
     let clocks = |clocks: [Clock; 4]| {
         let mut comparison = comparison.clone();
         let mut points = comparison.series[series].points.iter().cycle().cloned();
-        let point = |(i, clock)| Point { cores: 1 << i, clock, ..points.next().expect("a point") };
+        let point = |(i, clock)| Point { cores: 1_usize << i, clock, ..points.next().expect("a point") };
         comparison.series[series].points = clocks.into_iter().enumerate().map(point).collect();
         lines_of(&render_html(&comparison), series)
     };
