@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use etherparse::PacketBuilder;
+use etherparse::{Icmpv4Type, PacketBuilder};
 
 use crate::Packet;
 use crate::draw::Draw;
@@ -64,8 +64,26 @@ pub fn packet(
     Packet { time_ns, bytes }
 }
 
+/// An ICMP error of a router or host `from`, about a packet that the one end sent to the other and that needs
+/// fragmentation (RFC 792, RFC 1191).
+pub fn icmp_error(
+    time_ns: u64,
+    from: Ipv4Addr,
+    sender: (Ipv4Addr, u16),
+    receiver: (Ipv4Addr, u16),
+    is_udp: bool,
+) -> Packet {
+    let quoted = packet(time_ns, sender, receiver, (!is_udp).then_some(0x10), 8, 0);
+    let kind = Icmpv4Type::Unknown { type_u8: 3, code_u8: 4, bytes5to8: [0, 0, 5, 220] };
+    let builder =
+        PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from.octets(), sender.0.octets(), 64).icmpv4(kind);
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &quoted.bytes[14..14 + 28]).expect("memory");
+    Packet { time_ns, bytes }
+}
+
 /// What a gateway gets of `flows` connections and some strangers: answers come for the gateway's address and the
-/// inside host's own port. Some packets stay on their side, and some go to the gateway's address from inside.
+/// inside host's own port, and errors about what it sent. Some packets stay on their side, and some go to the gateway's address from inside.
 pub fn traffic(seed: u64, flows: u64, count: usize) -> Vec<Packet> {
     let mut draw = Draw::new(seed);
     let mut now_ns = 1_000_000_000;
@@ -84,7 +102,13 @@ pub fn traffic(seed: u64, flows: u64, count: usize) -> Vec<Packet> {
         let is_udp = flow % 7 == 3;
         let flags = [0x02, 0x12, 0x10, 0x10, 0x10, 0x18, 0x10, 0x10, 0x11, 0x14][below(10) as usize];
         let (seq, payload) = (below(2_000) as u32, below(300) as usize);
-        let (src, dst) = match below(40) {
+        let kind = below(40);
+        if let 6..9 = kind {
+            // A router on the way, one inside, and the server itself.
+            let from = [Ipv4Addr::new(198, 51, 100, 254), Ipv4Addr::new(10, 0, 0, 254), server.0];
+            return icmp_error(now_ns, from[kind as usize - 6], gate, server, is_udp);
+        }
+        let (src, dst) = match kind {
             0 => (stranger, gate),
             1 => (stranger, inside),
             2 => (inside, (Ipv4Addr::new(10, 0, 0, 9), 80)),

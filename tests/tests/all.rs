@@ -66,6 +66,8 @@ mod shared_time;
 mod simulation;
 #[path = "small_tables.rs"]
 mod small_tables;
+#[path = "strangers.rs"]
+mod strangers;
 #[path = "own_strategy.rs"]
 mod strategy_from_outside;
 #[path = "sweep.rs"]

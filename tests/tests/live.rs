@@ -10,9 +10,9 @@ use engine::strategies::{AUTO, Candidates, RSS, RSSPP, SCR, SCR_TURNS, SHARED, S
 use engine::{Chain, Egress, Plan, Progress, Seen, guests, replay_capture, run_live};
 use io::capture::CaptureReader;
 use io::{Closed, Fate, Foreign, Frame, Pool, Port, Received};
-use paceline_conformance::example;
-use paceline_conformance::pcap::Pcap;
+use paceline_conformance::pcap::{Pcap, of};
 use paceline_conformance::stock::{beginnings, generated, small};
+use paceline_conformance::{example, tcp};
 use strategy::{Every, Rebalancing};
 
 /// What became of a packet, and its bytes as it left.
@@ -117,6 +117,10 @@ fn live_through(
 
 /// The same with the capture replayed through one core.
 fn expected(chain: &Chain, capture: &Pcap) -> Left {
+    replayed(&chain.on_interfaces(), capture)
+}
+
+fn replayed(chain: &Chain, capture: &Pcap) -> Left {
     let plan = Plan::new(chain, SINGLE, 1).expect("a plan");
     let mut left = Vec::new();
     let mut see = |seen: &Seen<'_>| {
@@ -125,6 +129,50 @@ fn expected(chain: &Chain, capture: &Pcap) -> Left {
     };
     replay_capture(chain, &plan, capture.open(), &Progress::default(), &mut see).expect("it runs");
     left
+}
+
+/// `gaps = "auto"` of the tracker: what is missing of a capture was missed; on interfaces it was never sent, and who says
+/// otherwise may be forging both ends.
+#[test]
+fn the_tracker_is_strict_on_interfaces() {
+    let packets = {
+        let segment = |to_server: bool, flags, seq: u32, ack: u32, payload| {
+            let (hosts, ports) = if to_server { ((1, 2), (4_000, 80)) } else { ((2, 1), (80, 4_000)) };
+            let mut packet = tcp(1_000_000_000, hosts.0, hosts.1, ports, flags, seq, payload);
+            packet.bytes[14 + 20 + 8..][..4].copy_from_slice(&ack.to_be_bytes());
+            packet
+        };
+        [
+            segment(true, 0x02, 100, 0, 0),
+            segment(false, 0x12, 300, 101, 0),
+            segment(true, 0x10, 101, 301, 0),
+            segment(true, 0x10, 101, 301, 500),
+            // 1,400 bytes more, of which nobody here knows.
+            segment(false, 0x10, 301, 2_001, 100),
+            segment(true, 0x10, 2_001, 401, 0),
+            segment(false, 0x10, 401, 2_001, 100),
+        ]
+    };
+    let capture = of(&packets);
+    let passed =
+        |left: Left| -> Vec<bool> { left.iter().map(|(_, fate, _)| *fate == Fate::Forward).collect() };
+    for (options, on_capture, on_interfaces) in
+        [("", true, false), ("gaps = \"strict\"", false, false), ("gaps = \"resync\"", true, true)]
+    {
+        let toml = format!("checksums = \"ignore\"\n[[function]]\nuse = \"conntrack\"\n{options}");
+        let chain = paceline_conformance::chain(&toml, &engine::Registry::stock());
+        let resumes = |resumes| [true, true, true, true, false, resumes, resumes];
+        assert_eq!(passed(replayed(&chain, &capture)), resumes(on_capture), "{options} on a capture");
+        for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (SCR, 2), (AUTO, 2)] {
+            let plan = Plan::new(&chain, strategy, cores).expect("a plan");
+            let (left, _) = live(&chain, &plan, &capture, None);
+            assert_eq!(passed(left), resumes(on_interfaces), "{options} live, {}", strategy.name());
+            // The chain that takes over is live, too.
+            let (left, _, told) = live_reloading(&chain, &plan, std::slice::from_ref(&chain), &capture);
+            assert!(told.len() < 2);
+            assert_eq!(passed(left), resumes(on_interfaces), "{options} reloaded, {}", strategy.name());
+        }
+    }
 }
 
 fn inputs() -> Vec<(String, Pcap)> {
@@ -290,11 +338,11 @@ fn chains_take_over_while_packets_come() {
                 .zip(&others)
                 .map(|(told, chain)| engine::Reload {
                     after: told.after,
-                    chain: Chain { checksums: engine::Checksums::Ignore, ..chain.clone() },
+                    chain: chain.on_interfaces(),
                     plan: Plan::new(chain, SINGLE, 1).expect("a plan"),
                 })
                 .collect();
-            let alone = Chain { checksums: engine::Checksums::Ignore, ..edge.clone() };
+            let alone = edge.on_interfaces();
             let mut expected = Left::new();
             let mut see = |seen: &Seen<'_>| {
                 expected.push((seen.stamp.seq, seen.fate, seen.bytes.to_vec()));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::report::RunReport;
 use engine::strategies::{ALL, DYSSECT, RSS, RSSPP, SCR, SCR_TURNS, SINGLE, Strategy};
 use engine::{
     Chain, Plan, Progress, Registry, Reload, Reloaded, RunOutcome, replay_reloading, verify_reloading,
@@ -360,4 +361,24 @@ fn planted_a_chain_that_comes_a_packet_late_is_found() {
     let (in_time, late) = (answers(1_000), answers(1_001));
     let differ: Vec<usize> = (0..in_time.len()).filter(|packet| in_time[*packet] != late[*packet]).collect();
     assert_eq!(differ, [1_000], "the very packet");
+}
+
+/// Decisions of the chain before are shown as what they were, and apart from those of now.
+#[test]
+fn connections_are_shown_by_the_rules_that_they_met() {
+    let list = |rule: &str| alone("access-list", &format!("rules = [\"{rule}\"]\ntcp_timeout_s = 999999"));
+    let (old, new) = (list("allow tcp from any to any"), list("allow any from any to any"));
+    let pcap = edge_capture();
+    for (strategy, cores) in [(SINGLE, 1), (RSS, 2), (SCR, 2), (DYSSECT, 2)] {
+        let (_, outcome) = run(&pcap, &[(0, &old), (1_500, &new)], strategy, cores).expect("it runs");
+        let plan = plan(&new, strategy, cores).expect("it runs");
+        let report = RunReport::new(&new, &plan, &outcome);
+        let rows = &report.functions[0].reports[0].rows;
+        let connections = |name: &str, text: &str| -> u64 {
+            let row = rows.iter().find(|row| row[0] == name && row[1] == text);
+            row.unwrap_or_else(|| panic!("{rows:?}"))[2].parse().expect("a number")
+        };
+        assert!(connections("1", "allow any from any to any") > 0, "{rows:?}");
+        assert!(connections("1 of an earlier chain file", "allow tcp from any to any") > 0, "{rows:?}");
+    }
 }

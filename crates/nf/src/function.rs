@@ -165,6 +165,13 @@ pub struct Extras<F: NetworkFunction> {
     pub reports: Reports<F>,
     /// What becomes of its flows when its options change while it runs.
     pub reload: Reload<F>,
+    /// The function as it is on interfaces, for one whose options leave something to where packets come from. `NONE`: as
+    /// it is on captures.
+    pub live: fn(&F) -> Option<F>,
+    /// Whether a packet lets a flow live longer that it finds. One that does not leaves the flow's deadline where it was;
+    /// a flow that it begins has its time-out. Not for functions with [`Extras::in_place`] or [`Extras::leap`], or whose
+    /// states cores share. `NONE`: every packet does.
+    pub refreshes: fn(&F::Meta) -> bool,
     /// Looks at the payload of a packet that [`NetworkFunction::step`] forwards, and gives the verdict
     /// instead; the payload is what the frame holds after the transport header, without link padding.
     /// It has no flow to change: replicas do not see each other's payloads.
@@ -248,6 +255,8 @@ impl<F: NetworkFunction> Extras<F> {
         guarantees: Guarantees::NONE,
         reports: Reports::NONE,
         reload: Reload::NONE,
+        live: |_| None,
+        refreshes: |_| true,
         inspect: None,
         prefetch: None,
         prefetch_from_flows: 0,
@@ -403,6 +412,10 @@ pub struct Reload<F> {
     ///
     /// An error says why not, as the end of `begins anew, because …`. `NONE`: they may not, since nobody says so.
     pub keeps_flows: fn(&F, &F) -> Result<(), &'static str>,
+    /// The function with the new options as it is where it goes on with flows of the old ones, for one that knows what the
+    /// old ones were: called with the new and the old, ahead of the first packet. It must not decide otherwise for that.
+    /// `NONE`: as its options have it.
+    pub following: fn(&F, &F) -> Option<F>,
     /// Whether the pool goes on, too, where flows do. Without it the function begins with the pool that it is set up
     /// with. `NONE`: it does.
     pub keeps_pool: fn(&F, &F) -> bool,
@@ -412,11 +425,13 @@ impl<F> Reload<F> {
     /// Flows go on where no option changes.
     pub const NONE: Self = Reload {
         keeps_flows: |_, _| Err("it does not say whether its flows fit other options"),
+        following: |_, _| None,
         keeps_pool: |_, _| true,
     };
 
     /// Any option may change: states say nothing of them.
-    pub const ANY: Self = Reload { keeps_flows: |_, _| Ok(()), keeps_pool: |_, _| true };
+    pub const ANY: Self =
+        Reload { keeps_flows: |_, _| Ok(()), following: |_, _| None, keeps_pool: |_, _| true };
 }
 
 /// Flows of `F` with their keys, in any order.

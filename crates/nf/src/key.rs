@@ -4,7 +4,7 @@
 use core::fmt::{self, Debug, Display};
 use core::hint::select_unpredictable;
 
-use wire::{Addr, Fields, Headers, IcmpPorts, protocol};
+use wire::{Addr, Fields, Headers, IcmpPorts, Marks, protocol};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::hash_bytes;
@@ -133,6 +133,9 @@ pub struct FiveTuple {
 }
 
 /// The 5-tuple with both directions as one: the lesser (address, port) comes first.
+///
+/// An ICMP error over IPv4 is of the connection whose packet it quotes, as an answer to that packet would be: see
+/// [`Connection::quoted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Connection {
@@ -222,23 +225,17 @@ impl FlowKey for FiveTuple {
 }
 
 impl FlowKey for Connection {
-    const SHARDING: Sharding = Sharding { fields: Fields::FIVE_TUPLE, symmetric: true };
+    const SHARDING: Sharding = Sharding {
+        fields: Fields::FIVE_TUPLE.union(Fields::TCP_SHAPE).union(Fields::MARKS).union(Fields::ACK),
+        symmetric: true,
+    };
 
     #[inline]
     fn of(headers: &Headers) -> Connection {
-        let Headers { src, dst, .. } = headers;
-        let Headers { src_port, dst_port, protocol, .. } = *headers;
-        let is_from_low = Connection::is_from_low(headers);
-        let ports = u32::from(src_port) << 16 | u32::from(dst_port);
-        let ports = select_unpredictable(is_from_low, ports, ports.rotate_left(16));
-        Connection {
-            low: either(is_from_low, *src, *dst),
-            high: either(is_from_low, *dst, *src),
-            low_port: (ports >> 16) as u16,
-            high_port: ports as u16,
-            protocol,
-            zero: [0; 3],
+        if headers.protocol == protocol::ICMP {
+            return Connection::of_icmp(headers);
         }
+        Connection::between(headers)
     }
 
     #[inline]
@@ -249,10 +246,12 @@ impl FlowKey for Connection {
 
     #[inline]
     fn short_of(headers: &Headers) -> Short {
-        let (Some(src), Some(dst)) = (headers.src.to_v4(), headers.dst.to_v4()) else {
-            return Connection::short_of_others(headers);
-        };
-        Connection::short_between([src, dst], headers)
+        match (headers.src.to_v4(), headers.dst.to_v4()) {
+            (Some(src), Some(dst)) if headers.protocol != protocol::ICMP => {
+                Connection::short_between([src, dst], headers)
+            }
+            _ => Connection::short_of_others(headers),
+        }
     }
 
     #[inline]
@@ -369,6 +368,43 @@ impl FiveTuple {
 }
 
 impl Connection {
+    /// An answer to the packet that an ICMP error over IPv4 quotes, as far as the key needs it, if the error is of that
+    /// packet's connection: where the quoted destination sent it, or a router outside, in a chain with an inside whose
+    /// packets are spread by their inside end ([`Marks::FROM_OUTSIDE`](wire::Marks::FROM_OUTSIDE)). Elsewhere an error
+    /// of a router may come to another core than the connection.
+    #[cold]
+    pub fn quoted(headers: &Headers) -> Option<Headers> {
+        let Some(IcmpPorts::Error { protocol, is_from_destination }) = headers.icmp_ports() else {
+            return None;
+        };
+        if !is_from_destination && !headers.marks.contains(Marks::FROM_OUTSIDE) {
+            return None;
+        }
+        Some(Headers { src: headers.quoted_destination()?, protocol, ..*headers })
+    }
+
+    #[cold]
+    fn of_icmp(headers: &Headers) -> Connection {
+        Connection::between(&Connection::quoted(headers).unwrap_or(*headers))
+    }
+
+    #[inline]
+    fn between(headers: &Headers) -> Connection {
+        let Headers { src, dst, .. } = headers;
+        let Headers { src_port, dst_port, protocol, .. } = *headers;
+        let is_from_low = Connection::is_from_low(headers);
+        let ports = u32::from(src_port) << 16 | u32::from(dst_port);
+        let ports = select_unpredictable(is_from_low, ports, ports.rotate_left(16));
+        Connection {
+            low: either(is_from_low, *src, *dst),
+            high: either(is_from_low, *dst, *src),
+            low_port: (ports >> 16) as u16,
+            high_port: ports as u16,
+            protocol,
+            zero: [0; 3],
+        }
+    }
+
     /// Of two IPv4 addresses, source and destination: each end is one number, and the ends are ordered as numbers. What
     /// stands for both is then one rotation of addresses and one of ports away from how the packet has them.
     #[inline]
@@ -448,9 +484,12 @@ impl Display for DstAddr {
     }
 }
 
-/// `udp 10.0.0.1:4000`
+/// `udp 10.0.0.1:4000`; `icmp of no endpoint, from 192.0.2.1` for what has [`SrcEndpoint::NO_PROTOCOL`].
 impl Display for SrcEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.protocol == SrcEndpoint::NO_PROTOCOL {
+            return write!(f, "icmp of no endpoint, from {}", self.addr);
+        }
         write_protocol(f, self.protocol)?;
         write_end(f, (self.addr, self.port))
     }
@@ -515,6 +554,42 @@ mod tests {
             protocol: protocol::TCP,
             ..Headers::default()
         }
+    }
+
+    /// An error about a packet from 10.0.0.2:80 to 10.0.0.9:4000.
+    fn error(src: [u8; 4], shape: u8, marks: Marks) -> Headers {
+        Headers {
+            src: Addr::v4(src),
+            protocol: protocol::ICMP,
+            ack: u32::from_be_bytes([10, 0, 0, 9]),
+            tcp_shape: shape,
+            marks: Marks::IPV4 | marks,
+            ..headers()
+        }
+    }
+
+    #[test]
+    fn an_error_is_of_the_connection_that_it_quotes() {
+        const FROM_ROUTER: u8 = 8;
+        const TCP: u8 = 4;
+        let of_connection = Headers { marks: Marks::IPV4, ..headers() };
+        for (error, is_of_it) in [
+            (error([10, 0, 0, 9], TCP, Marks::empty()), true),
+            (error([192, 0, 2, 1], TCP | FROM_ROUTER, Marks::FROM_OUTSIDE), true),
+            (error([192, 0, 2, 1], TCP | FROM_ROUTER, Marks::empty()), false),
+            (error([192, 0, 2, 1], TCP | 1 | FROM_ROUTER, Marks::FROM_OUTSIDE), false),
+            (error([10, 0, 0, 9], 0, Marks::FROM_OUTSIDE), false),
+            (Headers { ack: 0, ..error([192, 0, 2, 1], TCP | FROM_ROUTER, Marks::FROM_OUTSIDE) }, false),
+        ] {
+            assert_eq!(Connection::of(&error) == Connection::of(&of_connection), is_of_it, "{error:?}");
+            assert_eq!(Connection::short_of(&error), Connection::of(&error).short());
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_endpoint_says_so() {
+        let error = error([192, 0, 2, 1], 4 | 8, Marks::FROM_OUTSIDE);
+        assert_eq!(SrcEndpoint::of(&error).to_string(), "icmp of no endpoint, from 192.0.2.1");
     }
 
     fn ipv4_too<K: FlowKey>(headers: &Headers) {

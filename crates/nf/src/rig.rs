@@ -144,7 +144,10 @@ impl<F: NetworkFunction> Rig<F> {
         match state {
             Some(state) => {
                 let idle_timeout_ns = self.function.idle_timeout_ns(&state);
-                let deadline_ns = stamp.time_ns.saturating_add(idle_timeout_ns);
+                let deadline_ns = match self.flows.get(key.as_bytes()) {
+                    Some(flow) if !(F::EXTRAS.refreshes)(&meta) => flow.deadline_ns,
+                    _ => stamp.time_ns.saturating_add(idle_timeout_ns),
+                };
                 self.flows.insert(key.as_bytes().to_vec(), Flow { key, state, deadline_ns });
             }
             None => {

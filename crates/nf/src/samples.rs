@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use crate::hash_bytes;
 
 /// Headers of packets drawn at random, without end and the same for each `seed`: TCP with its options, UDP,
-/// ICMP, SCTP and others, over IPv4 and IPv6, in fragments, tagged, cut by the capture, malformed, and some
+/// ICMP with errors that quote packets, SCTP and others, over IPv4 and IPv6, in fragments, tagged, cut by the capture, malformed, and some
 /// that are not IP.
 ///
 /// Addresses, ports, types and flags are drawn from few that matter to functions, and sometimes from all:
@@ -126,7 +126,12 @@ impl Draw {
 
     fn ipv4(&mut self) -> Vec<u8> {
         let protocol = self.pick(&PROTOCOLS);
-        let payload = self.transport(protocol);
+        let (src, dst) = (self.ipv4_address(), self.ipv4_address());
+        let mut payload = self.transport(protocol);
+        if protocol == protocol::ICMP && matches!(payload[0], 3 | 11) && !self.one_in(4) {
+            payload.truncate(8);
+            payload.extend(self.quote(&src, &dst));
+        }
         let option_words = self.pick(&[0, 0, 0, 1, 3]);
         let len = 20 + 4 * option_words + payload.len();
         let mut packet = Vec::from([0x45 + option_words as u8, self.byte()]);
@@ -135,11 +140,23 @@ impl Draw {
         packet.extend(self.pick(&FRAGMENTS).to_be_bytes());
         packet.extend([self.hop_limit(), protocol]);
         packet.extend(self.bytes(2));
-        packet.extend(self.ipv4_address());
-        packet.extend(self.ipv4_address());
+        packet.extend(src);
+        packet.extend(dst);
         packet.extend(self.bytes(4 * option_words));
         packet.extend(payload);
         packet
+    }
+
+    /// What an error from `src` quotes of a packet that `dst` sent: to the same, or to another.
+    fn quote(&mut self, src: &[u8], dst: &[u8]) -> Vec<u8> {
+        let mut quote = Vec::from([0x45, 0, 0, 40, 0, 1, 0x40, 0, 3]);
+        quote.push(self.pick(&[protocol::TCP, protocol::UDP]));
+        quote.extend(self.bytes(2));
+        quote.extend(dst);
+        quote.extend(if self.one_in(2) { src.to_vec() } else { self.ipv4_address() });
+        quote.extend([self.port(), self.port()].concat());
+        quote.extend(self.bytes(4));
+        quote
     }
 
     fn ipv6(&mut self) -> Vec<u8> {

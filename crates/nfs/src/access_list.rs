@@ -22,7 +22,6 @@
 //! | `tcp_timeout_s` | s | 7440 | forget a TCP connection after this time without a packet |
 //! | `closing_timeout_s` | s | 120 | the same after a FIN or RST |
 //! | `other_timeout_s` | s | 300 | the same for what is not TCP |
-//! | `denied_timeout_s` | s | 10 | forget that a connection was denied |
 //! | `when_full` | | `"drop"` | packets of connections that are allowed while the table is full |
 //!
 //! # Rules
@@ -31,16 +30,16 @@
 //! allow|deny  PROTOCOL  from ADDRESSES [port PORTS]  to ADDRESSES [port PORTS]
 //! ```
 //!
-//! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (for IPv6: ICMPv6), `sctp`, `dccp`, or a number.
+//! - PROTOCOL is `any`, `tcp`, `udp`, `icmp` (ICMP and ICMPv6), `icmpv6` (ICMPv6 alone), `sctp`, `dccp`, or a number.
 //! - ADDRESSES are `any`, or prefixes: `10.0.0.0/8`, `2001:db8::1,2001:db8::2`.
 //! - PORTS are ports and ranges: `80,443`, `6000-6063`. Only tcp, udp, sctp and dccp have them.
 //! - Lists are written with commas and without spaces; as many spaces as you like elsewhere.
 //!
 //! A rule is about who begins: `allow tcp from 10.0.0.0/8 to any` lets 10.0.0.1 connect to anyone, and
 //! get answers, but nobody connect to 10.0.0.1. The list is searched from its first rule on, once for
-//! each connection: linear in the rules, and from then on a connection costs the same however long the
-//! list is. It is searched again for packets that find no room in the table, for later fragments, and when
-//! a denied connection is tried from its other end.
+//! each connection that is allowed: linear in the rules, and from then on a connection costs the same however
+//! long the list is. It is searched for each packet that is denied or finds no room in the table, and for later
+//! fragments.
 //!
 //! # What passes, and for how long
 //!
@@ -48,12 +47,18 @@
 //!   checks them. If it is allowed, the connection passes in both directions until it was idle for
 //!   its time-out. (Two hours and four minutes for TCP is RFC 5382 REQ-5, five minutes for others RFC
 //!   4787 REQ-5.)
-//! - A denied packet denies its own direction only. The other end may still open the same connection, if
-//!   a rule lets it: otherwise anyone could shut a connection by sending its answer too early.
+//! - A denied packet leaves no state, as Linux confirms no entry for one: strangers whom no rule allows fill no
+//!   table. The other end may still open the same connection, if a rule lets it.
 //! - After a FIN or RST in either direction the connection passes on, with the short time-out. A SYN is
 //!   then another connection, and meets the rules anew.
-//! - ICMP between two hosts is one connection. An error from a router in between is another one, which
-//!   wants `allow icmp`.
+//! - An ICMP query and its replies are one connection, by the identifier.
+//! - An ICMP error about a packet of a connection that is known passes (RFC 792, RFC 1191): the quoted packet must have
+//!   been sent by whom the error goes to, between the connection's addresses and ports. So it must come from the other
+//!   end or, in a chain with a NAT, from any router outside. It leaves no state, and the connection lives no longer for
+//!   it (RFC 5927: anyone can send errors). Whether the sequence number that is quoted is in flight is for the receiver
+//!   to check (RFC 5927 §4.1).
+//! - All other errors meet the rules: about connections that are not known, ICMPv6 errors, and without a NAT those of
+//!   routers on the way. These want `allow icmp`.
 //! - A later fragment has no ports. It passes if the rules could allow a packet of its protocol between its
 //!   two addresses, in one direction or the other: rules that allow match without their ports, and rules that
 //!   deny some ports do not match. Without the first fragment, which has ports and is treated like any
@@ -64,15 +69,18 @@
 //! # Drops, events, expiry, full table
 //!
 //! - `denied-by-rule`, `denied-by-default`; `table-full`: see below.
-//! - Events: `connections-allowed`, `connections-denied`, each time that the list was searched. The
-//!   report says which rules the connections met that are remembered now.
+//! - Events: `connections-allowed`, each time that a rule allowed one. The report says which rules the
+//!   connections met that are remembered now, those of earlier chain files apart: after a reload a connection that
+//!   exists goes on by the rule that it met.
 //! - A forgotten connection's next packet meets the rules again.
 //! - When the table is full a new connection that is allowed is dropped as `table-full`: its
 //!   answers could not be told from anything else. With `when_full = "pass"` packets pass that a rule
-//!   allows by themselves. `table_full = "evict-oldest"` lets denied ones go first, then unanswered ones,
-//!   since their time-outs are the shortest: the right choice where strangers can send packets.
+//!   allows by themselves. `table_full = "evict-oldest"` lets unanswered ones go first, since their time-out is the
+//!   shortest: the right choice where a rule allows strangers in.
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
@@ -97,11 +105,8 @@ const DENIED_BY_DEFAULT: u8 = 1;
 const TABLE_FULL: u8 = 2;
 
 const CONNECTIONS_ALLOWED: usize = 0;
-const CONNECTIONS_DENIED: usize = 1;
 
 const RULES_MAX: usize = 1000;
-/// In place of a rule's index: none matched.
-const DEFAULT_RULE: u16 = u16::MAX;
 
 /// The hop limit of neighbour discovery: what a router passed on has less (RFC 4861 §7.1).
 const ON_LINK_HOP_LIMIT: u8 = 255;
@@ -112,11 +117,21 @@ const NEIGHBOR_ADVERTISEMENT: u8 = 136;
 #[derive(Clone, Debug)]
 pub struct AccessList {
     rules: Vec<Rule>,
-    default: Action,
-    /// For the report, each beside its rule.
-    texts: Vec<String>,
+    list: List,
+    /// Those of the chain files before, whose connections may live.
+    earlier: Vec<List>,
     timeouts: Timeouts,
     when_full: PassOrDrop,
+}
+
+/// The rules of one chain file, for people.
+#[derive(Clone, Debug)]
+struct List {
+    /// The number of its first rule, the default's behind the last. A rule's number counts on over all chain files of a
+    /// run, so that a state's says which file it means.
+    first: u16,
+    texts: Arc<[String]>,
+    default: Action,
 }
 
 /// Options of [`AccessList`]: see the [module's page](self).
@@ -135,8 +150,6 @@ pub struct Options {
     pub closing_timeout_s: u32,
     /// The same for what is not TCP, s.
     pub other_timeout_s: u32,
-    /// How long it is remembered that a connection was denied, s.
-    pub denied_timeout_s: u32,
     /// What happens to packets of connections that are allowed while the table is full.
     pub when_full: PassOrDrop,
 }
@@ -150,7 +163,6 @@ impl Default for Options {
             tcp_timeout_s: 7440,
             closing_timeout_s: 120,
             other_timeout_s: 300,
-            denied_timeout_s: 10,
             when_full: PassOrDrop::Drop,
         }
     }
@@ -168,17 +180,26 @@ pub struct Meta {
     tcp_flags: u8,
     /// 1 if the packet goes from `low` to `high`.
     is_from_low: u8,
-    /// 1 for a later fragment.
-    is_later_fragment: u8,
+    /// [`PLAIN`], [`LATER_FRAGMENT`] or [`ERROR`].
+    kind: u8,
+    /// Of an error, who sent it; its destination is one of the ends.
+    sender: [u8; 4],
 }
+
+/// A packet of a connection.
+const PLAIN: u8 = 0;
+/// A later fragment.
+const LATER_FRAGMENT: u8 = 1;
+/// An ICMP error; the ends are those of the connection whose packet it quotes.
+const ERROR: u8 = 2;
 
 /// What is kept of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct State {
-    /// Packets in both directions; of a denied one, those denied.
+    /// Packets in both directions.
     pub packets: u32,
-    /// Index of the rule that it met, 65,535 for the default.
+    /// The number of the rule that it met: see [`List::first`].
     pub rule: u16,
     /// How far it is.
     pub phase: Phase,
@@ -186,15 +207,13 @@ pub struct State {
     pub is_from_low: u8,
 }
 
-const _: () = assert!(size_of::<Meta>() == 40 && size_of::<State>() == 8);
+const _: () = assert!(size_of::<Meta>() == 44 && size_of::<State>() == 8);
 
 /// How far a connection is; decides its time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(u8)]
 pub enum Phase {
-    /// Denied, in one direction.
-    Denied,
-    /// Allowed; no packet has come back yet.
+    /// No packet has come back yet.
     Unanswered,
     /// TCP, both directions seen.
     OpenTcp,
@@ -210,7 +229,6 @@ struct Timeouts {
     tcp_ns: u64,
     closing_ns: u64,
     other_ns: u64,
-    denied_ns: u64,
 }
 
 impl NetworkFunction for AccessList {
@@ -220,11 +238,14 @@ impl NetworkFunction for AccessList {
         spec: "FAJITA (CoNEXT'24) App. A.1: access control list; RFC 1858",
         options: OPTIONS,
         drop_reasons: &["denied-by-rule", "denied-by-default", "table-full"],
-        events: &["connections-allowed", "connections-denied"],
+        events: &["connections-allowed"],
     };
     const READS: Fields = Fields::FIVE_TUPLE
         .union(Fields::TCP_FLAGS)
         .union(Fields::MARKS)
+        // What an ICMP error quotes.
+        .union(Fields::TCP_SHAPE)
+        .union(Fields::ACK)
         // Those of neighbor discovery.
         .union(Fields::TTL)
         .union(Fields::SEQ);
@@ -232,7 +253,8 @@ impl NetworkFunction for AccessList {
     const EXTRAS: Extras<Self> = Extras {
         full_table: FullTable { rejected: Self::rejected, ..FullTable::NONE },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
-        reload: Reload::ANY,
+        refreshes: |meta| meta.kind != ERROR,
+        reload: Reload { following: Self::following, ..Reload::ANY },
         ..Extras::NONE
     };
 
@@ -256,8 +278,8 @@ impl NetworkFunction for AccessList {
         Ok(AccessList {
             timeouts: Timeouts::new(&options)?,
             rules,
-            default: options.default,
-            texts: options.rules,
+            list: List { first: 0, texts: options.rules.into(), default: options.default },
+            earlier: Vec::new(),
             when_full: options.when_full,
         })
     }
@@ -267,7 +289,13 @@ impl NetworkFunction for AccessList {
         if !headers.is_ip() || is_neighbor_discovery(headers) {
             return None;
         }
+        let quoted = if headers.protocol == protocol::ICMP { Connection::quoted(headers) } else { None };
         let Connection { low, high, low_port, high_port, protocol, .. } = Connection::of(headers);
+        let kind = match quoted {
+            Some(_) => ERROR,
+            None if headers.marks.contains(Marks::LATER_FRAGMENT) => LATER_FRAGMENT,
+            None => PLAIN,
+        };
         Some(Meta {
             low,
             high,
@@ -275,8 +303,9 @@ impl NetworkFunction for AccessList {
             high_port,
             protocol,
             tcp_flags: if headers.is_tcp() { headers.tcp_flags } else { 0 },
-            is_from_low: Connection::is_from_low(headers).into(),
-            is_later_fragment: headers.marks.contains(Marks::LATER_FRAGMENT).into(),
+            is_from_low: Connection::is_from_low(quoted.as_ref().unwrap_or(headers)).into(),
+            kind,
+            sender: if kind == ERROR { headers.src.last4() } else { [0; 4] },
         })
     }
 
@@ -288,32 +317,32 @@ impl NetworkFunction for AccessList {
 
     #[inline]
     fn step(&self, flow: &mut Option<State>, meta: &Meta, cx: &mut Cx<'_, ()>) -> Verdict {
-        if meta.is_later_fragment != 0 {
-            return self.later_fragment(meta);
+        if meta.kind != PLAIN {
+            return if meta.kind == ERROR { self.error(flow, meta) } else { self.later_fragment(meta) };
         }
         if let Some(state) = flow
             && let Some(phase) = state.next_phase(meta)
         {
             state.phase = phase;
             state.packets = state.packets.saturating_add(1);
-            return verdict(state);
+            return Verdict::Forward;
         }
         let packet = meta.packet();
-        let (rule, action) = self.search(|rule| rule.matches(&packet));
-        let phase = match action {
-            Action::Deny => Phase::Denied,
-            Action::Allow if meta.closes() => Phase::Closing,
-            Action::Allow => Phase::Unanswered,
-        };
-        cx.count(if action == Action::Allow { CONNECTIONS_ALLOWED } else { CONNECTIONS_DENIED });
-        verdict(flow.insert(State { packets: 1, rule, phase, is_from_low: meta.is_from_low }))
+        let (index, action) = self.search(|rule| rule.matches(&packet));
+        if action == Action::Deny {
+            return self.denied_by(index);
+        }
+        cx.count(CONNECTIONS_ALLOWED);
+        let phase = if meta.closes() { Phase::Closing } else { Phase::Unanswered };
+        let rule = self.list.number(index);
+        *flow = Some(State { packets: 1, rule, phase, is_from_low: meta.is_from_low });
+        Verdict::Forward
     }
 
     #[inline]
     fn idle_timeout_ns(&self, state: &State) -> u64 {
-        let Timeouts { unanswered_ns, tcp_ns, closing_ns, other_ns, denied_ns } = self.timeouts;
+        let Timeouts { unanswered_ns, tcp_ns, closing_ns, other_ns } = self.timeouts;
         match state.phase {
-            Phase::Denied => denied_ns,
             Phase::Unanswered => unanswered_ns,
             Phase::OpenTcp => tcp_ns,
             Phase::OpenOther => other_ns,
@@ -324,53 +353,106 @@ impl NetworkFunction for AccessList {
 
 impl AccessList {
     fn state(&self, state: &State) -> Vec<(&'static str, StateValue)> {
-        let rule = self.texts.get(usize::from(state.rule)).map_or("default", String::as_str);
         let phase = match state.phase {
-            Phase::Denied => "denied",
             Phase::Unanswered => "unanswered",
             Phase::OpenTcp | Phase::OpenOther => "open",
             Phase::Closing => "closing",
         };
+        let rule = self.rule_text(state.rule);
         vec![("phase", phase.into()), ("packets", state.packets.into()), ("rule", rule.into())]
     }
 
-    fn rejected(&self, state: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
-        match verdict(state) {
-            Verdict::Forward => self.when_full.verdict(TABLE_FULL),
-            denied => denied,
+    /// The rule of a number, for people.
+    fn rule_text(&self, number: u16) -> String {
+        if let Some(index) = self.list.index(number) {
+            return self.list.texts.get(index).map_or("default", String::as_str).to_string();
         }
+        match self.earlier.iter().find_map(|list| Some((list, list.index(number)?))) {
+            Some((list, index)) => format!("{} (of an earlier chain file)", list.text(index)),
+            None => "one of an earlier chain file".to_string(),
+        }
+    }
+
+    fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {
+        self.when_full.verdict(TABLE_FULL)
+    }
+
+    /// Numbers of rules go on where those of `old` end, so that a state's number always says which rule its connection
+    /// met. Where numbers run out they begin anew, and connections that are older are shown by rules of now.
+    fn following(&self, old: &Self) -> Option<Self> {
+        let is_same = self.list.texts == old.list.texts && self.list.default == old.list.default;
+        let (list, earlier) = match old.list.first.checked_add(old.list.len()) {
+            _ if is_same => (old.list.clone(), old.earlier.clone()),
+            Some(first) if first.checked_add(self.list.len()).is_some() => {
+                let earlier = old.earlier.iter().chain([&old.list]).cloned().collect();
+                (List { first, ..self.list.clone() }, earlier)
+            }
+            _ => (self.list.clone(), Vec::new()),
+        };
+        Some(AccessList { list, earlier, ..self.clone() })
     }
 
     fn report(&self, flows: Flows<'_, '_, Self>, _: &EndedOf<Self>, _now: Stamp) -> Vec<FunctionReport> {
-        // One more than there are rules: the last is for the default.
-        let mut counts = vec![[0_u64; 2]; self.rules.len() + 1];
+        let mut counts = BTreeMap::<u16, [u64; 2]>::new();
         for (_, state) in flows {
-            let [connections, packets] = &mut counts[usize::from(state.rule).min(self.rules.len())];
+            let [connections, packets] = counts.entry(state.rule).or_default();
             *connections += 1;
             *packets += u64::from(state.packets);
         }
-        let default = match self.default {
-            Action::Allow => "allow what is left".to_string(),
-            Action::Deny => "deny what is left".to_string(),
-        };
-        let row = |(number, (text, [connections, packets])): (usize, (&String, &[u64; 2]))| {
-            let number = if number > self.rules.len() { "default".to_string() } else { number.to_string() };
-            vec![number, text.clone(), connections.to_string(), packets.to_string()]
-        };
-        let live: u64 = counts.iter().map(|[connections, _]| connections).sum();
+        let live: u64 = counts.values().map(|[connections, _]| connections).sum();
+        let mut rows = Vec::new();
+        for index in 0..usize::from(self.list.len()) {
+            let counted = counts.remove(&self.list.number(index)).unwrap_or_default();
+            // What is denied is not remembered: its drops are counted.
+            let counted = match self.rules.get(index).map_or(self.list.default, |rule| rule.action) {
+                Action::Allow => counted.map(|count| count.to_string()),
+                Action::Deny => ["-", "-"].map(ToString::to_string),
+            };
+            rows.push([self.list.name(index), self.list.text(index)].into_iter().chain(counted).collect());
+        }
+        for (number, counted) in counts {
+            let found = self.earlier.iter().find_map(|list| Some((list, list.index(number)?)));
+            let name = found.map_or_else(|| "?".to_string(), |(list, index)| list.name(index));
+            let text = found.map_or_else(String::new, |(list, index)| list.text(index));
+            let name = format!("{name} of an earlier chain file");
+            rows.push([name, text].into_iter().chain(counted.map(|count| count.to_string())).collect());
+        }
         vec![FunctionReport {
             title: format!("Connections now: {live}, by the rule that they met"),
             columns: vec!["rule", "text", "connections", "packets"],
-            rows: (1..).zip(self.texts.iter().chain([&default]).zip(&counts)).map(row).collect(),
+            rows,
         }]
     }
 
-    /// The first rule that matches, by its index, and what it says.
+    /// The first rule that matches, by its index, and what it says; where none does the index is the number of rules.
     #[inline]
-    fn search(&self, matches: impl Fn(&Rule) -> bool) -> (u16, Action) {
+    fn search(&self, matches: impl Fn(&Rule) -> bool) -> (usize, Action) {
         match (0..).zip(&self.rules).find(|(_, rule)| matches(rule)) {
             Some((index, rule)) => (index, rule.action),
-            None => (DEFAULT_RULE, self.default),
+            None => (self.rules.len(), self.list.default),
+        }
+    }
+
+    fn denied_by(&self, index: usize) -> Verdict {
+        Verdict::Drop(if index == self.rules.len() { DENIED_BY_DEFAULT } else { DENIED_BY_RULE })
+    }
+
+    /// Whether an ICMP error passes: it is about a connection that passes, or the rules allow it. The flow stays as it is.
+    #[cold]
+    fn error(&self, flow: &Option<State>, meta: &Meta) -> Verdict {
+        if flow.is_some() {
+            return Verdict::Forward;
+        }
+        let error = Packet {
+            src: Addr::v4(meta.sender),
+            src_port: 0,
+            dst_port: 0,
+            protocol: protocol::ICMP,
+            ..meta.packet()
+        };
+        match self.search(|rule| rule.matches(&error)) {
+            (_, Action::Allow) => Verdict::Forward,
+            (index, Action::Deny) => self.denied_by(index),
         }
     }
 
@@ -383,7 +465,7 @@ impl AccessList {
             _ if self.search(|rule| rule.may_allow_or_denies(&answered)).1 == Action::Allow => {
                 Verdict::Forward
             }
-            (rule, Action::Deny) => denied_by(rule),
+            (index, Action::Deny) => self.denied_by(index),
         }
     }
 }
@@ -394,7 +476,6 @@ impl State {
     fn next_phase(&self, meta: &Meta) -> Option<Phase> {
         let is_answer = self.is_from_low != meta.is_from_low;
         match self.phase {
-            Phase::Denied => (!is_answer).then_some(Phase::Denied),
             Phase::Closing => (!meta.opens()).then_some(Phase::Closing),
             _ if meta.closes() => Some(Phase::Closing),
             Phase::Unanswered if !is_answer => Some(Phase::Unanswered),
@@ -425,12 +506,34 @@ impl Meta {
     }
 }
 
-fn verdict(state: &State) -> Verdict {
-    if state.phase == Phase::Denied { denied_by(state.rule) } else { Verdict::Forward }
-}
+impl List {
+    /// How many numbers its rules have: one each, and the default.
+    fn len(&self) -> u16 {
+        self.texts.len() as u16 + 1
+    }
 
-fn denied_by(rule: u16) -> Verdict {
-    Verdict::Drop(if rule == DEFAULT_RULE { DENIED_BY_DEFAULT } else { DENIED_BY_RULE })
+    /// The number of a rule by its index; the default's index is that behind the last.
+    fn number(&self, index: usize) -> u16 {
+        self.first.wrapping_add(index as u16)
+    }
+
+    /// The index of the rule with a number, if it is one of these.
+    fn index(&self, number: u16) -> Option<usize> {
+        let index = number.checked_sub(self.first)?;
+        (index < self.len()).then_some(index.into())
+    }
+
+    fn name(&self, index: usize) -> String {
+        if index < self.texts.len() { (index + 1).to_string() } else { "default".to_string() }
+    }
+
+    fn text(&self, index: usize) -> String {
+        let default = match self.default {
+            Action::Allow => "allow what is left",
+            Action::Deny => "deny what is left",
+        };
+        self.texts.get(index).map_or(default, String::as_str).to_string()
+    }
 }
 
 #[inline]
@@ -453,7 +556,6 @@ impl Timeouts {
             tcp_ns: ns("tcp_timeout_s", options.tcp_timeout_s)?,
             closing_ns: ns("closing_timeout_s", options.closing_timeout_s)?,
             other_ns: ns("other_timeout_s", options.other_timeout_s)?,
-            denied_ns: ns("denied_timeout_s", options.denied_timeout_s)?,
         })
     }
 }
@@ -482,11 +584,6 @@ const OPTIONS: &[OptionDoc] = &[
     },
     OptionDoc { name: "closing_timeout_s", default: "120", help: "the same after a FIN or RST" },
     OptionDoc { name: "other_timeout_s", default: "300", help: "the same for what is not TCP" },
-    OptionDoc {
-        name: "denied_timeout_s",
-        default: "10",
-        help: "forget that a connection was denied after this time without a packet",
-    },
     OptionDoc {
         name: "when_full",
         default: "\"drop\"",

@@ -194,7 +194,7 @@ impl NetworkFunction for LoadBalancer {
         },
         full_table: FullTable { rejected: Self::rejected, refuses_eviction: Self::refuses_eviction },
         reports: Reports { report: Self::report, state: Self::state, ..Reports::NONE },
-        reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool },
+        reload: Reload { keeps_flows: Self::keeps_flows, keeps_pool: Self::keeps_pool, ..Reload::ANY },
         in_place: InPlace::Flow(Self::in_place),
         ..Extras::NONE
     };

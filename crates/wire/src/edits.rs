@@ -254,8 +254,8 @@ impl Edits {
             needed = needed.union(TRANSPORT);
         }
         // An error comes from the quoted destination when both have become the new source.
-        if edited.contains(Fields::SRC_ADDR) && wanted.contains(Fields::TCP_SHAPE) {
-            needed = needed.union(IP).union(Fields::PROTOCOL);
+        if edited.contains(Fields::SRC_ADDR) && wanted.intersects(Fields::TCP_SHAPE.union(Fields::ACK)) {
+            needed = needed.union(IP).union(Fields::PROTOCOL).union(Fields::TCP_SHAPE);
         }
         // Marks say whether there is a tag.
         if edited.contains(Fields::VLAN) && wanted.intersects(Fields::VLAN.union(Fields::MARKS)) {

@@ -25,7 +25,8 @@ pub struct Headers {
     /// TCP sequence number. For ICMP and ICMPv6 the header's type, code and identifier: see
     /// [`Headers::icmp`]. For UDP the header's length field, which [`Headers::payload_len`] obeys.
     pub seq: u32,
-    /// TCP acknowledgment number, also where the ACK flag is not set.
+    /// TCP acknowledgment number, also where the ACK flag is not set. Of an ICMP error over IPv4, the destination of the
+    /// packet that it quotes, if it can be read: see [`Headers::quoted_destination`].
     pub ack: u32,
     /// Highest right edge of the SACK blocks (RFC 2018) that lies after `ack`; `ack` where there is
     /// none, or no ACK flag.

@@ -1,7 +1,7 @@
 //! What an ICMP message has in place of ports: the identifier of a query, the ports of the packet that an error
 //! quotes.
 
-use crate::{Fields, Headers, Marks, protocol};
+use crate::{Addr, Fields, Headers, Marks, protocol};
 
 /// What [`Headers::src_port`] and [`Headers::dst_port`] are of an ICMP message over IPv4.
 ///
@@ -160,6 +160,25 @@ impl Headers {
         })
     }
 
+    /// Whom the packet went to that an ICMP error over IPv4 quotes: who sent the error, or somebody behind the router that
+    /// sent it. `None` for other packets, for errors whose quote cannot be read, and where it is not to be known.
+    #[inline]
+    pub fn quoted_destination(&self) -> Option<Addr> {
+        match Shape::of(self)? {
+            Shape::Error { is_from_destination: true, .. } => Some(self.src),
+            Shape::Error { .. } => (self.ack != 0).then(|| Addr::v4(self.ack.to_be_bytes())),
+            Shape::Request | Shape::Reply => None,
+        }
+    }
+
+    /// Forgets [`Headers::quoted_destination`] of an error that a router sent.
+    #[inline]
+    pub fn forget_quoted_destination(&mut self) {
+        if self.protocol == protocol::ICMP {
+            self.ack = 0;
+        }
+    }
+
     /// Addresses or ports of an ICMP message have been edited: what else it says of them follows.
     #[cold]
     pub(crate) fn follow_icmp_edits(&mut self, edited: Fields) {
@@ -169,6 +188,7 @@ impl Headers {
             Some(Shape::Error { .. }) if edited.contains(Fields::SRC_ADDR) => {
                 // The quoted destination is now whom the error comes from.
                 self.tcp_shape &= !FROM_ANOTHER;
+                self.ack = u32::from_be_bytes(self.src.last4());
                 return;
             }
             _ => return,

@@ -16,6 +16,17 @@ impl Chain {
         self.functions.iter().map(|spec| spec.inherits(&before.functions)).collect()
     }
 
+    /// The chain as it is behind another, where functions know what those before them were: see [`nf::Reload::following`].
+    pub(crate) fn following(mut self, before: &Chain) -> Chain {
+        for spec in &mut self.functions {
+            let old = before.functions.iter().find(|old| old.name == spec.name);
+            if let Some(function) = old.and_then(|old| spec.function.following(&*old.function)) {
+                spec.function = function;
+            }
+        }
+        self
+    }
+
     /// Takes from `inherited` what tables do not allow where both chains keep states so: a table goes on whole, with all
     /// functions that have a part in it.
     pub(crate) fn inherit_whole_groups(

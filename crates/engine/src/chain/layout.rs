@@ -113,7 +113,7 @@ impl Chain {
         self.groups_keeping(&Keeping::Own)
     }
 
-    pub(super) fn groups_keeping(&self, keeping: &Keeping<'_>) -> Vec<Range<usize>> {
+    pub(crate) fn groups_keeping(&self, keeping: &Keeping<'_>) -> Vec<Range<usize>> {
         let mut groups: Vec<Range<usize>> = Vec::new();
         for index in 0..self.functions.len() {
             match groups.last_mut() {

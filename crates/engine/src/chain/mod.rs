@@ -121,6 +121,20 @@ impl Chain {
         headers
     }
 
+    /// The chain as it runs on interfaces: `checksums = "auto"` ignores, since cards and kernels verify, and functions are
+    /// what they are there ([`nf::Extras::live`]).
+    pub fn on_interfaces(&self) -> Chain {
+        let verifies = self.checksums == Checksums::Verify;
+        let checksums = if verifies { Checksums::Verify } else { Checksums::Ignore };
+        let mut chain = Chain { checksums, ..self.clone() };
+        for spec in &mut chain.functions {
+            if let Some(function) = spec.function.live() {
+                spec.function = function;
+            }
+        }
+        chain
+    }
+
     /// What is checked of each packet.
     pub(crate) fn checks(&self) -> Checks {
         Checks {

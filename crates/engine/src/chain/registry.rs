@@ -161,6 +161,12 @@ pub trait Function: Send + Sync {
     /// Says why not.
     fn keeps_flows_of(&self, old: &dyn Function) -> Result<(), &'static str>;
 
+    /// [`nf::Reload::following`].
+    fn following(&self, old: &dyn Function) -> Option<Arc<dyn Function>>;
+
+    /// [`nf::Extras::live`].
+    fn live(&self) -> Option<Arc<dyn Function>>;
+
     /// The function itself, for those who know its type.
     fn as_any(&self) -> &dyn Any;
 
@@ -303,6 +309,15 @@ impl<F: NetworkFunction> Function for Configured<F> {
         (F::EXTRAS.reload.keeps_flows)(&self.0, old)
     }
 
+    fn following(&self, old: &dyn Function) -> Option<Arc<dyn Function>> {
+        let Configured(old) = old.as_any().downcast_ref::<Configured<F>>()?;
+        (F::EXTRAS.reload.following)(&self.0, old).map(configured)
+    }
+
+    fn live(&self) -> Option<Arc<dyn Function>> {
+        (F::EXTRAS.live)(&self.0).map(configured)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -424,9 +439,13 @@ impl<F: NetworkFunction> Function for Configured<F> {
 
     fn report(&self, stages: &[Stage<'_>], now: Stamp) -> Vec<FunctionReport> {
         let (report, ended) = (F::EXTRAS.reports.report, self.ended(stages));
+        // As the cores have it: it may know of chains before.
+        let function = stages.first().and_then(stepper_of::<F>).map_or(&*self.0, |of_core| &of_core.function);
         match flows_of_all::<F>(stages, now) {
-            Some(live) => report(&self.0, &mut live.iter().map(|(key, state)| (key, state)), &ended, now),
-            None => report(&self.0, &mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), &ended, now),
+            Some(live) => report(function, &mut live.iter().map(|(key, state)| (key, state)), &ended, now),
+            None => {
+                report(function, &mut stages.iter().flat_map(|stage| flows::<F>(stage, now)), &ended, now)
+            }
         }
     }
 
@@ -484,8 +503,11 @@ fn flows<'a, F: NetworkFunction>(
 
 fn make<F: NetworkFunction>(options: ValueDeserializer<'_>) -> Result<Arc<dyn Function>, MakeError> {
     let options = F::Options::deserialize(options).map_err(MakeError::Toml)?;
-    let function = F::new(options).map_err(MakeError::Option)?;
-    Ok(Arc::new(Configured(Arc::new(function))))
+    F::new(options).map(configured).map_err(MakeError::Option)
+}
+
+fn configured<F: NetworkFunction>(function: F) -> Arc<dyn Function> {
+    Arc::new(Configured(Arc::new(function)))
 }
 
 fn info<F: NetworkFunction>() -> FunctionInfo {

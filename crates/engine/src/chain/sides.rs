@@ -43,7 +43,8 @@ impl Sides {
                 )),
             };
         }
-        Ok(Some(Sides { inside: inside.unwrap_or(of_functions), external }))
+        let spreads_by_inside = !sided.is_empty();
+        Ok(Some(Sides { inside: inside.unwrap_or(of_functions), external, spreads_by_inside }))
     }
 }
 

@@ -121,12 +121,18 @@ pub(crate) fn replay_generations<E: Send>(
     let mut collected = Collected::nothing();
     let (mut reloads, mut changes) = (Vec::new(), Changes::default());
     let mut old = Vec::new();
+    let mut chain_before: Option<Chain> = None;
     let mut begin = None;
     for (number, Generation { standing, inherited, .. }) in generations.iter().enumerate() {
         let sample = samples[number];
         let checksums = Checksums::decided(&sample);
         // All tables of a run hash alike, so that one can go on with another's.
-        let chain = &Chain { checksums, table_seed: first.table_seed, ..standing.chain.clone() };
+        let chain = Chain { checksums, table_seed: first.table_seed, ..standing.chain.clone() };
+        let chain = match chain_before.take() {
+            Some(before) => chain.following(&before),
+            None => chain,
+        };
+        let chain = &*chain_before.insert(chain);
         let plan = &Plan { first: stream.stamper.next_seq(), ..standing.plan.clone() };
         // All memory is taken before the clock starts.
         let mut chains = plan

@@ -27,7 +27,7 @@ use crate::executor::input::Progress;
 use crate::executor::leaving::EgressOutcome;
 use crate::executor::moving::{Moving, move_entries};
 use crate::executor::outcome::{RunError, RunOutcome};
-use crate::executor::reloads::{Old, Reloads, Told, as_live};
+use crate::executor::reloads::{Old, Reloads, Told};
 use crate::path::batch::Batch;
 use crate::path::core::ChainCore;
 use crate::path::laps::Laps;
@@ -136,7 +136,7 @@ fn run<E, P: Port>(
     mut ways: Ways<'_, P>,
     progress: &Progress,
 ) -> Result<RunOutcome, RunError<E>> {
-    let mut chain = as_live(chain);
+    let mut chain = chain.on_interfaces();
     // A simulated card is before captures alone.
     let card_flows = if plan.card.is_some() { plan.card_flows } else { 0 };
     let mut plan = Plan { card_flows, ..plan.clone() };

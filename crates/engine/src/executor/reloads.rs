@@ -11,7 +11,6 @@ use thiserror::Error;
 use wire::Stamp;
 
 use crate::chain::Chain;
-use crate::chain::checksums::Checksums;
 use crate::chain::inherit::Inherited;
 use crate::executor::reload::{Reloaded, take_over};
 use crate::path::core::ChainCore;
@@ -144,7 +143,7 @@ impl Reloads {
             return Err(ReloadError::NotYet);
         }
         let (before, plan_before) = self.current().ok_or(ReloadError::Over)?;
-        let chain = Chain { table_seed: before.table_seed, ..as_live(&chain) };
+        let chain = Chain { table_seed: before.table_seed, ..chain.on_interfaces() }.following(&before);
         let plan = Plan::new(&chain, plan_before.strategy, plan_before.cores)?.following(&plan_before);
         let plan = if plan_before.has_own_ports { plan.with_own_ports(&chain)? } else { plan };
         if plan.has_own_ports && plan.hash_fields != plan_before.hash_fields {
@@ -304,12 +303,6 @@ impl Told {
         let _ = answer.send((reloaded.clone(), old));
         reloaded
     }
-}
-
-/// The chain as it runs on live packets: `checksums = "auto"` ignores, since cards and kernels verify.
-pub(crate) fn as_live(chain: &Chain) -> Chain {
-    let checksums = if chain.checksums == Checksums::Verify { Checksums::Verify } else { Checksums::Ignore };
-    Chain { checksums, ..chain.clone() }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -20,6 +20,9 @@ pub struct Sides {
     pub(crate) inside: PrefixSet,
     /// Addresses that functions of the chain have outside: what is sent to them is for hosts inside.
     pub(crate) external: PrefixSet,
+    /// Whether packets are spread by their inside end, as they are beside a function that stands between the sides: then
+    /// errors of routers outside come to the core of the connection that they are about.
+    pub(crate) spreads_by_inside: bool,
 }
 
 impl Sides {
@@ -28,6 +31,9 @@ impl Sides {
     pub fn mark(&self, headers: &mut Headers) {
         let is_from_outside = headers.is_ip() && !self.inside.contains(headers.src);
         headers.marks.set(Marks::FROM_OUTSIDE, is_from_outside);
+        if !self.spreads_by_inside {
+            headers.forget_quoted_destination();
+        }
     }
 
     /// Whether a packet, as it was received, goes from one side to the other.

@@ -16,6 +16,7 @@ use crate::report::changes::ChangesReport;
 use crate::report::history::{EgressReport, HistoryReport};
 use crate::report::moves::MovesReport;
 use crate::report::skipped;
+use crate::report::words::{count, plural};
 use crate::report::{
     ChecksumReport, CoreReport, Flows, FragmentReport, FunctionSummary, MemoryReport, ReloadReport, Report,
     RunReport, SharedFunction, SidesReport, TimeRanBack, Verdicts, hex,
@@ -33,6 +34,8 @@ impl RunReport {
             outcome.cores.iter().map(|(counters, _)| count(counters)).sum()
         };
         let seconds = outcome.elapsed.as_secs_f64();
+        let notes = unused(chain, plan).into_iter().chain(filled_by_others(chain, plan, &functions));
+        let oddities = Oddities::of(outcome).sentences().into_iter().chain(notes).collect();
         let malformed = malformed(outcome);
         let mut drops = BTreeMap::new();
         for function in &functions {
@@ -88,7 +91,7 @@ impl RunReport {
             functions,
             time_ran_back: TimeRanBack::new(outcome.ran_back),
             has_ip: outcome.has_ip,
-            oddities: Oddities::of(outcome).sentences().into_iter().chain(unused(chain, plan)).collect(),
+            oddities,
             skipped: skipped(&outcome.remarks),
             history: outcome.history.as_ref().map(HistoryReport::new),
             moves: MovesReport::new(plan, &outcome.moves),
@@ -114,6 +117,25 @@ fn unused(chain: &Chain, plan: &Plan) -> Option<String> {
             said.join(" and ")
         )
     })
+}
+
+/// Functions that found the table full where another, that shares it, has most of it.
+fn filled_by_others(chain: &Chain, plan: &Plan, functions: &[FunctionSummary]) -> Vec<String> {
+    let note = |group: &[FunctionSummary], refused: &FunctionSummary| {
+        let fullest = group.iter().max_by_key(|function| function.flows.live)?;
+        let (name, Flows { live, rejected, .. }) = (&refused.name, refused.flows);
+        (rejected > 0 && fullest.flows.live > 2 * live).then(|| {
+            format!(
+                "`{name}` found the table full for {} and has {} in it: it shares the table with `{}`, which has {}",
+                plural(rejected, "new flow"),
+                count(live),
+                fullest.name,
+                count(fullest.flows.live)
+            )
+        })
+    };
+    let groups = chain.groups_keeping(&plan.keeping()).into_iter().map(|group| &functions[group]);
+    groups.flat_map(|group| group.iter().filter_map(move |refused| note(group, refused))).collect()
 }
 
 /// The digest of each function's flows, over all cores.

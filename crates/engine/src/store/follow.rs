@@ -101,7 +101,8 @@ impl<F: NetworkFunction> FollowGroup<F> {
         let key = F::key(meta);
         let new = || Followed { live: None, departed: [0; 2] };
         let flow = self.flows.entry(key.as_bytes().to_vec()).or_insert_with(new);
-        let before = flow.live.filter(|(_, deadline_ns)| *deadline_ns > now_ns).map(|(state, _)| state);
+        let live = flow.live.filter(|(_, deadline_ns)| *deadline_ns > now_ns);
+        let before = live.map(|(state, _)| state);
         let mut state = before;
         let verdict = self.stepper.step(&mut state, meta, packet, batch);
         let function = &*self.stepper.function;
@@ -115,7 +116,11 @@ impl<F: NetworkFunction> FollowGroup<F> {
             }
         }
         self.created += u64::from(before.is_none() && state.is_some());
-        flow.live = state.map(|state| (state, now_ns.saturating_add(function.idle_timeout_ns(&state))));
+        let deadline_ns = |state: &F::State| match live {
+            Some((_, before_ns)) if !(F::EXTRAS.refreshes)(meta) => before_ns,
+            _ => now_ns.saturating_add(function.idle_timeout_ns(state)),
+        };
+        flow.live = state.map(|state| (state, deadline_ns(&state)));
         verdict
     }
 }

@@ -80,6 +80,16 @@ impl<F: NetworkFunction> FunctionMember<F> {
         cell.set(state, self.stepper.deadline_ns(&state, now_ns));
     }
 
+    /// What a step has left of a flow that had a block: a deadline stays where the packet does not refresh it.
+    #[inline]
+    pub(super) fn set_after(&self, cell: &mut Cell<F::State>, state: F::State, meta: &F::Meta, now_ns: u64) {
+        let before_ns = cell.deadline_ns();
+        match (F::EXTRAS.refreshes)(meta) || before_ns == 0 {
+            true => self.set(cell, state, now_ns),
+            false => cell.set(state, before_ns),
+        }
+    }
+
     /// What a step has left in a block whose state was dead to it.
     pub(super) fn begin_again(
         &mut self,

@@ -167,7 +167,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             match flow {
                 Some(state) => {
                     self.flows.created += u64::from(was_none);
-                    self.set(cell, state, now_ns);
+                    self.set_after(cell, state, meta, now_ns);
                 }
                 None if was_none => {}
                 None => {
@@ -252,7 +252,9 @@ impl<F: NetworkFunction> FunctionMember<F> {
                     }
                     if let Some(state) = &flow {
                         created += u64::from(!was_some);
-                        deadline_ns = self.stepper.deadline_ns(state, last_ns);
+                        if !was_some || (F::EXTRAS.refreshes)(meta) {
+                            deadline_ns = self.stepper.deadline_ns(state, last_ns);
+                        }
                     } else if was_some {
                         rest &= rest - 1;
                         break 'runs Stop::Ended { deadline_ns };

@@ -150,6 +150,7 @@ impl Protocol {
         Ok(match word {
             Some("any") => Protocol::Any,
             Some("icmp") => Protocol::Icmp,
+            Some("icmpv6") => Protocol::Number(protocol::ICMPV6),
             Some("tcp") => Protocol::Number(protocol::TCP),
             Some("udp") => Protocol::Number(protocol::UDP),
             Some("sctp") => Protocol::Number(protocol::SCTP),
@@ -158,8 +159,8 @@ impl Protocol {
                 Ok(number) => Protocol::Number(number),
                 Err(_) => {
                     return Err(format!(
-                        "has the protocol \"{word}\"; write any, tcp, udp, icmp, sctp, dccp, or a number \
-                         from 0 to 255"
+                        "has the protocol \"{word}\"; write any, tcp, udp, icmp, icmpv6, sctp, dccp, or a \
+                         number from 0 to 255"
                     ));
                 }
             },

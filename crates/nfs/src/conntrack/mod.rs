@@ -68,8 +68,8 @@ use tcp::Kind;
 ///   does: a segment out of the window is refused and remembered, and when the other end's next segment is out of the
 ///   window too and agrees with it (each acknowledges what the other sends, to within a window), both ends mean the
 ///   numbers that they say, and these are taken up; event `resynchronised`. Who forges the packets of one end cannot do
-///   that; who forges both can, so inline one wants `"strict"`, which is Linux's way. `"auto"` is resync, since packets
-///   come from captures.
+///   that; who forges both can, so inline one wants `"strict"`, which is Linux's way. `"auto"`, the default, is
+///   strict on interfaces, and resync on captures.
 /// - Where a capture has one direction only, set `liberal`, and `invalid = "pass"`: the connection stays at its SYN.
 #[derive(Clone, Debug)]
 pub struct Conntrack {
@@ -95,6 +95,7 @@ impl NetworkFunction for Conntrack {
         sides: TwoSided { wants: Self::wants_sides, ..TwoSided::NONE },
         reports: Reports { report: Self::report, hint: Self::hint, state: Self::state },
         reload: Reload::ANY,
+        live: Self::live,
         in_place: InPlace::Whole(Self::in_place),
         ..Extras::NONE
     };
@@ -141,6 +142,14 @@ impl Conntrack {
 
     fn wants_sides(&self) -> Option<&'static str> {
         (self.settings.options.open_from == OpenFrom::Inside).then_some("open_from = \"inside\"")
+    }
+
+    /// What packets that were missed look like is what a forger's look like: only captures are given the benefit of doubt.
+    fn live(&self) -> Option<Conntrack> {
+        let Settings { options, timeouts } = self.settings;
+        let options = Options { gaps: Gaps::Strict, ..options };
+        (self.settings.options.gaps == Gaps::Auto)
+            .then_some(Conntrack { settings: Settings { options, timeouts } })
     }
 
     fn rejected(&self, _: &State, _: &Meta, _: &mut Cx<'_, ()>) -> Verdict {

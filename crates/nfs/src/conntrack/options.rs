@@ -59,7 +59,7 @@ pub enum OpenFrom {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gaps {
-    /// `Resync`, as long as packets come from captures alone.
+    /// `Strict` on interfaces, `Resync` on captures.
     #[default]
     Auto,
     /// When both ends agree on other numbers, they are taken up.
@@ -130,7 +130,7 @@ pub(super) const OPTIONS: &[OptionDoc] = &[
         name: "gaps",
         default: "\"auto\"",
         help: "a connection of which packets were missed: \"resync\", take up the numbers on which both ends agree, \
-               \"strict\", refuse them as Linux does, or \"auto\": resync on captures",
+               \"strict\", refuse them as Linux does, or \"auto\": strict on interfaces, resync on captures",
     },
     OptionDoc {
         name: "syn_sent_timeout_s",

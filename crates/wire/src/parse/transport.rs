@@ -132,5 +132,6 @@ fn parse_quote(message: &[u8], headers: &mut Headers) -> Option<Shape> {
         Quoted::Reply => (0, be16(transport, 4)),
     };
     (headers.src_port, headers.dst_port) = (dst_port, src_port);
+    headers.ack = u32::from_be_bytes(dst.last4());
     Some(Shape::Error { quoted, is_from_destination: dst == headers.src })
 }

@@ -285,6 +285,7 @@ fn icmp_ports(bytes: &[u8], headers: &mut Headers) {
             };
             headers.src_port = u16::from_be_bytes([ports[0], ports[1]]);
             headers.dst_port = u16::from_be_bytes([ports[2], ports[3]]);
+            headers.ack = u32::from_be_bytes(quoted.destination());
             let is_from_destination = Addr::v4(quoted.destination()) == headers.src;
             headers.tcp_shape |= if is_from_destination { number } else { number + 8 };
         }

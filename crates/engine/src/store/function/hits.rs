@@ -89,7 +89,7 @@ impl<F: NetworkFunction> FunctionMember<F> {
             match flow {
                 Some(state) => {
                     self.flows.created += u64::from(was_none);
-                    self.set(cell, state, now_ns);
+                    self.set_after(cell, state, &meta, now_ns);
                     self.stepper.conclude(packet, verdict, &meta, batch, *port);
                 }
                 None if was_none => self.stepper.conclude(packet, verdict, &meta, batch, *port),
