@@ -141,12 +141,12 @@ fn no_flood_frees_a_source_that_is_held_back() {
             };
             assert!(!pass(&mut core, &many(SECOND_NS)), "{name} {full}: held back");
             // To as many destinations as there are sources.
-            let time_ns = |number: u32| 2 * SECOND_NS + u64::from(number) * 1_000;
+            let time_ns = |number: u32| SECOND_NS + u64::from(number) * 10_000;
             let flood =
                 |number: u32| packet(time_ns(number), (forged(number), 1), (forged(number), 2), SYN, 7, 0);
             run_in_batches(&mut core, &(0..FLOOD).map(flood).collect::<Vec<_>>(), &[64]);
             assert!(
-                !pass(&mut core, &many(2 * SECOND_NS + SECOND_NS / 5)[..1]),
+                !pass(&mut core, &many(SECOND_NS + SECOND_NS / 5)[..1]),
                 "{name} {full}: still held back"
             );
         }
@@ -244,8 +244,8 @@ fn a_router_outside_is_heard_about_open_connections_alone() {
     let mapped = (GATE, 40_000);
     let packets = [
         packet(SECOND_NS, inside, server, SYN, 7, 0),
-        packet(SECOND_NS, server, mapped, Some(0x12), 9, 0),
-        packet(SECOND_NS, inside, server, Some(0x10), 8, 0),
+        // Acknowledges 8: see `packet`.
+        packet(SECOND_NS, server, mapped, Some(0x12), 1_144, 0),
         icmp_error(SECOND_NS, router, mapped, server, false),
         icmp_error(SECOND_NS, SERVER, mapped, server, false),
         icmp_error(SECOND_NS, router, mapped, (SERVER, 444), false),
@@ -254,6 +254,6 @@ fn a_router_outside_is_heard_about_open_connections_alone() {
     ];
     let (fates, report) = fates(&gateway(), &packets);
     let passed: Vec<bool> = fates.iter().map(|fate| *fate == Fate::Forward).collect();
-    assert_eq!(passed, [true, true, true, true, true, false, false, false], "{:?}", report.drops);
+    assert_eq!(passed, [true, true, true, true, false, false, false], "{:?}", report.drops);
     assert_eq!(report.functions[0].flows.created, 1, "errors leave nothing behind");
 }

@@ -152,6 +152,8 @@ fn edits_need_no_less() {
     let sctp = Headers { protocol: protocol::SCTP, ..tcp };
     let long = Headers { l3_len: u16::MAX, ..sctp };
     let malformed = Headers { malformed_code: 1, ..tcp };
+    // From a router, about a TCP packet to 0.0.0.1.
+    let error = Headers { protocol: protocol::ICMP, tcp_shape: 0x2c, ack: 1, ..tcp };
     let edit = |bits: u8, vlan: u8| {
         let mut plan = [7; PLAN_LEN];
         (plan[0], plan[1]) = (bits, vlan);
@@ -161,6 +163,8 @@ fn edits_need_no_less() {
     let cases = [
         (edit(1 << 0, NO_VLAN), Fields::SRC_ADDR, Fields::MARKS, tcp),
         (edit(1 << 1, NO_VLAN), Fields::DST_ADDR, Fields::MALFORMED, malformed),
+        (edit(1 << 0, NO_VLAN), Fields::ACK, Fields::TCP_SHAPE, error),
+        (edit(1 << 0, NO_VLAN), Fields::ACK, Fields::PROTOCOL, error),
         (edit(1 << 4, NO_VLAN), Fields::TTL, Fields::MARKS, tcp),
         (edit(1 << 5, NO_VLAN), Fields::TOS, Fields::MALFORMED, malformed),
         (edit(1 << 2, NO_VLAN), Fields::SRC_PORT, Fields::PROTOCOL, tcp),

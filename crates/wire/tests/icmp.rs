@@ -133,6 +133,11 @@ fn identifiers_and_quoted_ports_are_where_ports_are() {
                 let expected = IcmpPorts::Error { protocol: number, is_from_destination };
                 assert_eq!(error.icmp_ports(), Some(expected));
                 assert_eq!(error.protocol, protocol::ICMP);
+                // Whom the quoted packet went to, whoever says so.
+                assert_eq!(error.quoted_destination(), Some(Addr::v4(PEER.0)));
+                let mut forgotten = error;
+                forgotten.forget_quoted_destination();
+                assert_eq!(forgotten.quoted_destination().is_some(), is_from_destination);
             }
         }
     }
@@ -160,6 +165,7 @@ fn what_cannot_be_told_has_no_ports() {
         let bytes = error(kind, PEER.0, to, quoted, len);
         let headers = headers(&bytes);
         assert_eq!((headers.src_port, headers.dst_port, headers.icmp_ports()), (0, 0, None), "{kind} {len}");
+        assert_eq!((headers.ack, headers.quoted_destination()), (0, None));
         let mut edits = outward(EXTERNAL);
         edits.set_dst_port(1);
         let after = edited(&edits, bytes.clone());

@@ -80,7 +80,7 @@ pub fn check_snapped(link: LinkType, frame: &[u8], captured: usize, wire_len: u3
     // An error is whole without what it quotes.
     let is_error = matches!(whole.icmp_ports(), Some(IcmpPorts::Error { .. }));
     if is_error && snapped.icmp_ports().is_none() {
-        (expected.src_port, expected.dst_port) = (0, 0);
+        (expected.src_port, expected.dst_port, expected.ack) = (0, 0, 0);
         expected.tcp_shape &= 0xf0;
     }
     match snapped.malformed() {
