@@ -160,8 +160,9 @@ impl Headers {
         })
     }
 
-    /// Whom the packet went to that an ICMP error over IPv4 quotes: who sent the error, or somebody behind the router that
-    /// sent it. `None` for other packets, for errors whose quote cannot be read, and where it is not to be known.
+    /// The destination of the packet that an ICMP error over IPv4 quotes: the sender of the error, or a host behind the
+    /// router that sent it. `None` for other packets, for errors whose quote cannot be read, and where it was
+    /// [forgotten](Headers::forget_quoted_destination).
     #[inline]
     pub fn quoted_destination(&self) -> Option<Addr> {
         match Shape::of(self)? {
