@@ -49,6 +49,47 @@ pub struct Expr {
     pub depth: u16,
 }
 
+impl Expr {
+    /// Whether both are written alike, spaces and places aside.
+    pub fn is_like(&self, other: &Expr) -> bool {
+        use ExprKind as Kind;
+        let all = |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b));
+        match (&self.kind, &other.kind) {
+            (Kind::Number { value: a, width: v }, Kind::Number { value: b, width: w }) => a == b && v == w,
+            (Kind::Bool(a), Kind::Bool(b)) => a == b,
+            (Kind::Name(a), Kind::Name(b)) => a.text == b.text,
+            (Kind::ErrorType, Kind::ErrorType) | (Kind::Any, Kind::Any) | (Kind::Invalid, Kind::Invalid) => {
+                true
+            }
+            (Kind::Member(a, name), Kind::Member(b, other)) => name.text == other.text && a.is_like(b),
+            (Kind::Index(a, at), Kind::Index(b, other)) => a.is_like(b) && at.is_like(other),
+            (Kind::Slice(a, high, low), Kind::Slice(b, top, bottom)) => {
+                a.is_like(b) && high.is_like(top) && low.is_like(bottom)
+            }
+            (Kind::Unary(op, a), Kind::Unary(other, b)) => op == other && a.is_like(b),
+            (Kind::Binary(op, a, c), Kind::Binary(other, b, d)) => {
+                op == other && a.is_like(b) && c.is_like(d)
+            }
+            (Kind::List(a), Kind::List(b)) => all(a, b),
+            (Kind::Cast(ty, a), Kind::Cast(other, b)) => ty.is_like(other) && a.is_like(b),
+            _ => false,
+        }
+    }
+}
+
+impl TypeExpr {
+    /// Whether both are written alike.
+    fn is_like(&self, other: &TypeExpr) -> bool {
+        use TypeKind as Kind;
+        match (&self.kind, &other.kind) {
+            (Kind::Bit(a), Kind::Bit(b)) | (Kind::Int(a), Kind::Int(b)) => a.is_like(b),
+            (Kind::Named(a), Kind::Named(b)) => a.text == b.text,
+            (Kind::Integer, Kind::Integer) | (Kind::Bool, Kind::Bool) => true,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     Number {
@@ -69,6 +110,10 @@ pub enum ExprKind {
     Cast(TypeExpr, Box<Expr>),
     Call(Box<Expr>, Vec<TypeExpr>, Vec<Expr>),
     List(Vec<Expr>),
+    /// `{ x = a, y = b }`
+    Fields(Vec<(Name, Expr)>),
+    /// `{#}`: a header that is not valid.
+    Invalid,
     /// `value &&& mask`
     Mask(Box<Expr>, Box<Expr>),
     /// `low .. high`

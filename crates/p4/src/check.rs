@@ -1,6 +1,7 @@
 //! Types are checked and the program is lowered to the [representation](crate::ir), in one walk.
 //!
-//! What has a mistake gets the type *unknown*, about which nothing more is said.
+//! What has a mistake is left out of the program, and nothing more is said about it: functions that may find one give
+//! [`Checked`], whose error only a reported mistake hands out. So nothing is left out in silence.
 
 mod architecture;
 mod arguments;
@@ -18,7 +19,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::ast::{Declaration, Name};
-use crate::diagnostic::{Sink, nearest};
+use crate::diagnostic::{Checked, Reported, Sink, nearest};
 use crate::ir::{Compute, Field, FieldId, FieldKind, Operand, Program, Statement, StatementKind};
 use crate::source::Span;
 use crate::uses::Object;
@@ -56,6 +57,7 @@ pub fn check(name: &str, declarations: &[Declaration], sink: &mut Sink) -> (Prog
         body: Vec::new(),
         mentions: Vec::new(),
         statements: 0,
+        too_many: None,
         calls: 0,
         path: String::new(),
         in_mu_key: false,
@@ -102,6 +104,8 @@ struct Checker<'a> {
     body: Vec<Statement>,
     mentions: Vec<Mention>,
     statements: usize,
+    /// That there are too many statements was reported.
+    too_many: Option<Reported>,
     calls: usize,
     /// What names of fields and tables begin with.
     path: String,
@@ -138,9 +142,9 @@ impl Checker<'_> {
     }
 
     /// What a name stands for; if nothing, that is an error.
-    fn lookup(&mut self, name: &Name, what: &str) -> Option<Entity> {
+    fn lookup(&mut self, name: &Name, what: &str) -> Checked<Entity> {
         if let Some(found) = self.find(&name.text) {
-            return Some(found.clone());
+            return Ok(found.clone());
         }
         let known = self.scopes.iter().rev().flat_map(|scope| scope.keys()).map(|known| &**known);
         let near = nearest(&name.text, known).map(str::to_owned);
@@ -154,7 +158,7 @@ impl Checker<'_> {
         };
         let error = self.sink.error(name.span, format!("there is no {what} `{}`", name.text));
         error.label("not declared").help = help;
-        None
+        error.refused()
     }
 
     /// Runs `inner` with a scope of its own.
@@ -182,15 +186,23 @@ impl Checker<'_> {
 
     fn emit(&mut self, kind: StatementKind) {
         self.statements += 1;
-        match self.statements.cmp(&MAX_STATEMENTS) {
-            std::cmp::Ordering::Less => self.body.push(kind.into()),
-            std::cmp::Ordering::Equal => {
-                let message =
-                    format!("more than {MAX_STATEMENTS} statements, once all that is called is written out");
-                self.sink.error(Span::default(), message).label("in this program");
-            }
-            std::cmp::Ordering::Greater => {}
+        if self.statements < MAX_STATEMENTS {
+            self.body.push(kind.into());
+        } else {
+            self.too_many_statements();
         }
+    }
+
+    /// Reported once, however often it is met.
+    fn too_many_statements(&mut self) -> Reported {
+        if let Some(reported) = self.too_many {
+            return reported;
+        }
+        let message =
+            format!("more than {MAX_STATEMENTS} statements, once all that is called is written out");
+        let reported = self.sink.error(Span::default(), message).label("in this program").reported();
+        self.too_many = Some(reported);
+        reported
     }
 
     fn declares(&mut self, object: Object, span: Span) {
@@ -203,11 +215,17 @@ impl Checker<'_> {
 
     fn new_field(&mut self, name: String, width: u32, kind: FieldKind, span: Span) -> FieldId {
         if self.program.fields.len() >= MAX_FIELDS {
-            self.sink.error(span, format!("more than {MAX_FIELDS} fields")).label("here at the latest");
+            // The program is refused, so that it does not matter which field is given.
+            self.too_many_fields(span);
             return 0;
         }
         self.program.fields.push(Field { name, width, kind });
         (self.program.fields.len() - 1) as FieldId
+    }
+
+    fn too_many_fields(&mut self, span: Span) -> Reported {
+        let error = self.sink.error(span, format!("more than {MAX_FIELDS} fields"));
+        error.label("here at the latest").reported()
     }
 
     fn temporary(&mut self, width: u32) -> FieldId {

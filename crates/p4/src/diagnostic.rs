@@ -23,7 +23,17 @@ pub struct Diagnostic {
     pub label: String,
     /// What to do.
     pub help: Option<String>,
+    /// Nobody else can make one, and so a diagnostic that was not reported.
+    proof: Reported,
 }
+
+/// Proof that an error was reported. Only [`Sink::error`] leads to one, so what has no value because of a mistake
+/// cannot be left out of a program in silence.
+#[derive(Clone, Copy, Debug)]
+pub struct Reported(());
+
+/// What the parser or the checker made, or proof that the reason why not was reported.
+pub(crate) type Checked<T> = Result<T, Reported>;
 
 impl Diagnostic {
     /// What to do about it.
@@ -36,6 +46,17 @@ impl Diagnostic {
     pub fn label(&mut self, label: impl Into<String>) -> &mut Diagnostic {
         self.label = label.into();
         self
+    }
+
+    /// Proof of this error. The parser and the checker are handed errors alone, never warnings.
+    pub(crate) fn reported(&self) -> Reported {
+        debug_assert!(self.is_error, "{}", self.message);
+        self.proof
+    }
+
+    /// The error, as what a function gives that could not give what it should.
+    pub(crate) fn refused<T>(&self) -> Checked<T> {
+        Err(self.reported())
     }
 }
 
@@ -53,9 +74,15 @@ impl Sink {
         self.push(true, span, message.into())
     }
 
-    /// The program is taken all the same.
-    pub fn warn(&mut self, span: Span, message: impl Into<String>) -> &mut Diagnostic {
-        self.push(false, span, message.into())
+    /// The program is taken all the same. The label stands beside the place.
+    pub fn warn(&mut self, span: Span, message: impl Into<String>, label: impl Into<String>) {
+        self.push(false, span, message.into()).label(label);
+    }
+
+    /// The compiler met something that its own rules exclude. Better no program than one without this statement.
+    pub fn internal(&mut self, span: Span, what: &str) -> Reported {
+        let error = self.error(span, format!("internal error: {what}"));
+        error.help("this is a fault of the compiler, not of the program: please report it").reported()
     }
 
     /// A construct of P4 that the subset does not have.
@@ -69,7 +96,8 @@ impl Sink {
         if self.found.len() > 2 * MAX_ERRORS {
             self.found.pop();
         }
-        let diagnostic = Diagnostic { is_error, message, span, label: "here".into(), help: None };
+        let diagnostic =
+            Diagnostic { is_error, message, span, label: "here".into(), help: None, proof: Reported(()) };
         self.found.push(diagnostic);
         self.found.last_mut().expect("just pushed")
     }

@@ -28,7 +28,7 @@ pub use statement::{
 };
 pub use tables::{
     Action, ActionCall, Column, Consistency, Counter, Entry, KeySet, MatchKind, Matching, Mentions, Meter,
-    MuTable, Register, SourcePlace, Table, TableKey, Unit,
+    MuTable, Register, SourcePlace, Table, TableKey, Unit, has_priorities,
 };
 pub use text::Line;
 pub use visit::visit_mut;

@@ -19,10 +19,17 @@ pub enum Kind {
     Word,
     #[regex(r"([0-9]+[ws])?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|0[dD][0-9_]+|[0-9][0-9_]*)")]
     Number,
+    /// On one line; the preprocessor joins one over several lines where a program has it.
     #[regex(r#""([^"\\\n]|\\.)*""#)]
     Text,
+    /// A text that does not end on its line.
+    #[regex(r#""([^"\\\n]|\\.)*"#)]
+    OpenText,
     #[token("#")]
     Hash,
+    /// Joins two tokens to one, in a macro.
+    #[token("##")]
+    Paste,
     #[token("@")]
     At,
     #[token("(")]
@@ -117,14 +124,62 @@ pub struct Token {
     pub text: Span,
 }
 
-/// All tokens of a file that begins at `base`, without an end.
+/// All tokens of a text that begins at `base`, without an end.
 pub fn tokens(text: &str, base: u32) -> Vec<Token> {
-    let lexed = Kind::lexer(text).spanned();
-    let token = |(kind, range): (Result<Kind, ()>, std::ops::Range<usize>)| {
-        let span = Span { start: base + range.start as u32, end: base + range.end as u32 };
-        Token { kind: kind.unwrap_or(Kind::Unknown), span, text: span }
-    };
-    lexed.map(token).collect()
+    let mut lines = Lines::new(text, base);
+    let mut all = Vec::new();
+    while lines.next(&mut all, false) {}
+    all
+}
+
+/// The tokens of a file, line by line: what stands in lines that are left out need not be tokens of P4.
+pub struct Lines<'t> {
+    lexer: logos::Lexer<'t, Kind>,
+    base: u32,
+}
+
+impl<'t> Lines<'t> {
+    /// Of a text that begins at `base`.
+    pub fn new(text: &'t str, base: u32) -> Lines<'t> {
+        Lines { lexer: Kind::lexer(text), base }
+    }
+
+    /// Adds the tokens of the next line, the one that ends it included; `false` at the end of the text. With `joins`, a
+    /// text that is still open at the end of the line goes on to its closing quote.
+    pub fn next(&mut self, to: &mut Vec<Token>, joins: bool) -> bool {
+        let before = to.len();
+        while let Some(kind) = self.lexer.next() {
+            let mut kind = kind.unwrap_or(Kind::Unknown);
+            let start = self.lexer.span().start;
+            if kind == Kind::OpenText
+                && joins
+                && let Some(length) = closing_quote(self.lexer.remainder())
+            {
+                self.lexer.bump(length);
+                kind = Kind::Text;
+            }
+            let end = self.lexer.span().end;
+            let span = Span { start: self.base + start as u32, end: self.base + end as u32 };
+            to.push(Token { kind, span, text: span });
+            if kind == Kind::Newline {
+                return true;
+            }
+        }
+        to.len() > before
+    }
+}
+
+/// Bytes up to the quote that closes a text, and with it.
+fn closing_quote(rest: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            b'"' if !is_escaped => return Some(at + 1),
+            b'\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -150,5 +205,20 @@ mod tests {
         assert_eq!(kinds("a /* b\n** c */ d // e\nf \\\n g"), [Word, Word, Newline, Word, Word]);
         assert_eq!(kinds("/* open"), [Divide, Times, Word]);
         assert_eq!(kinds("$"), [Unknown]);
+    }
+
+    #[test]
+    fn texts_go_on_where_they_are_joined() {
+        use Kind::*;
+        let joined = |text: &str| {
+            let (mut lines, mut all) = (Lines::new(text, 0), Vec::new());
+            while lines.next(&mut all, true) {}
+            all.into_iter().map(|token| token.kind).collect::<Vec<_>>()
+        };
+        let text = "a \"b /* \n \\\" c\" d\ne";
+        assert_eq!(joined(text), [Word, Text, Word, Newline, Word]);
+        assert_eq!(joined("\"a\n\"b\" c"), [Text, Word, OpenText]);
+        assert_eq!(kinds("\"a\nb"), [OpenText, Newline, Word]);
+        assert_eq!(kinds("\"a\" b"), [Text, Word]);
     }
 }

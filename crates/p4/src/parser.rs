@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::ast::{Declaration, Name};
-use crate::diagnostic::{Sink, nearest};
+use crate::diagnostic::{Checked, Sink, nearest};
 use crate::lexer::{Kind, Token};
 use crate::source::{Sources, Span};
 
@@ -65,16 +65,14 @@ pub fn parse(tokens: &[Token], sources: &Sources, sink: &mut Sink) -> Vec<Declar
         match parser.declaration() {
             Ok(Some(declaration)) => program.push(declaration),
             Ok(None) => {}
-            Err(Bad) => parser.skip_declaration(start),
+            Err(_) => parser.skip_declaration(start),
         }
     }
     program
 }
 
-/// A mistake that was reported; what has it is left out.
-pub(crate) struct Bad;
-
-type Parsed<T> = Result<T, Bad>;
+/// What has a mistake is left out, and the mistake was reported.
+type Parsed<T> = Checked<T>;
 
 struct Parser<'a> {
     tokens: Vec<Token>,
@@ -146,8 +144,7 @@ impl Parser<'_> {
     fn unexpected<T>(&mut self, expected: &str) -> Parsed<T> {
         let message = format!("expected {expected}, found {}", self.found());
         let span = self.span();
-        self.sink.error(span, message).label(format!("expected {expected}"));
-        Err(Bad)
+        self.sink.error(span, message).label(format!("expected {expected}")).refused()
     }
 
     fn expect(&mut self, kind: Kind, what: &str) -> Parsed<Span> {
@@ -158,8 +155,7 @@ impl Parser<'_> {
             // Behind what lacks it, which may be a line above.
             let before = self.tokens[self.at - 1].span;
             let message = format!("expected `;` before {}", self.found());
-            self.sink.error(before, message).label("`;` is missing behind this");
-            return Err(Bad);
+            return self.sink.error(before, message).label("`;` is missing behind this").refused();
         }
         self.unexpected(what)
     }
@@ -171,8 +167,7 @@ impl Parser<'_> {
         if RESERVED.contains(&self.text_at(0)) {
             let message = format!("{} is a word of the language and no name", self.found());
             let span = self.span();
-            self.sink.error(span, message);
-            return Err(Bad);
+            return self.sink.error(span, message).refused();
         }
         Ok(self.any_name())
     }
@@ -191,8 +186,7 @@ impl Parser<'_> {
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= MAX_DEPTH {
             let span = self.span();
-            self.sink.error(span, format!("this nests more than {MAX_DEPTH} deep"));
-            return Err(Bad);
+            return self.sink.error(span, format!("this nests more than {MAX_DEPTH} deep")).refused();
         }
         self.depth += 1;
         let parsed = parse(self);
@@ -211,7 +205,7 @@ impl Parser<'_> {
             let start = self.at;
             match item(self) {
                 Ok(parsed) => items.push(parsed),
-                Err(Bad) => self.skip_statement(start),
+                Err(_) => self.skip_statement(start),
             }
         }
         self.advance();
@@ -304,8 +298,7 @@ impl Parser<'_> {
             || format!("there are: {}", known.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );
-        self.sink.error(name.span, format!("there is no {what} `{}`", name.text)).help(help);
-        Err(Bad)
+        self.sink.error(name.span, format!("there is no {what} `{}`", name.text)).help(help).refused()
     }
 
     /// Annotations say nothing that is compiled here; that is said.
@@ -326,7 +319,7 @@ impl Parser<'_> {
                 }
             }
             let message = format!("the annotation `@{}` has no effect", name.text);
-            self.sink.warn(at.to(name.span), message).label("skipped");
+            self.sink.warn(at.to(name.span), message, "skipped");
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::diagnostic::{Sink, nearest};
-use crate::lexer::{Kind, Token, tokens};
+use crate::lexer::{Kind, Lines, Token, tokens};
 use crate::source::{MAX_SOURCE_BYTES, Sources, Span};
 
 use macros::Macros;
@@ -96,50 +96,50 @@ impl Preprocessor<'_> {
     }
 
     fn file(&mut self, text: &str, base: u32, name: &str) {
-        let all = tokens(text, base);
+        let mut lines = Lines::new(text, base);
         let mut conditions: Vec<Condition> = Vec::new();
-        let mut at = 0;
-        while at < all.len() && !self.is_too_long(all[at].span) {
+        // Lines up to the next directive: a macro's arguments may go on over several.
+        let mut pending: Vec<Token> = Vec::new();
+        let mut line: Vec<Token> = Vec::new();
+        while !self.is_too_long(base) {
+            line.clear();
             let is_active = conditions.iter().all(|condition| condition.is_active);
-            let line_end = all[at..].iter().position(|token| token.kind == Kind::Newline);
-            let line_end = line_end.map_or(all.len(), |length| at + length);
-            if all[at].kind == Kind::Hash {
-                self.directive(&all[at..line_end], &mut conditions, is_active, name);
-                at = line_end + 1;
+            if !lines.next(&mut line, is_active) {
+                break;
+            }
+            if line[0].kind == Kind::Hash {
+                self.text(&pending);
+                pending.clear();
+                line.retain(|token| token.kind != Kind::Newline);
+                self.directive(&line, &mut conditions, is_active, name);
             } else if is_active {
-                at = self.text(&all, at);
-            } else {
-                at = line_end + 1;
+                pending.append(&mut line);
             }
         }
+        self.text(&pending);
         for condition in conditions {
             self.sink.error(condition.opened, "this `#if` is never closed").help("add `#endif`");
         }
     }
 
-    fn is_too_long(&mut self, span: Span) -> bool {
+    fn is_too_long(&mut self, base: u32) -> bool {
         let is_too_long = self.out.len() > MAX_TOKENS;
         if is_too_long && !self.sink.is_full() {
+            let span = self.out.last().map_or(Span { start: base, end: base }, |token| token.span);
             self.sink.error(span, format!("more than {MAX_TOKENS} tokens"));
         }
         is_too_long
     }
 
-    /// Lines up to the next directive. A macro's arguments may go on over several.
-    fn text(&mut self, all: &[Token], from: usize) -> usize {
-        let mut at = from;
-        let mut is_line_start = true;
-        while at < all.len() && !(is_line_start && all[at].kind == Kind::Hash) {
-            is_line_start = all[at].kind == Kind::Newline;
+    /// Lines without directives, with what their macros stand for.
+    fn text(&mut self, all: &[Token]) {
+        let mut at = 0;
+        while at < all.len() && self.out.len() <= MAX_TOKENS {
             at = match all[at].kind {
                 Kind::Newline => at + 1,
                 _ => self.macros.expand(all, at, MAX_TOKENS, &mut self.out, self.sources, self.sink),
             };
-            if self.out.len() > MAX_TOKENS {
-                break;
-            }
         }
-        at
     }
 
     fn directive(&mut self, line: &[Token], conditions: &mut Vec<Condition>, is_active: bool, file: &str) {
@@ -168,7 +168,7 @@ impl Preprocessor<'_> {
                 self.sink.error(word.span, format!("#error {text}"));
             }
             "pragma" => {
-                self.sink.warn(word.span, "this `#pragma` has no effect").label("skipped");
+                self.sink.warn(word.span, "this `#pragma` has no effect", "skipped");
             }
             _ => {
                 let known = nearest(&name, DIRECTIVES).map_or_else(

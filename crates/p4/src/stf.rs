@@ -101,7 +101,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
-        let code = line.split('#').next().unwrap_or_default();
+        let code = &line[..comment(line).unwrap_or(line.len())];
         let code = code.split("//").next().unwrap_or_default().trim();
         let (command, rest) = code.split_once(char::is_whitespace).unwrap_or((code, ""));
         let rest = rest.trim();
@@ -168,6 +168,18 @@ impl Session<'_> {
         self.report.failures.sort_by_key(|failure| failure.line);
         self.report
     }
+}
+
+/// Where a comment begins: at a `#` that is no part of a name such as `set#2(`.
+fn comment(line: &str) -> Option<usize> {
+    let is_in_name = |at: usize| {
+        let behind = line[at + 1..].trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let has_number = behind.len() < line.len() - at - 1;
+        has_number
+            && behind.starts_with('(')
+            && line[..at].ends_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    line.match_indices('#').map(|(at, _)| at).find(|at| !is_in_name(*at))
 }
 
 fn unexpected((line, output): &(usize, Output)) -> StfFailure {

@@ -21,5 +21,9 @@ mod robust;
 mod spans;
 #[path = "stages.rs"]
 mod stages;
+#[path = "structures.rs"]
+mod structures;
+#[path = "tables.rs"]
+mod tables;
 #[path = "uses.rs"]
 mod uses;

@@ -178,13 +178,31 @@ fn preprocessing() {
     let ok = "#define A(x) (x + B)\n#define B 2\n#if defined(A) && !defined C && B >= 2\nconst bit<8> x = A(8w3);\n#else\n!!!\n#endif\n#ifdef C\n#error no\n#elif B == 2\n#else\n$\n#endif\n";
     let found = said(findings(ok));
     assert_eq!(found.len(), 1, "only `main` is missing: {found:?}");
+    let joined = "#define JOIN(a, b) a##b
+#define NAME(a) f_ ## a ## _t
+#define EMPTY(a, b) a ## b 8w1
+#define TWICE(x) JOIN(x, JOIN_2)
+const bit<16> JOIN(ab, cd) = JOIN(16, w18);
+const bit<8> NAME(x) = EMPTY(, );
+const bit<8> y = f_x_t + EMPTY(, );
+const bit<16> z = abcd;";
+    let found = said(findings(joined));
+    assert_eq!(found.len(), 1, "only `main` is missing: {found:?}");
+    let texts = "@note(\"over\nlines \\\" of // /* it\")\nconst int x = 1;\n#if 0\ndon't \"open\n#endif\nconst bit<8> y = x;";
+    let found = said(findings(texts));
+    assert_eq!(found.len(), 2, "`main` is missing, and the annotation has no effect: {found:?}");
+    let guards = "#include <core.p4>\n#ifndef _CORE_P4_\n!!!\n#endif\n#include <v1model.p4>\n#include <core.p4>\n#ifndef _V1_MODEL_P4_\n!!!\n#endif";
+    assert_eq!(said(findings(guards)).len(), 1);
     let cases = [
         ("#inclued <core.p4>", "there is no directive `#inclued` (did you mean `#include`?)"),
         ("#include <v1modle.p4>", "there is no file `v1modle.p4` to include (did you mean <v1model.p4>?)"),
         ("#if 1", "this `#if` is never closed (add `#endif`)"),
         ("#endif", "`#endif` without `#if`"),
         ("#define F(x) x\nconst int y = F(1, 2);", "`F` takes 1 arguments, not 2"),
-        ("const int y = \"open;", "this text is not closed (end it with `\"` on the same line)"),
+        ("const int y = \"open;", "this text is not closed (end it with `\"`)"),
+        ("#define JOIN(a) a ##\nconst int y = 1;", "`##` stands between two tokens"),
+        ("#define JOIN(a, b) a ## b\nconst int y = JOIN(1, +);", "`##` makes `1+`, which is not one token"),
+        ("const int y = 1 ## 2;", "`##` has no place here (it joins two tokens in what `#define` says)"),
     ];
     for (text, expected) in cases {
         let found = said(findings(text));

@@ -1,5 +1,5 @@
-#ifndef PACELINE_CORE_P4
-#define PACELINE_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 // What every P4 program knows. packet_in, packet_out, verify and NoAction are the compiler's own.
 error {
     NoError,

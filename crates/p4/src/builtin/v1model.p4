@@ -1,5 +1,5 @@
-#ifndef PACELINE_V1MODEL_P4
-#define PACELINE_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 // The architecture of the v1model switch. Its externs (register, counter, meter, hash, checksums) and its
 // package V1Switch are the compiler's own.
 #include <core.p4>

@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
-use crate::ast::{ControlDecl, Expr, ExprKind, ParserDecl, TypeKind};
+use crate::ast::{ControlDecl, Expr, ExprKind, ParserDecl, TypeExpr, TypeKind};
+use crate::diagnostic::Checked;
 use crate::ir::FieldKind;
 use crate::source::Span;
 
 use super::block::Given;
-use super::types::{Entity, standard_fields};
+use super::types::{Entity, Ty, standard_fields};
 use super::{Checker, Where};
 
 const PARTS: [&str; 6] =
@@ -22,12 +23,16 @@ impl Checker<'_> {
             );
             return;
         };
-        let is_v1 = matches!(&main.ty.kind, TypeKind::Named(name) if &*name.text == "V1Switch");
-        if !is_v1 {
+        let of: Option<&[TypeExpr]> = match &main.ty.kind {
+            TypeKind::Named(name) if &*name.text == "V1Switch" => Some(&[]),
+            TypeKind::Generic(name, of) if &*name.text == "V1Switch" => Some(of),
+            _ => None,
+        };
+        let Some(of) = of else {
             self.sink.refuse(main.ty.span, "an architecture other than `V1Switch` is");
             return;
-        }
-        if !self.expect_arguments(&main.arguments, PARTS.len(), main.ty.span) {
+        };
+        if self.expect_arguments(&main.arguments, PARTS.len(), main.ty.span).is_err() {
             return;
         }
         let parser = self.parser_named(&main.arguments[0]);
@@ -39,7 +44,7 @@ impl Checker<'_> {
                 .help("`#include <v1model.p4>` declares it");
             return;
         };
-        let (Some(parser), [Some(verify), Some(ingress), Some(egress), Some(compute), Some(deparser)]) =
+        let (Ok(parser), [Ok(verify), Ok(ingress), Ok(egress), Ok(compute), Ok(deparser)]) =
             (parser, &controls[..])
         else {
             return;
@@ -53,6 +58,7 @@ impl Checker<'_> {
             return;
         };
         let (headers_ty, metadata_ty) = (self.ty(&headers.ty), self.ty(&metadata.ty));
+        self.type_arguments(of, main.ty.span, [&headers_ty, &metadata_ty]);
         let headers = self.place(&headers_ty, "hdr", FieldKind::Metadata, headers.name.span);
         let metadata = self.place(&metadata_ty, "meta", FieldKind::Metadata, metadata.name.span);
         let standard = self.place(&standard_ty, "standard_metadata", FieldKind::Standard, main.ty.span);
@@ -74,37 +80,53 @@ impl Checker<'_> {
             self.control_block(deparser, "deparser", Where::Deparser, &[Given::PacketOut, headers]);
     }
 
+    /// `V1Switch<H, M>`: the types of headers and metadata, which are those of the parser.
+    fn type_arguments(&mut self, of: &[TypeExpr], span: Span, expected: [&Ty; 2]) {
+        if of.is_empty() {
+            return;
+        }
+        if of.len() != expected.len() {
+            let message = format!("`V1Switch` has {} type arguments, not {}", expected.len(), of.len());
+            self.sink.error(span, message).help("write `V1Switch<HEADERS, METADATA>(...)`");
+            return;
+        }
+        for (given, expected) in of.iter().zip(expected) {
+            // `_` is whatever it has to be.
+            if matches!(&given.kind, TypeKind::Named(name) if &*name.text == "_") {
+                continue;
+            }
+            let found = self.ty(given);
+            if !found.is(expected) {
+                let error = self.sink.error(given.span, format!("expected {expected}, found {found}"));
+                error.label("the parser's parameters say what the others get");
+            }
+        }
+    }
+
     /// `Name()`
-    fn instance_named<'e>(&mut self, expr: &'e Expr, what: &str) -> Option<&'e crate::ast::Name> {
+    fn instance_named<'e>(&mut self, expr: &'e Expr, what: &str) -> Checked<&'e crate::ast::Name> {
         if let ExprKind::Call(callee, _, arguments) = &expr.kind
             && let ExprKind::Name(name) = &callee.kind
             && arguments.is_empty()
         {
-            return Some(name);
+            return Ok(name);
         }
-        self.sink.error(expr.span, format!("{what} is given by its name")).help("write `Name()`");
-        None
+        self.sink.error(expr.span, format!("{what} is given by its name")).help("write `Name()`").refused()
     }
 
-    fn parser_named(&mut self, expr: &Expr) -> Option<Rc<ParserDecl>> {
+    fn parser_named(&mut self, expr: &Expr) -> Checked<Rc<ParserDecl>> {
         let name = self.instance_named(expr, PARTS[0])?.clone();
         match self.lookup(&name, "parser")? {
-            Entity::Parser(parser) => Some(parser),
-            _ => {
-                self.sink.error(name.span, format!("`{}` is not a parser", name.text));
-                None
-            }
+            Entity::Parser(parser) => Ok(parser),
+            _ => self.sink.error(name.span, format!("`{}` is not a parser", name.text)).refused(),
         }
     }
 
-    fn control_named(&mut self, expr: &Expr, what: &str) -> Option<Rc<ControlDecl>> {
+    fn control_named(&mut self, expr: &Expr, what: &str) -> Checked<Rc<ControlDecl>> {
         let name = self.instance_named(expr, what)?.clone();
         match self.lookup(&name, "control")? {
-            Entity::Control(control) => Some(control),
-            _ => {
-                self.sink.error(name.span, format!("`{}` is not a control", name.text));
-                None
-            }
+            Entity::Control(control) => Ok(control),
+            _ => self.sink.error(name.span, format!("`{}` is not a control", name.text)).refused(),
         }
     }
 }

@@ -14,7 +14,10 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::ast::{Direction, Expr, Parameter};
+use crate::diagnostic::{Checked, Reported};
 use crate::ir::{Constant, FieldId, FieldKind, Operand, Statement, StatementKind};
+
+use crate::source::Span;
 
 use super::Checker;
 use super::types::{Access, Entity, Frame, Place, Target, Ty, Value};
@@ -23,6 +26,8 @@ use super::types::{Access, Entity, Frame, Place, Target, Ty, Value};
 pub(super) struct Call<'c> {
     /// Those parameters for which arguments are given.
     pub parameters: Vec<&'c Parameter>,
+    /// Where.
+    pub span: Span,
     /// How many scopes the types of its parameters see.
     pub scope: usize,
     /// What names of its fields begin with.
@@ -36,8 +41,7 @@ enum Argument {
     In(Value),
     /// What is written, and with `inout` what it holds.
     Out(Target, Option<Value>),
-    /// It has a mistake, which was reported.
-    Wrong,
+    Wrong(Reported),
 }
 
 impl Argument {
@@ -53,7 +57,7 @@ impl Argument {
             Argument::Out(Target::Place(place) | Target::Slice { place, .. }, _) => {
                 checker.fields_of(place, &mut fields);
             }
-            Argument::Wrong => {}
+            Argument::Wrong(_) => {}
         }
         fields
     }
@@ -65,26 +69,28 @@ impl Checker<'_> {
         &mut self,
         call: &Call<'_>,
         arguments: &[Expr],
-        body: impl FnOnce(&mut Self, Vec<Entity>),
-    ) {
+        body: impl FnOnce(&mut Self, Vec<Entity>) -> Checked<()>,
+    ) -> Checked<()> {
         let (bound, out) = self.bind(call, arguments);
         self.last_frame += 1;
-        self.frames.push(Frame { id: self.last_frame, out });
+        self.frames.push(Frame { id: self.last_frame, span: call.span, out });
         let in_order = std::mem::take(&mut self.in_order);
-        let ((), statements) = self.captured(|checker| body(checker, bound));
+        let (done, statements) = self.captured(|checker| body(checker, bound));
         self.in_order = in_order;
         self.inline(statements);
         if let Some(frame) = self.frames.pop() {
-            self.copy_out(&frame);
+            self.copy_out(&frame)?;
         }
+        done
     }
 
     /// `exit` ends all calls, the innermost first, and each copies out.
-    pub(super) fn exit(&mut self) {
+    pub(super) fn exit(&mut self) -> Checked<()> {
         let frames = std::mem::take(&mut self.frames);
-        frames.iter().rev().for_each(|frame| self.copy_out(frame));
+        let copied = frames.iter().rev().try_for_each(|frame| self.copy_out(frame));
         self.frames = frames;
         self.emit(StatementKind::Exit);
+        copied
     }
 
     /// Names the calls that an `exit` here would end with something to copy out; 0 if there are none.
@@ -92,14 +98,18 @@ impl Checker<'_> {
         self.frames.iter().rev().find(|frame| !frame.out.is_empty()).map_or(0, |frame| frame.id)
     }
 
-    fn copy_out(&mut self, frame: &Frame) {
+    fn copy_out(&mut self, frame: &Frame) -> Checked<()> {
         for (target, from) in &frame.out {
             match (target, &**from) {
-                (Target::Place(to), from) => self.copy_place(to, from),
-                (slice, Place::Scalar(from, _)) => self.store(slice, Operand::Field(*from)),
-                _ => {}
+                (Target::Place(to), from) => self.copy_place(to, from, frame.span)?,
+                (slice, Place::Scalar(from, _)) => self.store(slice, Operand::Field(*from), frame.span)?,
+                (_, Place::Unknown(reported)) => return Err(*reported),
+                (_, from) => {
+                    return Err(self.sink.internal(frame.span, &format!("bits of a {}", from.ty())));
+                }
             }
         }
+        Ok(())
     }
 
     /// Statements of what was called; `leave` in them leaves them only.
@@ -117,7 +127,7 @@ impl Checker<'_> {
         let types: Vec<Ty> = pairs()
             .map(|(parameter, _)| self.at_scope(call.scope, |checker| checker.ty(&parameter.ty)))
             .collect();
-        let mut given = Vec::new();
+        let mut given: Vec<Argument> = Vec::new();
         for ((parameter, argument), ty) in pairs().zip(&types) {
             given.push(self.evaluated(parameter.direction, ty, argument));
         }
@@ -136,17 +146,21 @@ impl Checker<'_> {
         };
         let mut out = Vec::new();
         let mut bound = Vec::new();
-        for (at, ((parameter, argument), ty)) in pairs().zip(&types).enumerate() {
+        for (at, (((parameter, argument), ty), given)) in pairs().zip(&types).zip(given).enumerate() {
             let path = format!("{}.{}", call.path, parameter.name.text);
             let local = |checker: &mut Self| checker.place(ty, &path, FieldKind::Metadata, argument.span);
-            bound.push(match std::mem::replace(&mut given[at], Argument::Wrong) {
-                Argument::Wrong => Entity::Constant(Value::Unknown),
+            bound.push(match given {
+                Argument::Wrong(reported) => Entity::Wrong(reported),
                 Argument::In(value @ Value::Scalar(Operand::Constant(_), _)) => Entity::Constant(value),
-                Argument::In(Value::Whole(place)) if !is_copied[at] => Entity::Place(place, Access::ReadOnly),
+                Argument::In(Value::Whole(place)) if !is_copied[at] && place.ty().is(ty) => {
+                    Entity::Place(place, Access::ReadOnly)
+                }
                 Argument::In(value) => {
                     let local = local(self);
-                    self.assign(&local, value, argument.span);
-                    Entity::Place(local, Access::ReadOnly)
+                    match self.assign(&local, value, argument.span) {
+                        Ok(()) => Entity::Place(local, Access::ReadOnly),
+                        Err(reported) => Entity::Wrong(reported),
+                    }
                 }
                 Argument::Out(Target::Place(place), value) if !is_copied[at] => {
                     if value.is_none() {
@@ -156,12 +170,18 @@ impl Checker<'_> {
                 }
                 Argument::Out(target, value) => {
                     let local = local(self);
-                    match value {
+                    let done = match value {
                         Some(value) => self.assign(&local, value, argument.span),
-                        None => self.reset(&local),
-                    }
+                        None => {
+                            self.reset(&local);
+                            Ok(())
+                        }
+                    };
                     out.push((target, Rc::clone(&local)));
-                    Entity::Place(local, Access::ReadWrite)
+                    match done {
+                        Ok(()) => Entity::Place(local, Access::ReadWrite),
+                        Err(reported) => Entity::Wrong(reported),
+                    }
                 }
             });
         }
@@ -169,30 +189,38 @@ impl Checker<'_> {
     }
 
     fn evaluated(&mut self, direction: Direction, ty: &Ty, argument: &Expr) -> Argument {
-        if matches!(direction, Direction::None | Direction::In) {
-            let value = self.expression(argument);
-            if matches!((&value, ty), (Value::List(_), Ty::Struct(_))) {
-                return Argument::In(value);
-            }
-            return match self.coerced(value, ty, argument.span) {
-                value @ (Value::Scalar(..) | Value::Whole(_)) => Argument::In(value),
-                _ => Argument::Wrong,
-            };
-        }
-        let Some(target) = self.target(argument) else { return Argument::Wrong };
+        let evaluated = match direction {
+            Direction::None | Direction::In => self.given_in(ty, argument),
+            Direction::Out | Direction::InOut => self.given_out(direction, ty, argument),
+        };
+        evaluated.unwrap_or_else(Argument::Wrong)
+    }
+
+    fn given_in(&mut self, ty: &Ty, argument: &Expr) -> Checked<Argument> {
+        let value = self.expression(argument)?;
+        self.coerced(value, ty, argument.span).map(Argument::In)
+    }
+
+    fn given_out(&mut self, direction: Direction, ty: &Ty, argument: &Expr) -> Checked<Argument> {
+        let target = self.target(argument)?;
         let found = match &target {
             Target::Place(place) => place.ty(),
             Target::Slice { high, low, .. } => Ty::Bit(high - low + 1),
         };
+        if let Ty::Unknown(reported) = found {
+            return Err(reported);
+        }
+        if let Ty::Unknown(reported) = ty {
+            return Err(*reported);
+        }
         if !found.is(ty) {
-            self.sink.error(argument.span, format!("expected {ty}, found {found}"));
-            return Argument::Wrong;
+            return self.sink.error(argument.span, format!("expected {ty}, found {found}")).refused();
         }
-        if found.is_unknown() || ty.is_unknown() {
-            return Argument::Wrong;
-        }
-        let value = (direction == Direction::InOut).then(|| self.expression(argument));
-        Argument::Out(target, value)
+        let value = match direction {
+            Direction::InOut => Some(self.expression(argument)?),
+            _ => None,
+        };
+        Ok(Argument::Out(target, value))
     }
 
     /// Makes a value as it is before anything was written: headers invalid, fields 0.
@@ -209,23 +237,19 @@ impl Checker<'_> {
 
     /// All containers of a place: its fields, and what says whether headers are valid.
     pub(super) fn fields_of(&self, place: &Place, to: &mut HashSet<FieldId>) {
-        let places = match place {
-            Place::Scalar(_, Ty::Unknown) => return,
+        match place {
             Place::Scalar(id, _) => {
                 to.insert(*id);
-                return;
             }
-            Place::Struct(_, places) => places,
-            Place::Header(id, _, places) => {
+            Place::Header(id, ..) => {
                 to.insert(self.program.headers[*id as usize].valid);
-                places
             }
-            Place::Stack(id, _, places) => {
+            Place::Stack(id, ..) => {
                 to.insert(self.program.stacks[*id as usize].next);
-                places
             }
-        };
-        places.iter().for_each(|place| self.fields_of(place, to));
+            Place::Struct(..) | Place::Unknown(_) => {}
+        }
+        place.parts().iter().for_each(|place| self.fields_of(place, to));
     }
 
     pub(super) fn fields_of_value(&self, value: &Value, to: &mut HashSet<FieldId>) {
@@ -234,8 +258,11 @@ impl Checker<'_> {
                 to.insert(*field);
             }
             Value::Whole(place) => self.fields_of(place, to),
-            Value::List(items) => items.iter().for_each(|item| self.fields_of_value(item, to)),
-            Value::Scalar(Operand::Constant(_), _) | Value::Integer(_) | Value::Void | Value::Unknown => {}
+            Value::List(items) | Value::Made(_, items) => {
+                items.iter().for_each(|item| self.fields_of_value(item, to));
+            }
+            Value::Fields(fields) => fields.iter().for_each(|(_, item)| self.fields_of_value(item, to)),
+            Value::Scalar(Operand::Constant(_), _) | Value::Integer(_) | Value::Invalid(_) | Value::Void => {}
         }
     }
 
@@ -250,11 +277,20 @@ impl Checker<'_> {
             }
             Value::Whole(from) => {
                 let path = format!("%{}", self.program.fields.len());
-                let to = self.place(&from.ty(), &path, FieldKind::Temporary, crate::source::Span::default());
-                self.copy_place(&to, &from);
-                Value::Whole(to)
+                let to = self.place(&from.ty(), &path, FieldKind::Temporary, Span::default());
+                match self.copy_place(&to, &from, Span::default()) {
+                    Ok(()) => Value::Whole(to),
+                    Err(reported) => Value::Whole(Rc::new(Place::Unknown(reported))),
+                }
             }
             Value::List(items) => Value::List(items.into_iter().map(|item| self.kept(item)).collect()),
+            Value::Made(of, items) => {
+                Value::Made(of, items.into_iter().map(|item| self.kept(item)).collect())
+            }
+            Value::Fields(fields) => {
+                let kept = fields.into_iter().map(|(name, item)| (name, self.kept(item)));
+                Value::Fields(kept.collect())
+            }
             other => other,
         }
     }
@@ -276,8 +312,13 @@ pub(super) fn applies(expr: &Expr) -> bool {
         Kind::Unary(_, of) | Kind::Cast(_, of) => applies(of),
         Kind::Call(callee, _, arguments) => applies(callee) || arguments.iter().any(applies),
         Kind::List(items) => items.iter().any(applies),
-        Kind::Number { .. } | Kind::Bool(_) | Kind::Text | Kind::Name(_) | Kind::ErrorType | Kind::Any => {
-            false
-        }
+        Kind::Fields(fields) => fields.iter().any(|(_, value)| applies(value)),
+        Kind::Number { .. }
+        | Kind::Bool(_)
+        | Kind::Text
+        | Kind::Name(_)
+        | Kind::ErrorType
+        | Kind::Invalid
+        | Kind::Any => false,
     }
 }

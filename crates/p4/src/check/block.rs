@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::ast::{ControlDecl, Direction, Expr, ExprKind, Name, Parameter, ParserDecl, Transition, TypeExpr};
-use crate::diagnostic::nearest;
+use crate::diagnostic::{Checked, nearest};
 use crate::ir::{Case, FieldKind, Operand, State, Statement, StatementKind, Target as Goal};
 use crate::source::Span;
 
@@ -81,34 +81,31 @@ impl Checker<'_> {
         name: &str,
         arguments: &[Expr],
         span: Span,
-    ) {
-        if !self.in_place(&[Where::Control], "applying a control", span)
-            || !self.is_unconditional(span)
-            || !self.expect_arguments(arguments, declared.parameters.len(), span)
-        {
-            return;
-        }
+    ) -> Checked<()> {
+        self.in_place(&[Where::Control], "applying a control", span)?;
+        self.is_unconditional(span)?;
+        self.expect_arguments(arguments, declared.parameters.len(), span)?;
         let path = self.path_to(name);
         let prefix = format!("{path}.");
         if self.program.tables.iter().any(|table| table.name.starts_with(&prefix))
             || self.program.registers.iter().any(|register| register.name.starts_with(&prefix))
             || self.program.mu_tables.iter().any(|table| table.name.starts_with(&prefix))
         {
-            self.sink
+            return self
+                .sink
                 .refuse(span, &format!("applying `{name}` a second time is"))
-                .help("declare a second instance");
-            return;
+                .help("declare a second instance")
+                .refused();
         }
-        if !self.enter(&declared.name, span) {
-            return;
-        }
+        self.enter(&declared.name, span)?;
         let call = Call {
             parameters: declared.parameters.iter().collect(),
+            span,
             scope: 1,
             path: path.clone(),
             sees_caller: false,
         };
-        self.called(&call, arguments, |checker, bound| {
+        let done = self.called(&call, arguments, |checker, bound| {
             let outer = std::mem::replace(&mut checker.path, path);
             checker.at_scope(1, |checker| {
                 for (parameter, entity) in declared.parameters.iter().zip(bound) {
@@ -120,8 +117,10 @@ impl Checker<'_> {
                 });
             });
             checker.path = outer;
+            Ok(())
         });
         self.calls -= 1;
+        done
     }
 
     pub(super) fn parser_block(&mut self, declared: &Rc<ParserDecl>, given: &[Given]) -> Vec<State> {
@@ -169,20 +168,22 @@ impl Checker<'_> {
             None => always(Goal::Reject),
             Some(Transition::Go(name)) => always(self.goal(name, names)),
             Some(Transition::Select { keys, cases, span }) => {
-                let scalars = keys
-                    .iter()
-                    .map(|key| self.scalar_operand(key, "what is selected by"))
-                    .collect::<Vec<_>>();
-                let types: Vec<Ty> = scalars
-                    .iter()
-                    .map(|scalar| scalar.as_ref().map_or(Ty::Unknown, |(_, ty)| ty.clone()))
-                    .collect();
-                let select: Vec<Operand> =
-                    scalars.into_iter().flatten().map(|(operand, _)| operand).collect();
+                let scalars: Vec<_> =
+                    keys.iter().map(|key| self.scalar_operand(key, "what is selected by")).collect();
+                let (mut select, mut types) = (Vec::new(), Vec::new());
+                for scalar in scalars {
+                    match scalar {
+                        Ok((operand, ty)) => {
+                            select.push(operand);
+                            types.push(ty);
+                        }
+                        Err(reported) => types.push(Ty::Unknown(reported)),
+                    }
+                }
                 let mut lowered = Vec::new();
                 for (keyset, name) in cases {
                     let target = self.goal(name, names);
-                    if let Some(keys) = self.select_keys(keyset, &types) {
+                    if let Ok(keys) = self.select_keys(keyset, &types) {
                         lowered.push(Case { keys, target });
                     }
                 }
@@ -194,18 +195,17 @@ impl Checker<'_> {
         }
     }
 
-    fn select_keys(&mut self, keyset: &Expr, types: &[Ty]) -> Option<Vec<Option<crate::ir::KeySet>>> {
+    fn select_keys(&mut self, keyset: &Expr, types: &[Ty]) -> Checked<Vec<Option<crate::ir::KeySet>>> {
         let parts: Vec<&Expr> = match &keyset.kind {
-            ExprKind::Any => return Some(Vec::new()),
+            ExprKind::Any => return Ok(Vec::new()),
             ExprKind::List(items) => items.iter().collect(),
             _ => vec![keyset],
         };
         if parts.len() != types.len() {
             let message = format!("`select` has {} keys, this case {}", types.len(), parts.len());
-            self.sink.error(keyset.span, message);
-            return None;
+            return self.sink.error(keyset.span, message).refused();
         }
-        parts.into_iter().zip(types).map(|(part, ty)| self.keyset(part, ty).ok()).collect()
+        parts.into_iter().zip(types).map(|(part, ty)| self.keyset(part, ty)).collect()
     }
 
     fn goal(&mut self, name: &Name, names: &[Rc<str>]) -> Goal {
@@ -231,111 +231,111 @@ impl Checker<'_> {
         types: &[TypeExpr],
         arguments: &[Expr],
         span: Span,
-    ) -> Value {
-        if !self.in_place(&[Where::Parser], &format!("`{name}`"), span) || !self.is_unconditional(span) {
-            return Value::Unknown;
-        }
+    ) -> Checked<Value> {
+        self.in_place(&[Where::Parser], &format!("`{name}`"), span)?;
+        self.is_unconditional(span)?;
         match name {
             "extract" => {
-                self.extract(arguments, span);
-                Value::Void
+                self.extract(arguments, span)?;
+                Ok(Value::Void)
             }
             "advance" => {
-                if self.expect_arguments(arguments, 1, span) {
-                    let value = self.expression(&arguments[0]);
-                    let value = match value {
-                        value @ Value::Integer(_) => self.coerced(value, &Ty::Bit(32), arguments[0].span),
-                        other => other,
-                    };
-                    match value {
-                        Value::Scalar(bits, Ty::Bit(_)) => self.emit(StatementKind::Advance { bits }),
-                        Value::Unknown => {}
-                        other => {
-                            let ty = other.ty();
-                            self.sink
-                                .error(arguments[0].span, format!("a number of bits is bit<32>, not {ty}"));
-                        }
-                    }
-                }
-                Value::Void
+                self.expect_arguments(arguments, 1, span)?;
+                let bits = self.bits(&arguments[0], 32, "a number of bits")?;
+                self.emit(StatementKind::Advance { bits });
+                Ok(Value::Void)
             }
             "length" => {
-                self.expect_arguments(arguments, 0, span);
-                Value::Scalar(Operand::Field(self.program.standard.packet_length), Ty::Bit(32))
+                self.expect_arguments(arguments, 0, span)?;
+                let length = Operand::Field(self.program.standard.packet_length);
+                Ok(Value::Scalar(length, Ty::Bit(32)))
             }
-            _ => {
-                let [ty] = types else {
-                    self.sink
-                        .error(span, "`lookahead` says what it reads")
-                        .help("write `lookahead<bit<8>>()`");
-                    return Value::Unknown;
-                };
-                self.expect_arguments(arguments, 0, span);
-                let ty = self.ty(ty);
-                if matches!(ty, Ty::Stack(..)) {
-                    self.sink.refuse(span, "looking ahead at a stack is");
-                    return Value::Unknown;
-                }
-                let path = format!("%{}", self.program.fields.len());
-                let place = self.place(&ty, &path, FieldKind::Temporary, span);
-                let mut operands = Vec::new();
-                flatten_place(&place, &mut operands);
-                let field = |operand| match operand {
-                    Operand::Field(id) => Some(id),
-                    Operand::Constant(_) => None,
-                };
-                self.emit(StatementKind::Lookahead { to: operands.into_iter().filter_map(field).collect() });
-                whole_or_scalar(place)
-            }
+            _ => self.lookahead(types, arguments, span),
         }
     }
 
-    fn extract(&mut self, arguments: &[Expr], span: Span) {
+    /// P4-16 §12.8.2: what is read is as long as its type, and a header in it is valid.
+    fn lookahead(&mut self, types: &[TypeExpr], arguments: &[Expr], span: Span) -> Checked<Value> {
+        let [ty] = types else {
+            return self
+                .sink
+                .error(span, "`lookahead` says what it reads")
+                .help("write `lookahead<bit<8>>()`")
+                .refused();
+        };
+        self.expect_arguments(arguments, 0, span)?;
+        let ty = self.ty(ty);
+        if holds_stack(&ty) {
+            return self.sink.refuse(span, "looking ahead at a stack is").refused();
+        }
+        let path = format!("%{}", self.program.fields.len());
+        let place = self.place(&ty, &path, FieldKind::Temporary, span);
+        let mut operands = Vec::new();
+        flatten_place(&place, &mut operands);
+        let field = |operand| match operand {
+            Operand::Field(id) => Some(id),
+            Operand::Constant(_) => None,
+        };
+        self.emit(StatementKind::Lookahead { to: operands.into_iter().filter_map(field).collect() });
+        self.make_valid(&place);
+        whole_or_scalar(place)
+    }
+
+    /// All headers in the place are valid from here on.
+    fn make_valid(&mut self, place: &Place) {
+        self.set_valid(place, true);
+        place.parts().iter().for_each(|place| self.make_valid(place));
+    }
+
+    fn extract(&mut self, arguments: &[Expr], span: Span) -> Checked<()> {
         if arguments.len() == 2 {
-            self.sink.refuse(span, "extracting a `varbit` is");
-            return;
+            return self.sink.refuse(span, "extracting a `varbit` is").refused();
         }
-        if !self.expect_arguments(arguments, 1, span) {
-            return;
-        }
+        self.expect_arguments(arguments, 1, span)?;
         if let ExprKind::Member(of, next) = &arguments[0].kind
             && &*next.text == "next"
             && let Some(Place::Stack(stack, ..)) = self.quiet_place(of).as_deref()
         {
             let stack = *stack;
-            return self.emit(StatementKind::ExtractNext { stack });
+            self.emit(StatementKind::ExtractNext { stack });
+            return Ok(());
         }
-        match self.target(&arguments[0]) {
-            Some(Target::Place(place)) => match &*place {
-                Place::Header(header, ..) => self.emit(StatementKind::Extract { header: *header }),
-                Place::Scalar(_, Ty::Unknown) => {}
-                other => {
-                    let ty = other.ty();
-                    let error =
-                        self.sink.error(arguments[0].span, format!("a header is extracted, not {ty}"));
-                    if matches!(ty, Ty::Stack(..)) {
-                        error.help("write `.next` for its next header");
-                    }
+        let Target::Place(place) = self.target(&arguments[0])? else {
+            return self.sink.error(arguments[0].span, "a header is extracted, not bits").refused();
+        };
+        match &*place {
+            Place::Header(header, ..) => self.emit(StatementKind::Extract { header: *header }),
+            Place::Unknown(reported) => return Err(*reported),
+            other => {
+                let ty = other.ty();
+                let error = self.sink.error(arguments[0].span, format!("a header is extracted, not {ty}"));
+                if matches!(ty, Ty::Stack(..)) {
+                    error.help("write `.next` for its next header");
                 }
-            },
-            Some(Target::Slice { .. }) => {
-                self.sink.error(arguments[0].span, "a header is extracted, not bits");
+                return error.refused();
             }
-            None => {}
         }
+        Ok(())
     }
 
-    pub(super) fn emit_header(&mut self, arguments: &[Expr], span: Span) {
-        if !self.in_place(&[Where::Deparser], "`emit`", span) || !self.expect_arguments(arguments, 1, span) {
-            return;
-        }
-        match self.expression(&arguments[0]) {
-            Value::Whole(place) => self.emit_place(&place),
-            Value::Unknown => {}
+    pub(super) fn emit_header(&mut self, arguments: &[Expr], span: Span) -> Checked<()> {
+        self.in_place(&[Where::Deparser], "`emit`", span)?;
+        self.expect_arguments(arguments, 1, span)?;
+        match self.expression(&arguments[0])? {
+            Value::Whole(place) => self.emit_place(&place, arguments[0].span),
             other => {
-                self.sink.error(arguments[0].span, format!("headers are emitted, not {}", other.ty()));
+                let message = format!("headers are emitted, not {}", other.ty());
+                self.sink.error(arguments[0].span, message).refused()
             }
         }
+    }
+}
+
+fn holds_stack(ty: &Ty) -> bool {
+    match ty {
+        Ty::Stack(..) => true,
+        Ty::Struct(of) => of.fields.iter().any(|(_, ty)| holds_stack(ty)),
+        _ => false,
     }
 }
 

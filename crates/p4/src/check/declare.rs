@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use crate::ast::{Declaration, Expr, FieldDecl, Name, TypeExpr, TypeKind, Variable};
-use crate::diagnostic::nearest;
+use crate::diagnostic::{Checked, nearest};
 use crate::ir::{Constant, FieldKind, Header, MAX_WIDTH, Operand, Stack};
 use crate::source::Span;
 
@@ -62,26 +62,24 @@ impl Checker<'_> {
         let Some(value) = &variable.value else { return };
         let span = value.span;
         let (value, made) = self.captured(|checker| {
-            let value = checker.expression(value);
+            let value = checker.expression(value)?;
             checker.coerced(value, &ty, span)
         });
-        let is_constant = match &value {
-            Value::Scalar(operand, _) => matches!(operand, Operand::Constant(_)),
-            Value::Integer(_) | Value::Unknown => true,
-            Value::Whole(_) | Value::List(_) | Value::Void => false,
+        let entity = match value {
+            Err(reported) => Entity::Wrong(reported),
+            Ok(value) if is_constant(&value) && made.is_empty() => Entity::Constant(value),
+            Ok(_) => {
+                let error = self.sink.error(span, "a constant's value is known when the program is compiled");
+                Entity::Wrong(error.label("this is not").reported())
+            }
         };
-        if !is_constant || !made.is_empty() {
-            self.sink
-                .error(span, "a constant's value is known when the program is compiled")
-                .label("this is not");
-        }
-        self.declare(&variable.name, Entity::Constant(value));
+        self.declare(&variable.name, entity);
     }
 
     fn enumeration(&mut self, name: &Name, base: Option<&TypeExpr>, members: &[(Name, Option<Expr>)]) {
         let base = base.map(|base| (self.ty(base), base.span));
         if let Some((ty, span)) = &base
-            && !matches!(ty, Ty::Bit(_) | Ty::Int(_) | Ty::Unknown)
+            && !matches!(ty, Ty::Bit(_) | Ty::Int(_) | Ty::Unknown(_))
         {
             self.sink.error(*span, format!("the values of an enumeration are bit<W> or int<W>, not {ty}"));
         }
@@ -95,8 +93,8 @@ impl Checker<'_> {
             let value = match (&base, value) {
                 (None, None) => number as u128,
                 (Some(base), Some(value)) => match self.known(value, base) {
-                    Some(constant) => constant.value,
-                    None => continue,
+                    Ok(constant) => constant.value,
+                    Err(_) => continue,
                 },
                 (None, Some(value)) => {
                     self.sink
@@ -129,7 +127,7 @@ impl Checker<'_> {
                 continue;
             }
             let fits = match &ty {
-                Ty::Unknown => true,
+                Ty::Unknown(_) => true,
                 Ty::Struct(_) | Ty::Stack(..) => !is_header,
                 other => other.width().is_some(),
             };
@@ -156,8 +154,8 @@ impl Checker<'_> {
 
     pub(super) fn ty(&mut self, ty: &TypeExpr) -> Ty {
         match &ty.kind {
-            TypeKind::Bit(width) => self.width(width).map_or(Ty::Unknown, Ty::Bit),
-            TypeKind::Int(width) => self.width(width).map_or(Ty::Unknown, Ty::Int),
+            TypeKind::Bit(width) => self.width(width).map_or_else(Ty::Unknown, Ty::Bit),
+            TypeKind::Int(width) => self.width(width).map_or_else(Ty::Unknown, Ty::Int),
             TypeKind::Integer => Ty::Integer,
             TypeKind::Bool => Ty::Bool,
             TypeKind::Error => Ty::Error,
@@ -166,27 +164,26 @@ impl Checker<'_> {
                 (_, Some(Entity::Type(ty))) => ty.clone(),
                 ("packet_in", None) => Ty::PacketIn,
                 ("packet_out", None) => Ty::PacketOut,
-                (_, Some(_)) => {
-                    self.sink.error(name.span, format!("`{}` is not a type", name.text));
-                    Ty::Unknown
-                }
+                (_, Some(_)) => Ty::Unknown(
+                    self.sink.error(name.span, format!("`{}` is not a type", name.text)).reported(),
+                ),
                 (_, None) => self.unknown_type(name),
             },
             TypeKind::Stack(of, size) => {
                 let element = self.ty(of);
                 let size = self.bounded(size, 1, MAX_STACK, "the size of a stack");
                 match (element, size) {
-                    (Ty::Struct(of), Some(size)) if of.is_header => Ty::Stack(of, size),
-                    (Ty::Unknown, _) | (_, None) => Ty::Unknown,
+                    (Ty::Struct(of), Ok(size)) if of.is_header => Ty::Stack(of, size),
+                    (Ty::Unknown(reported), _) | (_, Err(reported)) => Ty::Unknown(reported),
                     (other, _) => {
-                        self.sink.error(of.span, format!("a stack holds headers, not {other}"));
-                        Ty::Unknown
+                        let message = format!("a stack holds headers, not {other}");
+                        Ty::Unknown(self.sink.error(of.span, message).reported())
                     }
                 }
             }
             TypeKind::Generic(name, _) => {
-                self.sink.error(name.span, format!("`{}` is not a type of a value here", name.text));
-                Ty::Unknown
+                let message = format!("`{}` is not a type of a value here", name.text);
+                Ty::Unknown(self.sink.error(name.span, message).reported())
             }
         }
     }
@@ -203,62 +200,61 @@ impl Checker<'_> {
             None if &*name.text == "standard_metadata_t" => error.help("`#include <v1model.p4>` declares it"),
             None => error,
         };
-        Ty::Unknown
+        Ty::Unknown(error.reported())
     }
 
-    fn width(&mut self, width: &Expr) -> Option<u32> {
+    fn width(&mut self, width: &Expr) -> Checked<u32> {
         self.bounded(width, 1, MAX_WIDTH, "a width")
     }
 
     /// A number that is known when the program is compiled, within bounds.
-    pub(super) fn bounded(&mut self, expr: &Expr, least: u32, most: u32, what: &str) -> Option<u32> {
+    pub(super) fn bounded(&mut self, expr: &Expr, least: u32, most: u32, what: &str) -> Checked<u32> {
         let (value, made) = self.captured(|checker| checker.expression(expr));
-        let number = match value {
-            Value::Integer(number) => number,
-            Value::Scalar(Operand::Constant(constant), Ty::Bit(_)) => BigInt::from(constant.value),
-            Value::Unknown => return None,
-            _ => {
-                self.sink.error(
-                    expr.span,
-                    format!("{what} is a number that is known when the program is compiled"),
-                );
-                return None;
-            }
+        let number = match value? {
+            Value::Integer(number) if made.is_empty() => Some(number),
+            Value::Scalar(Operand::Constant(constant), ty) if made.is_empty() => match ty.underlying() {
+                Ty::Bit(_) => Some(BigInt::from(constant.value)),
+                _ => None,
+            },
+            _ => None,
         };
-        if !made.is_empty() {
-            return None;
+        let Some(number) = number else {
+            let message = format!("{what} is a number that is known when the program is compiled");
+            return self.sink.error(expr.span, message).refused();
+        };
+        match number.to_u32().filter(|number| (least..=most).contains(number)) {
+            Some(found) => Ok(found),
+            None => {
+                let message = format!("{what} is {least} to {most}, not {number}");
+                self.sink.error(expr.span, message).refused()
+            }
         }
-        let found = number.to_u32().filter(|number| (least..=most).contains(number));
-        if found.is_none() {
-            self.sink.error(expr.span, format!("{what} is {least} to {most}, not {number}"));
-        }
-        found
     }
 
     /// A constant of a type.
-    pub(super) fn known(&mut self, expr: &Expr, ty: &Ty) -> Option<Constant> {
+    pub(super) fn known(&mut self, expr: &Expr, ty: &Ty) -> Checked<Constant> {
         let (value, _) = self.captured(|checker| {
-            let value = checker.expression(expr);
+            let value = checker.expression(expr)?;
             checker.coerced(value, ty, expr.span)
         });
-        match value {
-            Value::Scalar(Operand::Constant(constant), _) => Some(constant),
-            Value::Unknown => None,
-            _ => {
-                self.sink
-                    .error(expr.span, "this has to be known when the program is compiled")
-                    .label("is not");
-                None
-            }
+        match value? {
+            Value::Scalar(Operand::Constant(constant), _) => Ok(constant),
+            _ => self
+                .sink
+                .error(expr.span, "this has to be known when the program is compiled")
+                .label("is not")
+                .refused(),
         }
     }
 
     /// Containers for a value of this type.
     pub(super) fn place(&mut self, ty: &Ty, path: &str, kind: FieldKind, span: Span) -> Rc<Place> {
-        // Past the bound, which was reported, nothing is made of what doubles with each level.
-        let is_full = self.program.fields.len() >= super::MAX_FIELDS;
+        // Past the bound, which is reported, nothing is made of what doubles with each level.
+        if self.program.fields.len() >= super::MAX_FIELDS {
+            return Rc::new(Place::Unknown(self.too_many_fields(span)));
+        }
         Rc::new(match ty {
-            Ty::Struct(of) if !is_full => {
+            Ty::Struct(of) => {
                 let valid = of
                     .is_header
                     .then(|| self.new_field(format!("{path}.$valid"), 1, FieldKind::Validity, span));
@@ -280,7 +276,7 @@ impl Checker<'_> {
                     }
                 }
             }
-            Ty::Stack(of, size) if !is_full => {
+            Ty::Stack(of, size) => {
                 let next = self.new_field(format!("{path}.$next"), 16, FieldKind::Validity, span);
                 let element = Ty::Struct(Rc::clone(of));
                 let mut places = Vec::new();
@@ -295,12 +291,12 @@ impl Checker<'_> {
                 self.program.stacks.push(Stack { name: path.to_owned(), headers, next });
                 Place::Stack(self.program.stacks.len() as u32 - 1, Rc::clone(of), places)
             }
+            Ty::Unknown(reported) => Place::Unknown(*reported),
             ty => match ty.width() {
                 Some(width) => Place::Scalar(self.new_field(path.to_owned(), width, kind, span), ty.clone()),
-                None if ty.is_unknown() || is_full => Place::Scalar(0, Ty::Unknown),
                 None => {
-                    self.sink.error(span, format!("a variable cannot be of type {ty}"));
-                    Place::Scalar(0, Ty::Unknown)
+                    let message = format!("a variable cannot be of type {ty}");
+                    Place::Unknown(self.sink.error(span, message).reported())
                 }
             },
         })
@@ -315,11 +311,22 @@ impl Checker<'_> {
         let path = self.path_to(&variable.name.text);
         let place = self.place(&ty, &path, FieldKind::Metadata, variable.name.span);
         if let Some(value) = &variable.value {
-            self.assign_expression(&place, value);
+            // A mistake was reported; the variable is there all the same.
+            let _ = self.assign_expression(&place, value);
         } else if matches!(self.place, Where::Action | Where::Parser) {
             // A table may be applied twice, a state may be entered twice.
             self.reset(&place);
         }
         self.declare(&variable.name, Entity::Place(place, Access::ReadWrite));
+    }
+}
+
+/// Whether a value is known when the program is compiled.
+fn is_constant(value: &Value) -> bool {
+    match value {
+        Value::Scalar(operand, _) => matches!(operand, Operand::Constant(_)),
+        Value::Made(_, values) => values.iter().all(is_constant),
+        Value::Integer(_) | Value::Invalid(_) => true,
+        Value::Whole(_) | Value::List(_) | Value::Fields(_) | Value::Void => false,
     }
 }

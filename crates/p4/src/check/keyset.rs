@@ -1,16 +1,21 @@
 //! Sets of values that a key is held against: in `select` and in entries.
 
 use crate::ast::{Expr, ExprKind};
+use crate::diagnostic::Checked;
 use crate::ir::{Constant, KeySet, MatchKind, ones};
 
 use super::Checker;
 use super::types::Ty;
 
 impl Checker<'_> {
-    /// The set; `None` for anything, `Err` after a mistake.
-    pub(super) fn keyset(&mut self, expr: &Expr, ty: &Ty) -> Result<Option<KeySet>, ()> {
-        let width = ty.width().ok_or(())?;
-        let mut known = |expr: &Expr| self.known(expr, ty).ok_or(());
+    /// The set; `None` for anything.
+    pub(super) fn keyset(&mut self, expr: &Expr, ty: &Ty) -> Checked<Option<KeySet>> {
+        let width = match (ty, ty.width()) {
+            (Ty::Unknown(reported), _) => return Err(*reported),
+            (_, Some(width)) => width,
+            (_, None) => return Err(self.sink.internal(expr.span, &format!("a key of type {ty}"))),
+        };
+        let mut known = |expr: &Expr| self.known(expr, ty);
         match &expr.kind {
             ExprKind::Any => Ok(None),
             ExprKind::Mask(value, mask) => {
@@ -22,12 +27,10 @@ impl Checker<'_> {
             ExprKind::Range(low, high) => {
                 let (low, high) = (known(low)?, known(high)?);
                 if ty.is_signed() {
-                    self.sink.refuse(expr.span, "a range of numbers with a sign is");
-                    return Err(());
+                    return self.sink.refuse(expr.span, "a range of numbers with a sign is").refused();
                 }
                 if low.value > high.value {
-                    self.sink.error(expr.span, "this range is empty").help("a range is low .. high");
-                    return Err(());
+                    self.sink.warn(expr.span, "this range is empty", "nothing is in it");
                 }
                 Ok(Some(KeySet::Range { low, high }))
             }
@@ -39,9 +42,9 @@ impl Checker<'_> {
     }
 
     /// The set for a key of a table that is matched so.
-    pub(super) fn entry_key(&mut self, expr: &Expr, ty: &Ty, kind: MatchKind) -> Option<KeySet> {
-        let width = ty.width()?;
-        let set = self.keyset(expr, ty).ok()?;
+    pub(super) fn entry_key(&mut self, expr: &Expr, ty: &Ty, kind: MatchKind) -> Checked<KeySet> {
+        let set = self.keyset(expr, ty)?;
+        let width = ty.width().unwrap_or(1);
         let anything = KeySet::Masked { value: Constant::new(0, width), mask: Constant::new(0, width) };
         let set = set.unwrap_or(anything);
         let is_allowed = match (kind, set) {
@@ -62,12 +65,13 @@ impl Checker<'_> {
                 MatchKind::Range => ("range", "a value, or low .. high"),
                 MatchKind::Optional => ("optional", "a value or `_`"),
             };
-            self.sink
+            return self
+                .sink
                 .error(expr.span, format!("a key that is matched {kind} takes {takes}"))
-                .label("not this");
-            return None;
+                .label("not this")
+                .refused();
         }
-        Some(set)
+        Ok(set)
     }
 }
 

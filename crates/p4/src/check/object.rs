@@ -1,5 +1,6 @@
 //! What controls declare: actions, tables, muTables, registers.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use num_traits::ToPrimitive;
@@ -8,17 +9,19 @@ use crate::ast::{
     ActionDecl, Direction, EntryDecl, Expr, ExprKind, Instance, Local, MuTableDecl, Name, TableDecl,
     TypeExpr, TypeKind,
 };
-use crate::diagnostic::nearest;
+use crate::diagnostic::{Checked, nearest};
 use crate::ir::{
-    Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, MatchKind, Matching, Mentions, Meter,
-    MuTable, Operand, Register, StatementKind, Table, TableKey, Unit, exits,
+    Action, ActionCall, Column, Consistency, Counter, Entry, FieldKind, KeySet, MatchKind, Matching,
+    Mentions, Meter, MuTable, Operand, Register, StatementKind, Table, TableKey, Unit, exits, has_priorities,
 };
 
 use crate::source::Span;
 use crate::uses::Object;
 
 use super::arguments::Call;
-use super::types::{Access, ActionEntity, Entity, MuTableEntity, Place, StructType, TableEntity, Ty, Value};
+use super::types::{
+    Access, ActionEntity, Entity, Listed, MuTableEntity, Place, StructType, TableEntity, Ty, Value,
+};
 use super::{Checker, Where};
 
 /// Entries of a table that does not say how many.
@@ -59,7 +62,8 @@ impl Checker<'_> {
 
     /// Checks an action with directions, which is lowered anew wherever it is called.
     fn check_action(&mut self, entity: &Rc<ActionEntity>) {
-        let ((), _) = self.captured(|checker| {
+        // A mistake was reported; nothing of it is kept anyway.
+        let _ = self.captured(|checker| {
             checker.action_body(
                 entity,
                 entity.declared.name.span,
@@ -83,10 +87,8 @@ impl Checker<'_> {
         entity: &Rc<ActionEntity>,
         span: Span,
         mut bind: impl FnMut(&mut Self, &Ty, &str, Direction) -> Option<Entity>,
-    ) {
-        if !self.enter(&entity.declared.name, span) {
-            return;
-        }
+    ) -> Checked<()> {
+        self.enter(&entity.declared.name, span)?;
         let place = std::mem::replace(&mut self.place, Where::Action);
         let path = std::mem::replace(&mut self.path, entity.path.clone());
         let declared = Rc::clone(&entity.declared);
@@ -102,10 +104,11 @@ impl Checker<'_> {
         });
         (self.place, self.path) = (place, path);
         self.calls -= 1;
+        Ok(())
     }
 
     /// An action of which all parameters come from entries.
-    fn lowered_action(&mut self, entity: &Rc<ActionEntity>) -> u32 {
+    fn lowered_action(&mut self, entity: &Rc<ActionEntity>) -> Checked<u32> {
         // Only where it exits does it matter within which calls.
         let pending = self.pending();
         let is_it = |(other, within, id): &&(Rc<ActionEntity>, u32, u32)| {
@@ -113,15 +116,15 @@ impl Checker<'_> {
             Rc::ptr_eq(other, entity) && (*within == pending || !exits())
         };
         if let Some((_, _, id)) = self.actions.iter().find(is_it) {
-            return *id;
+            return Ok(*id);
         }
         let mut parameters = Vec::new();
-        let ((), body) = self.captured(|checker| {
+        let (done, body) = self.captured(|checker| {
             checker.action_body(entity, entity.declared.name.span, |checker, ty, path, _| {
                 let place = checker.place(ty, path, FieldKind::Parameter, entity.declared.name.span);
                 match &*place {
-                    Place::Scalar(id, ty) if !ty.is_unknown() => parameters.push(*id),
-                    Place::Scalar(..) => {}
+                    Place::Scalar(id, _) => parameters.push(*id),
+                    Place::Unknown(_) => {}
                     _ => {
                         let message = format!("an entry cannot hold a value of type {ty}");
                         checker
@@ -131,16 +134,17 @@ impl Checker<'_> {
                     }
                 }
                 Some(Entity::Place(place, Access::ReadOnly))
-            });
+            })
         });
+        done?;
         self.program.actions.push(Action { name: entity.path.clone(), parameters, body });
         let id = self.program.actions.len() as u32 - 1;
         self.actions.push((Rc::clone(entity), pending, id));
-        id
+        Ok(id)
     }
 
     /// An action of which some arguments are given where the table lists it.
-    fn bound_action(&mut self, entity: &Rc<ActionEntity>, arguments: &[Expr], expr: &Expr) -> Option<u32> {
+    fn bound_action(&mut self, entity: &Rc<ActionEntity>, arguments: &[Expr], expr: &Expr) -> Checked<u32> {
         let directed = |direction: Direction| direction != Direction::None;
         let expected =
             entity.declared.parameters.iter().filter(|parameter| directed(parameter.direction)).count();
@@ -150,20 +154,22 @@ impl Checker<'_> {
                 entity.declared.name.text,
                 arguments.len()
             );
-            self.sink
+            return self
+                .sink
                 .error(expr.span, message)
-                .help("parameters with a direction are given here, the others in entries");
-            return None;
+                .help("parameters with a direction are given here, the others in entries")
+                .refused();
         }
         let of_entry = |parameter: &&crate::ast::Parameter| !directed(parameter.direction);
         let call = Call {
             parameters: entity.declared.parameters.iter().filter(|parameter| !of_entry(parameter)).collect(),
+            span: expr.span,
             scope: entity.scope,
             path: entity.path.clone(),
             sees_caller: true,
         };
         let mut parameters = Vec::new();
-        let ((), body) = self.captured(|checker| {
+        let (done, body) = self.captured(|checker| {
             checker.called(&call, arguments, |checker, bound| {
                 let mut bound = bound.into_iter();
                 checker.action_body(entity, expr.span, |checker, ty, path, direction| {
@@ -175,13 +181,16 @@ impl Checker<'_> {
                         parameters.push(id);
                     }
                     Some(Entity::Place(place, Access::ReadOnly))
-                });
-            });
+                })
+            })
         });
-        let same = self.program.actions.iter().filter(|action| action.name.starts_with(&entity.path)).count();
+        done?;
+        // The first keeps its name; within a table the name without the number is enough.
+        let same = |action: &&Action| action.plain_name() == entity.path;
+        let same = self.program.actions.iter().filter(same).count();
         let name = if same == 0 { entity.path.clone() } else { format!("{}#{}", entity.path, same + 1) };
         self.program.actions.push(Action { name, parameters, body });
-        Some(self.program.actions.len() as u32 - 1)
+        Ok(self.program.actions.len() as u32 - 1)
     }
 
     pub(super) fn no_action(&mut self) -> u32 {
@@ -198,11 +207,15 @@ impl Checker<'_> {
         id
     }
 
-    /// An action in a table's list: its name and number.
-    fn listed_action(&mut self, expr: &Expr) -> Option<(Rc<str>, u32)> {
-        let (name, arguments) = split_call(expr)?;
+    /// An action in a table's list.
+    fn listed_action(&mut self, expr: &Expr) -> Checked<Listed> {
+        let Some((name, given)) = split_call(expr) else {
+            return self.sink.error(expr.span, "this is an action of the table").refused();
+        };
+        let listed = |id| Listed { name: Rc::clone(&name.text), id, given: given.to_vec() };
         if &*name.text == "NoAction" && self.find("NoAction").is_none() {
-            return Some((Rc::clone(&name.text), self.no_action()));
+            self.expect_arguments(given, 0, expr.span)?;
+            return Ok(listed(self.no_action()));
         }
         let Some(Entity::Action(entity)) = self.find(&name.text).cloned() else {
             let actions = self.scopes.iter().flatten();
@@ -210,67 +223,80 @@ impl Checker<'_> {
                 actions.filter(|(_, entity)| matches!(entity, Entity::Action(_))).map(|(name, _)| &**name);
             let help = nearest(&name.text, actions.chain(["NoAction"]))
                 .map(|near| format!("did you mean `{near}`?"));
-            self.sink.error(name.span, format!("there is no action `{}`", name.text)).help = help;
-            return None;
+            let error = self.sink.error(name.span, format!("there is no action `{}`", name.text));
+            error.help = help;
+            return error.refused();
         };
         let has_directions =
             entity.declared.parameters.iter().any(|parameter| parameter.direction != Direction::None);
         let id = match has_directions {
-            false if arguments.is_empty() => self.lowered_action(&entity),
-            _ => self.bound_action(&entity, arguments, expr)?,
+            false if given.is_empty() => self.lowered_action(&entity)?,
+            _ => self.bound_action(&entity, given, expr)?,
         };
-        Some((Rc::clone(&name.text), id))
+        Ok(listed(id))
     }
 
     fn table(&mut self, declared: &Rc<TableDecl>) {
         let name = self.path_to(&declared.name.text);
         let mut keys = Vec::new();
         let mut types = Vec::new();
-        let ((), prelude) = self.captured(|checker| {
+        let (complete, prelude) = self.captured(|checker| {
+            let mut complete = Ok(());
             for (expr, kind) in &declared.keys {
-                let Some(kind) = checker.match_kind(kind) else { continue };
-                let Some((value, ty)) = checker.scalar_operand(expr, "a key") else { continue };
+                let key = checker.match_kind(kind).and_then(|kind| {
+                    let (value, ty) = checker.scalar_operand(expr, "a key")?;
+                    Ok((kind, value, ty))
+                });
+                let (kind, value, ty) = match key {
+                    Ok(key) => key,
+                    Err(reported) => {
+                        complete = Err(reported);
+                        continue;
+                    }
+                };
                 if ty.is_signed() && kind != MatchKind::Exact {
                     checker.sink.refuse(expr.span, "a key with a sign that is not matched exactly is");
                 }
                 keys.push(TableKey { name: checker.written(expr, value), value, kind });
                 types.push(ty);
             }
+            complete
         });
         if keys.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
             self.sink
                 .error(declared.name.span, "a table has one key that is matched lpm")
                 .label("has several");
         }
-        let mut names: Vec<Rc<str>> = Vec::new();
-        let mut actions = Vec::new();
+        let mut actions: Vec<Listed> = Vec::new();
         for expr in &declared.actions {
-            let Some((name, id)) = self.listed_action(expr) else { continue };
-            if names.contains(&name) {
-                self.sink.error(expr.span, format!("`{name}` is listed already"));
+            let Ok(listed) = self.listed_action(expr) else { continue };
+            if actions.iter().any(|known| known.name == listed.name) {
+                self.sink.error(expr.span, format!("`{}` is listed already", listed.name));
                 continue;
             }
-            names.push(name);
-            actions.push(id);
+            actions.push(listed);
         }
         let default = match &declared.default_action {
-            Some((expr, _)) => self.action_call(expr, &names, &actions),
-            None => Some(ActionCall { action: self.no_action(), arguments: Vec::new() }),
+            Some((expr, _)) => self.action_call(expr, &actions),
+            None => Ok(ActionCall { action: self.no_action(), arguments: Vec::new() }),
         };
         // What is done by default is one of its actions, whether listed or not.
-        if let Some(default) = &default
-            && !actions.contains(&default.action)
+        if let Ok(default) = &default
+            && !actions.iter().any(|listed| listed.id == default.action)
         {
-            names.push("NoAction".into());
-            actions.push(default.action);
+            actions.push(Listed { name: "NoAction".into(), id: default.action, given: Vec::new() });
         }
-        let size =
-            declared.size.as_ref().and_then(|size| self.bounded(size, 1, MAX_SIZE, "the size of a table"));
+        let size = declared.size.as_ref().map(|size| self.bounded(size, 1, MAX_SIZE, "the size of a table"));
         let mut entries = Vec::new();
+        // A table without all of its keys has no entries that make sense.
         for entry in declared.entries.iter().flat_map(|(entries, _)| entries) {
-            entries.extend(self.entry(entry, &keys, &types, &names, &actions));
+            if complete.is_ok() {
+                entries.extend(self.entry(entry, &keys, &types, &actions).map(|made| (made, entry.span)));
+            }
         }
-        let size = size.unwrap_or(DEFAULT_SIZE.max(entries.len() as u32));
+        self.expect_distinct(&entries, has_priorities(&keys));
+        let entries: Vec<Entry> = entries.into_iter().map(|(entry, _)| entry).collect();
+        let size = size.and_then(Checked::ok).unwrap_or(DEFAULT_SIZE.max(entries.len() as u32));
         if entries.len() > size as usize {
             let message = format!("{} entries do not fit in a table of {size}", entries.len());
             self.sink.error(declared.name.span, message);
@@ -278,7 +304,7 @@ impl Checker<'_> {
         let table = Table {
             name,
             keys,
-            actions,
+            actions: actions.iter().map(|listed| listed.id).collect(),
             default: default.unwrap_or_default(),
             is_default_const: declared.default_action.as_ref().is_some_and(|(_, is_const)| *is_const),
             entries,
@@ -287,30 +313,44 @@ impl Checker<'_> {
         };
         self.program.tables.push(table);
         let id = self.program.tables.len() as u32 - 1;
-        let entity = TableEntity { id, prelude, actions: names };
+        let entity = TableEntity { id, prelude, actions };
         self.declare(&declared.name, Entity::Table(Rc::new(entity)));
     }
 
-    fn match_kind(&mut self, kind: &Name) -> Option<MatchKind> {
-        let known = match &*kind.text {
-            "exact" => Some(MatchKind::Exact),
-            "lpm" => Some(MatchKind::Lpm),
-            "ternary" => Some(MatchKind::Ternary),
-            "range" => Some(MatchKind::Range),
-            "optional" => Some(MatchKind::Optional),
-            "selector" => {
-                self.sink.refuse(kind.span, "`selector` is");
-                return None;
+    /// Two entries with the same keys: where no order decides between them that is an error, and elsewhere the
+    /// second one never matches.
+    fn expect_distinct(&mut self, entries: &[(Entry, Span)], has_priorities: bool) {
+        let mut known: HashSet<&[KeySet]> = HashSet::new();
+        for (entry, span) in entries {
+            if known.insert(&entry.keys) {
+                continue;
             }
-            _ => None,
-        };
-        if known.is_none() {
-            let kinds = self.match_kinds.clone();
-            let near = nearest(&kind.text, kinds.iter().map(|kind| &**kind));
-            let help = near.map(|near| format!("did you mean `{near}`?"));
-            self.sink.error(kind.span, format!("keys are not matched `{}`", kind.text)).help = help;
+            let message = "an entry above has the same keys";
+            if has_priorities {
+                self.sink.warn(*span, message, "never matches");
+            } else {
+                self.sink.error(*span, message).label("is there already").help("remove one of them");
+            }
         }
-        known
+    }
+
+    fn match_kind(&mut self, kind: &Name) -> Checked<MatchKind> {
+        match &*kind.text {
+            "exact" => Ok(MatchKind::Exact),
+            "lpm" => Ok(MatchKind::Lpm),
+            "ternary" => Ok(MatchKind::Ternary),
+            "range" => Ok(MatchKind::Range),
+            "optional" => Ok(MatchKind::Optional),
+            "selector" => self.sink.refuse(kind.span, "`selector` is").refused(),
+            _ => {
+                let kinds = self.match_kinds.clone();
+                let near = nearest(&kind.text, kinds.iter().map(|kind| &**kind));
+                let help = near.map(|near| format!("did you mean `{near}`?"));
+                let error = self.sink.error(kind.span, format!("keys are not matched `{}`", kind.text));
+                error.help = help;
+                error.refused()
+            }
+        }
     }
 
     /// How a key is written: its field, or the expression's number.
@@ -322,30 +362,63 @@ impl Checker<'_> {
         }
     }
 
-    fn action_call(&mut self, expr: &Expr, names: &[Rc<str>], actions: &[u32]) -> Option<ActionCall> {
+    /// An action with what it is given, as a default or by an entry. Arguments for parameters with directions are those
+    /// of the table's list (P4-16 §14.2.1.2), and may be left out.
+    fn action_call(&mut self, expr: &Expr, listed: &[Listed]) -> Checked<ActionCall> {
         let Some((name, arguments)) = split_call(expr) else {
-            self.sink.error(expr.span, "this is an action with its arguments");
-            return None;
+            return self.sink.error(expr.span, "this is an action with its arguments").refused();
         };
-        let Some(at) = names.iter().position(|known| *known == name.text) else {
-            if &*name.text == "NoAction" {
-                return Some(ActionCall { action: self.no_action(), arguments: Vec::new() });
+        let Some(known) = listed.iter().find(|known| known.name == name.text) else {
+            if &*name.text == "NoAction" && self.find("NoAction").is_none() {
+                self.expect_arguments(arguments, 0, expr.span)?;
+                return Ok(ActionCall { action: self.no_action(), arguments: Vec::new() });
             }
-            let near = nearest(&name.text, names.iter().map(|name| &**name))
+            let near = nearest(&name.text, listed.iter().map(|known| &*known.name))
                 .map(|near| format!("did you mean `{near}`?"));
             let message = format!("`{}` is none of the table's actions", name.text);
-            self.sink.error(name.span, message).help = near.or(Some("add it to `actions`".to_owned()));
-            return None;
+            let error = self.sink.error(name.span, message);
+            error.help = near.or(Some("add it to `actions`".to_owned()));
+            return error.refused();
         };
-        let action = actions[at];
+        let arguments = self.of_entry(&name, arguments, known)?;
+        let action = known.id;
         let parameters = self.program.actions[action as usize].parameters.clone();
-        if !self.expect_arguments(arguments, parameters.len(), expr.span) {
-            return None;
+        if arguments.len() != parameters.len() {
+            let plural = if parameters.len() == 1 { "" } else { "s" };
+            let message =
+                format!("this takes {} argument{plural}, not {}", parameters.len(), arguments.len());
+            return self.sink.error(expr.span, message).refused();
         }
         let types = self.parameter_types(&name, &parameters);
-        let known = arguments.iter().zip(types).map(|(argument, ty)| self.known(argument, &ty));
-        let arguments = known.collect::<Option<Vec<_>>>()?;
-        Some(ActionCall { action, arguments })
+        let known: Vec<_> =
+            arguments.into_iter().zip(types).map(|(argument, ty)| self.known(argument, &ty)).collect();
+        Ok(ActionCall { action, arguments: known.into_iter().collect::<Checked<_>>()? })
+    }
+
+    /// Those arguments that the entry gives: all of them, without those that repeat the table's list.
+    fn of_entry<'e>(&mut self, name: &Name, arguments: &'e [Expr], known: &Listed) -> Checked<Vec<&'e Expr>> {
+        let Some(Entity::Action(entity)) = self.find(&name.text).cloned() else {
+            return Ok(arguments.iter().collect());
+        };
+        let parameters = &entity.declared.parameters;
+        if known.given.is_empty() || arguments.len() != parameters.len() {
+            return Ok(arguments.iter().collect());
+        }
+        let mut given = known.given.iter();
+        let mut of_entry = Vec::new();
+        for (parameter, argument) in parameters.iter().zip(arguments) {
+            if parameter.direction == Direction::None {
+                of_entry.push(argument);
+            } else if !given.next().is_some_and(|given| given.is_like(argument)) {
+                return self
+                    .sink
+                    .error(argument.span, format!("`{}` is given this in `actions`", parameter.name.text))
+                    .label("differs from the table's list")
+                    .help("write here what the list has, or leave it out")
+                    .refused();
+            }
+        }
+        Ok(of_entry)
     }
 
     fn parameter_types(&mut self, name: &Name, fields: &[u32]) -> Vec<Ty> {
@@ -365,22 +438,21 @@ impl Checker<'_> {
         entry: &EntryDecl,
         keys: &[TableKey],
         types: &[Ty],
-        names: &[Rc<str>],
-        actions: &[u32],
-    ) -> Option<Entry> {
-        let call = self.action_call(&entry.action, names, actions);
+        actions: &[Listed],
+    ) -> Checked<Entry> {
+        let call = self.action_call(&entry.action, actions);
         // `_` alone stands for all keys.
         let is_any = matches!(&entry.keys[..], [Expr { kind: ExprKind::Any, .. }]);
         if entry.keys.len() != keys.len() && !is_any {
             let message = format!("the table has {} keys, this entry {}", keys.len(), entry.keys.len());
-            self.sink.error(entry.span, message);
-            return None;
+            return self.sink.error(entry.span, message).refused();
         }
         let expr = |at: usize| if is_any { &entry.keys[0] } else { &entry.keys[at] };
         let sets = keys.iter().zip(types).enumerate();
-        let sets =
-            sets.map(|(at, (key, ty))| self.entry_key(expr(at), ty, key.kind)).collect::<Option<Vec<_>>>()?;
-        Some(Entry { keys: sets, call: call? })
+        let sets = sets
+            .map(|(at, (key, ty))| self.entry_key(expr(at), ty, key.kind))
+            .collect::<Checked<Vec<_>>>()?;
+        Ok(Entry { keys: sets, call: call? })
     }
 
     fn mu_table(&mut self, declared: &Rc<MuTableDecl>) {
@@ -388,7 +460,7 @@ impl Checker<'_> {
         let mut types = Vec::new();
         let ((), _) = self.captured(|checker| {
             for key in &declared.keys {
-                let Some((value, ty)) = checker.scalar_operand(key, "a key") else { continue };
+                let Ok((value, ty)) = checker.scalar_operand(key, "a key") else { continue };
                 columns.push(Column { name: checker.written(key, value), width: ty.width().unwrap_or(1) });
                 types.push(ty);
             }
@@ -417,8 +489,8 @@ impl Checker<'_> {
             self.sink.error(declared.name.span, "a muTable of type `direct` has one key: the entry's number");
         }
         let consistency = self.consistency(declared);
-        let size =
-            declared.size.as_ref().and_then(|size| self.bounded(size, 1, MAX_SIZE, "the size of a muTable"));
+        let size = declared.size.as_ref();
+        let size = size.and_then(|size| self.bounded(size, 1, MAX_SIZE, "the size of a muTable").ok());
         let values =
             fields.iter().map(|(name, ty)| Column { name: name.to_string(), width: ty.width().unwrap_or(1) });
         let table = MuTable {
@@ -469,7 +541,7 @@ impl Checker<'_> {
             ("WEAK", None) => Consistency::Weak,
             ("BS", Some(bound)) => {
                 let bound = self.bounded(bound, 1, 1 << 20, "the bound of packets that may see an old state");
-                bound.map_or(Consistency::Strict, Consistency::BoundedStaleness)
+                bound.map_or_else(|_| Consistency::Strict, Consistency::BoundedStaleness)
             }
             _ => {
                 let message = format!("there is no consistency `{}`", level.text);
@@ -493,7 +565,7 @@ impl Checker<'_> {
         let mentions = Mentions::default();
         match (&*name.text, self.find(&name.text).cloned()) {
             (_, Some(Entity::Control(declared))) => {
-                if self.expect_arguments(arguments, 0, instance.ty.span) {
+                if self.expect_arguments(arguments, 0, instance.ty.span).is_ok() {
                     self.declare(&instance.name, Entity::Instance(declared, Rc::clone(&instance.name.text)));
                 }
             }
@@ -514,7 +586,7 @@ impl Checker<'_> {
                     }
                     return;
                 };
-                if let Some(size) = self.array_size(arguments, 1, instance) {
+                if let Ok(size) = self.array_size(arguments, 1, instance) {
                     self.program.registers.push(Register { name: path, width, size, mentions });
                     let id = self.program.registers.len() as u32 - 1;
                     self.declares(Object::Register(id), instance.name.span);
@@ -522,8 +594,8 @@ impl Checker<'_> {
                 }
             }
             (kind @ ("counter" | "meter"), None) => {
-                let Some(size) = self.array_size(arguments, 2, instance) else { return };
-                let Some(unit) = self.unit(&arguments[1], kind == "counter") else { return };
+                let Ok(size) = self.array_size(arguments, 2, instance) else { return };
+                let Ok(unit) = self.unit(&arguments[1], kind == "counter") else { return };
                 let (object, entity) = if kind == "counter" {
                     self.program.counters.push(Counter { name: path, unit, size, mentions });
                     let id = self.program.counters.len() as u32 - 1;
@@ -563,39 +635,41 @@ impl Checker<'_> {
         }
     }
 
-    fn array_size(&mut self, arguments: &[Expr], expected: usize, instance: &Instance) -> Option<u32> {
-        if !self.expect_arguments(arguments, expected, instance.ty.span.to(instance.name.span)) {
-            return None;
-        }
+    fn array_size(&mut self, arguments: &[Expr], expected: usize, instance: &Instance) -> Checked<u32> {
+        self.expect_arguments(arguments, expected, instance.ty.span.to(instance.name.span))?;
         self.bounded(&arguments[0], 1, MAX_SIZE, "a size")
     }
 
-    fn unit(&mut self, expr: &Expr, is_counter: bool) -> Option<Unit> {
-        let value = self.expression(expr);
+    fn unit(&mut self, expr: &Expr, is_counter: bool) -> Checked<Unit> {
+        let value = self.expression(expr)?;
         let expected = if is_counter { "CounterType" } else { "MeterType" };
         if let Value::Scalar(Operand::Constant(constant), Ty::Enum(of)) = &value
             && &*of.name == expected
         {
-            return match constant.value.to_u32() {
-                Some(0) => Some(Unit::Packets),
-                Some(1) => Some(Unit::Bytes),
-                _ => Some(Unit::PacketsAndBytes),
-            };
+            return Ok(match constant.value.to_u32() {
+                Some(0) => Unit::Packets,
+                Some(1) => Unit::Bytes,
+                _ => Unit::PacketsAndBytes,
+            });
         }
-        if !matches!(value, Value::Unknown) {
-            self.sink.error(expr.span, format!("this is a member of {expected}"));
-        }
-        None
+        self.sink.error(expr.span, format!("this is a member of {expected}")).refused()
     }
 
     /// Emits a header and what it holds.
-    pub(super) fn emit_place(&mut self, place: &Place) {
+    pub(super) fn emit_place(&mut self, place: &Place, span: Span) -> Checked<()> {
         match place {
-            Place::Header(header, ..) => self.emit(StatementKind::Emit { header: *header }),
-            Place::Struct(_, places) | Place::Stack(_, _, places) => {
-                places.iter().for_each(|place| self.emit_place(place));
+            Place::Header(header, ..) => {
+                self.emit(StatementKind::Emit { header: *header });
+                Ok(())
             }
-            Place::Scalar(..) => {}
+            Place::Struct(_, places) | Place::Stack(_, _, places) => {
+                places.iter().try_for_each(|place| self.emit_place(place, span))
+            }
+            Place::Unknown(reported) => Err(*reported),
+            Place::Scalar(_, ty) => {
+                let message = format!("headers are emitted, and this holds a field of type {ty}");
+                self.sink.error(span, message).refused()
+            }
         }
     }
 }

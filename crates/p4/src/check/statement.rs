@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::ast::{Expr, ExprKind, Name, Stmt, StmtKind, SwitchCase};
-use crate::diagnostic::nearest;
+use crate::diagnostic::{Checked, nearest};
 use crate::ir::{Binary, Compute, Constant, FieldId, FieldKind, Operand, Statement, StatementKind};
 use crate::source::Span;
 
@@ -23,7 +23,10 @@ impl Checker<'_> {
     /// In the scope that is open: what they declare is seen behind them.
     pub(super) fn statements_here(&mut self, statements: &[Stmt]) {
         for statement in statements {
-            if self.sink.is_full() || self.statements > MAX_STATEMENTS {
+            if self.statements > MAX_STATEMENTS {
+                self.too_many_statements();
+            }
+            if self.sink.is_full() || self.too_many.is_some() {
                 return;
             }
             self.statement(statement);
@@ -34,16 +37,19 @@ impl Checker<'_> {
         match &statement.kind {
             StmtKind::Empty => {}
             StmtKind::Block(statements) => self.statements(statements),
+            // A mistake was reported, and the statement is left out.
             StmtKind::Assign(target, value) => {
-                self.ordered(&[value], |checker| checker.assignment(target, value));
+                self.ordered(&[value], |checker| checker.assignment(target, value).ok());
             }
-            StmtKind::Call(call) => self.ordered(&[call], |checker| {
-                checker.expression(call);
-            }),
+            StmtKind::Call(call) => {
+                self.ordered(&[call], |checker| checker.expression(call).ok());
+            }
             StmtKind::If(condition, then, otherwise) => {
                 self.conditional(condition, then, otherwise.as_deref())
             }
-            StmtKind::Switch(subject, cases) => self.switch(subject, cases, statement.span),
+            StmtKind::Switch(subject, cases) => {
+                let _ = self.switch(subject, cases, statement.span);
+            }
             StmtKind::Variable(variable) => {
                 let value: Vec<&Expr> = variable.value.iter().collect();
                 self.ordered(&value, |checker| checker.variable(variable));
@@ -51,53 +57,55 @@ impl Checker<'_> {
             StmtKind::Return => {
                 let is_outermost = self.calls == 0 && self.place != Where::Action;
                 let leaves = if is_outermost { StatementKind::Exit } else { StatementKind::Leave };
-                if self.in_place(
-                    &[Where::Control, Where::Action, Where::Checksum, Where::Deparser],
-                    "`return`",
-                    statement.span,
-                ) {
+                let places = [Where::Control, Where::Action, Where::Checksum, Where::Deparser];
+                if self.in_place(&places, "`return`", statement.span).is_ok() {
                     self.emit(leaves);
                 }
             }
             StmtKind::Exit => {
-                if self.in_place(&[Where::Control, Where::Action], "`exit`", statement.span) {
-                    self.exit();
+                if self.in_place(&[Where::Control, Where::Action], "`exit`", statement.span).is_ok() {
+                    // What cannot be copied out was reported.
+                    let _ = self.exit();
                 }
             }
         }
     }
 
     /// Runs `inner` for a statement's own expressions.
-    fn ordered(&mut self, exprs: &[&Expr], inner: impl FnOnce(&mut Self)) {
+    fn ordered<T>(&mut self, exprs: &[&Expr], inner: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.in_order, exprs.iter().any(|expr| applies(expr)));
-        inner(self);
+        let result = inner(self);
         self.in_order = outer;
+        result
     }
 
-    fn assignment(&mut self, target: &Expr, value: &Expr) {
-        let Some(target) = self.target(target) else {
-            // For the mistakes on the right.
-            self.expression(value);
-            return;
+    fn assignment(&mut self, target: &Expr, value: &Expr) -> Checked<()> {
+        let target = match self.target(target) {
+            Ok(target) => target,
+            Err(reported) => {
+                // For the mistakes on the right.
+                self.expression(value)?;
+                return Err(reported);
+            }
         };
         match &target {
             Target::Place(place) => self.assign_expression(place, value),
             Target::Slice { high, low, .. } => {
-                if let Some(from) = self.operand(value, &Ty::Bit(high - low + 1)) {
-                    self.store(&target, from);
-                }
+                let from = self.operand(value, &Ty::Bit(high - low + 1))?;
+                self.store(&target, from, value.span)
             }
         }
     }
 
-    pub(super) fn assign_expression(&mut self, place: &Rc<Place>, expr: &Expr) {
-        let value = self.expression(expr);
+    pub(super) fn assign_expression(&mut self, place: &Rc<Place>, expr: &Expr) -> Checked<()> {
+        let value = self.expression(expr)?;
+        let value = self.coerced(value, &place.ty(), expr.span)?;
         // A list may name what it overwrites.
         let value = match value {
-            Value::List(items) => Value::List(self.apart(items, place)),
+            Value::Made(of, items) => Value::Made(of, self.apart(items, place)),
             other => other,
         };
-        self.assign(place, value, expr.span);
+        self.assign(place, value, expr.span)
     }
 
     /// The values of a list, copied where writing the place would change them.
@@ -112,76 +120,70 @@ impl Checker<'_> {
         items.into_iter().map(|item| keep(self, item)).collect()
     }
 
-    pub(super) fn assign(&mut self, place: &Rc<Place>, value: Value, span: Span) {
+    pub(super) fn assign(&mut self, place: &Rc<Place>, value: Value, span: Span) -> Checked<()> {
+        let value = self.coerced(value, &place.ty(), span)?;
         match (&**place, value) {
-            (_, Value::Unknown) => {}
-            (Place::Scalar(id, ty), value) => {
-                if let Value::Scalar(from, _) = self.coerced(value, ty, span) {
-                    self.copy(*id, from);
-                }
-            }
-            (Place::Struct(of, places) | Place::Header(_, of, places), Value::List(items)) => {
-                if items.len() != places.len() {
-                    let message =
-                        format!("{} has {} fields, the list {}", of.name, places.len(), items.len());
-                    self.sink.error(span, message);
-                    return;
-                }
-                if let Place::Header(id, ..) = **place {
-                    let valid = self.program.headers[id as usize].valid;
-                    self.copy(valid, Operand::Constant(Constant::new(1, 1)));
-                }
+            (Place::Unknown(reported), _) => return Err(*reported),
+            (Place::Scalar(id, _), Value::Scalar(from, _)) => self.copy(*id, from),
+            (Place::Struct(_, places) | Place::Header(_, _, places), Value::Made(_, items)) => {
+                self.set_valid(place, true);
                 for (place, item) in places.iter().zip(items) {
-                    self.assign(place, item, span);
+                    self.assign(place, item, span)?;
                 }
             }
-            (_, Value::Whole(from)) if from.ty().is(&place.ty()) || is_read_into(&from, place) => {
-                self.copy_place(place, &from);
+            (Place::Header(..), Value::Invalid(_)) => self.set_valid(place, false),
+            (to, Value::Whole(from)) => return self.copy_place(to, &from, span),
+            (to, other) => {
+                let what = format!("a value of type {} for a place of type {}", other.ty(), to.ty());
+                return Err(self.sink.internal(span, &what));
             }
-            (_, value) => {
-                let ty = place.ty();
-                self.coerced(value, &ty, span);
-            }
+        }
+        Ok(())
+    }
+
+    /// Of a header; what is none stays as it is.
+    pub(super) fn set_valid(&mut self, place: &Place, is_valid: bool) {
+        if let Place::Header(id, ..) = place {
+            let valid = self.program.headers[*id as usize].valid;
+            self.copy(valid, Operand::Constant(Constant::new(u128::from(is_valid), 1)));
         }
     }
 
-    pub(super) fn copy_place(&mut self, to: &Place, from: &Place) {
+    pub(super) fn copy_place(&mut self, to: &Place, from: &Place, span: Span) -> Checked<()> {
         match (to, from) {
             (Place::Scalar(to, _), Place::Scalar(from, _)) => self.copy(*to, Operand::Field(*from)),
-            (Place::Struct(_, to), Place::Struct(_, from)) => self.copy_places(to, from),
-            (Place::Header(to_id, _, to), Place::Header(from_id, _, from)) => {
+            (Place::Struct(..), Place::Struct(..)) => {}
+            (Place::Header(to_id, ..), Place::Header(from_id, ..)) => {
                 let valid = |checker: &Self, id: u32| checker.program.headers[id as usize].valid;
                 let (to_valid, from_valid) = (valid(self, *to_id), valid(self, *from_id));
                 self.copy(to_valid, Operand::Field(from_valid));
-                self.copy_places(to, from);
             }
-            (Place::Stack(to_id, _, to), Place::Stack(from_id, _, from)) => {
+            (Place::Stack(to_id, ..), Place::Stack(from_id, ..)) => {
                 let next = |checker: &Self, id: u32| checker.program.stacks[id as usize].next;
                 let (to_next, from_next) = (next(self, *to_id), next(self, *from_id));
                 self.copy(to_next, Operand::Field(from_next));
-                self.copy_places(to, from);
             }
-            _ => {}
+            (Place::Unknown(reported), _) | (_, Place::Unknown(reported)) => return Err(*reported),
+            _ => {
+                let what = format!("a copy from {} to {}", from.ty(), to.ty());
+                return Err(self.sink.internal(span, &what));
+            }
         }
-    }
-
-    fn copy_places(&mut self, to: &[Rc<Place>], from: &[Rc<Place>]) {
-        for (to, from) in to.iter().zip(from) {
-            self.copy_place(to, from);
+        for (to, from) in to.parts().iter().zip(from.parts()) {
+            self.copy_place(to, from, span)?;
         }
+        Ok(())
     }
 
     fn conditional(&mut self, condition: &Expr, then: &Stmt, otherwise: Option<&Stmt>) {
-        let mut known = None;
-        self.ordered(&[condition], |checker| known = checker.operand(condition, &Ty::Bool));
-        let condition = known;
+        let condition = self.ordered(&[condition], |checker| checker.operand(condition, &Ty::Bool));
         let ((), then) = self.captured(|checker| checker.statements(std::slice::from_ref(then)));
         let ((), otherwise) = self.captured(|checker| {
             if let Some(otherwise) = otherwise {
                 checker.statements(std::slice::from_ref(otherwise));
             }
         });
-        if let Some(condition) = condition {
+        if let Ok(condition) = condition {
             self.branch(condition, then, otherwise);
         }
     }
@@ -207,36 +209,34 @@ impl Checker<'_> {
         is_written
     }
 
-    fn switch(&mut self, subject: &Expr, cases: &[SwitchCase], span: Span) {
+    fn switch(&mut self, subject: &Expr, cases: &[SwitchCase], span: Span) -> Checked<()> {
         if let ExprKind::Member(of, name) = &subject.kind
             && &*name.text == "action_run"
             && let Some(table) = self.applied(of)
         {
             let to = self.temporary(ACTION_WIDTH);
-            if self.apply_table(&table, None, Some(to), span) {
-                self.cases(Operand::Field(to), cases, &|checker, label| checker.action_label(&table, label));
-            }
-            return;
+            self.apply_table(&table, None, Some(to), span)?;
+            return self
+                .cases(Operand::Field(to), cases, &|checker, label| checker.action_label(&table, label));
         }
-        let mut found = None;
-        self.ordered(&[subject], |checker| found = checker.scalar_operand(subject, "what is switched on"));
-        let Some((subject, ty)) = found else { return };
-        self.cases(subject, cases, &|checker, label| checker.known(label, &ty));
+        let (subject, ty) =
+            self.ordered(&[subject], |checker| checker.scalar_operand(subject, "what is switched on"))?;
+        self.cases(subject, cases, &|checker, label| checker.known(label, &ty))
     }
 
-    fn action_label(&mut self, table: &TableEntity, label: &Expr) -> Option<Constant> {
+    fn action_label(&mut self, table: &TableEntity, label: &Expr) -> Checked<Constant> {
         let ExprKind::Name(name) = &label.kind else {
-            self.sink.error(label.span, "this is the name of an action of the table");
-            return None;
+            return self.sink.error(label.span, "this is the name of an action of the table").refused();
         };
-        match table.actions.iter().position(|action| *action == name.text) {
-            Some(number) => Some(Constant::new(number as u128, ACTION_WIDTH)),
+        match table.actions.iter().position(|action| action.name == name.text) {
+            Some(number) => Ok(Constant::new(number as u128, ACTION_WIDTH)),
             None => {
-                let near = nearest(&name.text, table.actions.iter().map(|action| &**action));
+                let near = nearest(&name.text, table.actions.iter().map(|action| &*action.name));
                 let help = near.map(|near| format!("did you mean `{near}`?"));
                 let message = format!("`{}` is none of the table's actions", name.text);
-                self.sink.error(name.span, message).help = help;
-                None
+                let error = self.sink.error(name.span, message);
+                error.help = help;
+                error.refused()
             }
         }
     }
@@ -245,8 +245,8 @@ impl Checker<'_> {
         &mut self,
         subject: Operand,
         cases: &[SwitchCase],
-        constant: &dyn Fn(&mut Self, &Expr) -> Option<Constant>,
-    ) {
+        constant: &dyn Fn(&mut Self, &Expr) -> Checked<Constant>,
+    ) -> Checked<()> {
         let mut labels: Vec<Constant> = Vec::new();
         let mut has_default = false;
         let mut groups: Vec<(Option<Operand>, Vec<Statement>)> = Vec::new();
@@ -255,26 +255,21 @@ impl Checker<'_> {
         let mut is_default_pending = false;
         for case in cases {
             if has_default {
-                self.sink.error(case.span, "`default` is the last case");
-                return;
+                return self.sink.error(case.span, "`default` is the last case").refused();
             }
             match &case.label {
                 None => (has_default, is_default_pending) = (true, true),
                 Some(label) => {
-                    let Some(value) = constant(self, label) else { continue };
+                    let Ok(value) = constant(self, label) else { continue };
                     if labels.contains(&value) {
                         self.sink.error(label.span, "this case is there already").label("never reached");
                         continue;
                     }
                     labels.push(value);
-                    let is_it = self.result(Binary::Equal, subject, Operand::Constant(value), Ty::Bool);
-                    let Value::Scalar(is_it, _) = is_it else { continue };
+                    let is_it = self.truth(Binary::Equal, subject, Operand::Constant(value));
                     pending = Some(match pending {
                         None => is_it,
-                        Some(before) => match self.result(Binary::Or, before, is_it, Ty::Bool) {
-                            Value::Scalar(either, _) => either,
-                            _ => is_it,
-                        },
+                        Some(before) => self.truth(Binary::Or, before, is_it),
                     });
                 }
             }
@@ -288,11 +283,13 @@ impl Checker<'_> {
         }
         let mut otherwise = default_body;
         for (condition, then) in groups.into_iter().rev() {
+            // A group all of whose labels have mistakes has no condition.
             let Some(condition) = condition else { continue };
             let ((), inner) = self.captured(|checker| checker.branch(condition, then, otherwise));
             otherwise = inner;
         }
         self.body.extend(otherwise);
+        Ok(())
     }
 
     /// The table of `table.apply()`.
@@ -309,31 +306,35 @@ impl Checker<'_> {
     }
 
     /// `table.apply().hit` or `.miss`, if it is that.
-    pub(super) fn result_of_apply(&mut self, of: &Expr, name: &Name) -> Option<Value> {
+    pub(super) fn result_of_apply(&mut self, of: &Expr, name: &Name) -> Option<Checked<Value>> {
         let table = self.applied(of)?;
+        Some(self.result_of_table(&table, of.span, name))
+    }
+
+    fn result_of_table(&mut self, table: &TableEntity, span: Span, name: &Name) -> Checked<Value> {
         let is_miss = match &*name.text {
             "hit" => false,
             "miss" => true,
             "action_run" => {
-                self.sink
+                return self
+                    .sink
                     .error(name.span, "`action_run` is what a `switch` is about")
-                    .help("write `switch (table.apply().action_run)`");
-                return Some(Value::Unknown);
+                    .help("write `switch (table.apply().action_run)`")
+                    .refused();
             }
             _ => {
                 let help = nearest(&name.text, ["hit", "miss", "action_run"])
                     .map(|near| format!("did you mean `{near}`?"));
                 let message = format!("what a table gives has no field `{}`", name.text);
-                self.sink.error(name.span, message).help = help;
-                return Some(Value::Unknown);
+                let error = self.sink.error(name.span, message);
+                error.help = help;
+                return error.refused();
             }
         };
         let hit = self.temporary(1);
-        if !self.apply_table(&table, Some(hit), None, of.span) {
-            return Some(Value::Unknown);
-        }
+        self.apply_table(table, Some(hit), None, span)?;
         let hit = Operand::Field(hit);
-        Some(if is_miss { self.inverted(hit, Ty::Bool) } else { Value::Scalar(hit, Ty::Bool) })
+        Ok(if is_miss { self.inverted(hit, Ty::Bool) } else { Value::Scalar(hit, Ty::Bool) })
     }
 
     pub(super) fn apply_table(
@@ -342,23 +343,13 @@ impl Checker<'_> {
         hit: Option<FieldId>,
         action_run: Option<FieldId>,
         span: Span,
-    ) -> bool {
-        let is_here =
-            self.in_place(&[Where::Control], "applying a table", span) && self.is_unconditional(span);
-        if is_here {
-            for statement in &table.prelude {
-                self.emit(statement.kind.clone());
-            }
-            self.emit(StatementKind::Apply { table: table.id, hit, action_run });
+    ) -> Checked<()> {
+        self.in_place(&[Where::Control], "applying a table", span)?;
+        self.is_unconditional(span)?;
+        for statement in &table.prelude {
+            self.emit(statement.kind.clone());
         }
-        is_here
+        self.emit(StatementKind::Apply { table: table.id, hit, action_run });
+        Ok(())
     }
-}
-
-/// What a muTable gives fits in a struct that has fields of the same types in the same order.
-fn is_read_into(from: &Place, to: &Place) -> bool {
-    let (Place::Struct(of, from), Place::Struct(_, to)) = (from, to) else { return false };
-    &*of.name == super::object::VALUES
-        && from.len() == to.len()
-        && from.iter().zip(to).all(|(from, to)| matches!(**to, Place::Scalar(..)) && from.ty().is(&to.ty()))
 }

@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::ast::{ActionDecl, ControlDecl, MuTableDecl, ParserDecl};
+use crate::ast::{ActionDecl, ControlDecl, Expr, MuTableDecl, Name, ParserDecl};
+use crate::diagnostic::Reported;
 use crate::ir::{FieldId, Operand, Standard, Statement};
+use crate::source::Span;
 
 /// A type.
 #[derive(Clone, Debug)]
@@ -23,8 +25,10 @@ pub enum Ty {
     Void,
     PacketIn,
     PacketOut,
+    /// `{ a, b }`, which has the type of what it is given to.
+    List,
     /// Of something that has a mistake.
-    Unknown,
+    Unknown(Reported),
 }
 
 /// An enumeration.
@@ -64,13 +68,22 @@ impl Ty {
             (Ty::Enum(a), Ty::Enum(b)) => Rc::ptr_eq(a, b),
             (Ty::Struct(a), Ty::Struct(b)) => Rc::ptr_eq(a, b),
             (Ty::Stack(a, n), Ty::Stack(b, m)) => Rc::ptr_eq(a, b) && n == m,
-            (Ty::Unknown, _) | (_, Ty::Unknown) => true,
+            (Ty::Unknown(_), _) | (_, Ty::Unknown(_)) => true,
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }
 
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Ty::Unknown)
+        matches!(self, Ty::Unknown(_))
+    }
+
+    /// The type that an enumeration with one is converted to wherever a number is expected (P4-16 §8.11.2).
+    #[must_use]
+    pub fn underlying(self) -> Ty {
+        match &self {
+            Ty::Enum(of) => of.base.clone().unwrap_or(self),
+            _ => self,
+        }
     }
 
     pub fn is_signed(&self) -> bool {
@@ -95,7 +108,8 @@ impl fmt::Display for Ty {
             Ty::Void => f.write_str("void"),
             Ty::PacketIn => f.write_str("packet_in"),
             Ty::PacketOut => f.write_str("packet_out"),
-            Ty::Unknown => f.write_str("?"),
+            Ty::List => f.write_str("a list"),
+            Ty::Unknown(_) => f.write_str("?"),
         }
     }
 }
@@ -107,6 +121,8 @@ pub enum Place {
     Struct(Rc<StructType>, Vec<Rc<Place>>),
     Header(u32, Rc<StructType>, Vec<Rc<Place>>),
     Stack(u32, Rc<StructType>, Vec<Rc<Place>>),
+    /// Of something that has a mistake.
+    Unknown(Reported),
 }
 
 impl Place {
@@ -115,6 +131,17 @@ impl Place {
             Place::Scalar(_, ty) => ty.clone(),
             Place::Struct(of, _) | Place::Header(_, of, _) => Ty::Struct(Rc::clone(of)),
             Place::Stack(_, of, places) => Ty::Stack(Rc::clone(of), places.len() as u32),
+            Place::Unknown(reported) => Ty::Unknown(*reported),
+        }
+    }
+}
+
+impl Place {
+    /// The fields of a struct or a header, the headers of a stack.
+    pub fn parts(&self) -> &[Rc<Place>] {
+        match self {
+            Place::Struct(_, places) | Place::Header(_, _, places) | Place::Stack(_, _, places) => places,
+            Place::Scalar(..) | Place::Unknown(_) => &[],
         }
     }
 }
@@ -128,9 +155,14 @@ pub enum Value {
     Whole(Rc<Place>),
     /// `{ a, b }`
     List(Vec<Value>),
+    /// `{ x = a, y = b }`
+    Fields(Vec<(Name, Value)>),
+    /// A list that has become a struct or a valid header: a value for each field, of the field's type.
+    Made(Rc<StructType>, Vec<Value>),
+    /// `{#}`, and of which type once that is known.
+    Invalid(Option<Rc<StructType>>),
     /// Of a call that gives nothing.
     Void,
-    Unknown,
 }
 
 impl Value {
@@ -139,8 +171,9 @@ impl Value {
             Value::Scalar(_, ty) => ty.clone(),
             Value::Integer(_) => Ty::Integer,
             Value::Whole(place) => place.ty(),
+            Value::Made(of, _) | Value::Invalid(Some(of)) => Ty::Struct(Rc::clone(of)),
             Value::Void => Ty::Void,
-            Value::List(_) | Value::Unknown => Ty::Unknown,
+            Value::List(_) | Value::Fields(_) | Value::Invalid(None) => Ty::List,
         }
     }
 }
@@ -163,6 +196,8 @@ pub enum Entity {
     Parser(Rc<ParserDecl>),
     PacketIn,
     PacketOut,
+    /// Something that has a mistake.
+    Wrong(Reported),
 }
 
 /// Whether a place may be written.
@@ -185,8 +220,19 @@ pub struct ActionEntity {
 pub struct TableEntity {
     pub id: u32,
     pub prelude: Vec<Statement>,
-    /// Names of its actions, as in its list.
-    pub actions: Vec<Rc<str>>,
+    /// Its actions, as in its list.
+    pub actions: Vec<Listed>,
+}
+
+/// An action in a table's list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: Rc<str>,
+    /// Index in `Program::actions`.
+    pub id: u32,
+    /// The arguments that the list gives it.
+    pub given: Vec<Expr>,
 }
 
 /// A muTable, and how many scopes its keys see.
@@ -209,13 +255,15 @@ pub enum Target {
 pub struct Frame {
     /// Tells calls apart.
     pub id: u32,
+    /// Where the call is.
+    pub span: Span,
     /// What is copied out where it ends, from left to right.
     pub out: Vec<(Target, Rc<Place>)>,
 }
 
 pub fn flatten_place(place: &Place, to: &mut Vec<Operand>) {
     match place {
-        Place::Scalar(_, Ty::Unknown) => {}
+        Place::Unknown(_) => {}
         Place::Scalar(id, _) => to.push(Operand::Field(*id)),
         Place::Struct(_, places) | Place::Header(_, _, places) | Place::Stack(_, _, places) => {
             places.iter().for_each(|place| flatten_place(place, to));
@@ -227,7 +275,7 @@ pub fn flatten_place(place: &Place, to: &mut Vec<Operand>) {
 pub fn standard_fields(place: &Place) -> Standard {
     let field = |name: &str| match place {
         Place::Struct(of, places) => {
-            let at = of.fields.iter().position(|(field, ty)| &**field == name && !matches!(ty, Ty::Unknown));
+            let at = of.fields.iter().position(|(field, ty)| &**field == name && !ty.is_unknown());
             match at.and_then(|at| places.get(at)).map(|place| &**place) {
                 Some(Place::Scalar(id, _)) => *id,
                 _ => 0,

@@ -33,6 +33,9 @@ pub enum ControlError {
     /// Its default action is `const`.
     #[error("the default action of `{0}` is const")]
     ConstDefault(String),
+    /// It has an entry with the same keys, and the same priority where priorities decide.
+    #[error("`{0}` has an entry with these keys already")]
+    Duplicate(String),
     /// It is full.
     #[error("`{name}` is full with {size} entries")]
     Full {
@@ -66,15 +69,18 @@ impl State {
         }
     }
 
-    /// Adds an entry to a table, or replaces that with the same keys.
+    /// Adds an entry to a table.
     ///
     /// # Errors
-    /// The table's entries are const, or it is full.
+    /// The table's entries are const, it has an entry with the same keys, or it is full.
     pub fn add(&mut self, program: &Program, table: u32, entry: TableEntry) -> Result<(), ControlError> {
         let declared = &program.tables[table as usize];
         let entries = &mut self.tables[table as usize];
         if declared.is_const {
             return Err(ControlError::Const(declared.name.clone()));
+        }
+        if entries.has(&entry) {
+            return Err(ControlError::Duplicate(declared.name.clone()));
         }
         if entries.len() >= declared.size as usize {
             return Err(ControlError::Full { name: declared.name.clone(), size: declared.size });

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::ir::{ActionCall, KeySet, MatchKind, Matching, MuTable, Table, ones};
+use crate::ir::{ActionCall, KeySet, MatchKind, Matching, MuTable, Table, has_priorities, ones};
 
 /// An entry of a table.
 #[derive(Clone, Debug)]
 pub struct TableEntry {
     /// What each key is held against.
     pub keys: Vec<KeySet>,
-    /// The lower comes first, of entries with prefixes of one length.
+    /// The lower comes first. It decides only in a table where a key is matched by a mask, a range or as an option.
     pub priority: u32,
     /// What is done.
     pub call: ActionCall,
@@ -21,7 +21,9 @@ pub struct Entries {
     entries: Vec<TableEntry>,
     /// Where all keys are matched by all bits: values to the entry's place.
     exact: Option<HashMap<Vec<u128>, usize>>,
+    /// The key by whose prefix the longest matches; nothing where priorities decide.
     lpm: Option<usize>,
+    has_priorities: bool,
     /// What is done where nothing matches.
     pub default: ActionCall,
 }
@@ -30,9 +32,11 @@ impl Entries {
     /// What a table begins with.
     pub fn new(table: &Table) -> Entries {
         let is_exact = !table.keys.is_empty() && table.keys.iter().all(|key| key.kind == MatchKind::Exact);
-        let lpm = table.keys.iter().position(|key| key.kind == MatchKind::Lpm);
+        let has_priorities = has_priorities(&table.keys);
+        let lpm = table.keys.iter().position(|key| key.kind == MatchKind::Lpm && !has_priorities);
         let exact = is_exact.then(HashMap::new);
-        let mut entries = Entries { entries: Vec::new(), exact, lpm, default: table.default.clone() };
+        let default = table.default.clone();
+        let mut entries = Entries { entries: Vec::new(), exact, lpm, has_priorities, default };
         for (priority, entry) in table.entries.iter().enumerate() {
             let (keys, call) = (entry.keys.clone(), entry.call.clone());
             entries.insert(TableEntry { keys, priority: priority as u32, call });
@@ -45,10 +49,25 @@ impl Entries {
         self.entries.len()
     }
 
-    /// Adds an entry; one with the same keys and priority is replaced.
+    /// Whether there is an entry with these keys, and this priority where priorities decide.
+    pub fn has(&self, entry: &TableEntry) -> bool {
+        match &self.exact {
+            Some(exact) => exact.contains_key(&exact_values(entry)),
+            None => self.position(entry).is_some(),
+        }
+    }
+
+    fn position(&self, entry: &TableEntry) -> Option<usize> {
+        let is_same = |other: &TableEntry| {
+            other.keys == entry.keys && (!self.has_priorities || other.priority == entry.priority)
+        };
+        self.entries.iter().position(is_same)
+    }
+
+    /// Adds an entry; one that is [there](Entries::has) already is replaced.
     pub fn insert(&mut self, entry: TableEntry) {
         if let Some(exact) = &mut self.exact {
-            let values: Vec<u128> = entry.keys.iter().map(exact_value).collect();
+            let values = exact_values(&entry);
             match exact.get(&values) {
                 Some(at) => self.entries[*at] = entry,
                 None => {
@@ -59,11 +78,7 @@ impl Entries {
             return;
         }
         let rank = self.rank(&entry);
-        let same = self
-            .entries
-            .iter()
-            .position(|other| other.keys == entry.keys && other.priority == entry.priority);
-        if let Some(same) = same {
+        if let Some(same) = self.position(&entry) {
             self.entries[same] = entry;
             return;
         }
@@ -71,7 +86,7 @@ impl Entries {
         self.entries.insert(at, entry);
     }
 
-    /// Long prefixes first, then low priorities.
+    /// Low priorities first; long prefixes first where priorities do not decide.
     fn rank(&self, entry: &TableEntry) -> (u32, u32) {
         let prefix = self.lpm.and_then(|at| entry.keys.get(at)).map_or(0, prefix_bits);
         (u32::MAX - prefix, entry.priority)
@@ -98,6 +113,10 @@ impl KeySet {
             KeySet::Range { low, high } => (low.value..=high.value).contains(&value),
         }
     }
+}
+
+fn exact_values(entry: &TableEntry) -> Vec<u128> {
+    entry.keys.iter().map(exact_value).collect()
 }
 
 fn exact_value(key: &KeySet) -> u128 {

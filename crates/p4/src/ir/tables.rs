@@ -149,6 +149,14 @@ pub struct Action {
     pub body: Vec<Statement>,
 }
 
+impl Action {
+    /// Its name in the program. An action that several tables list with arguments of their own is there once for each:
+    /// `set`, `set#2`, `set#3`.
+    pub fn plain_name(&self) -> &str {
+        self.name.split('#').next().unwrap_or(&self.name)
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
@@ -197,6 +205,14 @@ pub enum MatchKind {
     Optional,
 }
 
+/// Whether an order decides between entries that match, not the longest prefix: where a key is matched by a mask, a range
+/// or as an option (P4Runtime §9.1.1), whatever other keys are.
+pub fn has_priorities(keys: &[TableKey]) -> bool {
+    let decides =
+        |key: &TableKey| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
+    keys.iter().any(decides)
+}
+
 /// An action with what it is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionCall {
@@ -216,7 +232,7 @@ pub struct Entry {
 }
 
 /// What a value is held against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeySet {
     /// The bits of `mask` are those of `value`.

@@ -7,7 +7,7 @@ use crate::ast::{
 };
 use crate::lexer::Kind;
 
-use super::{Bad, Parsed, Parser};
+use super::{Parsed, Parser};
 
 impl Parser<'_> {
     /// One declaration; nothing for a `;` that stands alone.
@@ -40,10 +40,11 @@ impl Parser<'_> {
             "extern" => return self.refuse_declaration("an `extern` of one's own is"),
             "package" => return self.refuse_declaration("a `package` of one's own is"),
             "muTable" | "table" => {
-                self.sink
+                return self
+                    .sink
                     .error(span, "tables are declared inside a control")
-                    .help("move it into the control that applies it");
-                return Err(Bad);
+                    .help("move it into the control that applies it")
+                    .refused();
             }
             _ if self.is_function() => return self.refuse_declaration("a function is"),
             _ => Declaration::Instance(self.instance()?),
@@ -53,8 +54,7 @@ impl Parser<'_> {
 
     fn refuse_declaration<T>(&mut self, construct: &str) -> Parsed<T> {
         let span = self.span();
-        self.sink.refuse(span, construct);
-        Err(Bad)
+        self.sink.refuse(span, construct).refused()
     }
 
     /// `type name(type ...` declares a function, `type(...) name` an instance.
@@ -72,8 +72,7 @@ impl Parser<'_> {
     fn typedef(&mut self) -> Parsed<Declaration> {
         if self.advance_is("type") {
             let span = self.tokens[self.at - 1].span;
-            self.sink.refuse(span, "`type` is").help("`typedef` is in it");
-            return Err(Bad);
+            return self.sink.refuse(span, "`type` is").help("`typedef` is in it").refused();
         }
         let ty = self.ty()?;
         let name = self.name()?;
@@ -107,8 +106,7 @@ impl Parser<'_> {
         let name = self.name()?;
         if self.is_at(Kind::Less) {
             let span = self.span();
-            self.sink.refuse(span, "a type with type parameters is");
-            return Err(Bad);
+            return self.sink.refuse(span, "a type with type parameters is").refused();
         }
         // Even if a field is wrong, the name is a type.
         self.declare_type(&name);
@@ -139,8 +137,7 @@ impl Parser<'_> {
         let name = self.name()?;
         if self.is_at(Kind::Assign) {
             let span = self.span();
-            self.sink.refuse(span, "a block of abstract methods is");
-            return Err(Bad);
+            return self.sink.refuse(span, "a block of abstract methods is").refused();
         }
         self.expect(Kind::Semicolon, "`;`")?;
         Ok(Instance { ty, arguments, name })
@@ -149,8 +146,7 @@ impl Parser<'_> {
     pub(super) fn parameters(&mut self) -> Parsed<Vec<Parameter>> {
         if self.is_at(Kind::Less) {
             let span = self.span();
-            self.sink.refuse(span, "type parameters are");
-            return Err(Bad);
+            return self.sink.refuse(span, "type parameters are").refused();
         }
         self.expect(Kind::OpenParen, "`(`")?;
         self.separated(Kind::CloseParen, "`)`", |parser| {
@@ -168,8 +164,7 @@ impl Parser<'_> {
             let name = parser.name()?;
             if parser.is_at(Kind::Assign) {
                 let span = parser.span();
-                parser.sink.refuse(span, "a default for a parameter is");
-                return Err(Bad);
+                return parser.sink.refuse(span, "a default for a parameter is").refused();
             }
             Ok(Parameter { direction, ty, name })
         })
@@ -183,8 +178,7 @@ impl Parser<'_> {
         if self.take(Kind::CloseParen) {
             return Ok(());
         }
-        self.sink.refuse(span, "constructor parameters are");
-        Err(Bad)
+        self.sink.refuse(span, "constructor parameters are").refused()
     }
 
     pub(super) fn action(&mut self) -> Parsed<ActionDecl> {
@@ -208,8 +202,7 @@ impl Parser<'_> {
             }
             if parser.is_word("value_set") {
                 let span = parser.span();
-                parser.sink.refuse(span, "`value_set` is");
-                return Err(Bad);
+                return parser.sink.refuse(span, "`value_set` is").refused();
             }
             locals.push(parser.variable()?);
             Ok(None)
@@ -224,8 +217,7 @@ impl Parser<'_> {
         let body = self.block(|parser| {
             if let Some(span) = parser.is_word("transition").then(|| parser.span()) {
                 if transition.is_some() {
-                    parser.sink.error(span, "a state has one transition");
-                    return Err(Bad);
+                    return parser.sink.error(span, "a state has one transition").refused();
                 }
                 parser.advance();
                 transition = Some(parser.transition()?);

@@ -9,7 +9,7 @@ use crate::lexer::Kind;
 use crate::number;
 use crate::source::Span;
 
-use super::{Bad, MAX_DEPTH, Parsed, Parser};
+use super::{MAX_DEPTH, Parsed, Parser};
 
 /// What binds a cast or a sign to its operand.
 const UNARY: u8 = 13;
@@ -174,8 +174,7 @@ impl Parser<'_> {
         self.separated(Kind::CloseParen, "`)`", |parser| {
             if parser.is_at(Kind::Word) && parser.peek(1).kind == Kind::Assign {
                 let span = parser.span();
-                parser.sink.refuse(span, "arguments by name are");
-                return Err(Bad);
+                return parser.sink.refuse(span, "arguments by name are").refused();
             }
             parser.nested(|parser| parser.keyset())
         })
@@ -193,8 +192,7 @@ impl Parser<'_> {
                         Ok(leaf(ExprKind::Number { value, width: number.width }))
                     }
                     Err(why) => {
-                        self.sink.error(token.span, format!("this number cannot be read: {why}"));
-                        Err(Bad)
+                        self.sink.error(token.span, format!("this number cannot be read: {why}")).refused()
                     }
                 }
             }
@@ -213,11 +211,7 @@ impl Parser<'_> {
             }
             Kind::OpenBrace => {
                 self.advance();
-                let items = self.nested(|parser| {
-                    parser.separated(Kind::CloseBrace, "`}`", |parser| parser.expression())
-                })?;
-                let span = token.span.to(self.tokens[self.at.saturating_sub(1)].span);
-                self.list(items, span)
+                self.nested(|parser| parser.braces(token.span))
             }
             Kind::Word => match self.text_at(0) {
                 word @ ("true" | "false") => {
@@ -235,6 +229,30 @@ impl Parser<'_> {
         }
     }
 
+    /// What is in braces, which are open: a list, fields by their names, or `#`.
+    fn braces(&mut self, open: Span) -> Parsed<Expr> {
+        if self.take(Kind::Hash) {
+            let close = self.expect(Kind::CloseBrace, "`}`")?;
+            return Ok(Expr { kind: ExprKind::Invalid, span: open.to(close), depth: 1 });
+        }
+        if self.is_at(Kind::Word) && self.peek(1).kind == Kind::Assign {
+            let fields = self.separated(Kind::CloseBrace, "`}`", |parser| {
+                let name = parser.name()?;
+                parser.expect(Kind::Assign, "`=`")?;
+                Ok((name, parser.expression()?))
+            })?;
+            let depth = fields.iter().map(|(_, value)| value.depth).max().unwrap_or_default();
+            return self.tree(ExprKind::Fields(fields), self.since(open), depth);
+        }
+        let items = self.separated(Kind::CloseBrace, "`}`", |parser| parser.expression())?;
+        self.list(items, self.since(open))
+    }
+
+    /// From there to the last token that was taken.
+    fn since(&self, start: Span) -> Span {
+        start.to(self.tokens[self.at.saturating_sub(1)].span)
+    }
+
     fn separated_keysets(&mut self) -> Parsed<Vec<Expr>> {
         self.separated(Kind::CloseParen, "`)`", |parser| parser.keyset())
     }
@@ -248,8 +266,7 @@ impl Parser<'_> {
     fn tree(&mut self, kind: ExprKind, span: Span, depth: u16) -> Parsed<Expr> {
         if depth >= MAX_DEPTH {
             let message = format!("this expression is more than {MAX_DEPTH} operators deep");
-            self.sink.error(span, message).help("give a part of it to a variable");
-            return Err(Bad);
+            return self.sink.error(span, message).help("give a part of it to a variable").refused();
         }
         Ok(Expr { kind, span, depth: depth + 1 })
     }
@@ -292,12 +309,10 @@ impl Parser<'_> {
             "error" => self.keyword_type(TypeKind::Error),
             "void" => self.keyword_type(TypeKind::Void),
             "varbit" => {
-                self.sink.refuse(start, "`varbit` is");
-                return Err(Bad);
+                return self.sink.refuse(start, "`varbit` is").refused();
             }
             "tuple" => {
-                self.sink.refuse(start, "`tuple` is").help("declare a struct");
-                return Err(Bad);
+                return self.sink.refuse(start, "`tuple` is").help("declare a struct").refused();
             }
             _ => {
                 let name = self.name()?;
@@ -316,8 +331,7 @@ impl Parser<'_> {
             let close = self.expect(Kind::CloseBracket, "`]`")?;
             let span = start.to(close);
             if matches!(ty.kind, TypeKind::Stack(..)) {
-                self.sink.error(span, "a header stack holds headers, not stacks");
-                return Err(Bad);
+                return self.sink.error(span, "a header stack holds headers, not stacks").refused();
             }
             ty = TypeExpr { kind: TypeKind::Stack(Box::new(ty), Box::new(size)), span };
         }

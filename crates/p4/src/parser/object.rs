@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::ast::{ControlDecl, EntryDecl, Expr, ExprKind, Local, MuTableDecl, TableDecl};
 use crate::lexer::Kind;
 
-use super::{Bad, Parsed, Parser};
+use super::{Parsed, Parser};
 
 const TABLE_PROPERTIES: [&str; 5] = ["key", "actions", "default_action", "entries", "size"];
 const MU_TABLE_PROPERTIES: [&str; 5] = ["keys", "values", "type", "consistency", "size"];
@@ -19,7 +19,10 @@ impl Parser<'_> {
         let mut apply = None;
         let locals = self.block(|parser| {
             parser.annotations()?;
-            if parser.is_word("apply") {
+            if let Some(span) = parser.is_word("apply").then(|| parser.span()) {
+                if apply.is_some() {
+                    return parser.sink.error(span, "a control has one `apply`").refused();
+                }
                 parser.advance();
                 apply = Some(parser.statements()?);
                 return Ok(None);
@@ -27,10 +30,11 @@ impl Parser<'_> {
             parser.local().map(Some)
         })?;
         let Some(apply) = apply else {
-            self.sink
+            return self
+                .sink
                 .error(name.span, format!("the control `{}` does nothing", name.text))
-                .help("add `apply { }`");
-            return Err(Bad);
+                .help("add `apply { }`")
+                .refused();
         };
         Ok(ControlDecl { name, parameters, locals: locals.into_iter().flatten().collect(), apply })
     }
@@ -72,8 +76,10 @@ impl Parser<'_> {
             let is_const = parser.take_word("const");
             let property = parser.member_name()?;
             if seen.contains(&property.text) {
-                parser.sink.error(property.span, format!("`{}` is given twice", property.text));
-                return Err(Bad);
+                return parser
+                    .sink
+                    .error(property.span, format!("`{}` is given twice", property.text))
+                    .refused();
             }
             seen.push(property.text.clone());
             if !TABLE_PROPERTIES.contains(&&*property.text) {
@@ -108,8 +114,10 @@ impl Parser<'_> {
         const OF_P4: [&str; 6] =
             ["counters", "meters", "implementation", "support_timeout", "idle_timeout", "registers"];
         if OF_P4.contains(&&*name.text) {
-            self.sink.refuse(name.span, &format!("the property `{}` of a {what} is", name.text));
-            return Err(Bad);
+            return self
+                .sink
+                .refuse(name.span, &format!("the property `{}` of a {what} is", name.text))
+                .refused();
         }
         self.unknown_word(name, &format!("property of a {what}"), known)
     }
@@ -138,11 +146,11 @@ impl Parser<'_> {
         self.block(|parser| {
             if parser.is_word("priority") || parser.is_word("const") {
                 let span = parser.span();
-                parser
+                return parser
                     .sink
                     .refuse(span, "a priority or `const` of a single entry is")
-                    .help("entries match in the order in which they stand");
-                return Err(Bad);
+                    .help("entries match in the order in which they stand")
+                    .refused();
             }
             let start = parser.span();
             let keys = match parser.keyset()? {
@@ -172,8 +180,10 @@ impl Parser<'_> {
         self.block(|parser| {
             let property = parser.member_name()?;
             if seen.contains(&property.text) {
-                parser.sink.error(property.span, format!("`{}` is given twice", property.text));
-                return Err(Bad);
+                return parser
+                    .sink
+                    .error(property.span, format!("`{}` is given twice", property.text))
+                    .refused();
             }
             seen.push(property.text.clone());
             if !MU_TABLE_PROPERTIES.contains(&&*property.text) {

@@ -3,7 +3,7 @@
 use crate::ast::{ExprKind, Stmt, StmtKind, SwitchCase, Variable};
 use crate::lexer::Kind;
 
-use super::{Bad, Parsed, Parser};
+use super::{Parsed, Parser};
 
 impl Parser<'_> {
     /// Statements in braces.
@@ -27,8 +27,7 @@ impl Parser<'_> {
                     self.advance();
                     if !self.is_at(Kind::Semicolon) {
                         let span = self.span();
-                        self.sink.refuse(span, "a value for `return` is");
-                        return Err(Bad);
+                        return self.sink.refuse(span, "a value for `return` is").refused();
                     }
                     self.end_of(StmtKind::Return)?
                 }
@@ -38,8 +37,7 @@ impl Parser<'_> {
                 }
                 "for" | "while" | "break" | "continue" if self.peek(1).kind != Kind::Assign => {
                     let construct = format!("`{}` is", self.text_at(0));
-                    self.sink.refuse(start, &construct);
-                    return Err(Bad);
+                    return self.sink.refuse(start, &construct).refused();
                 }
                 "const" => StmtKind::Variable(self.variable()?),
                 _ if self.starts_variable() => StmtKind::Variable(self.variable()?),
@@ -68,8 +66,10 @@ impl Parser<'_> {
         let name = self.name()?;
         let value = if self.take(Kind::Assign) { Some(self.expression()?) } else { None };
         if is_const && value.is_none() {
-            self.sink.error(name.span, format!("the constant `{}` has no value", name.text));
-            return Err(Bad);
+            return self
+                .sink
+                .error(name.span, format!("the constant `{}` has no value", name.text))
+                .refused();
         }
         self.expect(Kind::Semicolon, "`;`")?;
         Ok(Variable { is_const, ty, name, value })
@@ -82,8 +82,11 @@ impl Parser<'_> {
             return self.end_of(StmtKind::Assign(target, value));
         }
         if !matches!(target.kind, ExprKind::Call(..)) {
-            self.sink.error(target.span, "this is neither a call nor an assignment").label("does nothing");
-            return Err(Bad);
+            return self
+                .sink
+                .error(target.span, "this is neither a call nor an assignment")
+                .label("does nothing")
+                .refused();
         }
         self.end_of(StmtKind::Call(target))
     }

@@ -14,7 +14,7 @@ use super::macros::Macros;
 const MAX_DEPTH: usize = 64;
 
 /// Whether it holds; one that cannot be read is an error and does not.
-pub fn evaluate(span: Span, line: &[Token], macros: &Macros, sources: &Sources, sink: &mut Sink) -> bool {
+pub fn evaluate(span: Span, line: &[Token], macros: &Macros, sources: &mut Sources, sink: &mut Sink) -> bool {
     let mut expanded = Vec::new();
     let mut at = 0;
     while at < line.len() {

@@ -1,10 +1,10 @@
 //! Macros: definition and expansion.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use crate::diagnostic::Sink;
-use crate::lexer::{Kind, Token};
+use crate::lexer::{Kind, Token, tokens};
 use crate::source::{Sources, Span};
 
 /// Macros use macros so deep at most.
@@ -19,6 +19,8 @@ const MAX_WORK: usize = 1 << 22;
 pub struct Macros {
     defined: HashMap<String, Macro>,
     work: Cell<usize>,
+    /// Where texts are that `##` has made: each is added to the sources once.
+    pasted: RefCell<HashMap<String, Span>>,
 }
 
 #[derive(Clone)]
@@ -54,6 +56,10 @@ impl Macros {
         } else {
             (None, rest)
         };
+        if let Some(paste) = [body.first(), body.last()].into_iter().flatten().find(|token| is_paste(token)) {
+            sink.error(paste.span, "`##` stands between two tokens").label("joins nothing");
+            return;
+        }
         self.defined.insert(sources.text(name.text).to_owned(), Macro { parameters, body: body.to_vec() });
     }
 
@@ -71,7 +77,7 @@ impl Macros {
         at: usize,
         limit: usize,
         out: &mut Vec<Token>,
-        sources: &Sources,
+        sources: &mut Sources,
         sink: &mut Sink,
     ) -> usize {
         let mut expansion = Expansion { macros: self, limit, sources, sink, open: Vec::new() };
@@ -82,7 +88,7 @@ impl Macros {
 struct Expansion<'a> {
     macros: &'a Macros,
     limit: usize,
-    sources: &'a Sources,
+    sources: &'a mut Sources,
     sink: &'a mut Sink,
     /// Macros that are being expanded: they do not stand for themselves in their own bodies.
     open: Vec<String>,
@@ -94,14 +100,14 @@ impl Expansion<'_> {
         if out.len() > self.limit {
             return all.len();
         }
-        if token.kind == Kind::Unknown {
+        if matches!(token.kind, Kind::Unknown | Kind::OpenText | Kind::Paste) {
             self.unknown(token);
             return at + 1;
         }
-        let name = self.sources.text(token.text);
         let macros = self.macros;
-        let found = macros.defined.get(name).filter(|_| token.kind == Kind::Word);
-        let Some(found) = found.filter(|_| !self.open.iter().any(|open| open == name)) else {
+        let found = macros.defined.get_key_value(self.sources.text(token.text));
+        let found = found.filter(|_| token.kind == Kind::Word);
+        let Some((name, found)) = found.filter(|(name, _)| !self.open.contains(name)) else {
             out.push(token);
             return at + 1;
         };
@@ -144,7 +150,7 @@ impl Expansion<'_> {
                 .help("does one use itself many times over?");
             return all.len();
         }
-        self.open.push(name.to_owned());
+        self.open.push(name.clone());
         let mut inner = 0;
         while inner < body.len() {
             inner = self.token(&body, inner, out);
@@ -153,21 +159,83 @@ impl Expansion<'_> {
         next
     }
 
-    /// The body with arguments, which keep their own places, put in.
-    fn substitute(&self, found: &Macro, arguments: &[Vec<Token>], span: Span) -> Vec<Token> {
-        let mut body = Vec::new();
-        for token in &found.body {
-            let name = self.sources.text(token.text);
-            let parameter = found.parameters.iter().flatten().position(|parameter| parameter == name);
-            match parameter.and_then(|index| arguments.get(index)).filter(|_| token.kind == Kind::Word) {
-                Some(argument) => body.extend_from_slice(argument),
-                None => body.push(Token { span, ..*token }),
+    /// The body with arguments, which keep their own places, put in; and what `##` joins is one token.
+    fn substitute(&mut self, found: &Macro, arguments: &[Vec<Token>], span: Span) -> Vec<Token> {
+        let mut body: Vec<Token> = Vec::new();
+        let mut at = 0;
+        while let Some(token) = found.body.get(at) {
+            if is_paste(token) {
+                let right = found.body.get(at + 1).map(|token| self.part(token, found, arguments, span));
+                self.paste(&mut body, right.unwrap_or_default(), span);
+                at += 2;
+            } else {
+                // An argument that is empty leaves a place that `##` may fill.
+                let part = self.part(token, found, arguments, span);
+                let joins = found.body.get(at + 1).is_some_and(is_paste);
+                match part.is_empty() && joins {
+                    true => {
+                        let right =
+                            found.body.get(at + 2).map(|token| self.part(token, found, arguments, span));
+                        body.extend(right.unwrap_or_default());
+                        at += 3;
+                    }
+                    false => {
+                        body.extend(part);
+                        at += 1;
+                    }
+                }
             }
             if body.len() > self.limit {
                 break;
             }
         }
         body
+    }
+
+    /// What a token of a macro's body stands for.
+    fn part(&self, token: &Token, found: &Macro, arguments: &[Vec<Token>], span: Span) -> Vec<Token> {
+        let name = self.sources.text(token.text);
+        let parameter = found.parameters.iter().flatten().position(|parameter| parameter == name);
+        match parameter.and_then(|index| arguments.get(index)).filter(|_| token.kind == Kind::Word) {
+            Some(argument) => argument.clone(),
+            None => vec![Token { span, ..*token }],
+        }
+    }
+
+    /// Joins the last token of the body with the first of what follows.
+    fn paste(&mut self, body: &mut Vec<Token>, right: Vec<Token>, span: Span) {
+        let mut right = right.into_iter();
+        let Some(second) = right.next() else { return };
+        let Some(first) = body.pop() else {
+            body.push(second);
+            return body.extend(right);
+        };
+        let text = format!("{}{}", self.sources.text(first.text), self.sources.text(second.text));
+        match self.made(&text) {
+            Some(token) => body.push(Token { span, ..token }),
+            None => {
+                self.sink.error(span, format!("`##` makes `{text}`, which is not one token"));
+            }
+        }
+        body.extend(right);
+    }
+
+    /// The one token that this text is, as a source of its own.
+    fn made(&mut self, text: &str) -> Option<Token> {
+        let known = self.macros.pasted.borrow().get(text).copied();
+        let base = match known {
+            Some(known) => known.start,
+            None => {
+                let base = self.sources.add("made by ##", text)?;
+                let span = Span { start: base, end: base + text.len() as u32 };
+                self.macros.pasted.borrow_mut().insert(text.to_owned(), span);
+                base
+            }
+        };
+        match tokens(text, base)[..] {
+            [token] if !matches!(token.kind, Kind::Unknown | Kind::OpenText | Kind::Newline) => Some(token),
+            _ => None,
+        }
     }
 
     /// Arguments in parentheses from `at`, and the place behind them.
@@ -196,11 +264,20 @@ impl Expansion<'_> {
     }
 
     fn unknown(&mut self, token: Token) {
-        let text = self.sources.text(token.text);
-        let (message, help) = match text.chars().next() {
-            Some('"') => ("this text is not closed".to_owned(), "end it with `\"` on the same line"),
-            _ => (format!("`{}` is not a character of P4", text.escape_default()), "remove it"),
+        let (message, help) = match token.kind {
+            Kind::OpenText => ("this text is not closed".to_owned(), "end it with `\"`"),
+            Kind::Paste => {
+                ("`##` has no place here".to_owned(), "it joins two tokens in what `#define` says")
+            }
+            _ => {
+                let text = self.sources.text(token.text);
+                (format!("`{}` is not a character of P4", text.escape_default()), "remove it")
+            }
         };
         self.sink.error(token.span, message).help(help);
     }
+}
+
+fn is_paste(token: &Token) -> bool {
+    token.kind == Kind::Paste
 }

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::nearest;
 use crate::interpret::{ControlError, Machine, Rates, TableEntry};
-use crate::ir::{ActionCall, Constant, KeySet, MatchKind, Program, ones};
+use crate::ir::{self, ActionCall, Constant, KeySet, MatchKind, Program, ones};
 
 use super::value::{key_set, masked, value};
 
@@ -130,8 +130,13 @@ fn action_call(program: &Program, table: u32, text: &str) -> Result<ActionCall, 
         None => (text.trim(), ""),
     };
     let declared = &program.tables[table as usize];
-    let actions = declared.actions.iter().map(|action| &*program.actions[*action as usize].name);
-    let action = declared.actions[named(name, actions, "action of this table")? as usize];
+    // Within the table an action needs no number that tells it from that of another one.
+    let actions = declared.actions.iter().map(|action| &program.actions[*action as usize]);
+    let at = match name.contains('#') {
+        true => named(name, actions.map(|action| &*action.name), "action of this table")?,
+        false => named(name, actions.map(ir::Action::plain_name), "action of this table")?,
+    };
+    let action = declared.actions[at as usize];
     let parameters = &program.actions[action as usize].parameters;
     let given: Vec<&str> = arguments.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     if given.len() != parameters.len() {
