@@ -7,7 +7,7 @@ use miette::{LabeledSpan, NamedSource, Severity, SourceCode};
 
 use crate::source::{Sources, Span};
 
-/// After so many errors nobody reads on.
+/// Errors that are shown at most, and warnings: after so many nobody reads on.
 pub const MAX_ERRORS: usize = 50;
 
 /// One mistake: message, place, and what to do.
@@ -65,6 +65,9 @@ impl Diagnostic {
 pub struct Sink {
     found: Vec<Diagnostic>,
     errors: usize,
+    warnings: usize,
+    /// The last one past the bound, which nobody reads.
+    past: Option<Diagnostic>,
 }
 
 impl Sink {
@@ -76,6 +79,7 @@ impl Sink {
 
     /// The program is taken all the same. The label stands beside the place.
     pub fn warn(&mut self, span: Span, message: impl Into<String>, label: impl Into<String>) {
+        self.warnings += 1;
         self.push(false, span, message.into()).label(label);
     }
 
@@ -92,12 +96,12 @@ impl Sink {
     }
 
     fn push(&mut self, is_error: bool, span: Span, message: String) -> &mut Diagnostic {
-        // One that is past the bound is written to a place that nobody reads.
-        if self.found.len() > 2 * MAX_ERRORS {
-            self.found.pop();
-        }
         let diagnostic =
             Diagnostic { is_error, message, span, label: "here".into(), help: None, proof: Reported(()) };
+        let so_far = if is_error { self.errors } else { self.warnings };
+        if so_far > MAX_ERRORS {
+            return self.past.insert(diagnostic);
+        }
         self.found.push(diagnostic);
         self.found.last_mut().expect("just pushed")
     }

@@ -23,6 +23,7 @@
 
 use std::path::Path;
 
+#[allow(missing_docs, reason = "the names of the syntax say what it is; only tests see it from outside")]
 mod ast;
 mod check;
 pub mod diagnostic;
@@ -40,6 +41,24 @@ pub mod uses;
 
 pub use diagnostic::Diagnostics;
 pub use preprocess::Options;
+
+/// The syntax tree, for tests that read a program by other means than the checker. No part of the interface.
+#[doc(hidden)]
+pub mod syntax {
+    pub use crate::ast::*;
+
+    use crate::diagnostic::Sink;
+    use crate::source::Sources;
+    use crate::{Options, parser, preprocess};
+
+    /// A program as it is written, if it can be read.
+    pub fn parse(name: &str, text: &str, options: &Options) -> Option<Vec<Declaration>> {
+        let (mut sources, mut sink) = (Sources::default(), Sink::default());
+        let tokens = preprocess::preprocess(name, text, options, &mut sources, &mut sink);
+        let declarations = parser::parse(&tokens, &sources, &mut sink);
+        (sink.errors() == 0).then_some(declarations)
+    }
+}
 
 use check::Mention;
 use diagnostic::Sink;
@@ -79,6 +98,52 @@ fn place(program: &mut ir::Program, mut mentions: Vec<Mention>, sources: &Source
             named.declared = place;
         } else {
             named.used.push(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/p4.md states the bounds that the code has.
+    #[test]
+    fn bounds_are_documented() {
+        let power = |number: usize| {
+            assert!(number.is_power_of_two());
+            format!("2^{}", number.trailing_zeros())
+        };
+        let stated = format!(
+            "{} MiB of sources, {} tokens, {} fields, {} statements once all that is called is written out, operators and \
+             blocks {} deep. {} errors are shown, and {} warnings",
+            source::MAX_SOURCE_BYTES >> 20,
+            power(preprocess::MAX_TOKENS),
+            power(check::MAX_FIELDS),
+            power(check::MAX_STATEMENTS),
+            parser::MAX_DEPTH,
+            diagnostic::MAX_ERRORS,
+            diagnostic::MAX_ERRORS,
+        );
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/p4.md");
+        let page = std::fs::read_to_string(page).expect("docs/p4.md");
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains(&stated), "not in docs/p4.md: {stated}");
+    }
+
+    /// However many mistakes one statement has.
+    #[test]
+    fn no_more_errors_are_shown_than_the_bound() {
+        let many = "x + ".repeat(90);
+        let constants: String =
+            (0..8).map(|at| format!("const bit<8> c{at} = {{ {} }};\n", "x, ".repeat(90))).collect();
+        let warnings: String = (0..80).map(|at| format!("const bit<4> w{at} = 300;\n")).collect();
+        for text in
+            [format!("{constants}{warnings}"), format!("const int y = {many} 1;\n{warnings}{constants}")]
+        {
+            let errors = lower("x.p4", &text, &Options::default()).expect_err("mistakes");
+            assert!(errors.errors() <= diagnostic::MAX_ERRORS, "{errors}");
+            assert!(errors.warnings() <= diagnostic::MAX_ERRORS, "{errors}");
+            assert!(errors.errors() > diagnostic::MAX_ERRORS / 2, "{errors}");
         }
     }
 }

@@ -18,7 +18,7 @@ use macros::Macros;
 const MAX_INCLUDE_DEPTH: usize = 32;
 
 /// So many tokens at most, whatever macros give.
-const MAX_TOKENS: usize = 1 << 20;
+pub const MAX_TOKENS: usize = 1 << 20;
 
 const DIRECTIVES: [&str; 11] =
     ["include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "pragma"];

@@ -15,6 +15,8 @@ mod golden;
 mod late;
 #[path = "mistakes.rs"]
 mod mistakes;
+#[path = "random_tree.rs"]
+mod random_tree;
 #[path = "robust.rs"]
 mod robust;
 #[path = "spans.rs"]
@@ -25,5 +27,6 @@ mod stages;
 mod structures;
 #[path = "tables.rs"]
 mod tables;
+mod tree;
 #[path = "uses.rs"]
 mod uses;

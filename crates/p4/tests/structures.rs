@@ -1,4 +1,4 @@
-//! Lists that become structs and headers (P4-16 §8.12, §8.14), and what looks ahead: what leaves, and what is refused.
+//! Lists that become structs and headers (P4-16, "Structure-valued expressions"), and what looks ahead: what leaves, and what is refused.
 
 use super::common;
 
@@ -138,7 +138,7 @@ fn lists_that_are_no_values_are_refused() {
     assert_eq!(said(&emits), ["headers are emitted, not bit<8>"]);
 }
 
-/// P4-16 §12.8.2.
+/// P4-16, "Packet lookahead".
 #[test]
 fn a_header_that_is_looked_ahead_at_is_valid() {
     let parser = |state: &str| {
@@ -160,7 +160,7 @@ fn a_header_that_is_looked_ahead_at_is_valid() {
     assert_eq!(sent("packet.advance(8); hdr.m = packet.lookahead<h_t>();"), [0, 5, 0xbb]);
 }
 
-/// Serialisable enumerations are what their type is (P4-16 §7.2.1, §8.11.2).
+/// Serialisable enumerations are what their type is (P4-16, "Implicit casts").
 #[test]
 fn enumerations_with_a_type_are_numbers() {
     let types = "enum bit<8> E { one = 1, top = 0x81 } enum bit<8> F { two = 2 } enum N { x, y }";
@@ -168,7 +168,7 @@ fn enumerations_with_a_type_are_numbers() {
     run("hdr.h.a = E.top;", &[0x81, 5, 0xaa]);
     run("hdr.h.a = E.one + hdr.h.b;", &[6, 5, 0xaa]);
     run("hdr.h.a = (bit<8>) (bit<16>) E.top;", &[0x81, 5, 0xaa]);
-    run("hdr.h.a = (bit<8>) (int<16>) (int<8>) E.top;", &[0x81, 5, 0xaa]);
+    run("hdr.h.a = (bit<8>) (int<8>) (int<16>) (int<8>) E.top;", &[0x81, 5, 0xaa]);
     run("E e = (E) hdr.h.b; hdr.h.a = (bit<8>) e;", &[5, 5, 0xaa]);
     run("E e = (E) F.two; hdr.h.a = e;", &[2, 5, 0xaa]);
     run("E e = (E) 1; if (e == E.one) { hdr.h.a = 9; }", &[9, 5, 0xaa]);

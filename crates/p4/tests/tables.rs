@@ -25,7 +25,7 @@ fn said(source: &str) -> Vec<String> {
     common::findings(source).into_iter().map(text).collect()
 }
 
-/// P4-16 §14.2.1.4, P4Runtime §9.1.1: the longest prefix decides only where all other keys are exact.
+/// P4Runtime, "Match Format": the longest prefix decides only where all other keys are exact.
 #[test]
 fn order_decides_beside_a_prefix() {
     for (kind, any, one) in
@@ -98,7 +98,7 @@ fn an_entry_is_there_once() {
     assert_eq!(error.to_string(), "line 4: `ingress.t` has an entry with these keys already");
 }
 
-/// A range from high to low is empty (P4-16 §8.15.3).
+/// A range from high to low is empty (P4-16, "Ranges").
 #[test]
 fn a_range_may_be_empty() {
     let table = "table t { key = { hdr.h.b: range; } actions = { set; NoAction; }
@@ -144,7 +144,7 @@ fn test_files_name_actions_of_several_tables() {
     holds(&with_bound("", ""), test);
 }
 
-/// P4-16 §14.2.1.2: a default action may repeat what the list gives it.
+/// P4-16, "Default action": a default action may repeat what the list gives it.
 #[test]
 fn default_actions_repeat_what_the_list_gives() {
     let test = "packet 0 00000000 03 10 00 00\nexpect 1 00000000 03 53 00 00$

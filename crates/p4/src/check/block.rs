@@ -254,7 +254,7 @@ impl Checker<'_> {
         }
     }
 
-    /// P4-16 §12.8.2: what is read is as long as its type, and a header in it is valid.
+    /// P4-16, "Packet lookahead": what is read is as long as its type, and a header in it is valid.
     fn lookahead(&mut self, types: &[TypeExpr], arguments: &[Expr], span: Span) -> Checked<Value> {
         let [ty] = types else {
             return self

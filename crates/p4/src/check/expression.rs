@@ -95,7 +95,7 @@ impl Checker<'_> {
         error.refused()
     }
 
-    /// A struct or a header of a list (P4-16 §8.12, §8.14): each field has a value of its type.
+    /// A struct or a header of a list (P4-16, "Structure-valued expressions"): each field has a value of its type.
     fn made(&mut self, value: Value, of: &Rc<StructType>, span: Span) -> Checked<Value> {
         let items = match value {
             Value::List(items) if items.len() == of.fields.len() => items,

@@ -363,7 +363,7 @@ impl Checker<'_> {
     }
 
     /// An action with what it is given, as a default or by an entry. Arguments for parameters with directions are those
-    /// of the table's list (P4-16 §14.2.1.2), and may be left out.
+    /// of the table's list (P4-16, "Default action"), and may be left out.
     fn action_call(&mut self, expr: &Expr, listed: &[Listed]) -> Checked<ActionCall> {
         let Some((name, arguments)) = split_call(expr) else {
             return self.sink.error(expr.span, "this is an action with its arguments").refused();

@@ -282,7 +282,7 @@ impl Checker<'_> {
     }
 }
 
-/// An enumeration with a type is a number to operators (P4-16 §8.11.2).
+/// An enumeration with a type is a number to operators (P4-16, "Implicit casts").
 fn number(value: Value) -> Value {
     match value {
         Value::Scalar(operand, ty) => Value::Scalar(operand, ty.underlying()),

@@ -77,7 +77,7 @@ impl Ty {
         matches!(self, Ty::Unknown(_))
     }
 
-    /// The type that an enumeration with one is converted to wherever a number is expected (P4-16 §8.11.2).
+    /// The type that an enumeration with one is converted to wherever a number is expected (P4-16, "Implicit casts").
     #[must_use]
     pub fn underlying(self) -> Ty {
         match &self {

@@ -206,7 +206,7 @@ pub enum MatchKind {
 }
 
 /// Whether an order decides between entries that match, not the longest prefix: where a key is matched by a mask, a range
-/// or as an option (P4Runtime §9.1.1), whatever other keys are.
+/// or as an option (P4Runtime, "Match Format"), whatever other keys are.
 pub fn has_priorities(keys: &[TableKey]) -> bool {
     let decides =
         |key: &TableKey| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
